@@ -1,0 +1,37 @@
+/* memory.h - allocation that can fail, pools that are freed at once, and sizes that cannot overflow. */
+#ifndef ESTIMATOR_MEMORY_H
+#define ESTIMATOR_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* n * size zeroed bytes, or NULL when memory is short or the product overflows. n = 0 gives a unique pointer. Release with
+ * mp_free. */
+void *mp_alloc(size_t n, size_t size);
+void mp_free(void *p); /* NULL is fine */
+
+/* Makes room for `need` elements of `size` bytes in the block *array of *capacity elements, doubling it as needed; new
+ * elements are zeroed. False (and nothing changed) when memory is short. *array NULL and *capacity 0 start an array; release
+ * it with mp_free. Amortised O(1) per element. */
+bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);
+
+/* For tests: how many more allocations succeed (-1: no limit), and how many blocks are live in this thread. */
+extern _Thread_local long mp_alloc_budget, mp_alloc_live;
+
+/* Many small objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by
+ * mp_pool_free only. */
+typedef struct mp_pool mp_pool;
+mp_pool *mp_pool_new(void);                              /* NULL: out of memory */
+void mp_pool_free(mp_pool *pool);                        /* NULL is fine */
+void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size); /* NULL: out of memory or overflow */
+char *mp_pool_text(mp_pool *pool, const char *text, size_t length); /* a NUL-terminated copy of text[0..length) */
+char *mp_pool_format(mp_pool *pool, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* *product = a * b, *sum = a + b for a, b >= 0; false if it does not fit in an int64_t or an argument is negative. */
+bool mp_multiply(int64_t a, int64_t b, int64_t *product);
+bool mp_add(int64_t a, int64_t b, int64_t *sum);
+/* bytes rounded up to a multiple of alignment (>= 1); false on overflow. */
+bool mp_round_up(int64_t bytes, int64_t alignment, int64_t *rounded);
+
+#endif

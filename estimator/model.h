@@ -1,0 +1,213 @@
+/* model.h - what the user wrote: operators, tensors and their attributes, with every dimension a number.
+ *
+ * A model is built by a reader in formats/ (or by hand through the functions below), completed by mp_model_infer (infer.h)
+ * and cleaned by mp_model_simplify (simplify.h). All that a model points to lies in its pool and lives until mp_model_free.
+ * Tensors and operators are named by their index; indices never change, a removed operator is only marked.
+ */
+#ifndef ESTIMATOR_MODEL_H
+#define ESTIMATOR_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estimator/error.h"
+#include "estimator/memory.h"
+
+/* Element types, with ONNX's numbers. */
+#define MP_DTYPE_LIST(X)                                                                                               \
+    X(UNDEFINED, 0, "undefined", 0)                                                                                    \
+    X(FLOAT, 1, "float32", 32)                                                                                         \
+    X(UINT8, 2, "uint8", 8)                                                                                            \
+    X(INT8, 3, "int8", 8)                                                                                              \
+    X(UINT16, 4, "uint16", 16)                                                                                         \
+    X(INT16, 5, "int16", 16)                                                                                           \
+    X(INT32, 6, "int32", 32)                                                                                           \
+    X(INT64, 7, "int64", 64)                                                                                           \
+    X(STRING, 8, "string", 0)                                                                                          \
+    X(BOOL, 9, "bool", 8)                                                                                              \
+    X(FLOAT16, 10, "float16", 16)                                                                                      \
+    X(DOUBLE, 11, "float64", 64)                                                                                       \
+    X(UINT32, 12, "uint32", 32)                                                                                        \
+    X(UINT64, 13, "uint64", 64)                                                                                        \
+    X(COMPLEX64, 14, "complex64", 64)                                                                                  \
+    X(COMPLEX128, 15, "complex128", 128)                                                                               \
+    X(BFLOAT16, 16, "bfloat16", 16)                                                                                    \
+    X(FLOAT8E4M3FN, 17, "float8e4m3fn", 8)                                                                             \
+    X(FLOAT8E4M3FNUZ, 18, "float8e4m3fnuz", 8)                                                                         \
+    X(FLOAT8E5M2, 19, "float8e5m2", 8)                                                                                 \
+    X(FLOAT8E5M2FNUZ, 20, "float8e5m2fnuz", 8)                                                                         \
+    X(UINT4, 21, "uint4", 4)                                                                                           \
+    X(INT4, 22, "int4", 4)
+
+#define MP_DTYPE_ENUM(name, number, text, bits) MP_DTYPE_##name = number,
+typedef enum mp_dtype { MP_DTYPE_LIST(MP_DTYPE_ENUM) MP_N_DTYPES } mp_dtype;
+#undef MP_DTYPE_ENUM
+
+const char *mp_dtype_name(mp_dtype dtype);  /* "float32"; "undefined" for a number out of range */
+int mp_dtype_bits(mp_dtype dtype);          /* bits per element; 0: not storable (string, undefined) */
+bool mp_dtype_is_float(mp_dtype dtype);     /* float16, bfloat16, float32, float64, float8 */
+bool mp_dtype_is_integer(mp_dtype dtype);   /* signed and unsigned, bool excluded */
+
+enum {
+    MP_RANK_MAX = 32,           /* more dimensions than this are refused */
+    MP_VALUE_MAX = 1 << 17      /* elements of the largest value kept for folding */
+};
+
+/* Where a tensor's bytes come from. */
+typedef enum mp_role {
+    MP_ROLE_ACTIVATION, /* an operator computes it */
+    MP_ROLE_DATA,       /* the batch: an input of every step */
+    MP_ROLE_PARAMETER,  /* trained, unless frozen */
+    MP_ROLE_BUFFER,     /* kept from step to step but not trained: batch-norm running statistics, masks */
+    MP_ROLE_CONSTANT    /* fixed by the file, or folded from what is */
+} mp_role;
+const char *mp_role_name(mp_role role);
+
+/* The elements of a small tensor that are known before any step runs, row-major. Integers, booleans: `i`; floats: `f`. */
+typedef struct mp_value {
+    int64_t n;
+    bool is_real;
+    union {
+        int64_t *i;
+        double *f;
+    };
+} mp_value;
+
+typedef struct mp_tensor {
+    const char *name;
+    mp_dtype dtype;
+    int rank;      /* -1: not known yet */
+    int64_t *dims; /* `rank` sizes >= 0 */
+    mp_dtype declared_dtype; /* what the file says; UNDEFINED: nothing */
+    int declared_rank;       /* -1: nothing */
+    int64_t *declared_dims;  /* -1 at a dimension that the file leaves open */
+    mp_role role;
+    const char *role_reason; /* the rule that chose the role, for people: "named with --data" */
+    int producer;            /* the operator that writes it, -1 for what comes from outside */
+    mp_value *value;         /* NULL: not known */
+    bool is_output;          /* a declared output of the model */
+    int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
+} mp_tensor;
+
+typedef enum mp_attribute_kind {
+    MP_ATTRIBUTE_INT,
+    MP_ATTRIBUTE_FLOAT,
+    MP_ATTRIBUTE_TEXT,
+    MP_ATTRIBUTE_INTS,
+    MP_ATTRIBUTE_FLOATS,
+    MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims, and value if small and numeric */
+    MP_ATTRIBUTE_OTHER   /* present, of a kind no rule reads: graphs, strings, sparse tensors, types */
+} mp_attribute_kind;
+
+typedef struct mp_attribute {
+    const char *name;
+    mp_attribute_kind kind;
+    int64_t i;         /* INT */
+    double f;          /* FLOAT */
+    const char *text;  /* TEXT */
+    size_t n;          /* INTS, FLOATS */
+    int64_t *ints;
+    double *floats;
+    mp_dtype dtype;    /* TENSOR */
+    int rank;
+    int64_t *dims;
+    mp_value *value;   /* TENSOR: NULL when too large or absent */
+} mp_attribute;
+
+struct mp_op; /* a row of the registry, ops.h */
+
+typedef struct mp_operator {
+    const char *name;     /* unique: the file's name for it, or one made from its kind and first output */
+    const char *kind;     /* "Conv" */
+    const char *domain;   /* "" is ai.onnx */
+    int version;          /* of the domain's operator set, as the file imports it */
+    const struct mp_op *op; /* its row; NULL until mp_model_infer has looked it up */
+    int n_in, n_out;
+    int *in, *out;        /* tensor indices; -1: left out */
+    size_t n_attributes;
+    mp_attribute *attributes;
+    bool removed;         /* by folding or simplification */
+} mp_operator;
+
+typedef struct mp_model {
+    const char *name; /* the file's base name without its ending */
+    const char *path; /* as the user gave it, for messages; "" for none */
+    mp_pool *pool;
+    size_t n_tensors, tensors_capacity;
+    mp_tensor *tensors;
+    size_t n_operators, operators_capacity;
+    mp_operator *operators; /* in the order of the file; after mp_model_sort, in an order in which they can run */
+    int *inputs, *outputs;  /* tensor indices: declared inputs that are no initializers; declared outputs */
+    size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
+    struct mp_names *names; /* tensor name -> index */
+} mp_model;
+
+/* An empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
+mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err);
+void mp_model_free(mp_model *model); /* NULL is fine */
+
+/* The tensor of this name, or -1. O(1). */
+int mp_model_find(const mp_model *model, const char *name);
+
+/* The tensor of this name, added (an activation of unknown type and rank without producer) if it is not there. MP_NOMEM. */
+mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_error *err);
+/* A new tensor whose name is `stem`, or stem with a number behind it if that is taken. MP_NOMEM. */
+mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, mp_error *err);
+
+/* What is to be added as an operator; everything is copied. */
+typedef struct mp_operator_draft {
+    const char *name; /* NULL or "": made up */
+    const char *kind, *domain;
+    int version;
+    const int *in, *out; /* -1: left out */
+    int n_in, n_out;
+    const mp_attribute *attributes; /* copied deeply */
+    size_t n_attributes;
+} mp_operator_draft;
+
+/* Appends an operator and becomes the producer of its outputs. MP_PARSE: an output has a producer already, or the operator
+ * reads its own output. MP_NOMEM. Pointers into model->operators are invalid afterwards. */
+mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int *index, mp_error *err);
+
+/* Marks a tensor as declared input or output. MP_NOMEM. */
+mp_status mp_model_declare_input(mp_model *model, int tensor, mp_error *err);
+mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err);
+
+/* Sets type and shape; dims are copied. MP_PARSE: rank over MP_RANK_MAX, a negative dimension, or more bytes than an int64_t
+ * counts. MP_NOMEM. */
+mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, const int64_t *dims, mp_error *err);
+
+/* Elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
+int64_t mp_tensor_elements(const mp_tensor *tensor);
+int64_t mp_tensor_bytes(const mp_tensor *tensor);
+
+/* A value of n zeroed elements in the model's pool, or NULL: out of memory. */
+mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
+
+/* Puts the operators into an order in which each runs after what it reads, keeping the file's order where that works, and
+ * drops removed ones. MP_PARSE names an operator on a cycle, or a tensor that is read and that nothing gives (no producer, no
+ * declared input, no initializer: role ACTIVATION without producer). O(n log n). Operator indices change. */
+mp_status mp_model_sort(mp_model *model, mp_error *err);
+
+/* Attributes, with the default for one that is absent or of another kind. */
+const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *name); /* NULL: absent */
+int64_t mp_operator_int(const mp_operator *op, const char *name, int64_t otherwise);
+double mp_operator_float(const mp_operator *op, const char *name, double otherwise);
+const char *mp_operator_text(const mp_operator *op, const char *name, const char *otherwise);
+/* *n elements, or NULL and 0 when absent. */
+const int64_t *mp_operator_ints(const mp_operator *op, const char *name, size_t *n);
+
+/* Its k-th input or output, NULL when left out. */
+mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
+mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
+
+/* For each tensor, the operators that read it: consumers of t are list[start[t] .. start[t+1]), in operator order, once per
+ * operand. Removed operators are left out. Release with mp_consumers_free. MP_NOMEM. O(operands). */
+typedef struct mp_consumers {
+    int *start, *list;
+} mp_consumers;
+mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err);
+void mp_consumers_free(mp_consumers *consumers);
+
+#endif

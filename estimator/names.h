@@ -1,0 +1,17 @@
+/* names.h - a map from names to small integers (a thin face of uthash that reports memory shortage). */
+#ifndef ESTIMATOR_NAMES_H
+#define ESTIMATOR_NAMES_H
+
+#include <stdbool.h>
+
+typedef struct mp_names mp_names;
+
+mp_names *mp_names_new(void); /* NULL: out of memory */
+void mp_names_free(mp_names *names);
+/* The integer stored for this name, or -1. O(length). */
+int mp_names_find(const mp_names *names, const char *name);
+/* Stores `index` for `name`, in place of an earlier one. The name is not copied and must live as long as the map. False: out
+ * of memory. */
+bool mp_names_set(mp_names *names, const char *name, int index);
+
+#endif

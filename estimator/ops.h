@@ -1,0 +1,99 @@
+/* ops.h - the operator registry: one row per operator, read by everybody; nobody switches on an operator's kind.
+ *
+ * The rows stand in ops.def. A row says what the operator looks like (arity), how its output shapes follow from its inputs
+ * (shape rule, shapes_*.c), how it is evaluated on small known values (fold rule, fold_*.c), what it costs (FLOPs of products),
+ * which values its gradients read, and how its backward nodes are cut. An operator without a row is refused by name.
+ */
+#ifndef ESTIMATOR_OPS_H
+#define ESTIMATOR_OPS_H
+
+#include "estimator/model.h"
+
+/* What the rules see: one operator of a model that is being completed. */
+typedef struct mp_infer {
+    mp_model *model;
+    mp_operator *op;
+    mp_error *err;
+    /* Set by a shape rule that needs the value of a tensor known only when the step runs (Reshape by a computed shape): the
+     * index of that tensor. The file's declared shape then serves, if there is one. -1 otherwise. */
+    int missing_value;
+} mp_infer;
+
+/* Sets dtype and dims of every output that is not left out, with mp_tensor_set. MP_PARSE for shapes that do not fit together;
+ * the message names the operator (mp_raise is given op->name). Reading a value that is not known: mp_infer_value. */
+typedef mp_status (*mp_shape_rule)(mp_infer *c);
+/* Sets `value` of the outputs whose inputs' values it knows; leaves them NULL otherwise (no error). Called after the shape
+ * rule, only if every output has at most MP_VALUE_MAX elements. Integer division by zero and the like leave the value unknown. */
+typedef mp_status (*mp_fold_rule)(mp_infer *c);
+/* FLOPs of one forward run (a multiply-add is 2). Every gradient of a product costs the same again. */
+typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
+
+/* Values that a gradient reads are named by bits: */
+#define MP_SELF (1u << 24)             /* the very input whose gradient is asked for (variadic operators) */
+#define MP_IN(k) (1u << (k))           /* the k-th input, k < 8 */
+#define MP_OUT(k) (1u << (8 + (k)))    /* the k-th output, k < 8 */
+#define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: a tensor that only backward sees (mask, indices, statistics) */
+
+enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4 };
+
+/* What backward keeps, by whom: our own executor, or PyTorch's autograd. */
+typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rules;
+
+/* How an operator's backward is cut into nodes. */
+typedef enum mp_gradient_form {
+    MP_GRADIENT_NONE,     /* integer or piecewise constant: no gradient flows through */
+    MP_GRADIENT_REFUSED,  /* a gradient exists, but nobody has built it: an error when one is asked for */
+    MP_GRADIENT_VIEW,     /* the output is a view of input 0, and so is its gradient */
+    MP_GRADIENT_ALIAS,    /* addition: the gradient of every operand of the output's shape is the output's gradient itself */
+    MP_GRADIENT_ONE,      /* one node gives the gradients of all inputs that need one */
+    MP_GRADIENT_SPLIT     /* one node per input for inputs 0 and 1; inputs from 2 on (biases) come with input 1 */
+} mp_gradient_form;
+
+/* Traits. */
+#define MP_TRAIT_RANDOM 1u           /* draws numbers: never merged with another */
+#define MP_TRAIT_IN_PLACE 2u         /* an output may take the room of a dying input of the same size */
+#define MP_TRAIT_GRADIENT_IN_PLACE 4u /* an input's gradient may take the room of the dying output's gradient */
+#define MP_TRAIT_STATISTICS 8u       /* batch normalization: reads and updates running statistics, the first run only */
+#define MP_TRAIT_GATHER 16u          /* moves only as many bytes as it writes, not all of input 0 */
+#define MP_TRAIT_NEGATES 32u         /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
+
+/* Bytes and shape of the extras a forward run leaves for backward. Returns how many there are (0..MP_EXTRAS_MAX). */
+typedef struct mp_extra {
+    const char *name; /* "mask", "indices", "mean" */
+    int64_t bytes;
+} mp_extra;
+typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
+
+typedef struct mp_op {
+    const char *name, *domain;
+    int since;                           /* the first version of the operator set with this meaning */
+    int min_in, max_in, min_out, max_out; /* -1: any number */
+    mp_shape_rule shape;
+    mp_fold_rule fold;   /* NULL: never folded */
+    mp_flops_rule flops; /* NULL: no product */
+    unsigned traits;
+    mp_gradient_form gradient;
+    /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. Inputs past the
+     * last stated one need what the last one needs (variadic operators). */
+    uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
+    mp_extras_rule extras; /* NULL: none */
+} mp_op;
+
+/* The row for an operator, the newest one with since <= version; NULL: there is none. O(1). "ai.onnx" and "" are one domain. */
+const mp_op *mp_op_find(const char *domain, const char *kind, int version);
+/* All rows, in the order of ops.def, for tables and tests. */
+size_t mp_op_count(void);
+const mp_op *mp_op_row(size_t k);
+
+/* Helpers for rules. `value` of input k, or NULL with missing_value set when the input is there but its value is not known;
+ * NULL without it when the input is left out. */
+const mp_value *mp_infer_value(mp_infer *c, int k);
+/* Input k or output k of the operator at hand, NULL when left out. */
+mp_tensor *mp_infer_in(mp_infer *c, int k);
+mp_tensor *mp_infer_out(mp_infer *c, int k);
+/* mp_tensor_set on output k; MP_OK when that output is left out. */
+mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
+/* The product of dims[from..to), saturated; shapes were checked when they were set. */
+int64_t mp_product(const int64_t *dims, int from, int to);
+
+#endif

@@ -1,0 +1,55 @@
+/* target.h - what a graph is built for: a machine that says how long an operator takes and what it needs besides.
+ *
+ * The roofline target needs no hardware: a node takes max(FLOPs / peak, bytes moved / bandwidth) plus the launch overhead of
+ * its device's profile. An executor backend is a target that can also run; its answers come from the library it drives.
+ */
+#ifndef ESTIMATOR_TARGET_H
+#define ESTIMATOR_TARGET_H
+
+#include "estimator/graph.h"
+#include "estimator/ops.h"
+
+/* One row of devices.def. */
+typedef struct mp_device {
+    const char *name;
+    const char *title;         /* "NVIDIA A100 SXM4 80 GB" */
+    double fp32_flops;         /* peak of matrix products per second, multiply-add = 2 */
+    double fp16_flops, bf16_flops;
+    double bytes_per_second;   /* memory bandwidth */
+    double launch_seconds;     /* fixed cost of one node */
+    int64_t memory_bytes;
+    int64_t alignment;         /* of every allocation */
+} mp_device;
+
+size_t mp_device_count(void);
+const mp_device *mp_device_row(size_t k);
+const mp_device *mp_device_find(const char *name); /* NULL: none */
+
+/* What is asked about: one node that is about to be built. */
+typedef struct mp_work {
+    const mp_model *model;
+    const mp_operator *op; /* NULL for updates and for copies that no operator stands for */
+    mp_phase phase;
+    double flops;          /* of products */
+    int64_t moved_bytes;   /* read and written */
+    mp_dtype dtype;        /* that products are computed in */
+} mp_work;
+
+typedef struct mp_cost {
+    double seconds;
+    int64_t workspace_bytes;
+} mp_cost;
+
+typedef struct mp_target mp_target;
+struct mp_target {
+    const char *name;
+    int64_t alignment, memory_bytes;
+    /* Fills *cost. MP_UNSUPPORTED names the operator the target cannot run. */
+    mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
+    const void *details;
+};
+
+/* The roofline target of a device; nothing to release, `device` must outlive it. */
+mp_target mp_roofline(const mp_device *device);
+
+#endif

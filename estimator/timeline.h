@@ -1,0 +1,56 @@
+/* timeline.h - lifetimes, live bytes, the peak and who holds it: all that follows from an order of nodes.
+ *
+ * Rules (a plan is an ordered list of steps; everything else follows):
+ *  - an instance of a storage begins where its node runs and ends at its last read before the node runs again, or before the
+ *    end; an output that nobody reads lives for its own step. Intervals are inclusive step indices;
+ *  - a sum begins at the first contribution (`adds`) and ends at its last read or contribution; it may be read only after all
+ *    its adders have run, and contributions come in node order unless any_sum_order;
+ *  - a carried gradient lives from step 0 to its last read before its first contribution, and from there to the last step;
+ *  - an output takes the room of an input of at least its size that ends in the same step, for the first listed in-place pair
+ *    that fits, each input and output at most once;
+ *  - always-live storages count once, as static bytes.
+ * live_bytes[t] is what is allocated while step t runs, workspace included, static bytes excluded.
+ */
+#ifndef ESTIMATOR_TIMELINE_H
+#define ESTIMATOR_TIMELINE_H
+
+#include "estimator/graph.h"
+
+typedef struct mp_step {
+    int node;
+    int form; /* 0: the base; k: the node's k-th alternative */
+} mp_step;
+
+typedef struct mp_span {
+    int storage;
+    int first, last;   /* steps, inclusive */
+    int takes_room_of; /* the storage whose room it takes at `first`, or -1 */
+} mp_span;
+
+typedef struct mp_timeline {
+    size_t n_steps;
+    int64_t *live_bytes; /* per step */
+    int64_t static_bytes;
+    int64_t peak_bytes;  /* static_bytes + the highest live_bytes */
+    int peak_step;       /* the first step at the peak; -1 without steps */
+    int64_t ticks;       /* the sum over steps */
+    size_t n_spans;
+    mp_span *spans;      /* ordered by (first, storage) */
+} mp_timeline;
+
+/* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
+ * what nothing has produced, or a sum before it is complete, or adds out of order; names the node. It does not judge whether
+ * the plan is complete (planner/check.h does). MP_NOMEM. O(list lengths of the steps + spans log spans). */
+mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
+void mp_timeline_free(mp_timeline *timeline);
+
+/* The instances that are live at a step, largest first (ties by storage): up to `room` indices into timeline->spans are
+ * written to `spans`; returns how many there are in all. O(spans). */
+size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room);
+
+/* The order of the baseline of every percentage: keep-all. The nodes in list order, base forms, nothing twice; updates after
+ * all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place). Writes
+ * graph->n_nodes steps. */
+void mp_keep_all(const mp_graph *graph, mp_step *steps);
+
+#endif

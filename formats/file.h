@@ -1,0 +1,26 @@
+/* file.h - bounded reading and atomic writing. */
+#ifndef FORMATS_FILE_H
+#define FORMATS_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estimator/error.h"
+
+/* A file in memory, mapped read-only where the system can (so that skipped parts of a huge file cost no memory). */
+typedef struct mp_file {
+    const uint8_t *bytes;
+    size_t size;
+    void *mapping; /* private */
+} mp_file;
+
+/* Opens a regular file of at most limit_bytes. MP_IO: it cannot be opened or read, is a directory, ...; MP_PARSE: larger than
+ * the limit. The message is a sentence without the path; err->input carries the path. Close with mp_file_close. */
+mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
+void mp_file_close(mp_file *file); /* zeroed is fine */
+
+/* Writes the bytes to a temporary name beside `path` and renames it: the file is whole or untouched. "-" is standard output.
+ * MP_IO. */
+mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
+
+#endif

@@ -1,0 +1,14 @@
+/* check.h - is this plan right? Replays a plan by the rules of the training graph, sharing no code with the timeline, and
+ * compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the updates, recompute
+ * flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
+ */
+#ifndef PLANNER_CHECK_H
+#define PLANNER_CHECK_H
+
+#include "planner/plan.h"
+
+/* MP_OK: the plan holds. MP_REFUTED: it does not; the message is the first fault, naming step and node or storage. MP_INVALID:
+ * made for another graph. MP_NOMEM. Shapes: any. O(list lengths + places^2 in the worst case of overlapping lifetimes). */
+mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err);
+
+#endif

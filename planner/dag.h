@@ -1,0 +1,33 @@
+/* dag.h - the igraph bridge: questions about the forward graph. Errors of igraph come back as ours; it never aborts.
+ *
+ * The forward graph of a training graph has the forward nodes as vertices and an edge from the producer of a storage to each
+ * forward node that reads it (once per pair). igraph here is not thread-safe: call from one thread at a time.
+ */
+#ifndef PLANNER_DAG_H
+#define PLANNER_DAG_H
+
+#include "estimator/graph.h"
+
+typedef struct mp_dag {
+    int n_vertices;
+    int *node;   /* vertex -> node of the training graph, in the graph's order, which is topological */
+    int *vertex; /* node -> vertex, -1 for others */
+    int *successors_start, *successors; /* per vertex, ascending */
+    int *predecessors_start, *predecessors;
+} mp_dag;
+
+/* The forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM; MP_PARSE: a cycle. O(n + m). */
+mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err);
+void mp_dag_free(mp_dag *dag);
+
+/* The cut tensors of a training graph: the storages, produced by a forward node, which alone are alive between what comes
+ * before and what comes after them, that is, every path from the network's inputs to its last nodes runs through the
+ * producer, an articulation point of the undirected forward graph. Writes at most graph->n_storages indices into storages, in
+ * order of production. MP_NOMEM. O(n + m). */
+mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err);
+
+/* A topological order of the vertices other than the given one, number `k` of a fixed family (depth-first, breadth-first, by
+ * bytes, ...), the same on every machine; `order` has n_vertices elements. MP_NOMEM. */
+mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err);
+
+#endif

@@ -1,0 +1,21 @@
+/* schedule.h - from "what is kept" to an order of steps: the schedules that segment checkpointing can express.
+ *
+ * The forward nodes are divided into segments 0..k-1 such that no node reads from a later one (a sequence of lower sets). The
+ * forward pass runs all nodes, segment by segment, and leaves the kept storages for backward. Backward goes through the
+ * segments from the last to the first; before a segment's backward nodes run, what they read and is not there (neither kept nor
+ * just made) is recomputed, and with it what that needs, each node at most once per segment. The last segment is still there
+ * from the forward pass and needs no recomputation. Everything is freed at its last read, as always.
+ */
+#ifndef PLANNER_SCHEDULE_H
+#define PLANNER_SCHEDULE_H
+
+#include "estimator/timeline.h"
+
+/* `segment[node]` for every forward node (others are ignored; backward nodes belong to the segment of their forward node or,
+ * without forward_of, of the latest storage they read); `keep[storage]`: held from its first production until its last read.
+ * On MP_OK *steps is an array of *n steps released with mp_free. MP_NOT_APPLICABLE: the graph has no backward phase.
+ * MP_INVALID: the segments do not respect the data flow. MP_NOMEM. O(list lengths * recomputations). */
+mp_status mp_schedule_segments(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
+                               size_t *n, mp_error *err);
+
+#endif

@@ -1,0 +1,73 @@
+/* solver.h - the table of searchers and the one interface to them.
+ *
+ * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So every searcher is only
+ * the idea that makes its candidates, and all are compared by the same measure.
+ */
+#ifndef PLANNER_SOLVER_H
+#define PLANNER_SOLVER_H
+
+#include "planner/plan.h"
+
+/* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
+ * to stop with the best result so far. */
+typedef struct mp_progress {
+    const char *solver;
+    double elapsed_seconds;
+    int64_t best_ticks, baseline_ticks, smallest_peak_bytes;
+    int64_t n_offers;
+} mp_progress;
+typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
+
+typedef struct mp_request {
+    const mp_graph *graph;
+    int64_t budget_bytes;   /* INT64_MAX: none */
+    const char *solver;     /* NULL: "auto" */
+    uint64_t seed;
+    int64_t moves;          /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
+    double time_limit;      /* seconds; <= 0: none */
+    const int *checkpoints; /* storages the user named, for `segments` */
+    size_t n_checkpoints;   /* with checkpoints NULL, `segments` finds its own list */
+    mp_progress_call progress; /* may be NULL */
+    void *progress_data;
+} mp_request;
+
+typedef struct mp_answer {
+    mp_plan *plan;                  /* the cheapest plan within the budget; NULL: none was found */
+    mp_plan *smallest;              /* the plan of the lowest peak that was found (ties: the cheapest); never NULL on MP_OK */
+    int64_t floor_bytes;            /* no schedule fits below it ... */
+    int floor_node;                 /* ... because of this node */
+    bool stopped;                   /* the time limit or the caller cut the search short */
+} mp_answer;
+
+/* Searches and checks: every plan in the answer has passed mp_plan_check. MP_OK with plan NULL means that no plan within the
+ * budget was found; it is proved impossible if budget_bytes < floor_bytes. On MP_OK release with mp_answer_free.
+ * MP_INVALID: no such searcher, contradictory request. MP_NOT_APPLICABLE: the graph is not of the searcher's kind. MP_NOMEM. */
+mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
+void mp_answer_free(mp_answer *answer); /* frees what it points to */
+
+/* What `segments` makes of exactly this list of kept storages: the peak and ticks a user gets who copies it into a framework
+ * that checkpoints by segments. MP_NOT_APPLICABLE without a backward phase. */
+mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
+
+/* ---- for searchers ---- */
+
+typedef struct mp_search mp_search;
+
+/* What is asked, as the searcher sees it. */
+const mp_request *mp_search_request(const mp_search *search);
+/* Judges a schedule: kept if it is the best within the budget, or the smallest so far; *peak_bytes and *ticks (may be NULL) tell
+ * what it came to. A schedule that cannot run is our bug: MP_INVALID. Deterministic: ties keep the earlier one. */
+mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
+/* True when the search should end: time limit, the caller, or the number of offers allowed by `moves` is used up. */
+bool mp_search_stopped(mp_search *search);
+
+typedef struct mp_solver {
+    const char *name;    /* "lower-set" */
+    const char *summary; /* one line for people */
+    const char *source;  /* "Kusumoto et al. 2019" */
+    mp_status (*run)(mp_search *search, mp_error *err);
+} mp_solver;
+size_t mp_solver_count(void);
+const mp_solver *mp_solver_row(size_t k);
+
+#endif
