@@ -22,15 +22,15 @@ const char *mp_rules_name(mp_rules rules);
 int mp_loss_find(const char *name), mp_optimizer_find(const char *name), mp_rules_find(const char *name); /* -1: none */
 
 typedef struct mp_training_options {
-    mp_loss loss;          /* AUTO: the model's own, else cross-entropy on its first output */
-    const char *output;    /* the tensor the loss is put on; NULL: the first output */
+    mp_loss loss;       /* AUTO: the model's own, else cross-entropy on its first output */
+    const char *output; /* the tensor the loss is put on; NULL: the first output */
     mp_optimizer optimizer;
     mp_fuse fuse;
-    mp_dtype dtype;        /* FLOAT, FLOAT16 or BFLOAT16: of activations, gradients and working parameters */
+    mp_dtype dtype; /* FLOAT, FLOAT16 or BFLOAT16: of activations, gradients and working parameters */
     mp_rules rules;
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
-    const char *options_json;  /* stored in the graph as it is; NULL: "{}" */
+    const char *options_json; /* stored in the graph as it is; NULL: "{}" */
 } mp_training_options;
 
 /* Appends the loss that the options ask for unless the model has one; *loss is its tensor, -1 for MP_LOSS_NONE. A model has a

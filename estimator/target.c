@@ -1,0 +1,46 @@
+#include "estimator/target.h"
+
+#include <string.h>
+
+#define DEVICE(name, title, fp32, fp16, bf16, bandwidth, launch, memory, alignment) \
+    {name, title, (fp32)*1e12, (fp16)*1e12, (bf16)*1e12, (bandwidth)*1e9, (launch)*1e-6, (memory) * (1LL << 30), alignment},
+static const mp_device devices[] = {
+#include "estimator/devices.def"
+};
+#undef DEVICE
+
+size_t mp_device_count(void)
+{
+    return sizeof devices / sizeof devices[0];
+}
+
+const mp_device *mp_device_row(size_t k)
+{
+    return k < mp_device_count() ? &devices[k] : NULL;
+}
+
+const mp_device *mp_device_find(const char *name)
+{
+    for (size_t k = 0; k < mp_device_count(); k++)
+        if (!strcmp(devices[k].name, name)) return &devices[k];
+    return NULL;
+}
+
+/* max(compute, memory) + launch: Williams et al. 2009, "Roofline", with a fixed cost per node. */
+static mp_status roofline_cost(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
+{
+    (void)err;
+    const mp_device *device = target->details;
+    double peak = work->dtype == MP_DTYPE_FLOAT16    ? device->fp16_flops
+                  : work->dtype == MP_DTYPE_BFLOAT16 ? device->bf16_flops
+                                                     : device->fp32_flops;
+    double compute = work->flops / peak, memory = (double)work->moved_bytes / device->bytes_per_second;
+    cost->seconds = (compute > memory ? compute : memory) + device->launch_seconds;
+    cost->workspace_bytes = 0;
+    return MP_OK;
+}
+
+mp_target mp_roofline(const mp_device *device)
+{
+    return (mp_target){device->name, device->alignment, device->memory_bytes, roofline_cost, device};
+}

@@ -1,0 +1,329 @@
+/* training.c - model + options + target -> training graph.
+ *
+ * What is trained and what the loss needs is marked first; then the graph is written in the order of keep-all: forward nodes in
+ * the model's order, backward nodes in reverse, updates behind them (in front with forward-fused updates).
+ */
+#include "estimator/training.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "estimator/training_build.h"
+
+static const double tick_seconds = 1e-9;
+
+static const char *const loss_names[] = {"auto", "cross-entropy", "mse", "none"};
+static const char *const optimizer_names[] = {"adamw", "adam", "sgd", "momentum", "none"};
+static const char *const rules_names[] = {"executor", "pytorch"};
+
+static int find(const char *const *names, int n, const char *name)
+{
+    for (int k = 0; k < n; k++)
+        if (!strcmp(names[k], name)) return k;
+    return -1;
+}
+
+const char *mp_loss_name(mp_loss loss)
+{
+    return loss_names[loss];
+}
+const char *mp_optimizer_name(mp_optimizer optimizer)
+{
+    return optimizer_names[optimizer];
+}
+const char *mp_rules_name(mp_rules rules)
+{
+    return rules_names[rules];
+}
+int mp_loss_find(const char *name)
+{
+    return find(loss_names, MP_N_LOSSES, name);
+}
+int mp_optimizer_find(const char *name)
+{
+    return find(optimizer_names, MP_N_OPTIMIZERS, name);
+}
+int mp_rules_find(const char *name)
+{
+    return find(rules_names, MP_N_RULES, name);
+}
+
+int64_t mp_builder_bytes(const mp_builder *b, int tensor)
+{
+    const mp_tensor *t = &b->model->tensors[tensor];
+    bool half =
+        t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER && tensor != b->loss;
+    return half ? mp_tensor_bytes(t) / 2 : mp_tensor_bytes(t);
+}
+
+uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
+{
+    int last = MP_GRADIENTS_MAX - 1;
+    return op->op->needs[b->options->rules][k < last ? k : last];
+}
+
+mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index)
+{
+    mp_status st = MP_OK;
+    mp_storage *s;
+    MP_TRY(mp_graph_storage(b->graph, &s, b->err));
+    s->kind = kind;
+    s->payload_bytes = payload_bytes;
+    MP_REQUIRE(s->name = mp_pool_text(b->graph->pool, name, strlen(name)), b->err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
+    *index = (int)b->graph->n_storages - 1;
+done:
+    return st;
+}
+
+mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage)
+{
+    mp_status st = MP_OK;
+    if (storage < 0) goto done;
+    for (size_t k = 0; k < list->n; k++)
+        if (list->items[k] == storage) goto done;
+    MP_REQUIRE(mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items), b->err, MP_NOMEM, "out of memory");
+    list->items[list->n++] = storage;
+done:
+    return st;
+}
+
+mp_status mp_builder_pair(mp_builder *b, int from, int to)
+{
+    mp_status st = MP_OK;
+    if (from < 0 || to < 0 || from == to || b->options->rules == MP_RULES_PYTORCH) goto done;
+    const mp_storage *a = &b->graph->storages[from], *z = &b->graph->storages[to];
+    if (mp_kind_is_static(a->kind) || mp_kind_is_static(z->kind) || a->payload_bytes != z->payload_bytes) goto done;
+    MP_REQUIRE(mp_grow(&b->pairs.items, &b->pairs.capacity, b->pairs.n + 2, sizeof *b->pairs.items), b->err, MP_NOMEM,
+               "out of memory");
+    b->pairs.items[b->pairs.n++] = from;
+    b->pairs.items[b->pairs.n++] = to;
+done:
+    return st;
+}
+
+/* What the node at hand moves: what it reads and writes once, what it adds to twice. */
+static int64_t moved_bytes(const mp_builder *b)
+{
+    int64_t moved = 0;
+    for (size_t k = 0; k < b->reads.n; k++) moved += b->graph->storages[b->reads.items[k]].payload_bytes;
+    for (size_t k = 0; k < b->writes.n; k++) moved += b->graph->storages[b->writes.items[k]].payload_bytes;
+    for (size_t k = 0; k < b->adds.n; k++) moved += 2 * b->graph->storages[b->adds.items[k]].payload_bytes;
+    return moved;
+}
+
+mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
+                          int forward_of, double flops, int64_t unmoved_bytes, int *index)
+{
+    mp_status st = MP_OK;
+    mp_node *node;
+    mp_cost cost;
+    mp_graph *g = b->graph;
+    mp_work work = {.model = b->model,
+                    .op = op,
+                    .phase = phase,
+                    .flops = flops,
+                    .moved_bytes = moved_bytes(b) - unmoved_bytes,
+                    .dtype = b->options->dtype};
+    MP_TRY(b->target->cost(b->target, &work, &cost, b->err));
+    MP_TRY(mp_graph_node(g, &node, b->err));
+    mp_form *form = node->forms;
+    node->name = mp_pool_text(g->pool, name, strlen(name));
+    node->op = mp_pool_text(g->pool, kind, strlen(kind));
+    node->phase = phase;
+    node->flops = flops;
+    node->forward_of = forward_of;
+    form->ticks = llround(cost.seconds / tick_seconds);
+    form->workspace_bytes = cost.workspace_bytes;
+    form->reads = mp_graph_list(g, b->reads.items, form->n_reads = b->reads.n);
+    form->writes = mp_graph_list(g, b->writes.items, form->n_writes = b->writes.n);
+    form->adds = mp_graph_list(g, b->adds.items, form->n_adds = b->adds.n);
+    form->n_in_place = b->pairs.n / 2;
+    form->in_place = mp_pool_alloc(g->pool, form->n_in_place, sizeof *form->in_place);
+    MP_REQUIRE(node->name && node->op && form->reads && form->writes && form->adds && form->in_place, b->err, MP_NOMEM,
+               "out of memory");
+    for (size_t k = 0; k < form->n_in_place; k++)
+        form->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
+    b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
+    if (index) *index = (int)g->n_nodes - 1;
+done:
+    return st;
+}
+
+/* Which operators the loss (without one: the outputs) depends on. */
+static void mark_relevant(mp_builder *b, bool *wanted)
+{
+    const mp_model *m = b->model;
+    if (b->loss >= 0) wanted[b->loss] = true;
+    for (size_t k = 0; b->loss < 0 && k < m->n_outputs; k++) wanted[m->outputs[k]] = true;
+    for (size_t k = m->n_operators; k-- > 0;) {
+        const mp_operator *op = &m->operators[k];
+        for (int o = 0; !op->removed && o < op->n_out; o++) b->relevant[k] |= op->out[o] >= 0 && wanted[op->out[o]];
+        for (int i = 0; b->relevant[k] && i < op->n_in; i++)
+            if (op->in[i] >= 0) wanted[op->in[i]] = true;
+    }
+}
+
+static mp_status freeze(mp_builder *b, bool *trained)
+{
+    mp_status st = MP_OK;
+    for (size_t p = 0; p < b->options->n_freeze; p++) {
+        bool any = false;
+        for (size_t t = 0; t < b->model->n_tensors; t++)
+            if (b->model->tensors[t].role == MP_ROLE_PARAMETER &&
+                !fnmatch(b->options->freeze[p], b->model->tensors[t].name, 0)) {
+                trained[t] = false;
+                any = true;
+            }
+        MP_REQUIRE(any, b->err, MP_INVALID, "no parameter matches the freeze pattern '%s'", b->options->freeze[p]);
+    }
+done:
+    return st;
+}
+
+/* has_gradient: forwards from the trained parameters, backwards from the loss. */
+static mp_status mark_gradients(mp_builder *b, bool *reached)
+{
+    mp_status st = MP_OK;
+    const mp_model *m = b->model;
+    bool *trained = b->has_gradient, any = false;
+    for (size_t t = 0; t < m->n_tensors; t++)
+        trained[t] = m->tensors[t].role == MP_ROLE_PARAMETER && mp_dtype_is_float(m->tensors[t].dtype);
+    MP_TRY(freeze(b, trained));
+    for (size_t k = 0; k < m->n_operators; k++) {
+        const mp_operator *op = &m->operators[k];
+        bool depends = false;
+        if (!b->relevant[k] || op->op->gradient == MP_GRADIENT_NONE) continue;
+        for (int i = 0; i < op->n_in; i++) depends |= op->in[i] >= 0 && trained[op->in[i]];
+        for (int o = 0; depends && o < op->n_out; o++)
+            if (op->out[o] >= 0) trained[op->out[o]] = mp_dtype_is_float(m->tensors[op->out[o]].dtype);
+    }
+    if (b->loss >= 0) reached[b->loss] = true;
+    for (size_t k = 0; b->loss < 0 && k < m->n_outputs; k++) reached[m->outputs[k]] = true;
+    for (size_t k = m->n_operators; k-- > 0;) {
+        const mp_operator *op = &m->operators[k];
+        bool reaches = false, depends = false;
+        for (int o = 0; b->relevant[k] && o < op->n_out; o++)
+            reaches |= op->out[o] >= 0 && reached[op->out[o]] && trained[op->out[o]];
+        if (!reaches || op->op->gradient == MP_GRADIENT_NONE) continue;
+        for (int i = 0; i < op->n_in; i++) {
+            if (op->in[i] < 0) continue;
+            reached[op->in[i]] = true;
+            depends |= trained[op->in[i]];
+        }
+        MP_REQUIRE(!depends || op->op->gradient != MP_GRADIENT_REFUSED, b->err, MP_UNSUPPORTED,
+                   "operator %s ('%s') stands between a parameter and the loss and has no gradient here", op->kind, op->name);
+    }
+    for (size_t t = 0; t < m->n_tensors; t++) {
+        trained[t] = trained[t] && reached[t];
+        any |= trained[t] && m->tensors[t].role == MP_ROLE_PARAMETER;
+    }
+    MP_REQUIRE(any, b->err, MP_INVALID, "there is nothing to train: no parameter that is not frozen has a gradient");
+done:
+    return st;
+}
+
+static mp_status mark(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    bool *scratch = NULL;
+    MP_REQUIRE(scratch = mp_alloc(2 * b->model->n_tensors, sizeof *scratch), b->err, MP_NOMEM, "out of memory");
+    mark_relevant(b, scratch);
+    MP_TRY(mark_gradients(b, scratch + b->model->n_tensors));
+done:
+    mp_free(scratch);
+    return st;
+}
+
+/* The names of the tensors that lie in each storage. */
+static mp_status list_tensors(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    mp_graph *g = b->graph;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t t = 0; t < b->model->n_tensors; t++) {
+            if (b->storage[t] < 0) continue;
+            mp_storage *s = &g->storages[b->storage[t]];
+            if (pass)
+                s->tensors[s->n_tensors] = mp_pool_text(g->pool, b->model->tensors[t].name, strlen(b->model->tensors[t].name));
+            MP_REQUIRE(!pass || s->tensors[s->n_tensors], b->err, MP_NOMEM, "out of memory");
+            s->n_tensors++;
+        }
+        for (size_t s = 0; !pass && s < g->n_storages; s++) {
+            g->storages[s].tensors = mp_pool_alloc(g->pool, g->storages[s].n_tensors, sizeof(char *));
+            MP_REQUIRE(g->storages[s].tensors, b->err, MP_NOMEM, "out of memory");
+            g->storages[s].n_tensors = 0;
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status prepare(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    size_t n = b->model->n_tensors, m = b->model->n_operators;
+    const char *json = b->options->options_json ? b->options->options_json : "{}";
+    MP_TRY(mp_graph_new(b->model->name, &b->graph, b->err));
+    b->graph->options = mp_pool_text(b->graph->pool, json, strlen(json));
+    b->graph->target = mp_pool_text(b->graph->pool, b->target->name, strlen(b->target->name));
+    b->graph->alignment = b->target->alignment;
+    b->graph->tick_seconds = tick_seconds;
+    b->graph->fuse = b->options->fuse;
+    b->relevant = mp_alloc(m, sizeof *b->relevant);
+    b->forward = mp_alloc(m, sizeof *b->forward);
+    b->extras = mp_alloc(m, sizeof *b->extras);
+    b->copies = mp_alloc(m, sizeof *b->copies);
+    b->has_gradient = mp_alloc(n, sizeof *b->has_gradient);
+    b->storage = mp_alloc(n, sizeof *b->storage);
+    b->key = mp_alloc(n, sizeof *b->key);
+    b->gradient = mp_alloc(n, sizeof *b->gradient);
+    b->strides = mp_alloc(n, sizeof *b->strides);
+    MP_REQUIRE(b->graph->options && b->graph->target && b->relevant && b->forward && b->extras && b->copies &&
+                   b->has_gradient && b->storage && b->key && b->gradient && b->strides,
+               b->err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n; t++) {
+        b->storage[t] = b->gradient[t].storage = -1;
+        b->key[t] = (int)t;
+    }
+    memset(b->forward, -1, m * sizeof *b->forward);
+    memset(b->extras, -1, m * sizeof *b->extras);
+    memset(b->copies, -1, m * sizeof *b->copies);
+done:
+    return st;
+}
+
+mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
+                            mp_graph **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_builder b = {.model = model, .options = options, .target = target, .loss = loss, .err = err};
+    MP_TRY(prepare(&b));
+    MP_TRY(mark(&b));
+    MP_TRY(mp_build_parameter_gradients(&b));
+    if (options->fuse == MP_FUSE_FORWARD) MP_TRY(mp_build_updates(&b));
+    MP_TRY(mp_build_forward(&b));
+    MP_TRY(mp_build_backward(&b));
+    if (options->fuse != MP_FUSE_FORWARD) MP_TRY(mp_build_updates(&b));
+    MP_TRY(list_tensors(&b));
+    MP_TRY(mp_graph_finish(b.graph, err));
+    *out = b.graph;
+    b.graph = NULL;
+done:
+    mp_free(b.relevant);
+    mp_free(b.forward);
+    mp_free(b.extras);
+    mp_free(b.copies);
+    mp_free(b.has_gradient);
+    mp_free(b.storage);
+    mp_free(b.key);
+    mp_free(b.gradient);
+    mp_free(b.strides);
+    mp_free(b.reads.items);
+    mp_free(b.writes.items);
+    mp_free(b.adds.items);
+    mp_free(b.pairs.items);
+    mp_graph_free(b.graph);
+    return st;
+}

@@ -1,0 +1,287 @@
+/* training_backward.c - gradients and backward nodes, in reverse order of the forward ones.
+ *
+ * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a sum. The
+ * gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node, until a computed
+ * contribution to the same buffer is about to be added; only then is it moved there, in place where the old buffer dies. So a
+ * residual connection holds one buffer across its branch, not two.
+ */
+#include <string.h>
+
+#include "estimator/training_build.h"
+
+/* The inputs whose gradients one node gives. */
+typedef struct mp_group {
+    int from, to; /* inputs [from, to) */
+    const char *suffix;
+} mp_group;
+
+/* The groups an operator's gradient is cut into, in the order in which they are listed. Parameters first: the saved input is
+ * free before the data gradient is made. */
+static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups[2])
+{
+    if (op->op->gradient != MP_GRADIENT_SPLIT) {
+        groups[0] = (mp_group){0, op->n_in, "backward"};
+        return 1;
+    }
+    bool weights = op->n_in > 1 && op->in[1] >= 0 && b->model->tensors[op->in[1]].role == MP_ROLE_PARAMETER;
+    groups[0] = (mp_group){1, op->n_in, weights ? "backward of parameters" : "backward of second operand"};
+    groups[1] = (mp_group){0, 1, weights ? "backward of data" : "backward of first operand"};
+    return 2;
+}
+
+static bool wants(const mp_builder *b, const mp_operator *op, int i)
+{
+    return op->in[i] >= 0 && b->has_gradient[op->in[i]];
+}
+
+static bool gives_gradient(const mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    bool out = false, in = false;
+    if (!b->relevant[k] || op->op->gradient == MP_GRADIENT_NONE) return false;
+    for (int o = 0; o < op->n_out; o++) out |= op->out[o] >= 0 && b->has_gradient[op->out[o]];
+    for (int i = 0; i < op->n_in; i++) in |= wants(b, op, i);
+    return out && in;
+}
+
+/* The forward node that a backward node belongs to; a loss node is none. */
+static int forward_node(const mp_builder *b, int k)
+{
+    int node = b->forward[k];
+    return node >= 0 && b->graph->nodes[node].phase == MP_PHASE_FORWARD ? node : -1;
+}
+
+static mp_gradient *gradient_of(mp_builder *b, int tensor)
+{
+    return &b->gradient[b->key[tensor]];
+}
+
+/* How many nodes or aliases will contribute to each gradient. */
+static void count_contributions(mp_builder *b)
+{
+    for (int k = 0; k < (int)b->model->n_operators; k++) {
+        const mp_operator *op = &b->model->operators[k];
+        if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
+        mp_group groups[2];
+        int n = groups_of(b, op, groups);
+        for (int g = 0; g < n; g++) {
+            for (int i = groups[g].from; i < groups[g].to; i++) {
+                bool again = false;
+                if (!wants(b, op, i)) continue;
+                for (int j = groups[g].from; op->op->gradient != MP_GRADIENT_ALIAS && j < i; j++)
+                    again |= wants(b, op, j) && b->key[op->in[j]] == b->key[op->in[i]];
+                if (!again) gradient_of(b, op->in[i])->n_contributions++;
+            }
+        }
+    }
+}
+
+static mp_status ensure_storage(mp_builder *b, int tensor)
+{
+    mp_status st = MP_OK;
+    int key = b->key[tensor];
+    if (b->gradient[key].storage >= 0) goto done;
+    const char *name = mp_pool_format(b->graph->pool, "gradient of %s", b->model->tensors[key].name);
+    MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage));
+done:
+    return st;
+}
+
+/* Enters the gradient of a tensor as a target of the node at hand. */
+static mp_status put_target(mp_builder *b, int tensor)
+{
+    mp_status st = MP_OK;
+    MP_TRY(ensure_storage(b, tensor));
+    const mp_gradient *g = gradient_of(b, tensor);
+    MP_TRY(mp_builder_put(b, g->n_contributions > 1 ? &b->adds : &b->writes, g->storage));
+done:
+    return st;
+}
+
+static const char *node_name(const mp_builder *b, const char *name, const char *suffix)
+{
+    const char *text = mp_pool_format(b->graph->pool, "%s: %s", name, suffix);
+    return text ? text : "";
+}
+
+/* Turns pending aliases into nodes that move them into the buffer. */
+static mp_status flush(mp_builder *b, int tensor)
+{
+    mp_status st = MP_OK;
+    mp_gradient *g = gradient_of(b, tensor);
+    for (mp_pending *p = g->pending; p; p = p->next) {
+        MP_TRY(mp_builder_put(b, &b->reads, p->storage));
+        MP_TRY(put_target(b, tensor));
+        MP_TRY(mp_builder_pair(b, p->storage, g->storage));
+        MP_TRY(mp_builder_node(b, node_name(b, b->model->tensors[b->key[tensor]].name, "accumulate"), "Accumulate",
+                               MP_PHASE_BACKWARD, NULL, p->forward, 0, 0, NULL));
+    }
+    g->pending = NULL;
+done:
+    return st;
+}
+
+static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward)
+{
+    mp_status st = MP_OK;
+    mp_pending **end = &gradient_of(b, tensor)->pending, *p;
+    MP_REQUIRE(p = mp_pool_alloc(b->graph->pool, 1, sizeof *p), b->err, MP_NOMEM, "out of memory");
+    *p = (mp_pending){storage, forward, NULL};
+    while (*end) end = &(*end)->next;
+    *end = p;
+done:
+    return st;
+}
+
+/* All contributions are in: what is pending alone becomes the gradient, what is pending beside others is moved. */
+static mp_status complete(mp_builder *b, int tensor)
+{
+    mp_status st = MP_OK;
+    mp_gradient *g = gradient_of(b, tensor);
+    if (g->pending && g->n_contributions == 1) {
+        g->storage = g->pending->storage;
+        g->pending = NULL;
+    }
+    MP_TRY(flush(b, tensor));
+done:
+    return st;
+}
+
+/* The gradients of the outputs that the node at hand reads. */
+static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
+{
+    mp_status st = MP_OK;
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0 && b->has_gradient[op->out[o]])
+            MP_TRY(mp_builder_put(b, &b->reads, gradient_of(b, op->out[o])->storage));
+done:
+    return st;
+}
+
+/* The values that the gradient of input i reads. */
+static mp_status put_needs(mp_builder *b, int k, int i)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    uint32_t needs = mp_builder_needs(b, op, i);
+    for (int bit = 0; bit < 8; bit++) {
+        if (needs & MP_IN(bit)) MP_TRY(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
+        if ((needs & MP_OUT(bit)) && bit < op->n_out && op->out[bit] >= 0)
+            MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
+        if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_TRY(mp_builder_put(b, &b->reads, b->extras[k][bit]));
+    }
+    if (needs & MP_SELF) MP_TRY(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, i)));
+done:
+    return st;
+}
+
+/* A gradient may take the room of the output's gradient, and in an elementwise operator of any saved value of its size. */
+static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
+{
+    mp_status st = MP_OK;
+    if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) goto done;
+    size_t n_sources = op->op->traits & MP_TRAIT_IN_PLACE ? b->reads.n : 1;
+    for (size_t r = 0; r < n_sources && r < b->reads.n; r++)
+        for (int i = group->from; i < group->to; i++)
+            if (wants(b, op, i)) MP_TRY(mp_builder_pair(b, b->reads.items[r], gradient_of(b, op->in[i])->storage));
+done:
+    return st;
+}
+
+static mp_status build_group(mp_builder *b, int k, const mp_group *group)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    bool any = false, product = false;
+    for (int i = group->from; i < group->to; i++) {
+        if (!wants(b, op, i)) continue;
+        MP_TRY(flush(b, op->in[i]));
+        any = true;
+        product |= i < 2;
+    }
+    if (!any) goto done;
+    MP_TRY(put_output_gradients(b, op));
+    for (int i = group->from; i < group->to; i++) {
+        if (!wants(b, op, i)) continue;
+        MP_TRY(put_needs(b, k, i));
+        MP_TRY(put_target(b, op->in[i]));
+    }
+    MP_TRY(put_pairs(b, op, group));
+    double flops = op->op->flops && product ? op->op->flops(b->model, op) : 0;
+    MP_TRY(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k), flops,
+                           0, NULL));
+done:
+    return st;
+}
+
+static bool same_shape(const mp_tensor *a, const mp_tensor *z)
+{
+    return a->dtype == z->dtype && a->rank == z->rank &&
+           (!a->rank || !memcmp(a->dims, z->dims, (size_t)a->rank * sizeof *a->dims));
+}
+
+/* Addition and subtraction: aliases where the shapes agree, one node per operand that was broadcast or negated. */
+static mp_status build_alias(mp_builder *b, int k)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    int from = gradient_of(b, op->out[0])->storage;
+    for (int i = 0; i < op->n_in; i++) {
+        bool negated = i == 1 && (op->op->traits & MP_TRAIT_NEGATES), same;
+        if (!wants(b, op, i)) continue;
+        bool parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
+        same = same_shape(&b->model->tensors[op->in[i]], &b->model->tensors[op->out[0]]);
+        if (same && !negated && !parameter && from >= 0) {
+            MP_TRY(add_pending(b, op->in[i], from, forward_node(b, k)));
+            continue;
+        }
+        MP_TRY(flush(b, op->in[i]));
+        MP_TRY(mp_builder_put(b, &b->reads, from));
+        MP_TRY(put_target(b, op->in[i]));
+        if (same) MP_TRY(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
+        MP_TRY(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
+                               MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));
+    }
+done:
+    return st;
+}
+
+/* Without a loss the gradients of the outputs come from outside. */
+static mp_status build_given_gradients(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {
+        int t = b->model->outputs[k], storage;
+        if (!b->has_gradient[t]) continue;
+        const char *name = mp_pool_format(b->graph->pool, "gradient of %s, given", b->model->tensors[t].name);
+        MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+        MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_INPUT, &storage));
+        MP_TRY(add_pending(b, t, storage, -1));
+        gradient_of(b, t)->n_contributions++;
+    }
+done:
+    return st;
+}
+
+mp_status mp_build_backward(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    count_contributions(b);
+    MP_TRY(build_given_gradients(b));
+    for (int k = (int)b->model->n_operators - 1; k >= 0; k--) {
+        const mp_operator *op = &b->model->operators[k];
+        mp_group groups[2];
+        if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
+        for (int o = 0; o < op->n_out; o++)
+            if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_TRY(complete(b, op->out[o]));
+        if (op->op->gradient == MP_GRADIENT_ALIAS) {
+            MP_TRY(build_alias(b, k));
+            continue;
+        }
+        int n = groups_of(b, op, groups);
+        for (int g = 0; g < n; g++) MP_TRY(build_group(b, k, &groups[g]));
+    }
+done:
+    return st;
+}

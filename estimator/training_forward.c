@@ -1,0 +1,247 @@
+/* training_forward.c - the storages of tensors, and the forward and loss nodes.
+ *
+ * Views lie in the storage of what they view. Under PyTorch's rules transpositions, slices and expansions are views too, with
+ * strides; what needs dense memory (a reshape of a permuted tensor, the operands of a batched product) copies them first.
+ */
+#include <string.h>
+
+#include "estimator/training_build.h"
+
+/* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
+enum { ARGUMENT_ELEMENTS = 64 };
+
+static mp_kind kind_of_role(mp_role role)
+{
+    static const mp_kind kinds[] = {[MP_ROLE_ACTIVATION] = MP_KIND_ACTIVATION,
+                                    [MP_ROLE_DATA] = MP_KIND_INPUT,
+                                    [MP_ROLE_PARAMETER] = MP_KIND_PARAMETER,
+                                    [MP_ROLE_BUFFER] = MP_KIND_BUFFER,
+                                    [MP_ROLE_CONSTANT] = MP_KIND_CONSTANT};
+    return kinds[role];
+}
+
+int mp_builder_operand(const mp_builder *b, int op, int k)
+{
+    const mp_operator *o = &b->model->operators[op];
+    if (k >= o->n_in || o->in[k] < 0) return -1;
+    return k < 2 && b->copies[op][k] >= 0 ? b->copies[op][k] : b->storage[o->in[k]];
+}
+
+/* Gives what comes from outside its storage when the first operator reads it. */
+static mp_status give_storage(mp_builder *b, int tensor)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = &b->model->tensors[tensor];
+    if (b->storage[tensor] >= 0 || t->producer >= 0) goto done;
+    if (t->value && mp_tensor_elements(t) <= ARGUMENT_ELEMENTS && t->role != MP_ROLE_PARAMETER) goto done;
+    MP_TRY(mp_builder_storage(b, t->name, mp_builder_bytes(b, tensor), kind_of_role(t->role), &b->storage[tensor]));
+done:
+    return st;
+}
+
+/* ---- PyTorch's strided views ---- */
+
+/* True if taking a part along `axis` leaves the elements side by side. */
+static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
+{
+    bool differs = false;
+    for (int d = 0; d < whole->rank && d < part->rank; d++) {
+        if (differs && whole->dims[d] != part->dims[d]) return false;
+        if (whole->dims[d] != part->dims[d]) differs = true;
+        if (!differs && whole->dims[d] != 1) {
+            for (int e = d + 1; e < whole->rank; e++)
+                if (whole->dims[e] != part->dims[e]) return false;
+        }
+    }
+    return true;
+}
+
+static bool moves_only_ones(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    size_t n;
+    const int64_t *order = mp_operator_ints(op, "perm", &n);
+    int64_t last = -1;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t from = order && d < (int)n ? order[d] : x->rank - 1 - d;
+        if (from < 0 || from >= x->rank || x->dims[from] == 1) continue;
+        if (from < last) return false;
+        last = from;
+    }
+    return true;
+}
+
+/* How output `o` of a strided view lies. */
+static unsigned char strides_of(const mp_builder *b, const mp_operator *op, int o)
+{
+    const mp_model *m = b->model;
+    unsigned char inherited = b->strides[op->in[0]];
+    if (!strcmp(op->kind, "Transpose")) return moves_only_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
+    if (inherited == MP_STRIDES_PERMUTED || !strcmp(op->kind, "Expand")) return MP_STRIDES_PERMUTED;
+    bool dense = part_is_dense(mp_operator_in(m, op, 0), mp_operator_out(m, op, o));
+    return dense ? inherited : MP_STRIDES_GAPS;
+}
+
+/* The dense copies that a batched product makes of permuted operands. */
+static mp_status copy_operands(mp_builder *b, int k)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    if (b->options->rules != MP_RULES_PYTORCH || op->op->gradient != MP_GRADIENT_SPLIT) goto done;
+    for (int i = 0; i < 2 && i < op->n_in; i++) {
+        int t = op->in[i];
+        if (t < 0 || b->strides[t] != MP_STRIDES_PERMUTED || b->model->tensors[t].rank < 3 || b->storage[t] < 0) continue;
+        const char *name = mp_pool_format(b->graph->pool, "%s:copy%d", op->name, i);
+        MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+        MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_SAVED, &b->copies[k][i]));
+        MP_TRY(mp_builder_put(b, &b->writes, b->copies[k][i]));
+    }
+done:
+    return st;
+}
+
+/* ---- storages and nodes ---- */
+
+/* True if the operator's outputs lie in its first input's storage. */
+static bool is_view(const mp_builder *b, const mp_operator *op)
+{
+    if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
+    if (op->op->gradient == MP_GRADIENT_VIEW) return b->strides[op->in[0]] != MP_STRIDES_PERMUTED;
+    return op->op->traits & MP_TRAIT_STRIDES;
+}
+
+/* The extras that some gradient of this operator reads. */
+static mp_status build_extras(mp_builder *b, int k, mp_extra extras[MP_EXTRAS_MAX])
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    uint32_t needs = 0;
+    if (!op->op->extras) goto done;
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i] >= 0 && b->has_gradient[op->in[i]]) needs |= mp_builder_needs(b, op, i);
+    int n = op->op->extras(b->model, op, b->options->rules, extras);
+    for (int e = 0; e < n; e++) {
+        if (!(needs & MP_EXTRA(e)) || !extras[e].bytes) continue;
+        const char *name = mp_pool_format(b->graph->pool, "%s:%s", op->name, extras[e].name);
+        MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+        MP_TRY(mp_builder_storage(b, name, extras[e].bytes, MP_KIND_SAVED, &b->extras[k][e]));
+        MP_TRY(mp_builder_put(b, &b->writes, b->extras[k][e]));
+        if (op->op->traits & MP_TRAIT_IN_PLACE) MP_TRY(mp_builder_pair(b, b->storage[op->in[0]], b->extras[k][e]));
+    }
+done:
+    return st;
+}
+
+static mp_status build_outputs(mp_builder *b, int k, const mp_consumers *consumers)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    for (int o = 0; o < op->n_out; o++) {
+        int t = op->out[o];
+        if (t < 0) continue;
+        bool used = consumers->start[t + 1] > consumers->start[t];
+        bool asked = t == b->loss || (b->loss < 0 && b->model->tensors[t].is_output);
+        if (o > 0 && !used && !asked) continue;
+        MP_TRY(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t),
+                                  asked ? MP_KIND_INPUT : MP_KIND_ACTIVATION, &b->storage[t]));
+        MP_TRY(mp_builder_put(b, &b->writes, b->storage[t]));
+        for (int i = 0; o == 0 && (op->op->traits & MP_TRAIT_IN_PLACE) && i < op->n_in; i++)
+            if (op->in[i] >= 0) MP_TRY(mp_builder_pair(b, b->storage[op->in[i]], b->storage[t]));
+    }
+done:
+    return st;
+}
+
+/* The operator that computes the loss: views behind it are looked through. */
+static int loss_operator(const mp_builder *b)
+{
+    int t = b->loss;
+    while (t >= 0) {
+        int k = b->model->tensors[t].producer;
+        if (k < 0 || b->model->operators[k].op->gradient != MP_GRADIENT_VIEW) return k;
+        t = b->model->operators[k].in[0];
+    }
+    return -1;
+}
+
+/* Running statistics are changed in place; they are always live. */
+static mp_status write_statistics(mp_builder *b, const mp_operator *op)
+{
+    mp_status st = MP_OK;
+    for (int i = 3; (op->op->traits & MP_TRAIT_STATISTICS) && i < 5 && i < op->n_in; i++) {
+        int s = op->in[i] >= 0 ? b->storage[op->in[i]] : -1;
+        if (s >= 0 && mp_kind_is_static(b->graph->storages[s].kind)) MP_TRY(mp_builder_put(b, &b->writes, s));
+    }
+done:
+    return st;
+}
+
+static mp_status build_view(mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    int from = op->in[0];
+    for (int o = 0; o < op->n_out; o++) {
+        int t = op->out[o];
+        if (t < 0) continue;
+        b->storage[t] = b->storage[from];
+        b->strides[t] = op->op->gradient == MP_GRADIENT_VIEW ? b->strides[from] : strides_of(b, op, o);
+        if (op->op->gradient == MP_GRADIENT_VIEW) b->key[t] = b->key[from];
+    }
+    return MP_OK;
+}
+
+static mp_status build_node(mp_builder *b, int k, mp_phase phase, const mp_consumers *consumers)
+{
+    mp_status st = MP_OK;
+    mp_extra extras[MP_EXTRAS_MAX];
+    const mp_operator *op = &b->model->operators[k];
+    int64_t unmoved = 0;
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i] >= 0) MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->in[i]]));
+    if (is_view(b, op)) {
+        MP_TRY(build_view(b, k));
+        if (op->op->gradient == MP_GRADIENT_VIEW) {
+            b->reads.n = 0;
+            goto done;
+        }
+    } else {
+        MP_TRY(build_outputs(b, k, consumers));
+        MP_TRY(build_extras(b, k, extras));
+        MP_TRY(copy_operands(b, k));
+        MP_TRY(write_statistics(b, op));
+        if (op->op->gradient == MP_GRADIENT_VIEW) b->key[op->out[0]] = b->key[op->in[0]];
+    }
+    int table = b->storage[op->n_in ? op->in[0] : op->out[0]], out = op->out[0] >= 0 ? b->storage[op->out[0]] : -1;
+    if ((op->op->traits & MP_TRAIT_GATHER) && table >= 0 && out >= 0) {
+        unmoved = b->graph->storages[table].payload_bytes - b->graph->storages[out].payload_bytes;
+        if (unmoved < 0) unmoved = 0;
+    }
+    double flops = op->op->flops ? op->op->flops(b->model, op) : 0;
+    MP_TRY(mp_builder_node(b, op->name, op->kind, phase, op, -1, flops, unmoved, &b->forward[k]));
+    mp_node *node = &b->graph->nodes[b->forward[k]];
+    if (op->op->traits & MP_TRAIT_RANDOM) node->flags |= MP_NODE_RANDOM;
+    if (is_view(b, op)) {
+        node->flags |= MP_NODE_VIEW;
+        node->forms[0].ticks = 0;
+    }
+done:
+    return st;
+}
+
+mp_status mp_build_forward(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    mp_consumers consumers = {0};
+    int loss = loss_operator(b);
+    MP_TRY(mp_model_consumers(b->model, &consumers, b->err));
+    for (int k = 0; k < (int)b->model->n_operators; k++) {
+        const mp_operator *op = &b->model->operators[k];
+        if (!b->relevant[k]) continue;
+        for (int i = 0; i < op->n_in; i++)
+            if (op->in[i] >= 0) MP_TRY(give_storage(b, op->in[i]));
+        MP_TRY(build_node(b, k, k == loss ? MP_PHASE_LOSS : MP_PHASE_FORWARD, &consumers));
+    }
+done:
+    mp_consumers_free(&consumers);
+    return st;
+}

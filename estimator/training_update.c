@@ -1,0 +1,70 @@
+/* training_update.c - parameter gradients, optimizer state and update nodes.
+ *
+ * Each trained parameter has one update node that reads its gradient and changes parameter and state. The state of Adam and
+ * AdamW is two moments, of momentum one, of plain SGD none, all in fp32; with 16-bit parameters the fp32 master copy joins it.
+ */
+#include <string.h>
+
+#include "estimator/training_build.h"
+
+static const int moments[MP_N_OPTIMIZERS] = {[MP_OPTIMIZER_ADAMW] = 2,
+                                             [MP_OPTIMIZER_ADAM] = 2,
+                                             [MP_OPTIMIZER_SGD] = 0,
+                                             [MP_OPTIMIZER_MOMENTUM] = 1,
+                                             [MP_OPTIMIZER_NONE] = 0};
+
+static bool is_trained(const mp_builder *b, int tensor)
+{
+    return b->model->tensors[tensor].role == MP_ROLE_PARAMETER && b->has_gradient[tensor];
+}
+
+static const char *derived(const mp_builder *b, const char *format, const char *name)
+{
+    const char *text = mp_pool_format(b->graph->pool, "%s%s", format, name);
+    return text ? text : "";
+}
+
+mp_status mp_build_parameter_gradients(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    for (int t = 0; t < (int)b->model->n_tensors; t++) {
+        if (!is_trained(b, t)) continue;
+        MP_TRY(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t), MP_KIND_PARAMETER, &b->storage[t]));
+        const char *name = derived(b, "gradient of ", b->model->tensors[t].name);
+        MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_GRADIENT, &b->gradient[t].storage));
+        mp_storage *gradient = &b->graph->storages[b->gradient[t].storage];
+        gradient->carried = b->options->fuse == MP_FUSE_FORWARD && b->options->optimizer != MP_OPTIMIZER_NONE;
+        gradient->persistent = b->options->optimizer == MP_OPTIMIZER_NONE;
+    }
+done:
+    return st;
+}
+
+mp_status mp_build_updates(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    if (b->options->optimizer == MP_OPTIMIZER_NONE) goto done;
+    for (int t = 0; t < (int)b->model->n_tensors; t++) {
+        if (!is_trained(b, t)) continue;
+        const mp_tensor *parameter = &b->model->tensors[t];
+        int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
+        int64_t copies = moments[b->options->optimizer] + master, bytes, state = -1;
+        MP_REQUIRE(mp_multiply(mp_tensor_elements(parameter), 4 * copies, &bytes), b->err, MP_INVALID, "'%s' is too large",
+                   parameter->name);
+        MP_TRY(mp_builder_put(b, &b->reads, b->storage[t]));
+        MP_TRY(mp_builder_put(b, &b->reads, b->gradient[t].storage));
+        MP_TRY(mp_builder_put(b, &b->writes, b->storage[t]));
+        if (bytes) {
+            int index;
+            MP_TRY(mp_builder_storage(b, derived(b, "optimizer state of ", parameter->name), bytes, MP_KIND_OPTIMIZER_STATE,
+                                      &index));
+            state = index;
+        }
+        MP_TRY(mp_builder_put(b, &b->reads, (int)state));
+        MP_TRY(mp_builder_put(b, &b->writes, (int)state));
+        MP_TRY(mp_builder_node(b, derived(b, "update of ", parameter->name), mp_optimizer_name(b->options->optimizer),
+                               MP_PHASE_UPDATE, NULL, -1, 0, 0, NULL));
+    }
+done:
+    return st;
+}

@@ -1,0 +1,387 @@
+/* The training graph of small models, against graphs derived by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/simplify.h"
+#include "estimator/timeline.h"
+#include "estimator/training.h"
+#include "tests/hand_model.h"
+
+static mp_model *new_model(void)
+{
+    mp_model *model;
+    assert_int_equal(mp_model_new("hand", "", &model, NULL), MP_OK);
+    return model;
+}
+
+static mp_graph *train(mp_model *model, const mp_training_options *options)
+{
+    mp_error err = {0};
+    mp_graph *graph = NULL;
+    int loss;
+    mp_device device = *mp_device_find("a100");
+    device.alignment = 1;
+    mp_target target = mp_roofline(&device);
+    if (mp_model_add_loss(model, options, &loss, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_training_graph(model, options, loss, &target, &graph, &err) != MP_OK) fail_msg("%s", err.message);
+    return graph;
+}
+
+static const mp_training_options plain = {.loss = MP_LOSS_MSE, .optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+
+static int storage_named(const mp_graph *graph, const char *name)
+{
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (!strcmp(graph->storages[s].name, name)) return (int)s;
+    return -1;
+}
+
+static const mp_node *node_named(const mp_graph *graph, const char *name)
+{
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        if (!strcmp(graph->nodes[k].name, name)) return &graph->nodes[k];
+    fail_msg("no node '%s'", name);
+    return NULL;
+}
+
+static bool lists(const int *list, size_t n, int item)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == item) return true;
+    return false;
+}
+
+static bool reads(const mp_graph *graph, const char *node, const char *storage)
+{
+    int s = storage_named(graph, storage);
+    if (s < 0) fail_msg("no storage '%s'", storage);
+    const mp_form *form = node_named(graph, node)->forms;
+    return lists(form->reads, form->n_reads, s);
+}
+
+static size_t count_phase(const mp_graph *graph, mp_phase phase)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < graph->n_nodes; k++) n += graph->nodes[k].phase == phase;
+    return n;
+}
+
+/* x (4, 8) -> relu(x w + b) -> v -> mse: the same weights as a framework would have. */
+static mp_model *two_layers(void)
+{
+    mp_model *m = new_model();
+    hand_tensor(m, "x", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 8);
+    hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 8, 16);
+    hand_tensor(m, "b", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 1, 16);
+    hand_tensor(m, "v", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 16, 2);
+    hand_operator(m, "Gemm", "x w b", "h");
+    hand_operator(m, "Relu", "h", "r");
+    hand_operator(m, "MatMul", "r v", "y");
+    hand_output(m, "y");
+    return m;
+}
+
+static void backward_reads_what_it_needs_and_no_more(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_graph *g = train(m, &plain);
+    const char *first = m->operators[0].name, *relu = m->operators[1].name, *second = m->operators[2].name;
+    char name[128];
+    assert_int_equal(count_phase(g, MP_PHASE_FORWARD), 3);
+    assert_int_equal(count_phase(g, MP_PHASE_LOSS), 1);
+    assert_int_equal(count_phase(g, MP_PHASE_UPDATE), 3);
+    /* mse 1, second product 2, relu 1, first product 1: its input needs no gradient */
+    assert_int_equal(count_phase(g, MP_PHASE_BACKWARD), 5);
+    snprintf(name, sizeof name, "%s: backward of parameters", second);
+    assert_true(reads(g, name, "r"));
+    assert_false(reads(g, name, "v"));
+    snprintf(name, sizeof name, "%s: backward of data", second);
+    assert_true(reads(g, name, "v"));
+    assert_false(reads(g, name, "r"));
+    snprintf(name, sizeof name, "%s: backward", relu);
+    assert_true(reads(g, name, "r"));
+    assert_false(reads(g, name, "h"));
+    snprintf(name, sizeof name, "%s: backward of parameters", first);
+    assert_true(reads(g, name, "x"));
+    /* 2 multiply-adds per element and product */
+    assert_true(node_named(g, first)->flops == 2.0 * 4 * 8 * 16);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void keep_all_peak_of_two_layers_is_as_counted_by_hand(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_graph *g = train(m, &plain);
+    mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
+    mp_timeline *t;
+    mp_keep_all(g, steps);
+    assert_int_equal(mp_timeline_build(g, steps, g->n_nodes, &t, NULL), MP_OK);
+    /* always live: x 128, target 32, w 512, b 64, v 128, loss 4 bytes. The last product's parameter gradient, when all of r
+     * (256, in the room of h), dy (32, in the room of y) and dv (128) are there, is followed by its data gradient: dy, r, dv,
+     * dr = 672; then dr's backward takes r's or dr's room; the first product's parameters: dv 128, dh 256, dw 512, db 64 = 960.
+     */
+    assert_int_equal(t->static_bytes, 128 + 32 + 4 * (8 * 16 + 16 + 16 * 2) + 4);
+    assert_int_equal(t->peak_bytes - t->static_bytes, 128 + 256 + 512 + 64);
+    mp_timeline_free(t);
+    mp_free(steps);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+/* y = x + f(f(x)): the gradient of y is held once across the branch. */
+static void a_residual_connection_moves_its_gradient_in_place(void **state)
+{
+    (void)state;
+    mp_model *m = new_model();
+    hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 64, 64);
+    hand_tensor(m, "w0", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 64, 64);
+    hand_tensor(m, "w1", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 64, 64);
+    hand_tensor(m, "w2", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 64, 64);
+    hand_operator(m, "MatMul", "data w0", "x");
+    hand_operator(m, "MatMul", "x w1", "a");
+    hand_operator(m, "MatMul", "a w2", "b");
+    hand_operator(m, "Add", "x b", "y");
+    hand_output(m, "y");
+    mp_graph *g = train(m, &plain);
+    assert_int_equal(storage_named(g, "gradient of b"), -1); /* an alias of the gradient of y */
+    int dx = storage_named(g, "gradient of x"), dy = storage_named(g, "gradient of y");
+    assert_true(dx >= 0 && dy >= 0);
+    const mp_node *move = node_named(g, "x: accumulate");
+    assert_int_equal(move->forms[0].n_in_place, 1);
+    assert_int_equal(move->forms[0].in_place[0].from, dy);
+    assert_int_equal(move->forms[0].in_place[0].to, dx);
+    mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
+    mp_timeline *t;
+    bool taken = false;
+    mp_keep_all(g, steps);
+    assert_int_equal(mp_timeline_build(g, steps, g->n_nodes, &t, NULL), MP_OK);
+    for (size_t k = 0; k < t->n_spans; k++) taken |= t->spans[k].storage == dx && t->spans[k].takes_room_of == dy;
+    assert_true(taken);
+    mp_timeline_free(t);
+    mp_free(steps);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void what_needs_only_a_shape_keeps_nothing_alive(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"AveragePool", "GlobalAveragePool", "Add"};
+    for (int k = 0; k < 3; k++) {
+        mp_model *m = new_model();
+        int64_t ones[] = {2, 2};
+        mp_attribute kernel = {.name = "kernel_shape", .kind = MP_ATTRIBUTE_INTS, .n = 2, .ints = ones};
+        hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 4, 2, 3, 8, 8);
+        hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 4, 5, 3, 3, 3);
+        hand_operator(m, "Conv", "data w", "c");
+        hand_operator_with(m, kinds[k], "", 17, k == 2 ? "c c" : "c", "y", &kernel, k == 0);
+        hand_output(m, "y");
+        mp_graph *g = train(m, &plain);
+        int c = storage_named(g, "c");
+        for (size_t n = 0; n < g->n_nodes; n++)
+            if (g->nodes[n].phase == MP_PHASE_BACKWARD)
+                assert_false(lists(g->nodes[n].forms[0].reads, g->nodes[n].forms[0].n_reads, c));
+        mp_graph_free(g);
+        mp_model_free(m);
+    }
+}
+
+static void views_share_a_storage_and_a_gradient(void **state)
+{
+    (void)state;
+    mp_model *m = new_model();
+    hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 6);
+    hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 6, 6);
+    hand_tensor(m, "v", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 3, 3);
+    hand_integers(m, "shape", 2, 8, 3);
+    hand_operator(m, "MatMul", "data w", "h");
+    hand_operator(m, "Reshape", "h shape", "r");
+    hand_operator(m, "MatMul", "r v", "y");
+    hand_output(m, "y");
+    mp_graph *g = train(m, &plain);
+    int h = storage_named(g, "h");
+    assert_int_equal(storage_named(g, "r"), -1);
+    assert_int_equal(g->storages[h].n_tensors, 2);
+    assert_string_equal(g->storages[h].tensors[1], "r");
+    assert_int_equal(storage_named(g, "gradient of r"), -1);
+    assert_true(storage_named(g, "gradient of h") >= 0);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void adam_in_mixed_precision_takes_sixteen_bytes_per_parameter(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_training_options options = plain;
+    options.optimizer = MP_OPTIMIZER_ADAM;
+    options.dtype = MP_DTYPE_BFLOAT16;
+    mp_graph *g = train(m, &options);
+    int64_t bytes = 0, parameters = 8 * 16 + 16 + 16 * 2;
+    for (size_t s = 0; s < g->n_storages; s++) {
+        mp_kind kind = g->storages[s].kind;
+        if (kind == MP_KIND_PARAMETER || kind == MP_KIND_GRADIENT || kind == MP_KIND_OPTIMIZER_STATE)
+            bytes += g->storages[s].payload_bytes;
+    }
+    assert_int_equal(bytes, 16 * parameters);
+    assert_int_equal(g->storages[storage_named(g, "r")].payload_bytes, 2 * 4 * 16);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void frozen_parameters_have_no_gradient_and_keep_no_input(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_training_options options = plain;
+    const char *patterns[] = {"v"};
+    options.freeze = patterns;
+    options.n_freeze = 1;
+    mp_graph *g = train(m, &options);
+    assert_int_equal(storage_named(g, "gradient of v"), -1);
+    assert_int_equal(count_phase(g, MP_PHASE_UPDATE), 2);
+    assert_int_equal(count_phase(g, MP_PHASE_BACKWARD), 4);
+    mp_graph_free(g);
+    mp_model_free(m);
+
+    m = two_layers();
+    patterns[0] = "nothing*";
+    mp_error err = {0};
+    int loss;
+    mp_target target = mp_roofline(mp_device_find("cpu"));
+    assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_OK);
+    assert_int_equal(mp_training_graph(m, &options, loss, &target, &g, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "nothing*"));
+    mp_model_free(m);
+}
+
+static void shared_weights_have_one_gradient_that_is_a_sum(void **state)
+{
+    (void)state;
+    mp_model *m = new_model();
+    hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 6);
+    hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 6, 6);
+    hand_operator(m, "MatMul", "data w", "a");
+    hand_operator(m, "MatMul", "a w", "b");
+    hand_output(m, "b");
+    mp_graph *g = train(m, &plain);
+    int dw = storage_named(g, "gradient of w");
+    assert_int_equal(g->adders_start[dw + 1] - g->adders_start[dw], 2);
+    assert_int_equal(g->producer[dw], -1);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void updates_stand_in_front_when_fused_into_forward(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_training_options options = plain;
+    options.fuse = MP_FUSE_FORWARD;
+    mp_graph *g = train(m, &options);
+    for (int k = 0; k < 3; k++) assert_int_equal(g->nodes[k].phase, MP_PHASE_UPDATE);
+    assert_true(g->storages[storage_named(g, "gradient of w")].carried);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void without_a_loss_the_gradients_of_the_outputs_are_inputs(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_training_options options = plain;
+    options.loss = MP_LOSS_NONE;
+    mp_graph *g = train(m, &options);
+    int given = storage_named(g, "gradient of y, given");
+    assert_true(given >= 0);
+    assert_int_equal(g->storages[given].kind, MP_KIND_INPUT);
+    assert_int_equal(g->storages[storage_named(g, "y")].kind, MP_KIND_INPUT);
+    assert_int_equal(count_phase(g, MP_PHASE_LOSS), 0);
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
+static void a_sequence_gets_its_loss_per_position(void **state)
+{
+    (void)state;
+    mp_model *m = new_model();
+    mp_training_options options = plain;
+    int loss;
+    options.loss = MP_LOSS_AUTO;
+    hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 3, 2, 5, 6);
+    hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 6, 10);
+    hand_operator(m, "MatMul", "data w", "logits");
+    hand_output(m, "logits");
+    mp_error err = {0};
+    if (mp_model_add_loss(m, &options, &loss, &err) != MP_OK) fail_msg("%s", err.message);
+    const mp_tensor *target = &m->tensors[mp_model_find(m, "target")];
+    assert_int_equal(target->rank, 1);
+    assert_int_equal(target->dims[0], 10);
+    assert_int_equal(target->dtype, MP_DTYPE_INT64);
+    assert_int_equal(m->tensors[loss].rank, 0);
+    mp_model_free(m);
+}
+
+static void an_operator_without_gradient_is_named(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_error err = {0};
+    mp_graph *g = NULL;
+    int loss;
+    mp_target target = mp_roofline(mp_device_find("cpu"));
+    hand_tensor(m, "d", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 2);
+    hand_operator(m, "Mod", "y d", "z");
+    mp_training_options options = plain;
+    options.output = "z";
+    assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_OK);
+    assert_int_equal(mp_training_graph(m, &options, loss, &target, &g, &err), MP_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "Mod"));
+    assert_null(g);
+    mp_model_free(m);
+}
+
+static void the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch(void **state)
+{
+    (void)state;
+    const mp_device *a100 = mp_device_find("a100");
+    mp_target target = mp_roofline(a100);
+    mp_cost cost;
+    mp_work work = {.flops = 19.5e12, .moved_bytes = 2039, .dtype = MP_DTYPE_FLOAT};
+    assert_int_equal(target.cost(&target, &work, &cost, NULL), MP_OK);
+    assert_true(fabs(cost.seconds - 1.000005) < 1e-9);
+    work = (mp_work){.flops = 1, .moved_bytes = 2039000000000, .dtype = MP_DTYPE_BFLOAT16};
+    assert_int_equal(target.cost(&target, &work, &cost, NULL), MP_OK);
+    assert_true(fabs(cost.seconds - 1.000005) < 1e-9);
+    assert_null(mp_device_find("abacus"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(backward_reads_what_it_needs_and_no_more),
+        cmocka_unit_test(keep_all_peak_of_two_layers_is_as_counted_by_hand),
+        cmocka_unit_test(a_residual_connection_moves_its_gradient_in_place),
+        cmocka_unit_test(what_needs_only_a_shape_keeps_nothing_alive),
+        cmocka_unit_test(views_share_a_storage_and_a_gradient),
+        cmocka_unit_test(adam_in_mixed_precision_takes_sixteen_bytes_per_parameter),
+        cmocka_unit_test(frozen_parameters_have_no_gradient_and_keep_no_input),
+        cmocka_unit_test(shared_weights_have_one_gradient_that_is_a_sum),
+        cmocka_unit_test(updates_stand_in_front_when_fused_into_forward),
+        cmocka_unit_test(without_a_loss_the_gradients_of_the_outputs_are_inputs),
+        cmocka_unit_test(a_sequence_gets_its_loss_per_position),
+        cmocka_unit_test(an_operator_without_gradient_is_named),
+        cmocka_unit_test(the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch),
+    };
+    return cmocka_run_group_tests_name("estimator/training", tests, NULL, NULL);
+}
