@@ -1,17 +1,19 @@
 # memplan - make demo: the main job on a real model; make test: build and pass all tests; make help: the rest.
-# SAN=1 builds with sanitizers, CC=clang with clang, CUDA=0|1 without or with the GPU module (found by itself).
+# SAN=1 builds with sanitizers, CC=clang with clang, CUDA=0|1 without or with the GPU module (found by itself), each in a folder
+# of its own. V=1 shows the commands.
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 .DEFAULT_GOAL := all
 
-CC      = gcc
-PREFIX ?= /usr/local
-CUDA   ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
-B      := build$(if $(filter 1,$(SAN)),/san)
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
+CC       = gcc
+CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
+B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
 LIBRARY_FOLDERS := estimator planner formats executor
 
-# Debian packages, and what of them the compiler and linker are told.
+# Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata
@@ -19,27 +21,28 @@ PKGS := igraph jansson libprotobuf-c libxxhash
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -lm)
-ONNX_PROTO  = $(firstword $(wildcard $(addsuffix /onnx/onnx.proto,/usr/include /usr/local/include)))
+ONNX_FOLDER := /usr/include/onnx
 
+comma  := ,
+say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
-MP_CFLAGS = -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) $(if $(filter 1,$(SAN)),-fsanitize=address$(,)undefined -fno-omit-frame-pointer) -I. -isystem $B/gen
-, := ,
+SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) -I. -isystem $B/gen
 
-LIB_SRC  := $(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))
-LIB_OBJ  := $(LIB_SRC:%.c=$B/%.o) $B/gen/onnx.pb-c.o
+LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c))
 TESTS    := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/test_*.c))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(filter-out tests/test_%,$(wildcard tests/*.c)))
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
-all: $B/memplan ## build the program and the library
-	@echo "built $B/memplan ($(CC), $(if $(filter 1,$(SAN)),sanitizers$(,) )CUDA=$(CUDA))"
+all: $B/memplan $(EXAMPLES) ## build the program, the library and the examples
+	@echo "built $B/memplan ($(CC)$(if $(SAN_FLAGS),$(comma) sanitizers), CUDA=$(CUDA))"
 
 demo: $B/memplan ## the main job on a real model
 	@examples/demo.sh $B/memplan $B/demo
 
-test: $B/memplan $(TESTS) $(EXAMPLES) | $B/test-packages ## build and pass all tests
+test: all $(TESTS) | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
 
 bench: $B/memplan ## compare with published programs and figures (needs ../shared/bench)
@@ -51,13 +54,15 @@ check: ## who may include whom, and how the code is laid out
 format: ## lay the code out with clang-format
 	clang-format -i $(wildcard */*.c */*.h)
 
-install: $B/memplan ## program, library, headers and a pkg-config file under PREFIX
+install: $B/memplan ## program, library, headers, completion and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
+	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
 	for h in $(wildcard $(addsuffix /*.h,$(LIBRARY_FOLDERS))); do \
 	    install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/memplan/$$h || exit 1; done
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' memplan.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/memplan.pc
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/memplan.pc
 
 clean: ## remove everything that was built
 	rm -rf build
@@ -66,23 +71,23 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
 
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
-	$(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	$(call say,AR) rm -f $@ && ar rcs $@ $^
 $B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
-	$(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS) -lcmocka
+	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS) -lcmocka
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
-	$(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
-$B/tests/%.o: | $B/test-packages
+	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
+$(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
-	$(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<
+	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<
 $B/gen/onnx.pb-c.c: $B/gen/onnx.pb-c.h ;
 $B/gen/onnx.pb-c.h: | $B/build-packages
 	@mkdir -p $(@D)
-	protoc-c --proto_path=$(dir $(ONNX_PROTO)) --c_out=$(@D) $(notdir $(ONNX_PROTO))
+	$(call say,PROTO) protoc-c --proto_path=$(ONNX_FOLDER) --c_out=$(@D) onnx.proto
 
 # Installs what is missing of the packages, as root or with sudo; otherwise says which line to run.
 define install-packages

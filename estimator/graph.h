@@ -14,15 +14,15 @@
 #include "estimator/error.h"
 #include "estimator/memory.h"
 
-#define MP_KIND_LIST(X)                                                                                                \
-    X(PARAMETER, "parameter", true)                                                                                    \
-    X(OPTIMIZER_STATE, "optimizer_state", true)                                                                        \
-    X(BUFFER, "buffer", true)                                                                                          \
-    X(CONSTANT, "constant", true)                                                                                      \
-    X(INPUT, "input", true) /* the batch, and outputs the user asked for */                                            \
-    X(ACTIVATION, "activation", false)                                                                                 \
-    X(SAVED, "saved", false) /* masks, indices, statistics */                                                          \
-    X(GRADIENT, "gradient", false)                                                                                     \
+#define MP_KIND_LIST(X)                                                     \
+    X(PARAMETER, "parameter", true)                                         \
+    X(OPTIMIZER_STATE, "optimizer_state", true)                             \
+    X(BUFFER, "buffer", true)                                               \
+    X(CONSTANT, "constant", true)                                           \
+    X(INPUT, "input", true) /* the batch, and outputs the user asked for */ \
+    X(ACTIVATION, "activation", false)                                      \
+    X(SAVED, "saved", false) /* masks, indices, statistics */               \
+    X(GRADIENT, "gradient", false)                                          \
     X(ACTIVATION_GRADIENT, "activation_gradient", false)
 #define MP_KIND_ENUM(name, text, always) MP_KIND_##name,
 typedef enum mp_kind { MP_KIND_LIST(MP_KIND_ENUM) MP_N_KINDS } mp_kind;
@@ -44,11 +44,11 @@ typedef struct mp_storage {
     int64_t bytes;         /* as allocated */
     int64_t payload_bytes; /* before rounding; equal to bytes in graphs read from a file */
     mp_kind kind;
-    size_t n_tensors;      /* the model's tensors that lie in it (views share one) */
+    size_t n_tensors; /* the model's tensors that lie in it (views share one) */
     const char **tensors;
-    bool carried;          /* forward-fused gradient: live from the start to its update and again from its first contribution */
-    bool persistent;       /* live throughout, whatever its kind */
-    bool any_sum_order;    /* contributions may come in any order */
+    bool carried;       /* forward-fused gradient: live from the start to its update and again from its first contribution */
+    bool persistent;    /* live throughout, whatever its kind */
+    bool any_sum_order; /* contributions may come in any order */
 } mp_storage;
 
 typedef struct mp_in_place {
@@ -93,10 +93,10 @@ typedef struct mp_graph {
     size_t n_nodes, nodes_capacity;
     mp_node *nodes; /* for each phase in an order in which they can run; keep-all runs them in this order */
     /* derived by mp_graph_finish */
-    int *producer;          /* per storage: the node that writes it, -1: none (always live, or a sum) */
-    int *adders_start, *adders; /* adders of s in node order: adders[adders_start[s] .. adders_start[s+1]) */
+    int *producer;                /* per storage: the node that writes it, -1: none (of an always-live kind, or a sum) */
+    int *adders_start, *adders;   /* who adds to s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
     int *readers_start, *readers; /* nodes that read s in some form, likewise */
-    mp_pool *pool; /* owns every array of nodes and storages, names included */
+    mp_pool *pool;                /* owns every array of nodes and storages, names included */
 } mp_graph;
 
 /* An empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. */
@@ -110,11 +110,24 @@ mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err);
 /* Copies n storages into the graph's pool; NULL: out of memory. */
 int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 
-/* Checks the structure (every list in range, one producer per storage that is not always live, sums not written, adds by loss
- * and backward nodes only, bytes and ticks >= 0 with sums that fit in an int64_t, forms of one node consistent, no node that
- * reads and writes the same storage unless it is always live, the nodes of the list can run in its order as keep-all does, no
- * dependency cycle) and derives producer, adders, readers and hash. MP_PARSE names the node or storage. O(total list length). */
+/* Checks the structure (ids distinct, every list in range and without repetition, at most one producer per storage of a kind
+ * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base form
+ * adds, bytes and ticks >= 0 with sums that leave room in an int64_t, no node that reads and makes the same storage unless its
+ * kind is always live, in-place pairs lead from a read to a write or add and not from a carried gradient, nothing both carried
+ * and always live, keep-all can run, no dependency cycle) and derives producer, adders, readers and hash. MP_PARSE names the
+ * node or storage. MP_NOMEM. O(total list length + n log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
+
+/* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes
+ * but payload_bytes, which files do not carry. The same on every machine. MP_NOMEM. */
+mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err);
+
+/* How messages call a node or storage: "node 12 (Conv_3)", by its id in the file. */
+typedef struct mp_label {
+    char text[160];
+} mp_label;
+mp_label mp_node_label(const mp_graph *graph, int node);
+mp_label mp_storage_label(const mp_graph *graph, int storage);
 
 /* Always live: by kind or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);

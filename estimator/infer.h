@@ -3,7 +3,8 @@
  * Walks the operators in order (mp_model_sort first), looks up each one's row, checks its arity, applies its shape rule and, on
  * small tensors with known inputs, its fold rule. Exports with dynamic axes carry chains of integer operators (Shape, Gather,
  * Concat, ...) that compute shapes: with a concrete batch they all fold. An operator whose shape depends on a value known only
- * when the step runs takes the shape that the file declares for its outputs.
+ * when the step runs takes the shape that the file declares for its outputs, or for a tensor to which elementwise operators
+ * carry that shape.
  *
  * Errors name the operator: MP_UNSUPPORTED for one without a row (or with subgraphs), MP_PARSE for shapes that do not fit,
  * MP_UNSUPPORTED for a shape that depends on run-time values and is not declared. O(operands + folded elements).

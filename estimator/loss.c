@@ -60,6 +60,12 @@ done:
     return st;
 }
 
+/* Whether cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression. */
+static bool has_classes(const mp_tensor *t)
+{
+    return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;
+}
+
 /* Cross-entropy over classes: axis 1 of (N, C, ...), the last axis of a sequence (N, T, C), one position at a time. */
 static mp_status append_cross_entropy(mp_model *model, int logits, int *loss, mp_error *err)
 {
@@ -129,7 +135,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
                model->tensors[output].name);
     if (options->loss == MP_LOSS_NONE) {
         *loss = -1;
-    } else if (options->loss == MP_LOSS_MSE) {
+    } else if (options->loss == MP_LOSS_MSE || (options->loss == MP_LOSS_AUTO && !has_classes(&model->tensors[output]))) {
         MP_TRY(append_mse(model, output, loss, err));
     } else if (options->output && is_scalar(&model->tensors[output])) {
         *loss = output;

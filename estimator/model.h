@@ -15,43 +15,43 @@
 #include "estimator/memory.h"
 
 /* Element types, with ONNX's numbers. */
-#define MP_DTYPE_LIST(X)                                                                                               \
-    X(UNDEFINED, 0, "undefined", 0)                                                                                    \
-    X(FLOAT, 1, "float32", 32)                                                                                         \
-    X(UINT8, 2, "uint8", 8)                                                                                            \
-    X(INT8, 3, "int8", 8)                                                                                              \
-    X(UINT16, 4, "uint16", 16)                                                                                         \
-    X(INT16, 5, "int16", 16)                                                                                           \
-    X(INT32, 6, "int32", 32)                                                                                           \
-    X(INT64, 7, "int64", 64)                                                                                           \
-    X(STRING, 8, "string", 0)                                                                                          \
-    X(BOOL, 9, "bool", 8)                                                                                              \
-    X(FLOAT16, 10, "float16", 16)                                                                                      \
-    X(DOUBLE, 11, "float64", 64)                                                                                       \
-    X(UINT32, 12, "uint32", 32)                                                                                        \
-    X(UINT64, 13, "uint64", 64)                                                                                        \
-    X(COMPLEX64, 14, "complex64", 64)                                                                                  \
-    X(COMPLEX128, 15, "complex128", 128)                                                                               \
-    X(BFLOAT16, 16, "bfloat16", 16)                                                                                    \
-    X(FLOAT8E4M3FN, 17, "float8e4m3fn", 8)                                                                             \
-    X(FLOAT8E4M3FNUZ, 18, "float8e4m3fnuz", 8)                                                                         \
-    X(FLOAT8E5M2, 19, "float8e5m2", 8)                                                                                 \
-    X(FLOAT8E5M2FNUZ, 20, "float8e5m2fnuz", 8)                                                                         \
-    X(UINT4, 21, "uint4", 4)                                                                                           \
+#define MP_DTYPE_LIST(X)                       \
+    X(UNDEFINED, 0, "undefined", 0)            \
+    X(FLOAT, 1, "float32", 32)                 \
+    X(UINT8, 2, "uint8", 8)                    \
+    X(INT8, 3, "int8", 8)                      \
+    X(UINT16, 4, "uint16", 16)                 \
+    X(INT16, 5, "int16", 16)                   \
+    X(INT32, 6, "int32", 32)                   \
+    X(INT64, 7, "int64", 64)                   \
+    X(STRING, 8, "string", 0)                  \
+    X(BOOL, 9, "bool", 8)                      \
+    X(FLOAT16, 10, "float16", 16)              \
+    X(DOUBLE, 11, "float64", 64)               \
+    X(UINT32, 12, "uint32", 32)                \
+    X(UINT64, 13, "uint64", 64)                \
+    X(COMPLEX64, 14, "complex64", 64)          \
+    X(COMPLEX128, 15, "complex128", 128)       \
+    X(BFLOAT16, 16, "bfloat16", 16)            \
+    X(FLOAT8E4M3FN, 17, "float8e4m3fn", 8)     \
+    X(FLOAT8E4M3FNUZ, 18, "float8e4m3fnuz", 8) \
+    X(FLOAT8E5M2, 19, "float8e5m2", 8)         \
+    X(FLOAT8E5M2FNUZ, 20, "float8e5m2fnuz", 8) \
+    X(UINT4, 21, "uint4", 4)                   \
     X(INT4, 22, "int4", 4)
 
 #define MP_DTYPE_ENUM(name, number, text, bits) MP_DTYPE_##name = number,
 typedef enum mp_dtype { MP_DTYPE_LIST(MP_DTYPE_ENUM) MP_N_DTYPES } mp_dtype;
 #undef MP_DTYPE_ENUM
 
-const char *mp_dtype_name(mp_dtype dtype);  /* "float32"; "undefined" for a number out of range */
-int mp_dtype_bits(mp_dtype dtype);          /* bits per element; 0: not storable (string, undefined) */
-bool mp_dtype_is_float(mp_dtype dtype);     /* float16, bfloat16, float32, float64, float8 */
-bool mp_dtype_is_integer(mp_dtype dtype);   /* signed and unsigned, bool excluded */
+const char *mp_dtype_name(mp_dtype dtype); /* "float32"; "undefined" for a number out of range */
+int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: not storable (string, undefined) */
+bool mp_dtype_is_float(mp_dtype dtype);    /* float16, bfloat16, float32, float64, float8 */
+bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded */
 
 enum {
-    MP_RANK_MAX = 32,           /* more dimensions than this are refused */
-    MP_VALUE_MAX = 1 << 17      /* elements of the largest value kept for folding */
+    MP_RANK_MAX = 32,      /* more dimensions than this are refused */
+    MP_VALUE_MAX = 1 << 17 /* elements of the largest value kept for folding */
 };
 
 /* Where a tensor's bytes come from. */
@@ -77,8 +77,8 @@ typedef struct mp_value {
 typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
-    int rank;      /* -1: not known yet */
-    int64_t *dims; /* `rank` sizes >= 0 */
+    int rank;                /* -1: not known yet */
+    int64_t *dims;           /* `rank` sizes >= 0 */
     mp_dtype declared_dtype; /* what the file says; UNDEFINED: nothing */
     int declared_rank;       /* -1: nothing */
     int64_t *declared_dims;  /* -1 at a dimension that the file leaves open */
@@ -103,31 +103,31 @@ typedef enum mp_attribute_kind {
 typedef struct mp_attribute {
     const char *name;
     mp_attribute_kind kind;
-    int64_t i;         /* INT */
-    double f;          /* FLOAT */
-    const char *text;  /* TEXT */
-    size_t n;          /* INTS, FLOATS */
+    int64_t i;        /* INT */
+    double f;         /* FLOAT */
+    const char *text; /* TEXT */
+    size_t n;         /* INTS, FLOATS */
     int64_t *ints;
     double *floats;
-    mp_dtype dtype;    /* TENSOR */
+    mp_dtype dtype; /* TENSOR */
     int rank;
     int64_t *dims;
-    mp_value *value;   /* TENSOR: NULL when too large or absent */
+    mp_value *value; /* TENSOR: NULL when too large or absent */
 } mp_attribute;
 
 struct mp_op; /* a row of the registry, ops.h */
 
 typedef struct mp_operator {
-    const char *name;     /* unique: the file's name for it, or one made from its kind and first output */
-    const char *kind;     /* "Conv" */
-    const char *domain;   /* "" is ai.onnx */
-    int version;          /* of the domain's operator set, as the file imports it */
+    const char *name;       /* unique: the file's name for it, or one made from its kind and first output */
+    const char *kind;       /* "Conv" */
+    const char *domain;     /* "" is ai.onnx */
+    int version;            /* of the domain's operator set, as the file imports it */
     const struct mp_op *op; /* its row; NULL until mp_model_infer has looked it up */
     int n_in, n_out;
-    int *in, *out;        /* tensor indices; -1: left out */
+    int *in, *out; /* tensor indices; -1: left out */
     size_t n_attributes;
     mp_attribute *attributes;
-    bool removed;         /* by folding or simplification */
+    bool removed; /* by folding or simplification */
 } mp_operator;
 
 typedef struct mp_model {
@@ -140,7 +140,8 @@ typedef struct mp_model {
     mp_operator *operators; /* in the order of the file; after mp_model_sort, in an order in which they can run */
     int *inputs, *outputs;  /* tensor indices: declared inputs that are no initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
-    struct mp_names *names; /* tensor name -> index */
+    struct mp_names *names;                             /* tensor name -> index */
+    struct mp_names *tensor_numbers, *operator_numbers; /* names taken -> the next number to try behind them */
 } mp_model;
 
 /* An empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
@@ -189,6 +190,9 @@ mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
  * drops removed ones. MP_PARSE names an operator on a cycle, or a tensor that is read and that nothing gives (no producer, no
  * declared input, no initializer: role ACTIVATION without producer). O(n log n). Operator indices change. */
 mp_status mp_model_sort(mp_model *model, mp_error *err);
+
+/* A copy of from[0..n) that points to nothing of the original; *out is untouched on failure. MP_NOMEM. */
+mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
 
 /* Attributes, with the default for one that is absent or of another kind. */
 const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *name); /* NULL: absent */

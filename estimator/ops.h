@@ -23,7 +23,8 @@ typedef struct mp_infer {
  * the message names the operator (mp_raise is given op->name). Reading a value that is not known: mp_infer_value. */
 typedef mp_status (*mp_shape_rule)(mp_infer *c);
 /* Sets `value` of the outputs whose inputs' values it knows; leaves them NULL otherwise (no error). Called after the shape
- * rule, only if every output has at most MP_VALUE_MAX elements. Integer division by zero and the like leave the value unknown. */
+ * rule, only if every output has at most MP_VALUE_MAX elements. Integer division by zero and the like leave the value unknown.
+ */
 typedef mp_status (*mp_fold_rule)(mp_infer *c);
 /* FLOPs of one forward run (a multiply-add is 2). Every gradient of a product costs the same again. */
 typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
@@ -41,21 +42,22 @@ typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rul
 
 /* How an operator's backward is cut into nodes. */
 typedef enum mp_gradient_form {
-    MP_GRADIENT_NONE,     /* integer or piecewise constant: no gradient flows through */
-    MP_GRADIENT_REFUSED,  /* a gradient exists, but nobody has built it: an error when one is asked for */
-    MP_GRADIENT_VIEW,     /* the output is a view of input 0, and so is its gradient */
-    MP_GRADIENT_ALIAS,    /* addition: the gradient of every operand of the output's shape is the output's gradient itself */
-    MP_GRADIENT_ONE,      /* one node gives the gradients of all inputs that need one */
-    MP_GRADIENT_SPLIT     /* one node per input for inputs 0 and 1; inputs from 2 on (biases) come with input 1 */
+    MP_GRADIENT_NONE,    /* integer or piecewise constant: no gradient flows through */
+    MP_GRADIENT_REFUSED, /* a gradient exists, but nobody has built it: an error when one is asked for */
+    MP_GRADIENT_VIEW,    /* the output is a view of input 0, and so is its gradient */
+    MP_GRADIENT_ALIAS,   /* addition: the gradient of every operand of the output's shape is the output's gradient itself */
+    MP_GRADIENT_ONE,     /* one node gives the gradients of all inputs that need one */
+    MP_GRADIENT_SPLIT    /* one node per input for inputs 0 and 1; inputs from 2 on (biases) come with input 1 */
 } mp_gradient_form;
 
 /* Traits. */
-#define MP_TRAIT_RANDOM 1u           /* draws numbers: never merged with another */
-#define MP_TRAIT_IN_PLACE 2u         /* an output may take the room of a dying input of the same size */
+#define MP_TRAIT_RANDOM 1u            /* draws numbers: never merged with another */
+#define MP_TRAIT_IN_PLACE 2u          /* an output may take the room of a dying input of the same size */
 #define MP_TRAIT_GRADIENT_IN_PLACE 4u /* an input's gradient may take the room of the dying output's gradient */
-#define MP_TRAIT_STATISTICS 8u       /* batch normalization: reads and updates running statistics, the first run only */
-#define MP_TRAIT_GATHER 16u          /* moves only as many bytes as it writes, not all of input 0 */
-#define MP_TRAIT_NEGATES 32u         /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
+#define MP_TRAIT_STATISTICS 8u        /* batch normalization: reads and updates running statistics, the first run only */
+#define MP_TRAIT_GATHER 16u           /* moves only as many bytes as it writes, not all of input 0 */
+#define MP_TRAIT_NEGATES 32u          /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
+#define MP_TRAIT_STRIDES 64u          /* PyTorch makes a strided view of it (transposition, slice, expansion) */
 
 /* Bytes and shape of the extras a forward run leaves for backward. Returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {
@@ -66,7 +68,7 @@ typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_r
 
 typedef struct mp_op {
     const char *name, *domain;
-    int since;                           /* the first version of the operator set with this meaning */
+    int since;                            /* the first version of the operator set with this meaning */
     int min_in, max_in, min_out, max_out; /* -1: any number */
     mp_shape_rule shape;
     mp_fold_rule fold;   /* NULL: never folded */
@@ -79,20 +81,28 @@ typedef struct mp_op {
     mp_extras_rule extras; /* NULL: none */
 } mp_op;
 
-/* The row for an operator, the newest one with since <= version; NULL: there is none. O(1). "ai.onnx" and "" are one domain. */
+/* The row for an operator, the newest one with since <= version; NULL: there is none. "ai.onnx" and "" are one domain. A scan
+ * of the rows (a fraction of a microsecond), done once per operator: mp_operator.op remembers it. */
 const mp_op *mp_op_find(const char *domain, const char *kind, int version);
 /* All rows, in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
 
 /* Helpers for rules. `value` of input k, or NULL with missing_value set when the input is there but its value is not known;
- * NULL without it when the input is left out. */
+ * NULL without it when the input is left out. A tensor without elements has a known value. */
 const mp_value *mp_infer_value(mp_infer *c, int k);
+/* The same for a list of integers: *list has *n elements, or is NULL and *n 0. MP_PARSE when the value is not of integers. */
+mp_status mp_infer_integers(mp_infer *c, int k, const int64_t **list, size_t *n);
 /* Input k or output k of the operator at hand, NULL when left out. */
 mp_tensor *mp_infer_in(mp_infer *c, int k);
 mp_tensor *mp_infer_out(mp_infer *c, int k);
 /* mp_tensor_set on output k; MP_OK when that output is left out. */
 mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
+/* For an output whose type is known but whose shape depends on a missing value: the file's declared shape is to serve. */
+void mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
+/* Shape of input k of a broadcasting operator, with the trailing ones that `axis` meant before operator set 7 (Add(A, B, axis =
+ * 1, broadcast = 1) puts B's first dimension under A's second). dims has room for MP_RANK_MAX. */
+mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims);
 /* The product of dims[from..to), saturated; shapes were checked when they were set. */
 int64_t mp_product(const int64_t *dims, int from, int to);
 

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "estimator/ops_rules.h"
 #include "estimator/training_build.h"
 
 /* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
@@ -71,6 +72,23 @@ static bool moves_only_ones(const mp_model *model, const mp_operator *op)
     return true;
 }
 
+/* Taking one index along an axis. */
+static bool selects(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *index = op->n_in == 2 && op->op->traits & MP_TRAIT_GATHER ? mp_operator_in(model, op, 1) : NULL;
+    return index && index->rank == 0 && index->value && mp_operator_in(model, op, 0)->rank > 0;
+}
+
+/* PyTorch's pooling pads by itself; an export writes the padding as an operator of its own. */
+static bool pads_for_pooling(const mp_model *model, const mp_operator *op, const mp_consumers *consumers)
+{
+    int t = op->out[0];
+    if (strcmp(op->kind, "Pad") || t < 0 || model->tensors[t].is_output) return false;
+    for (int c = consumers->start[t]; c < consumers->start[t + 1]; c++)
+        if (strcmp(model->operators[consumers->list[c]].kind, "AveragePool")) return false;
+    return consumers->start[t] < consumers->start[t + 1];
+}
+
 /* How output `o` of a strided view lies. */
 static unsigned char strides_of(const mp_builder *b, const mp_operator *op, int o)
 {
@@ -78,22 +96,48 @@ static unsigned char strides_of(const mp_builder *b, const mp_operator *op, int 
     unsigned char inherited = b->strides[op->in[0]];
     if (!strcmp(op->kind, "Transpose")) return moves_only_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
     if (inherited == MP_STRIDES_PERMUTED || !strcmp(op->kind, "Expand")) return MP_STRIDES_PERMUTED;
+    if (selects(m, op)) {
+        const mp_tensor *x = mp_operator_in(m, op, 0);
+        int64_t axis = mp_operator_int(op, "axis", 0);
+        return mp_product(x->dims, 0, (int)(axis < 0 ? axis + x->rank : axis)) == 1 ? inherited : MP_STRIDES_GAPS;
+    }
     bool dense = part_is_dense(mp_operator_in(m, op, 0), mp_operator_out(m, op, o));
     return dense ? inherited : MP_STRIDES_GAPS;
 }
 
-/* The dense copies that a batched product makes of permuted operands. */
+/* Bytes of the dense copy that a batched product makes of operand i, 0: none. It expands the operand's batch dimensions to those
+ * of the result and merges them into one: a copy, unless all of them or none of those are expanded. */
+static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
+{
+    const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
+    const mp_tensor *y = mp_operator_out(b->model, op, 0);
+    bool batched = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_einsum; /* convolutions take strides */
+    if (!batched || t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
+    int64_t bytes = mp_builder_bytes(b, op->in[i]), times = 1, expanded;
+    bool kept = false;
+    for (int d = 3; op->op->shape == mp_shape_matmul && other && other->rank >= 3 && y && d <= y->rank; d++) {
+        int64_t size = d <= t->rank ? t->dims[t->rank - d] : 1;
+        if (size == 1)
+            times *= y->dims[y->rank - d];
+        else
+            kept = true;
+    }
+    if (times > 1 && kept) return mp_multiply(bytes, times, &expanded) ? expanded : INT64_MAX / 2;
+    return b->strides[op->in[i]] == MP_STRIDES_PERMUTED ? bytes : 0;
+}
+
+/* The dense copies that a batched product makes of its operands. */
 static mp_status copy_operands(mp_builder *b, int k)
 {
     mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
     if (b->options->rules != MP_RULES_PYTORCH || op->op->gradient != MP_GRADIENT_SPLIT) goto done;
     for (int i = 0; i < 2 && i < op->n_in; i++) {
-        int t = op->in[i];
-        if (t < 0 || b->strides[t] != MP_STRIDES_PERMUTED || b->model->tensors[t].rank < 3 || b->storage[t] < 0) continue;
+        int64_t bytes = op->in[i] >= 0 ? copy_bytes(b, op, i) : 0;
+        if (!bytes) continue;
         const char *name = mp_pool_format(b->graph->pool, "%s:copy%d", op->name, i);
         MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
-        MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_SAVED, &b->copies[k][i]));
+        MP_TRY(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->copies[k][i]));
         MP_TRY(mp_builder_put(b, &b->writes, b->copies[k][i]));
     }
 done:
@@ -103,11 +147,11 @@ done:
 /* ---- storages and nodes ---- */
 
 /* True if the operator's outputs lie in its first input's storage. */
-static bool is_view(const mp_builder *b, const mp_operator *op)
+static bool is_view(const mp_builder *b, const mp_operator *op, const mp_consumers *consumers)
 {
     if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
     if (op->op->gradient == MP_GRADIENT_VIEW) return b->strides[op->in[0]] != MP_STRIDES_PERMUTED;
-    return op->op->traits & MP_TRAIT_STRIDES;
+    return op->op->traits & MP_TRAIT_STRIDES || selects(b->model, op) || pads_for_pooling(b->model, op, consumers);
 }
 
 /* The extras that some gradient of this operator reads. */
@@ -198,7 +242,7 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase, const mp_consu
     int64_t unmoved = 0;
     for (int i = 0; i < op->n_in; i++)
         if (op->in[i] >= 0) MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->in[i]]));
-    if (is_view(b, op)) {
+    if (is_view(b, op, consumers)) {
         MP_TRY(build_view(b, k));
         if (op->op->gradient == MP_GRADIENT_VIEW) {
             b->reads.n = 0;
@@ -220,7 +264,7 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase, const mp_consu
     MP_TRY(mp_builder_node(b, op->name, op->kind, phase, op, -1, flops, unmoved, &b->forward[k]));
     mp_node *node = &b->graph->nodes[b->forward[k]];
     if (op->op->traits & MP_TRAIT_RANDOM) node->flags |= MP_NODE_RANDOM;
-    if (is_view(b, op)) {
+    if (is_view(b, op, consumers)) {
         node->flags |= MP_NODE_VIEW;
         node->forms[0].ticks = 0;
     }

@@ -1,7 +1,8 @@
 /* dag.h - the igraph bridge: questions about the forward graph. Errors of igraph come back as ours; it never aborts.
  *
  * The forward graph of a training graph has the forward nodes as vertices and an edge from the producer of a storage to each
- * forward node that reads it (once per pair). igraph here is not thread-safe: call from one thread at a time.
+ * forward node that reads it (once per pair); an output that is always live has its last writer before the reader for producer.
+ * igraph here is not thread-safe: call from one thread at a time.
  */
 #ifndef PLANNER_DAG_H
 #define PLANNER_DAG_H
@@ -10,10 +11,11 @@
 
 typedef struct mp_dag {
     int n_vertices;
-    int *node;   /* vertex -> node of the training graph, in the graph's order, which is topological */
-    int *vertex; /* node -> vertex, -1 for others */
+    int *node;                          /* vertex -> node of the training graph, in the graph's order, which is topological */
+    int *vertex;                        /* node -> vertex, -1 for others */
     int *successors_start, *successors; /* per vertex, ascending */
     int *predecessors_start, *predecessors;
+    int64_t *bytes; /* per vertex: its outputs that are not always live */
 } mp_dag;
 
 /* The forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM; MP_PARSE: a cycle. O(n + m). */

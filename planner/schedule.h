@@ -12,10 +12,22 @@
 #include "estimator/timeline.h"
 
 /* `segment[node]` for every forward node (others are ignored; backward nodes belong to the segment of their forward node or,
- * without forward_of, of the latest storage they read); `keep[storage]`: held from its first production until its last read.
- * On MP_OK *steps is an array of *n steps released with mp_free. MP_NOT_APPLICABLE: the graph has no backward phase.
- * MP_INVALID: the segments do not respect the data flow. MP_NOMEM. O(list lengths * recomputations). */
+ * without forward_of, of the latest storage they read that is not kept, else to that of the nodes whose results they read);
+ * `keep[storage]`: held from its first production until its last read. The updates are placed as mp_schedule_updates does. On
+ * MP_OK *steps is an array of *n steps released with mp_free. MP_NOT_APPLICABLE: the graph has no backward phase. MP_INVALID:
+ * the segments do not respect the data flow. MP_NOMEM. O(list lengths * recomputations). */
 mp_status mp_schedule_segments(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
                                size_t *n, mp_error *err);
+
+/* Adds to `keep` what is not worth a recomputation: every `saved` storage (statistics of a normalization) of at most 1/64 of
+ * the bytes of the other outputs of its node. Without it, a norm would run again for a few numbers. */
+void mp_schedule_keep_small(const mp_graph *graph, bool *keep);
+
+/* Puts the updates into an order of all other nodes, steps[0..n), as early as the graph's `fuse` allows: after all others
+ * (none); after the last step that reads what they write, or makes or reads what they read (backward); before all others
+ * (forward): a gradient of the step before is best freed before the activations come. On MP_OK *out holds n plus the number
+ * of updates steps, released with mp_free. MP_NOMEM. O(list lengths). */
+mp_status mp_schedule_updates(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out,
+                              mp_error *err);
 
 #endif

@@ -2,6 +2,10 @@
  *
  * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So every searcher is only
  * the idea that makes its candidates, and all are compared by the same measure.
+ *
+ * A larger budget never costs more. For that, what a searcher offers for a budget must be among what it offers for every larger
+ * one: its candidates do not depend on the budget, or come from a ladder of budgets that is climbed as far as the budget goes.
+ * Every searcher therefore starts from the same base, keep-all, which mp_solve offers for it.
  */
 #ifndef PLANNER_SOLVER_H
 #define PLANNER_SOLVER_H
@@ -20,23 +24,24 @@ typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
 typedef struct mp_request {
     const mp_graph *graph;
-    int64_t budget_bytes;   /* INT64_MAX: none */
-    const char *solver;     /* NULL: "auto" */
+    int64_t budget_bytes; /* INT64_MAX: none */
+    const char *solver;   /* NULL: "auto" */
     uint64_t seed;
-    int64_t moves;          /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
-    double time_limit;      /* seconds; <= 0: none */
-    const int *checkpoints; /* storages the user named, for `segments` */
-    size_t n_checkpoints;   /* with checkpoints NULL, `segments` finds its own list */
+    int64_t moves;             /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
+    double time_limit;         /* seconds; <= 0: none */
+    const int *checkpoints;    /* storages the user named, for `segments` */
+    size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
 } mp_request;
 
 typedef struct mp_answer {
-    mp_plan *plan;                  /* the cheapest plan within the budget; NULL: none was found */
-    mp_plan *smallest;              /* the plan of the lowest peak that was found (ties: the cheapest); never NULL on MP_OK */
-    int64_t floor_bytes;            /* no schedule fits below it ... */
-    int floor_node;                 /* ... because of this node */
-    bool stopped;                   /* the time limit or the caller cut the search short */
+    mp_plan *plan;       /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
+                            found it: with `auto`, the one it ran */
+    mp_plan *smallest;   /* the plan of the lowest peak that was found (ties: the cheapest); never NULL on MP_OK */
+    int64_t floor_bytes; /* no schedule fits below it ... */
+    int floor_node;      /* ... because of this node */
+    bool stopped;        /* the time limit or the caller cut the search short */
 } mp_answer;
 
 /* Searches and checks: every plan in the answer has passed mp_plan_check. MP_OK with plan NULL means that no plan within the
@@ -47,7 +52,8 @@ void mp_answer_free(mp_answer *answer); /* frees what it points to */
 
 /* What `segments` makes of exactly this list of kept storages: the peak and ticks a user gets who copies it into a framework
  * that checkpoints by segments. MP_NOT_APPLICABLE without a backward phase. */
-mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
+mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
+                         mp_error *err);
 
 /* ---- for searchers ---- */
 
@@ -55,11 +61,17 @@ typedef struct mp_search mp_search;
 
 /* What is asked, as the searcher sees it. */
 const mp_request *mp_search_request(const mp_search *search);
-/* Judges a schedule: kept if it is the best within the budget, or the smallest so far; *peak_bytes and *ticks (may be NULL) tell
- * what it came to. A schedule that cannot run is our bug: MP_INVALID. Deterministic: ties keep the earlier one. */
-mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
+/* Judges a schedule: kept if it is the best within the budget, or the smallest so far; *peak_bytes and *ticks (may be NULL)
+ * tell what it came to. A schedule that cannot run is our bug: MP_INVALID. Deterministic: ties keep the earlier one. */
+mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
+                          mp_error *err);
 /* True when the search should end: time limit, the caller, or the number of offers allowed by `moves` is used up. */
 bool mp_search_stopped(mp_search *search);
+/* True when the best so far takes no longer than keep-all, so that no schedule is cheaper: what is left to look for is a
+ * smaller one. */
+bool mp_search_settled(const mp_search *search);
+/* How many candidates `moves` allows the running searcher in all; how many it should make of a kind is its own affair. */
+int64_t mp_search_moves(const mp_search *search);
 
 typedef struct mp_solver {
     const char *name;    /* "lower-set" */
@@ -69,5 +81,14 @@ typedef struct mp_solver {
 } mp_solver;
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
+/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name. */
+mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, mp_error *err);
+
+/* The searchers, each in its own file. */
+mp_status mp_run_none(mp_search *search, mp_error *err);
+mp_status mp_run_segments(mp_search *search, mp_error *err);
+mp_status mp_run_chen(mp_search *search, mp_error *err);
+mp_status mp_run_lower_set(mp_search *search, mp_error *err);
+mp_status mp_run_auto(mp_search *search, mp_error *err);
 
 #endif

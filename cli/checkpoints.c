@@ -1,0 +1,88 @@
+/* checkpoints.c - from the tensor names a user gives to the storages of the graph. */
+#include <string.h>
+
+#include "cli/messages.h"
+#include "cli/nearest.h"
+#include "cli/subject.h"
+#include "estimator/names.h"
+
+/* Every name that means a storage: the storage's own and its tensors'. */
+static mp_status name_storages(const mp_graph *graph, mp_names **out, mp_error *err)
+{
+    mp_names *names = mp_names_new();
+    bool ok = names;
+    for (size_t s = 0; ok && s < graph->n_storages; s++) {
+        const mp_storage *storage = &graph->storages[s];
+        if (storage->name && mp_names_find(names, storage->name) < 0) ok = mp_names_set(names, storage->name, (int)s);
+    }
+    for (size_t s = 0; ok && s < graph->n_storages; s++)
+        for (size_t k = 0; ok && k < graph->storages[s].n_tensors; k++)
+            ok = mp_names_set(names, graph->storages[s].tensors[k], (int)s);
+    if (!ok) {
+        mp_names_free(names);
+        return MP_FAIL(err, MP_NOMEM, "the names of %zu storages", graph->n_storages);
+    }
+    *out = names;
+    return MP_OK;
+}
+
+static mp_status unknown_name(const subject *s, const char *name, mp_error *err)
+{
+    nearest n = nearest_to(name);
+    for (size_t k = 0; s->model && k < s->model->n_tensors; k++) nearest_offer(&n, s->model->tensors[k].name);
+    for (size_t k = 0; k < s->graph->n_storages; k++)
+        for (size_t t = 0; t < s->graph->storages[k].n_tensors; t++) nearest_offer(&n, s->graph->storages[k].tensors[t]);
+    const char *close = nearest_found(&n);
+    if (close) return MP_FAIL(err, MP_INVALID, "there is no tensor '%s' to keep; did you mean '%s'?", name, close);
+    return MP_FAIL(err, MP_INVALID, "there is no tensor '%s' to keep", name);
+}
+
+static mp_status find_checkpoint(const subject *s, const mp_names *names, const char *name, int *storage, mp_error *err)
+{
+    const char *stands = name;
+    int tensor = s->model ? mp_model_find(s->model, name) : -1;
+    if (tensor >= 0) stands = s->model->tensors[mp_model_resolve(s->model, tensor)].name;
+    int found = mp_names_find(names, stands);
+    if (found < 0 && tensor < 0) return unknown_name(s, name, err);
+    if (found < 0)
+        return MP_FAIL(err, MP_INVALID, "tensor '%s' is not computed in the training step, so it cannot be kept", name);
+    const mp_storage *row = &s->graph->storages[found];
+    int producer = s->graph->producer[found];
+    if (mp_storage_is_static(row) || producer < 0 || s->graph->nodes[producer].phase != MP_PHASE_FORWARD)
+        return MP_FAIL(err, MP_INVALID, "'%s' (%s) is no activation of the forward pass, so it is no checkpoint", name,
+                       mp_kind_name(row->kind));
+    if (strcmp(stands, name)) complain("checkpoint %s was simplified away; %s takes its place", name, stands);
+    *storage = found;
+    return MP_OK;
+}
+
+mp_status subject_checkpoints(const subject *s, const char *text, int **list, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_names *names = NULL;
+    size_t length = strlen(text), found = 0, room = 1;
+    for (size_t k = 0; k < length; k++) room += text[k] == ',';
+    int *storages = mp_alloc(room, sizeof *storages);
+    char *copy = mp_alloc(length + 1, 1);
+    MP_REQUIRE(storages && copy, err, MP_NOMEM, "the checkpoints");
+    MP_TRY(name_storages(s->graph, &names, err));
+    memcpy(copy, text, length);
+    for (char *name = copy, *next; name; name = next) {
+        next = strchr(name, ',');
+        if (next) *next++ = 0;
+        MP_REQUIRE(*name, err, MP_INVALID, "--checkpoints has an empty name in its list");
+        int storage = -1;
+        bool again = false;
+        MP_TRY(find_checkpoint(s, names, name, &storage, err));
+        for (size_t k = 0; k < found; k++) again |= storages[k] == storage; /* two names of one storage */
+        if (!again) storages[found++] = storage;
+    }
+    *list = storages;
+    *n = found;
+    storages = NULL;
+done:
+    mp_names_free(names);
+    mp_free(storages);
+    mp_free(copy);
+    return st;
+}

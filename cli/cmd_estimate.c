@@ -1,0 +1,281 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/quantities.h"
+#include "cli/report.h"
+#include "cli/subject.h"
+#include "estimator/summary.h"
+#include "estimator/target.h"
+#include "estimator/training.h"
+#include "formats/json.h"
+#include "planner/dag.h"
+
+typedef struct estimate {
+    subject subject;
+    mp_summary summary;
+    mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
+    int peak_node;         /* -1: no nodes */
+    int64_t n_parameters;  /* -1: a graph file does not say */
+    mp_rules rules;
+    int *cuts; /* storages */
+    size_t n_cuts;
+} estimate;
+
+/* The rules a graph was built under: its options say so, and without them ours hold. */
+static mp_rules rules_of(const subject *s)
+{
+    const char *name = json_string_value(json_object_get(s->options, "rules"));
+    int rules = name ? mp_rules_find(name) : -1;
+    return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
+}
+
+/* All that the file trains, whether the loss depends on it or not (the head of an auxiliary output). */
+static int64_t count_parameters(const subject *s)
+{
+    int64_t n = 0;
+    if (!s->model) return -1;
+    for (size_t k = 0; k < s->model->n_tensors; k++) {
+        const mp_tensor *t = &s->model->tensors[k];
+        if (t->role == MP_ROLE_PARAMETER && t->rank >= 0) n += mp_tensor_elements(t);
+    }
+    return n;
+}
+
+static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph;
+    MP_TRY(subject_load(o->operands[0], o, &e->subject, err));
+    graph = e->subject.graph;
+    e->rules = rules_of(&e->subject);
+    e->n_parameters = count_parameters(&e->subject);
+    MP_TRY(mp_summarize(graph, e->rules, &e->summary, err));
+    MP_TRY(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
+    e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
+    MP_REQUIRE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
+    MP_TRY(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
+done:
+    return st;
+}
+
+/* FLOPs are whole numbers: written as such while they fit. */
+static json_t *flops_json(double flops)
+{
+    return flops < 9e18 ? json_integer((json_int_t)flops) : json_real(flops);
+}
+
+static json_t *whole_or_null(int64_t value, int64_t none)
+{
+    return value == none ? json_null() : json_integer(value);
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text ? mp_json_text(text) : json_null();
+}
+
+/* Each returns NULL when memory is short. */
+static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row)
+{
+    const mp_node *node = &graph->nodes[row->node];
+    json_t *json = json_object();
+    bool ok = json && mp_json_set(json, "name", text_or_null(node->name)) && mp_json_set(json, "op", text_or_null(node->op)) &&
+              mp_json_set(json, "flops", flops_json(row->flops)) &&
+              mp_json_set(json, "forward_seconds", json_real((double)row->forward_ticks * graph->tick_seconds)) &&
+              mp_json_set(json, "backward_seconds", json_real((double)row->backward_ticks * graph->tick_seconds)) &&
+              mp_json_set(json, "output_bytes", json_integer(row->output_bytes)) &&
+              mp_json_set(json, "saved_bytes", json_integer(row->saved_bytes)) &&
+              mp_json_set(json, "workspace_bytes", json_integer(row->workspace_bytes));
+    if (ok) return json;
+    if (json) json_decref(json);
+    return NULL;
+}
+
+static json_t *operators_json(const estimate *e)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; list && k < e->summary.n_operators; k++)
+        if (json_array_append_new(list, operator_json(e->subject.graph, &e->summary.operators[k]))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+static json_t *estimate_json(const estimate *e)
+{
+    const mp_graph *graph = e->subject.graph;
+    const mp_summary *sum = &e->summary;
+    json_t *json = json_object();
+    const char *peak_node = e->peak_node < 0 ? NULL : graph->nodes[e->peak_node].name;
+    bool ok = json && mp_json_set(json, "model", text_or_null(graph->name)) &&
+              mp_json_set(json, "batch", whole_or_null(subject_batch(&e->subject), 0)) &&
+              mp_json_set(json, "rules", json_string(mp_rules_name(e->rules))) &&
+              mp_json_set(json, "n_parameters", whole_or_null(e->n_parameters, -1)) &&
+              mp_json_set(json, "parameter_bytes", json_integer(sum->kind_bytes[MP_KIND_PARAMETER])) &&
+              mp_json_set(json, "gradient_bytes", json_integer(sum->kind_bytes[MP_KIND_GRADIENT])) &&
+              mp_json_set(json, "optimizer_state_bytes", json_integer(sum->kind_bytes[MP_KIND_OPTIMIZER_STATE])) &&
+              mp_json_set(json, "saved_activation_bytes", json_integer(sum->saved_activation_bytes)) &&
+              mp_json_set(json, "workspace_bytes", json_integer(sum->workspace_bytes)) &&
+              mp_json_set(json, "peak_bytes", json_integer(e->timeline->peak_bytes)) &&
+              mp_json_set(json, "peak_node", text_or_null(peak_node)) &&
+              mp_json_set(json, "forward_flops", flops_json(sum->forward_flops)) &&
+              mp_json_set(json, "forward_seconds", json_real((double)sum->forward_ticks * graph->tick_seconds)) &&
+              mp_json_set(json, "backward_seconds", json_real((double)sum->backward_ticks * graph->tick_seconds)) &&
+              mp_json_set(json, "operators", operators_json(e));
+    if (ok) return json;
+    if (json) json_decref(json);
+    return NULL;
+}
+
+static void print_row(const char *name, int64_t bytes, const char *note)
+{
+    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
+    printf("  %-18s %12s  %20s bytes%s%s\n", name, bytes_short(bytes, text), count_text(bytes, exact), *note ? "  " : "", note);
+}
+
+/* "fits the 80 GiB of NVIDIA A100 ..." */
+static void print_fit(const estimate *e)
+{
+    char text[QUANTITY_MAX];
+    const mp_device *device = mp_device_find(e->subject.graph->target);
+    if (!device) {
+        putchar('\n');
+        return;
+    }
+    bool fits = e->timeline->peak_bytes <= device->memory_bytes;
+    printf(" %s the %s of %s.\n", fits ? "Fits" : "Does not fit", bytes_short(device->memory_bytes, text), device->title);
+}
+
+/* Inputs by role and by the rule that chose it, with how many and the first of them. */
+static void print_roles(const mp_model *model)
+{
+    enum { NAMED = 3 };
+    puts("\nInputs of the model:");
+    for (int role = MP_ROLE_DATA; role <= MP_ROLE_BUFFER; role++)
+        for (size_t k = 0; k < model->n_tensors; k++) {
+            const mp_tensor *first = &model->tensors[k];
+            const char *reason = first->role_reason ? first->role_reason : "";
+            size_t n = 0;
+            bool seen = false;
+            if ((int)first->role != role || first->producer >= 0) continue;
+            for (size_t j = 0; j < model->n_tensors; j++) {
+                const mp_tensor *t = &model->tensors[j];
+                if (t->role != first->role || t->producer >= 0 || strcmp(t->role_reason ? t->role_reason : "", reason))
+                    continue;
+                if (j < k) seen = true;
+                n++;
+            }
+            if (seen) continue;
+            printf("  %zu %s%s%s%s%s:", n, mp_role_name(first->role), n > 1 && role != MP_ROLE_DATA ? "s" : "",
+                   *reason ? " (" : "", reason, *reason ? ")" : "");
+            for (size_t j = k, named = 0; j < model->n_tensors && named < NAMED; j++) {
+                const mp_tensor *t = &model->tensors[j];
+                if (t->role != first->role || t->producer >= 0 || strcmp(t->role_reason ? t->role_reason : "", reason))
+                    continue;
+                printf("%s %s", named++ ? "," : "", t->name);
+            }
+            puts(n > NAMED ? ", ..." : "");
+        }
+}
+
+static void print_simplified(const mp_simplify_report *r)
+{
+    const struct {
+        int n;
+        const char *what;
+    } rows[] = {{r->folded, "folded"},
+                {r->identities, "passed through"},
+                {r->dead, "dead"},
+                {r->merged, "merged with equal ones"},
+                {r->factored, "factored"},
+                {r->patterns, "decomposed blocks recognised"},
+                {r->transpositions, "transpositions folded into products"}};
+    const char *between = "";
+    printf("\nSimplified operators: ");
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (!rows[k].n) continue;
+        printf("%s%d %s", between, rows[k].n, rows[k].what);
+        between = ", ";
+    }
+    puts(*between ? "" : "none");
+}
+
+static mp_status print_cuts(const estimate *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char **names = mp_alloc(e->n_cuts, sizeof *names);
+    mp_label *labels = mp_alloc(e->n_cuts, sizeof *labels);
+    MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
+    for (size_t k = 0; k < e->n_cuts; k++) names[k] = storage_title(e->subject.graph, e->cuts[k], &labels[k]);
+    printf("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
+    report_tensors(names, e->n_cuts, "in a pipe, memplan estimate ... | cat");
+done:
+    mp_free(names);
+    mp_free(labels);
+    return st;
+}
+
+static void print_operators(const estimate *e)
+{
+    const mp_graph *graph = e->subject.graph;
+    char output[QUANTITY_MAX], saved[QUANTITY_MAX], flops[QUANTITY_MAX], forward[QUANTITY_MAX], backward[QUANTITY_MAX];
+    printf("\n%12s %12s %12s %10s %10s  %-24s %s\n", "output", "saved", "FLOPs", "forward", "backward", "operator", "name");
+    for (size_t k = 0; k < e->summary.n_operators; k++) {
+        const mp_operator_summary *row = &e->summary.operators[k];
+        const mp_node *node = &graph->nodes[row->node];
+        printf("%12s %12s %12s %10s %10s  %-24s %s\n", bytes_short(row->output_bytes, output),
+               bytes_short(row->saved_bytes, saved), flops_text(row->flops, flops),
+               seconds_text((double)row->forward_ticks * graph->tick_seconds, forward),
+               seconds_text((double)row->backward_ticks * graph->tick_seconds, backward), node->op, node->name);
+    }
+}
+
+static mp_status print_estimate(const options *o, const estimate *e, mp_error *err)
+{
+    const mp_graph *graph = e->subject.graph;
+    const mp_summary *sum = &e->summary;
+    char title[256], note[QUANTITY_MAX + 16] = "", count[QUANTITY_MAX], forward[QUANTITY_MAX], backward[QUANTITY_MAX],
+                                         flops[QUANTITY_MAX];
+    printf("%s: one training step, everything kept (%s rules)\n\n", subject_title(&e->subject, title, sizeof title),
+           mp_rules_name(e->rules));
+    if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
+    print_row("peak", e->timeline->peak_bytes, "");
+    print_row("parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
+    print_row("gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
+    print_row("optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
+    print_row("saved activations", sum->saved_activation_bytes, "(held when forward ends)");
+    print_row("largest workspace", sum->workspace_bytes, "");
+    printf("\nForward %s in %s, backward %s.", flops_text(sum->forward_flops, flops),
+           seconds_text((double)sum->forward_ticks * graph->tick_seconds, forward),
+           seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward));
+    print_fit(e);
+    putchar('\n');
+    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node);
+    if (e->subject.model) print_roles(e->subject.model);
+    if (e->subject.model) print_simplified(&e->subject.simplified);
+    if (print_cuts(e, err) != MP_OK) return err->code;
+    if (o->per_op) print_operators(e);
+    return MP_OK;
+}
+
+int cmd_estimate(options *o)
+{
+    mp_error err = {0};
+    estimate e = {0};
+    int rc = EXIT_DONE;
+    if (make_estimate(o, &e, &err) != MP_OK) {
+        rc = input_failed(&err);
+    } else if (o->json) {
+        rc = print_json(estimate_json(&e));
+    } else if (print_estimate(o, &e, &err) != MP_OK) {
+        rc = output_failed(&err);
+    }
+    mp_summary_free(&e.summary);
+    mp_timeline_free(e.timeline);
+    mp_free(e.cuts);
+    subject_free(&e.subject);
+    return rc;
+}

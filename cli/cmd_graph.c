@@ -1,0 +1,17 @@
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/subject.h"
+#include "formats/graph_json.h"
+
+int cmd_graph(options *o)
+{
+    mp_error err = {0};
+    subject s;
+    int rc = EXIT_DONE;
+    if (subject_load(o->operands[0], o, &s, &err) != MP_OK)
+        rc = input_failed(&err);
+    else if (mp_graph_write(s.graph, o->out ? o->out : "-", &err) != MP_OK)
+        rc = output_failed(&err);
+    subject_free(&s);
+    return rc;
+}

@@ -1,0 +1,59 @@
+/* cmd_help.c - help, version and complete: what the tables know about the program itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/help.h"
+#include "cli/messages.h"
+
+int cmd_help(options *o)
+{
+    if (!o->n_operands) {
+        help_overview(stdout);
+        return EXIT_DONE;
+    }
+    const command *c = command_find(o->operands[0]);
+    const char *close = command_nearest(o->operands[0]);
+    if (!c && close) return usage_error("there is no command '%s'; did you mean '%s'?", o->operands[0], close);
+    if (!c) return usage_error("there is no command '%s'; 'memplan help' lists them", o->operands[0]);
+    help_command(stdout, c);
+    return EXIT_DONE;
+}
+
+int cmd_version(options *o)
+{
+    (void)o;
+    puts("memplan " MEMPLAN_VERSION);
+    return EXIT_DONE;
+}
+
+static void offer(const char *prefix, const char *dashes, const char *name)
+{
+    size_t skip = strlen(dashes);
+    if (strncmp(prefix, dashes, skip < strlen(prefix) ? skip : strlen(prefix))) return;
+    if (strlen(prefix) > skip && strncmp(prefix + skip, name, strlen(prefix) - skip)) return;
+    printf("%s%s\n", dashes, name);
+}
+
+/* The words are what stands behind `memplan` on the line, the last one being typed. Prints nothing where a file is meant. */
+int cmd_complete(options *o)
+{
+    size_t n = o->n_operands;
+    const char *word = n ? o->operands[n - 1] : "", *before = n > 1 ? o->operands[n - 2] : "";
+    if (n <= 1) {
+        for (size_t k = 0; k < N_COMMANDS; k++) offer(word, "", commands[k].name);
+        return EXIT_DONE;
+    }
+    const command *c = command_find(o->operands[0]);
+    if (!c) return EXIT_DONE;
+    if (c->run == cmd_help)
+        for (size_t k = 0; k < N_COMMANDS; k++) offer(word, "", commands[k].name);
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        if (!(row->commands >> (c - commands) & 1)) continue;
+        if (*word == '-')
+            offer(word, row->name[1] ? "--" : "-", row->name);
+        else if (row->choice && !strncmp(before, "--", 2) && !strcmp(before + 2, row->name))
+            for (size_t i = 0; row->choice(i); i++) offer(word, "", row->choice(i));
+    }
+    return EXIT_DONE;
+}

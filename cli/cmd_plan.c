@@ -1,0 +1,92 @@
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/plan_report.h"
+#include "cli/progress.h"
+#include "cli/quantities.h"
+#include "formats/plan_json.h"
+#include "planner/floor.h"
+
+/* What the options say that the table cannot: which belong together, and which contradict each other. */
+static int settle(options *o, budget *b)
+{
+    const char *why = NULL;
+    bool segments = !strcmp(o->solver, "segments");
+    if (o->checkpoints && option_given(o, OPT_SOLVER) && !segments)
+        return usage_error("--checkpoints is for --solver segments, which contradicts --solver %s", o->solver);
+    if (o->checkpoints && o->moves) return usage_error("--checkpoints says what to keep, so there are no --moves to try");
+    if (o->checkpoints) o->solver = "segments";
+    if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
+    if (!o->budget && !o->checkpoints && strcmp(o->solver, "none"))
+        return usage_error("plan needs a budget: --budget 8GiB, --budget 60%% or --budget floor+50%%");
+    if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
+    return EXIT_DONE;
+}
+
+static mp_status search(const options *o, outcome *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *checkpoints = NULL;
+    struct timespec from, to;
+    progress shown;
+    mp_request request = {.graph = out->subject.graph,
+                          .budget_bytes = out->budget_bytes < 0 ? INT64_MAX : out->budget_bytes,
+                          .solver = o->solver,
+                          .seed = (uint64_t)o->seed,
+                          .moves = o->moves,
+                          .time_limit = o->time_limit,
+                          .progress = progress_show,
+                          .progress_data = &shown};
+    if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));
+    request.checkpoints = checkpoints;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    progress_start(&shown, out->floor_bytes);
+    st = mp_solve(&request, &out->answer, err);
+    progress_end(&shown);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    out->planning_seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+done:
+    mp_free(checkpoints);
+    return st;
+}
+
+static mp_status prepare(const options *o, const budget *b, outcome *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int peak_node;
+    MP_TRY(subject_load(o->operands[0], o, &out->subject, err));
+    MP_TRY(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
+    MP_TRY(mp_floor(out->subject.graph, &out->floor_bytes, &out->floor_node, err));
+    out->budget_bytes = o->budget ? budget_resolve(b, out->keep_all->peak_bytes, out->floor_bytes) : -1;
+done:
+    return st;
+}
+
+int cmd_plan(options *o)
+{
+    mp_error err = {0};
+    outcome out = {0};
+    budget b;
+    int rc = settle(o, &b);
+    if (rc) return rc;
+    if (prepare(o, &b, &out, &err) != MP_OK || search(o, &out, &err) != MP_OK) {
+        rc = input_failed(&err);
+    } else {
+        mp_status st = MP_OK;
+        rc = out.answer.plan ? EXIT_DONE : EXIT_NO;
+        if (out.answer.plan && o->out) st = mp_plan_write(out.answer.plan, out.subject.graph, o->out, &err);
+        if (st == MP_OK && out.answer.stopped) complain("the search was cut short; this is the best it had found");
+        if (st == MP_OK && o->json)
+            st = print_plan_json(&out, &err);
+        else if (st == MP_OK && !(o->out && !strcmp(o->out, "-")))
+            st = print_plan(&out, &err);
+        if (st != MP_OK) rc = output_failed(&err);
+    }
+    mp_answer_free(&out.answer);
+    mp_timeline_free(out.keep_all);
+    subject_free(&out.subject);
+    return rc;
+}

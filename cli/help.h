@@ -1,0 +1,12 @@
+/* help.h - what the tables of commands and options say for people. */
+#ifndef CLI_HELP_H
+#define CLI_HELP_H
+
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+void help_overview(FILE *to);
+void help_command(FILE *to, const command *c);
+
+#endif

@@ -1,0 +1,66 @@
+#include "cli/messages.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+static void speak(const char *format, va_list args)
+{
+    fputs("memplan: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    speak(format, args);
+    va_end(args);
+}
+
+int usage_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    speak(format, args);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+static void report(const mp_error *err)
+{
+    const char *text = err->message[0] ? err->message : mp_status_text(err->code);
+    if (!err->input[0])
+        complain("%s", text);
+    else if (err->line > 0)
+        complain("%s:%d:%d: %s", err->input, err->line, err->column, text);
+    else
+        complain("%s: %s", err->input, text);
+}
+
+int input_failed(const mp_error *err)
+{
+    report(err);
+    return err->code == MP_NOMEM ? EXIT_NO : EXIT_USAGE;
+}
+
+int output_failed(const mp_error *err)
+{
+    report(err);
+    return err->code == MP_NOMEM || err->code == MP_IO || err->code == MP_INFEASIBLE || err->code == MP_REFUTED ? EXIT_NO
+                                                                                                                : EXIT_USAGE;
+}
+
+int print_json(json_t *json)
+{
+    if (!json) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(json);
+    return EXIT_DONE;
+}

@@ -1,0 +1,48 @@
+#include "cli/nearest.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { LENGTH_MAX = 256 };
+
+static int edit_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    int row[LENGTH_MAX + 1];
+    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+nearest nearest_to(const char *word)
+{
+    return (nearest){word, NULL, INT_MAX};
+}
+
+void nearest_offer(nearest *n, const char *name)
+{
+    size_t a = strlen(n->word), b = strlen(name);
+    if (a > LENGTH_MAX || b > LENGTH_MAX) return;
+    int d = edit_distance(n->word, a, name, b);
+    if (d < n->distance) {
+        n->distance = d;
+        n->best = name;
+    }
+}
+
+const char *nearest_found(const nearest *n)
+{
+    int length = (int)strlen(n->word), allowed = length / 3;
+    if (length > 3 && allowed < 2) allowed = 2;
+    return n->distance <= allowed ? n->best : NULL;
+}

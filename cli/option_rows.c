@@ -1,0 +1,70 @@
+/* option_rows.c - the option table. A new option is a row here and a field in options.h. */
+#include "cli/options.h"
+#include "estimator/target.h"
+#include "estimator/training.h"
+#include "planner/solver.h"
+
+static const char *loss_choice(size_t k)
+{
+    return k < MP_N_LOSSES ? mp_loss_name((mp_loss)k) : NULL;
+}
+static const char *optimizer_choice(size_t k)
+{
+    return k < MP_N_OPTIMIZERS ? mp_optimizer_name((mp_optimizer)k) : NULL;
+}
+static const char *fuse_choice(size_t k)
+{
+    return k < MP_N_FUSES ? mp_fuse_name((mp_fuse)k) : NULL;
+}
+static const char *rules_choice(size_t k)
+{
+    return k < MP_N_RULES ? mp_rules_name((mp_rules)k) : NULL;
+}
+static const char *device_choice(size_t k)
+{
+    return k < mp_device_count() ? mp_device_row(k)->name : NULL;
+}
+static const char *solver_choice(size_t k)
+{
+    return k < mp_solver_count() ? mp_solver_row(k)->name : NULL;
+}
+static const char *dtype_choice(size_t k)
+{
+    static const char *const names[] = {"fp32", "fp16", "bf16"};
+    return k < sizeof names / sizeof *names ? names[k] : NULL;
+}
+
+#define AT(field) offsetof(options, field)
+#define ESTIMATE (1u << CMD_ESTIMATE)
+#define PLAN (1u << CMD_PLAN)
+#define GRAPH (1u << CMD_GRAPH)
+#define CHECK (1u << CMD_CHECK)
+#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK)
+#define EVERY ((1u << N_COMMANDS) - 1)
+
+/* clang-format off */
+const option_row option_rows[N_OPTIONS] = {
+    [OPT_BATCH]       = {"batch", KIND_COUNT, AT(batch), MODEL, "batch", "N", NULL, 1, NULL, "the batch size (default: as the file fixes it)"},
+    [OPT_DIM]         = {"dim", KIND_BINDING, AT(dims), MODEL, "dims", "NAME=N", NULL, 0, NULL, "the size of a symbolic dimension; may be repeated"},
+    [OPT_DATA]        = {"data", KIND_LIST, AT(data), MODEL, "data", "NAME", NULL, 0, NULL, "this input is data, all others are parameters; may be repeated (default: by rule)"},
+    [OPT_OUTPUT]      = {"output", KIND_TEXT, AT(output), MODEL, "output", "NAME", NULL, 0, NULL, "the tensor the loss is put on (default: the first output)"},
+    [OPT_LOSS]        = {"loss", KIND_CHOICE, AT(loss), MODEL, "loss", "LOSS", "auto", 0, loss_choice, "what is trained for; auto: the model's own loss, else cross-entropy"},
+    [OPT_OPTIMIZER]   = {"optimizer", KIND_CHOICE, AT(optimizer), MODEL, "optimizer", "NAME", "adamw", 0, optimizer_choice, "whose state takes memory"},
+    [OPT_FREEZE]      = {"freeze", KIND_LIST, AT(freeze), MODEL, "freeze", "PATTERN", NULL, 0, NULL, "do not train parameters of such names (* ? []); may be repeated"},
+    [OPT_FUSE]        = {"fuse", KIND_CHOICE, AT(fuse), MODEL, "fuse", "WHERE", "none", 0, fuse_choice, "where the updates run: after all of backward, within it, or before the next forward"},
+    [OPT_DTYPE]       = {"dtype", KIND_CHOICE, AT(dtype), MODEL, "dtype", "TYPE", "fp32", 0, dtype_choice, "of activations and gradients; fp16 and bf16 keep fp32 master weights"},
+    [OPT_DEVICE]      = {"device", KIND_CHOICE, AT(device), MODEL, "device", "NAME", "a100", 0, device_choice, "the profile that costs are taken from"},
+    [OPT_RULES]       = {"rules", KIND_CHOICE, AT(rules), MODEL, "rules", "WHOSE", "executor", 0, rules_choice, "what backward keeps: as little as it can, or what PyTorch's autograd keeps"},
+    [OPT_NO_SIMPLIFY] = {"no-simplify", KIND_OFF, AT(simplify), MODEL, "simplify", NULL, NULL, 0, NULL, "take the operators as the file writes them"},
+    [OPT_BUDGET]      = {"budget", KIND_TEXT, AT(budget), PLAN, NULL, "BYTES", NULL, 0, NULL, "memory for everything: 8GiB, 800MB, 16e9, 60% of the peak without a plan, or floor+50%"},
+    [OPT_SOLVER]      = {"solver", KIND_CHOICE, AT(solver), PLAN, NULL, "NAME", "auto", 0, solver_choice, "the searcher ('memplan solvers' explains them)"},
+    [OPT_CHECKPOINTS] = {"checkpoints", KIND_TEXT, AT(checkpoints), PLAN, NULL, "T1,T2,...", NULL, 0, NULL, "keep exactly these tensors, as segments does"},
+    [OPT_SEED]        = {"seed", KIND_COUNT, AT(seed), PLAN, NULL, "N", NULL, 0, NULL, "of searchers that draw numbers (default: 0)"},
+    [OPT_MOVES]       = {"moves", KIND_COUNT, AT(moves), PLAN, NULL, "N", NULL, 1, NULL, "how many candidates a searcher may try (default: its own)"},
+    [OPT_TIME_LIMIT]  = {"time-limit", KIND_SECONDS, AT(time_limit), PLAN, NULL, "SECONDS", NULL, 0, NULL, "stop the search then, with the best so far"},
+    [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH, NULL, "FILE", NULL, 0, NULL, "write the plan or graph here; - is standard output"},
+    [OPT_PER_OP]      = {"per-op", KIND_FLAG, AT(per_op), ESTIMATE, NULL, NULL, NULL, 0, NULL, "a line for each operator"},
+    [OPT_JSON]        = {"json", KIND_FLAG, AT(json), ESTIMATE | PLAN | CHECK, NULL, NULL, NULL, 0, NULL, "answer in JSON, with exact integers"},
+    [OPT_HELP]        = {"help", KIND_FLAG, AT(help), EVERY, NULL, NULL, NULL, 0, NULL, "show this"},
+};
+/* clang-format on */

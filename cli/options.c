@@ -1,0 +1,210 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/nearest.h"
+#include "cli/quantities.h"
+#include "estimator/memory.h"
+
+bool option_given(const options *o, option_id id)
+{
+    return o->given >> id & 1;
+}
+
+static const char *dashes(const option_row *row)
+{
+    return row->name[1] ? "--" : "-";
+}
+
+/* The row for a word without its dashes that is `length` long, -1: none. A single letter takes one dash. */
+static int find_option(const char *word, size_t length, int n_dashes, command_id command)
+{
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        if (strlen(row->name) == length && !strncmp(row->name, word, length) && (length > 1) == (n_dashes == 2) &&
+            row->commands >> command & 1)
+            return k;
+    }
+    return n_dashes == 1 && length == 1 && *word == 'h' ? OPT_HELP : -1;
+}
+
+static int unknown_option(const char *word, size_t length, command_id command)
+{
+    char text[64];
+    size_t skip = strspn(word, "-");
+    if (length - skip < sizeof text) {
+        memcpy(text, word + skip, length - skip);
+        text[length - skip] = 0;
+        nearest n = nearest_to(text);
+        for (int k = 0; k < N_OPTIONS; k++)
+            if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) nearest_offer(&n, option_rows[k].name);
+        const char *close = nearest_found(&n);
+        if (close)
+            return usage_error("%s takes no option %.*s; did you mean --%s?", commands[command].name, (int)length, word, close);
+    }
+    return usage_error("%s takes no option %.*s; 'memplan help %s' lists its options", commands[command].name, (int)length,
+                       word, commands[command].name);
+}
+
+static int bad_choice(const option_row *row, const char *value)
+{
+    char list[512] = "";
+    nearest n = nearest_to(value);
+    for (size_t k = 0; row->choice(k); k++) {
+        nearest_offer(&n, row->choice(k));
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", row->choice(k));
+    }
+    const char *close = nearest_found(&n);
+    if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);
+    return usage_error("--%s: there is no '%s'; it takes %s", row->name, value, list);
+}
+
+static bool is_choice(const option_row *row, const char *value)
+{
+    for (size_t k = 0; row->choice(k); k++)
+        if (!strcmp(row->choice(k), value)) return true;
+    return false;
+}
+
+static int append(text_list *list, const char *value)
+{
+    if (!mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items)) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    list->items[list->n++] = value;
+    return EXIT_DONE;
+}
+
+static int append_binding(const option_row *row, text_list *list, const char *value)
+{
+    const char *equals = strrchr(value, '=');
+    int64_t size;
+    if (!equals || equals == value || !parse_count(equals + 1, &size))
+        return usage_error("--%s: '%s' is not of the form NAME=N", row->name, value);
+    for (size_t k = 0; k < list->n; k++)
+        if (!strncmp(list->items[k], value, (size_t)(equals - value) + 1))
+            return usage_error("--%s: %.*s is given twice", row->name, (int)(equals - value), value);
+    return append(list, value);
+}
+
+/* Texts go into JSON, and JSON is UTF-8. */
+static bool is_utf8(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json) json_decref(json);
+    return json;
+}
+
+/* Stores a value; the caller has made sure that the option may take one. */
+static int store(options *o, const option_row *row, const char *value)
+{
+    void *field = (char *)o + row->offset;
+    if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", dashes(row), row->name);
+    switch (row->kind) {
+    case KIND_FLAG:
+        *(bool *)field = true;
+        break;
+    case KIND_OFF:
+        *(bool *)field = false;
+        break;
+    case KIND_TEXT:
+        if (!*value) return usage_error("%s%s: the value is empty", dashes(row), row->name);
+        *(const char **)field = value;
+        break;
+    case KIND_CHOICE:
+        if (!is_choice(row, value)) return bad_choice(row, value);
+        *(const char **)field = value;
+        break;
+    case KIND_LIST:
+        return append(field, value);
+    case KIND_BINDING:
+        return append_binding(row, field, value);
+    case KIND_COUNT: {
+        int64_t count;
+        if (!parse_count(value, &count) || count < row->least)
+            return usage_error("--%s: '%s' is not a whole number of at least %lld", row->name, value, (long long)row->least);
+        *(int64_t *)field = count;
+        break;
+    }
+    case KIND_SECONDS: {
+        char *end;
+        double seconds = strtod(value, &end);
+        if (end == value || *end || !isfinite(seconds) || seconds <= 0)
+            return usage_error("--%s: '%s' is not a positive number of seconds", row->name, value);
+        *(double *)field = seconds;
+        break;
+    }
+    }
+    return EXIT_DONE;
+}
+
+/* Reads the option that stands at argv[*k], and its value behind it or behind '='. */
+static int take_option(options *o, int argc, char **argv, int *k)
+{
+    const char *word = argv[*k], *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    int n_dashes = word[1] == '-' ? 2 : 1;
+    int id = length > (size_t)n_dashes ? find_option(word + n_dashes, length - (size_t)n_dashes, n_dashes, o->command) : -1;
+    if (id < 0) return unknown_option(word, length, o->command);
+    const option_row *row = &option_rows[id];
+    bool repeats = row->kind == KIND_LIST || row->kind == KIND_BINDING, flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    if (option_given(o, (option_id)id) && !repeats) return usage_error("%.*s is given twice", (int)length, word);
+    o->given |= 1u << id;
+    if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
+    if (flag) return store(o, row, NULL);
+    if (equals) return store(o, row, equals + 1);
+    if (*k + 1 >= argc || (!strncmp(argv[*k + 1], "--", 2) && argv[*k + 1][2]))
+        return usage_error("%s needs a value: %s %s", word, word, row->argument);
+    return store(o, row, argv[++*k]);
+}
+
+static int count_operands(const options *o)
+{
+    const command *c = &commands[o->command];
+    if (o->n_operands > (size_t)c->max_operands)
+        return usage_error("%s: unexpected '%s'; usage: memplan %s %s", c->name, o->operands[c->max_operands], c->name,
+                           *c->operands ? c->operands : "takes nothing more");
+    if (o->n_operands < (size_t)c->min_operands)
+        return usage_error("%s: something is missing; usage: memplan %s %s [OPTION...]", c->name, c->name, c->operands);
+    return EXIT_DONE;
+}
+
+int options_parse(command_id command, int argc, char **argv, options *o)
+{
+    *o = (options){.command = command, .simplify = true};
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].otherwise) *(const char **)((char *)o + option_rows[k].offset) = option_rows[k].otherwise;
+    o->operands = mp_alloc((size_t)argc, sizeof *o->operands);
+    if (!o->operands) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    bool raw = commands[command].max_operands < 0, options_over = raw;
+    for (int k = 0; k < argc; k++) {
+        if (!options_over && !strcmp(argv[k], "--")) {
+            options_over = true;
+        } else if (!options_over && argv[k][0] == '-' && argv[k][1]) {
+            int rc = take_option(o, argc, argv, &k);
+            if (rc) return rc;
+        } else {
+            o->operands[o->n_operands++] = argv[k];
+        }
+    }
+    return raw || o->help ? EXIT_DONE : count_operands(o);
+}
+
+void options_free(options *o)
+{
+    mp_free(o->operands);
+    mp_free(o->dims.items);
+    mp_free(o->data.items);
+    mp_free(o->freeze.items);
+    if (o->source) json_decref(o->source);
+}

@@ -1,0 +1,117 @@
+/* options.h - what the user asked for. One table says which options there are, which commands take them, how they are stored,
+ * and which of them go into a graph so that it can be built again.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estimator/error.h"
+
+typedef enum command_id {
+    CMD_ESTIMATE,
+    CMD_PLAN,
+    CMD_GRAPH,
+    CMD_CHECK,
+    CMD_OPS,
+    CMD_SOLVERS,
+    CMD_DEVICES,
+    CMD_HELP,
+    CMD_VERSION,
+    CMD_COMPLETE,
+    N_COMMANDS
+} command_id;
+
+typedef enum option_id {
+    OPT_BATCH,
+    OPT_DIM,
+    OPT_DATA,
+    OPT_OUTPUT,
+    OPT_LOSS,
+    OPT_OPTIMIZER,
+    OPT_FREEZE,
+    OPT_FUSE,
+    OPT_DTYPE,
+    OPT_DEVICE,
+    OPT_RULES,
+    OPT_NO_SIMPLIFY,
+    OPT_BUDGET,
+    OPT_SOLVER,
+    OPT_CHECKPOINTS,
+    OPT_SEED,
+    OPT_MOVES,
+    OPT_TIME_LIMIT,
+    OPT_OUT,
+    OPT_PER_OP,
+    OPT_JSON,
+    OPT_HELP,
+    N_OPTIONS
+} option_id;
+
+typedef enum option_kind {
+    KIND_FLAG,    /* bool, set */
+    KIND_OFF,     /* bool, cleared; true without the option */
+    KIND_TEXT,    /* const char * */
+    KIND_CHOICE,  /* const char *, one of the row's choices */
+    KIND_LIST,    /* text_list, one element per use */
+    KIND_BINDING, /* text_list of NAME=N */
+    KIND_COUNT,   /* int64_t >= the row's least */
+    KIND_SECONDS  /* double > 0 */
+} option_kind;
+
+typedef struct text_list {
+    size_t n, capacity;
+    const char **items;
+} text_list;
+
+/* Texts point into argv, or into the JSON they were taken from. */
+typedef struct options {
+    int64_t batch; /* 0: not given */
+    text_list dims, data, freeze;
+    const char *output; /* NULL: not given */
+    const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
+    bool simplify;
+    const char *budget, *checkpoints; /* NULL: not given */
+    const char *solver;
+    int64_t seed, moves; /* moves 0: the solver's own default */
+    double time_limit;   /* 0: none */
+    const char *out;     /* NULL: not given */
+    bool per_op, json, help;
+    size_t n_operands;
+    const char **operands;
+    command_id command;
+    uint32_t given; /* bit k: option k was on the command line */
+    json_t *source; /* owns the texts that options_adopt took */
+} options;
+
+typedef struct option_row {
+    const char *name; /* "batch"; a single letter is written with one dash */
+    option_kind kind;
+    size_t offset;                   /* in options */
+    unsigned commands;               /* bit k: command k takes it */
+    const char *key;                 /* its name in a graph's options; NULL: it does not shape the graph */
+    const char *argument;            /* as help shows it, "N" */
+    const char *otherwise;           /* the default of a text or choice; NULL: none */
+    int64_t least;                   /* COUNT */
+    const char *(*choice)(size_t k); /* CHOICE: the k-th name, NULL past the end */
+    const char *help;
+} option_row;
+
+extern const option_row option_rows[N_OPTIONS];
+
+/* Fills *o from the words after the command. On a mistake it complains and returns EXIT_USAGE (EXIT_NO without memory); release
+ * with options_free in any case. */
+int options_parse(command_id command, int argc, char **argv, options *o);
+void options_free(options *o);
+bool option_given(const options *o, option_id id);
+
+/* The options that shape the graph as a JSON object (what architecture and file format call `options`); NULL: out of memory. */
+json_t *options_to_json(const options *o);
+/* Takes over from `source` (a graph's options; it is kept alive by *o) what the command line left open. MP_INVALID: the command
+ * line contradicts it; MP_PARSE: not an object of such options. */
+mp_status options_adopt(options *o, json_t *source, mp_error *err);
+
+#endif

@@ -1,0 +1,169 @@
+/* options_json.c - the options that shape a graph, to and from the `options` object that graphs and plans carry. */
+#include <string.h>
+
+#include "cli/options.h"
+#include "cli/quantities.h"
+#include "estimator/memory.h"
+#include "formats/json.h"
+
+static json_t *bindings_to_json(const text_list *list)
+{
+    json_t *object = json_object();
+    for (size_t k = 0; object && k < list->n; k++) {
+        const char *equals = strrchr(list->items[k], '=');
+        int64_t size = 0;
+        parse_count(equals + 1, &size);
+        if (json_object_setn_new(object, list->items[k], (size_t)(equals - list->items[k]), json_integer(size))) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+static json_t *list_to_json(const text_list *list)
+{
+    json_t *array = json_array();
+    for (size_t k = 0; array && k < list->n; k++)
+        if (json_array_append_new(array, json_string(list->items[k]))) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+/* The value of one option; JSON null when it was left open and has no default. */
+static json_t *to_json(const options *o, const option_row *row)
+{
+    const void *field = (const char *)o + row->offset;
+    switch (row->kind) {
+    case KIND_FLAG:
+    case KIND_OFF:
+        return json_boolean(*(const bool *)field);
+    case KIND_TEXT:
+    case KIND_CHOICE:
+        return *(const char *const *)field ? json_string(*(const char *const *)field) : json_null();
+    case KIND_LIST:
+        return list_to_json(field);
+    case KIND_BINDING:
+        return bindings_to_json(field);
+    case KIND_COUNT:
+        return *(const int64_t *)field ? json_integer(*(const int64_t *)field) : json_null();
+    case KIND_SECONDS:
+        return json_real(*(const double *)field);
+    }
+    return NULL;
+}
+
+json_t *options_to_json(const options *o)
+{
+    json_t *object = json_object();
+    for (int k = 0; object && k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        if (row->key && json_object_set_new(object, row->key, to_json(o, row))) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+static mp_status adopt_list(text_list *list, const json_t *array, const char *key, mp_error *err)
+{
+    size_t k;
+    json_t *item;
+    if (!json_is_array(array)) return MP_FAIL(err, MP_PARSE, "the options' %s is not a list", key);
+    json_array_foreach(array, k, item)
+    {
+        if (!json_is_string(item)) return MP_FAIL(err, MP_PARSE, "the options' %s holds something that is no text", key);
+        if (!mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items))
+            return MP_FAIL(err, MP_NOMEM, "the options' %s", key);
+        list->items[list->n++] = json_string_value(item);
+    }
+    return MP_OK;
+}
+
+/* JSON has the sizes as numbers, the list has NAME=N: the texts are kept alive in an array inside the source. */
+static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
+{
+    const char *name;
+    json_t *size, *texts = json_array();
+    mp_status st = MP_OK;
+    MP_REQUIRE(texts, err, MP_NOMEM, "the options' %s", key);
+    MP_REQUIRE(json_is_object(object), err, MP_PARSE, "the options' %s is not an object", key);
+    json_object_foreach(object, name, size)
+    {
+        MP_REQUIRE(json_is_integer(size) && json_integer_value(size) >= 0, err, MP_PARSE, "the options' %s has no size for %s",
+                   key, name);
+        MP_REQUIRE(!json_array_append_new(texts, json_sprintf("%s=%lld", name, (long long)json_integer_value(size))), err,
+                   MP_NOMEM, "the options' %s", key);
+    }
+    MP_TRY(adopt_list(list, texts, key, err));
+    MP_REQUIRE(!json_object_set(o->source, "", texts), err, MP_NOMEM, "the options' %s", key);
+done:
+    json_decref(texts);
+    return st;
+}
+
+static mp_status adopt(options *o, const option_row *row, json_t *value, mp_error *err)
+{
+    void *field = (char *)o + row->offset;
+    switch (row->kind) {
+    case KIND_FLAG:
+    case KIND_OFF:
+        if (!json_is_boolean(value)) return MP_FAIL(err, MP_PARSE, "the options' %s is neither true nor false", row->key);
+        *(bool *)field = json_is_true(value);
+        break;
+    case KIND_CHOICE:
+    case KIND_TEXT: {
+        const char *text = json_string_value(value);
+        bool known = text && row->kind == KIND_TEXT;
+        for (size_t k = 0; text && row->kind == KIND_CHOICE && row->choice(k); k++) known |= !strcmp(row->choice(k), text);
+        if (!known)
+            return MP_FAIL(err, MP_PARSE, "the options' %s is '%s', which is unknown", row->key, text ? text : "no text");
+        *(const char **)field = text;
+        break;
+    }
+    case KIND_LIST:
+        return adopt_list(field, value, row->key, err);
+    case KIND_BINDING:
+        return adopt_bindings(o, field, value, row->key, err);
+    case KIND_COUNT:
+        if (!json_is_integer(value) || json_integer_value(value) < row->least)
+            return MP_FAIL(err, MP_PARSE, "the options' %s is not a whole number of at least %lld", row->key,
+                           (long long)row->least);
+        *(int64_t *)field = json_integer_value(value);
+        break;
+    case KIND_SECONDS:
+        break; /* no such option shapes a graph */
+    }
+    return MP_OK;
+}
+
+mp_status options_adopt(options *o, json_t *source, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *given = NULL;
+    MP_REQUIRE(json_is_object(source), err, MP_PARSE, "its options are not an object");
+    o->source = json_incref(source);
+    given = options_to_json(o);
+    MP_REQUIRE(given, err, MP_NOMEM, "the options");
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        json_t *value = row->key ? json_object_get(source, row->key) : NULL;
+        if (!value) continue;
+        if (option_given(o, (option_id)k)) {
+            char *text = json_equal(json_object_get(given, row->key), value) ? NULL : mp_json_print(value);
+            if (text) {
+                st = MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text);
+                mp_free(text);
+                goto done;
+            }
+        } else if (!json_is_null(value)) {
+            MP_TRY(adopt(o, row, value, err));
+        }
+    }
+done:
+    if (given) json_decref(given);
+    return st;
+}

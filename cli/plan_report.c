@@ -1,0 +1,216 @@
+#include "cli/plan_report.h"
+
+#include <stdio.h>
+
+#include "cli/messages.h"
+#include "cli/quantities.h"
+#include "cli/report.h"
+#include "formats/json.h"
+#include "formats/plan_json.h"
+
+/* What frameworks that checkpoint by segments make of the plan's list. Graphs without a backward phase have no such answer:
+ * *applies is false then. */
+static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *applies, int64_t *peak, int64_t *ticks,
+                             mp_error *err)
+{
+    mp_error refusal = {0};
+    mp_status st = mp_segments_on(graph, plan->checkpoints, plan->n_checkpoints, peak, ticks, &refusal);
+    *applies = st == MP_OK;
+    if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
+    if (err) *err = refusal;
+    return st;
+}
+
+/* One line of the comparison; ticks -1: no order stands behind it, only a bound. */
+static void print_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note)
+{
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], time[QUANTITY_MAX] = "", extra[QUANTITY_MAX] = "";
+    int64_t base = out->keep_all->peak_bytes;
+    if (ticks >= 0) {
+        seconds_text((double)ticks * out->subject.graph->tick_seconds, time);
+        extra_text((double)ticks, (double)out->keep_all->ticks, extra);
+    }
+    printf("  %-10s %11s  %18s bytes  %5.1f %%  %9s  %9s%s\n", what, bytes_short(peak, bytes), count_text(peak, exact),
+           base > 0 ? 100.0 * (double)peak / (double)base : 100.0, time, extra, note);
+}
+
+/* The names of the plan's checkpoints as the file has them: one source for people and programs. */
+static mp_status print_checkpoints(const outcome *out, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *header = mp_plan_header_json(plan, out->subject.graph),
+           *list = header ? json_object_get(header, "checkpoints") : NULL;
+    size_t n = list ? json_array_size(list) : 0;
+    const char **names = mp_alloc(n, sizeof *names);
+    MP_REQUIRE(header && names, err, MP_NOMEM, "%zu checkpoints", plan->n_checkpoints);
+    for (size_t k = 0; k < n; k++) names[k] = json_string_value(json_array_get(list, k));
+    if (!n)
+        printf("\nNo checkpoints: nothing is kept from forward to backward.\n");
+    else
+        printf("\nCheckpoints to set (kept from forward to backward, the rest is recomputed): %zu\n", n);
+    report_tensors(names, n, "--json, or -o FILE");
+done:
+    mp_free(names);
+    if (header) json_decref(header);
+    return st;
+}
+
+static mp_status print_where(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
+    putchar('\n');
+    if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node);
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = out->subject.graph;
+    const mp_plan *plan = out->answer.plan;
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX];
+    int64_t segments_peak, segments_ticks;
+    bool segments;
+    MP_TRY(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
+    if (out->budget_bytes < 0)
+        printf("%s: no budget was given.\n\n", title);
+    else
+        printf("%s: fits the budget of %s (%s bytes).\n\n", title, bytes_short(out->budget_bytes, bytes),
+               count_text(out->budget_bytes, exact));
+    printf("  %-10s %11s  %24s  %7s  %9s  %9s\n", "", "peak", "", "", "time", "extra");
+    print_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
+    print_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
+    bool over = out->budget_bytes >= 0 && segments_peak > out->budget_bytes;
+    if (segments)
+        print_line(out, "segments", segments_peak, segments_ticks,
+                   over ? "  on the same checkpoints: over the budget, --solver segments finds its own"
+                        : "  on the same checkpoints");
+    print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
+    printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
+    MP_TRY(print_checkpoints(out, plan, err));
+    MP_TRY(print_where(graph, plan, err));
+done:
+    return st;
+}
+
+/* Whether `s` is smaller than `than`, or as large with a higher index; anything comes after -1. */
+static bool comes_after(const mp_graph *graph, int s, int than)
+{
+    if (than < 0) return true;
+    int64_t a = graph->storages[s].bytes, b = graph->storages[than].bytes;
+    return a < b || (a == b && s > than);
+}
+
+/* The floor at the end of backward: what the updates behind it read. */
+static void print_floor_at_end(const outcome *out)
+{
+    const mp_graph *graph = out->subject.graph;
+    char text[QUANTITY_MAX];
+    printf("The floor is held by the end of backward, when the gradients of all parameters are there at once:\n");
+    printf("  %12s  gradients (updates fused into backward free each at once: --fuse backward)\n",
+           bytes_short(out->floor_bytes - mp_graph_static_bytes(graph), text));
+    printf("  and ");
+    report_static(graph);
+}
+
+/* The node that the floor is at, the largest storages it uses, and what else must be there then whatever the order. */
+static void print_floor(const outcome *out)
+{
+    enum { HOLDERS = 5 };
+    const mp_graph *graph = out->subject.graph;
+    if (out->floor_node < 0) {
+        print_floor_at_end(out);
+        return;
+    }
+    const mp_node *node = &graph->nodes[out->floor_node];
+    const mp_form *form = &node->forms[0];
+    const int *const lists[] = {form->reads, form->writes, form->adds};
+    const size_t lengths[] = {form->n_reads, form->n_writes, form->n_adds};
+    int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - form->workspace_bytes;
+    int last = -1; /* the storage shown last; the next one is the largest that comes after it by (bytes, index) */
+    char text[QUANTITY_MAX];
+    mp_label label;
+    printf("The floor is held by ");
+    report_node(graph, out->floor_node);
+    printf(", which needs at once:\n");
+    for (int line = 0;; line++) {
+        int best = -1;
+        for (int l = 0; l < 3; l++)
+            for (size_t k = 0; k < lengths[l]; k++) {
+                int s = lists[l][k];
+                if (!mp_storage_is_static(&graph->storages[s]) && comes_after(graph, s, last) &&
+                    (best < 0 || comes_after(graph, best, s)))
+                    best = s;
+            }
+        if (best < 0) break;
+        last = best;
+        rest -= graph->storages[best].bytes;
+        if (line < HOLDERS)
+            printf("  %12s  %s  %s\n", bytes_short(graph->storages[best].bytes, text), mp_kind_name(graph->storages[best].kind),
+                   storage_title(graph, best, &label));
+    }
+    if (form->workspace_bytes) printf("  %12s  workspace\n", bytes_short(form->workspace_bytes, text));
+    if (rest > 0) printf("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
+    if (rest < 0) printf("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
+    printf("  and ");
+    report_static(graph);
+}
+
+static void print_unmeetable(const outcome *out, const char *title)
+{
+    const mp_plan *smallest = out->answer.smallest;
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX];
+    printf("%s: does not fit the budget of %s (%s bytes).\n", title, bytes_short(out->budget_bytes, bytes),
+           count_text(out->budget_bytes, exact));
+    if (out->budget_bytes < out->floor_bytes)
+        printf("No schedule at all fits below the floor of %s (%s bytes).\n\n", bytes_short(out->floor_bytes, bytes),
+               count_text(out->floor_bytes, exact));
+    else
+        printf("No schedule was found; the floor is %s (%s bytes), so that one might still exist.\n\n",
+               bytes_short(out->floor_bytes, bytes), count_text(out->floor_bytes, exact));
+    print_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
+    print_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "");
+    print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
+    printf("  the smallest budget found that can be met: --budget %lld\n\n", (long long)smallest->peak_bytes);
+    print_floor(out);
+}
+
+mp_status print_plan(const outcome *out, mp_error *err)
+{
+    char title[256];
+    subject_title(&out->subject, title, sizeof title);
+    if (out->answer.plan) return print_fitting(out, title, err);
+    print_unmeetable(out, title);
+    return MP_OK;
+}
+
+/* Without a plan in the budget the header describes the smallest plan that was found. */
+mp_status print_plan_json(const outcome *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = out->subject.graph;
+    const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
+    double base = (double)out->keep_all->ticks;
+    int64_t peak, ticks;
+    bool segments, ok;
+    json_t *json = NULL;
+    MP_TRY(on_segments(graph, plan, &segments, &peak, &ticks, err));
+    json = mp_plan_header_json(plan, graph);
+    ok = json && mp_json_set(json, "budget_bytes", out->budget_bytes < 0 ? json_null() : json_integer(out->budget_bytes)) &&
+         mp_json_set(json, "floor_bytes", json_integer(out->floor_bytes)) &&
+         mp_json_set(json, "feasible", json_boolean(out->answer.plan)) &&
+         mp_json_set(json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0)) &&
+         mp_json_set(json, "smallest_feasible_bytes", json_integer(out->answer.smallest->peak_bytes)) &&
+         mp_json_set(json, "planning_seconds", json_real(out->planning_seconds)) &&
+         mp_json_set(json, "segments_peak_bytes", segments ? json_integer(peak) : json_null()) &&
+         mp_json_set(json, "segments_seconds", segments ? json_real((double)ticks * graph->tick_seconds) : json_null());
+    MP_REQUIRE(ok, err, MP_NOMEM, "the answer");
+    print_json(json_incref(json));
+done:
+    if (json) json_decref(json);
+    return st;
+}

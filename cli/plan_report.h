@@ -1,0 +1,21 @@
+/* plan_report.h - what `memplan plan` says about what it found. */
+#ifndef CLI_PLAN_REPORT_H
+#define CLI_PLAN_REPORT_H
+
+#include "cli/subject.h"
+#include "planner/solver.h"
+
+typedef struct outcome {
+    subject subject;
+    mp_timeline *keep_all;
+    int64_t budget_bytes; /* -1: none */
+    int64_t floor_bytes;
+    int floor_node; /* -1: no nodes */
+    mp_answer answer;
+    double planning_seconds;
+} outcome;
+
+mp_status print_plan(const outcome *out, mp_error *err);
+mp_status print_plan_json(const outcome *out, mp_error *err);
+
+#endif

@@ -1,0 +1,19 @@
+/* progress.h - what a search is doing, in one line that is written over on a terminal; nothing is written into a pipe. Ctrl-C
+ * ends the search with the best so far, a second one ends the program. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include "planner/solver.h"
+
+typedef struct progress {
+    int64_t floor_bytes;
+    double shown_at; /* seconds into the search */
+    bool terminal, any;
+} progress;
+
+/* Around a search: `progress_show` is its mp_progress_call with the progress as data. */
+void progress_start(progress *p, int64_t floor_bytes);
+bool progress_show(const mp_progress *now, void *p);
+void progress_end(progress *p);
+
+#endif

@@ -1,0 +1,155 @@
+#include "cli/quantities.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool parse_count(const char *text, int64_t *count)
+{
+    if (!*text || strspn(text, "0123456789") != strlen(text)) return false;
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    if (errno) return false;
+    *count = value;
+    return true;
+}
+
+/* The number at the start of `text`: decimal digits with at most a point and an exponent (no signs, no hexadecimal, no "inf").
+ * *exact is set for a plain integer, which a double might not hold. */
+static bool parse_number(const char *text, const char **end, double *value, int64_t *exact)
+{
+    size_t digits = strspn(text, "0123456789"), n = digits;
+    *exact = -1;
+    if (text[n] == '.') n += 1 + strspn(text + n + 1, "0123456789");
+    if (!n || (n == 1 && text[0] == '.')) return false;
+    size_t mantissa = n;
+    if (text[n] == 'e' || text[n] == 'E') {
+        size_t sign = text[n + 1] == '+', exponent = strspn(text + n + 1 + sign, "0123456789");
+        if (exponent) n += 1 + sign + exponent;
+    }
+    char copy[64];
+    if (n >= sizeof copy) return false;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    *value = strtod(copy, NULL);
+    if (digits == n && mantissa == n && !parse_count(copy, exact)) return false;
+    *end = text + n;
+    return isfinite(*value);
+}
+
+static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
+{
+    static const struct {
+        const char *name;
+        int64_t bytes;
+    } units[] = {{"", 1},      {"B", 1},     {"KiB", 1ll << 10}, {"MiB", 1ll << 20}, {"GiB", 1ll << 30},   {"TiB", 1ll << 40},
+                 {"kB", 1000}, {"KB", 1000}, {"MB", 1000000},    {"GB", 1000000000}, {"TB", 1000000000000}};
+    const char *end;
+    double value;
+    int64_t exact;
+    if (!parse_number(text, &end, &value, &exact)) {
+        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60% or floor+50%";
+        return false;
+    }
+    while (*end == ' ') end++;
+    for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
+        if (strcmp(units[k].name, end)) continue;
+        double product = floor(value * (double)units[k].bytes);
+        if (product >= 9.2e18) {
+            *why = "is more than there is";
+            return false;
+        }
+        *bytes = exact >= 0 ? exact * units[k].bytes : (int64_t)product;
+        return true;
+    }
+    *why = *end && strchr("kKmMgGtT", *end) && !end[1]
+               ? "leaves open which unit is meant: write GiB (1024) or GB (1000)"
+               : "has no unit that is known: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB or %";
+    return false;
+}
+
+bool budget_parse(const char *text, budget *out, const char **why)
+{
+    bool above = !strncmp(text, "floor+", 6);
+    const char *number = above ? text + 6 : text, *end;
+    size_t length = strlen(number);
+    int64_t exact;
+    *out = (budget){.kind = BUDGET_BYTES};
+    if (!length || number[length - 1] != '%') {
+        if (!above) return parse_bytes(text, &out->bytes, why);
+        *why = "needs a percentage behind the floor, like floor+50%";
+        return false;
+    }
+    out->kind = above ? BUDGET_ABOVE_FLOOR : BUDGET_OF_PEAK;
+    if (!parse_number(number, &end, &out->percent, &exact) || strcmp(end, "%") || out->percent > 1e6) {
+        *why = "is not a percentage";
+        return false;
+    }
+    return true;
+}
+
+int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes)
+{
+    int64_t from = b->kind == BUDGET_ABOVE_FLOOR ? floor_bytes : 0;
+    if (b->kind == BUDGET_BYTES) return b->bytes;
+    double bytes = (double)from + floor((double)(peak_bytes - from) * b->percent / 100);
+    return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;
+}
+
+const char *bytes_short(int64_t bytes, char *text)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int k = -1;
+    for (; k < 5 && value >= 1023.995; k++) value /= 1024;
+    if (k < 0)
+        snprintf(text, QUANTITY_MAX, "%lld B", (long long)bytes);
+    else
+        snprintf(text, QUANTITY_MAX, "%.2f %s", value, units[k]);
+    return text;
+}
+
+const char *count_text(int64_t count, char *text)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)count), at = 0;
+    for (int k = 0; k < n; k++) {
+        if (k && (n - k) % 3 == 0 && digits[k - 1] != '-') text[at++] = ',';
+        text[at++] = digits[k];
+    }
+    text[at] = 0;
+    return text;
+}
+
+/* Three significant digits and the unit that suits them, each 1000 of the one before. */
+static const char *scaled(double value, const char *const *units, int n, char *text)
+{
+    int k = 0;
+    for (; k + 1 < n && value >= 999.5; k++) value /= 1000;
+    int digits = value == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(text, QUANTITY_MAX, "%.*f %s", digits, value, units[k]);
+    return text;
+}
+
+const char *seconds_text(double seconds, char *text)
+{
+    static const char *const units[] = {"us", "ms", "s"};
+    return scaled(seconds * 1e6, units, 3, text);
+}
+
+const char *flops_text(double flops, char *text)
+{
+    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+    return scaled(flops, units, 6, text);
+}
+
+const char *extra_text(double value, double base, char *text)
+{
+    if (value == base)
+        snprintf(text, QUANTITY_MAX, "0 %%");
+    else
+        snprintf(text, QUANTITY_MAX, "%+.1f %%", base > 0 ? (value - base) / base * 100 : INFINITY);
+    return text;
+}

@@ -1,0 +1,35 @@
+/* quantities.h - numbers as people write and read them: bytes, budgets, counts, times. */
+#ifndef CLI_QUANTITIES_H
+#define CLI_QUANTITIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { QUANTITY_MAX = 64 }; /* room for any text that is written here */
+
+/* A whole number of decimal digits that fits; false for anything else. */
+bool parse_count(const char *text, int64_t *count);
+
+/* What --budget says: bytes, a percentage of the keep-all peak, or a place between floor and keep-all peak. */
+typedef struct budget {
+    enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_FLOOR } kind;
+    int64_t bytes;
+    double percent;
+} budget;
+
+/* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "floor+50%". On failure returns false and *why says what is wrong with it,
+ * as the end of a sentence. */
+bool budget_parse(const char *text, budget *out, const char **why);
+/* The bytes it comes to, rounded down. */
+int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes);
+
+/* All write into `text` of QUANTITY_MAX and return it. */
+const char *bytes_short(int64_t bytes, char *text);   /* "7.43 GiB" */
+const char *count_text(int64_t count, char *text);    /* "7,978,123,456" */
+const char *seconds_text(double seconds, char *text); /* "12.3 ms" */
+const char *flops_text(double flops, char *text);     /* "262.1 GFLOP" */
+/* "+12.3 %" over `base`, "0 %" when equal. */
+const char *extra_text(double value, double base, char *text);
+
+#endif

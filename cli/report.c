@@ -1,0 +1,157 @@
+#include "cli/report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/quantities.h"
+
+enum {
+    GROUPS_MAX = 12,  /* on a terminal modules are told apart as deeply as this many groups allow, */
+    GROUPS_FULL = 32, /* and where everything is listed, as this many do */
+    LINES_MAX = 24,   /* tensors listed on a terminal */
+    DEPTH_MAX = 4,
+    HOLDERS = 5
+};
+
+const char *storage_title(const mp_graph *graph, int storage, mp_label *room)
+{
+    const mp_storage *s = &graph->storages[storage];
+    if (s->n_tensors) return s->tensors[0];
+    if (s->name && *s->name) return s->name;
+    *room = mp_storage_label(graph, storage);
+    return room->text;
+}
+
+/* The length of the first `depth` components of a name's module path. The last component is the tensor itself. */
+static size_t module_length(const char *name, int depth)
+{
+    const char *end = strrchr(name, '/'), *at = name;
+    if (name[0] != '/' || end == name) return 0;
+    for (int k = 0; k < depth && at && at != end; k++) at = strchr(at + 1, '/');
+    return (size_t)((at ? at : end) - name);
+}
+
+static bool same_module(const char *a, const char *b, int depth)
+{
+    size_t n = module_length(a, depth);
+    return n == module_length(b, depth) && !strncmp(a, b, n);
+}
+
+/* Whether names[k] is the first of its group. */
+static bool opens_group(const char *const *names, size_t k, int depth)
+{
+    for (size_t j = 0; j < k; j++)
+        if (same_module(names[j], names[k], depth)) return false;
+    return true;
+}
+
+static size_t count_groups(const char *const *names, size_t n, int depth)
+{
+    size_t groups = 0;
+    for (size_t k = 0; k < n && groups <= GROUPS_FULL; k++) groups += opens_group(names, k, depth);
+    return groups;
+}
+
+/* "/layer1/layer1.0/conv1" as modules are called: layer1.0.conv1 (a component that repeats the one before it stands for both).
+ */
+static void print_module(const char *path, size_t length)
+{
+    const char *end = path + length, *previous = NULL;
+    size_t previous_length = 0;
+    if (!length)
+        printf("  (no module)");
+    else
+        printf("  ");
+    for (const char *at = path; at < end;) {
+        const char *start = at + 1, *stop = memchr(start, '/', (size_t)(end - start));
+        size_t n = (size_t)((stop ? stop : end) - start);
+        bool repeats =
+            previous && n > previous_length && start[previous_length] == '.' && !strncmp(start, previous, previous_length);
+        if (repeats)
+            printf("%.*s", (int)(n - previous_length), start + previous_length);
+        else
+            printf("%s%.*s", previous ? "." : "", (int)n, start);
+        previous = start;
+        previous_length = n;
+        at = start + n;
+    }
+    putchar('\n');
+}
+
+void report_tensors(const char *const *names, size_t n, const char *hint)
+{
+    bool cut = isatty(STDOUT_FILENO) && n > LINES_MAX;
+    int depth = 1;
+    while (depth < DEPTH_MAX && count_groups(names, n, depth + 1) <= (cut ? GROUPS_MAX : GROUPS_FULL)) depth++;
+    size_t groups = count_groups(names, n, depth), most = n, hidden = 0;
+    if (cut) most = groups < LINES_MAX / 2 ? LINES_MAX / groups : 2;
+    for (size_t k = 0; k < n; k++) {
+        if (!opens_group(names, k, depth)) continue;
+        size_t listed = 0, left = 0;
+        if (groups > 1 || module_length(names[k], depth)) print_module(names[k], module_length(names[k], depth));
+        for (size_t j = k; j < n; j++) {
+            if (!same_module(names[j], names[k], depth)) continue;
+            if (listed < most) printf("    %s\n", names[j]);
+            listed++;
+        }
+        left = listed > most ? listed - most : 0;
+        if (left) printf("    ... and %zu more\n", left);
+        hidden += left;
+    }
+    if (hidden) printf("  (all of them: %s)\n", hint);
+}
+
+void report_static(const mp_graph *graph)
+{
+    static const char *const plural[MP_N_KINDS] = {[MP_KIND_PARAMETER] = "parameters",
+                                                   [MP_KIND_OPTIMIZER_STATE] = "optimizer state",
+                                                   [MP_KIND_BUFFER] = "buffers",
+                                                   [MP_KIND_CONSTANT] = "constants",
+                                                   [MP_KIND_INPUT] = "batch and outputs",
+                                                   [MP_KIND_ACTIVATION] = "activations",
+                                                   [MP_KIND_SAVED] = "saved",
+                                                   [MP_KIND_GRADIENT] = "gradients",
+                                                   [MP_KIND_ACTIVATION_GRADIENT] = "gradients of activations"};
+    char text[QUANTITY_MAX];
+    int64_t bytes[MP_N_KINDS] = {0};
+    const char *between = "";
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (mp_storage_is_static(&graph->storages[s])) bytes[graph->storages[s].kind] += graph->storages[s].bytes;
+    printf("always there: %s (", bytes_short(mp_graph_static_bytes(graph), text));
+    for (int k = 0; k < MP_N_KINDS; k++) {
+        if (!bytes[k]) continue;
+        printf("%s%s %s", between, plural[k], bytes_short(bytes[k], text));
+        between = ", ";
+    }
+    puts(")");
+}
+
+void report_node(const mp_graph *graph, int node)
+{
+    const mp_node *n = &graph->nodes[node];
+    const char *phase = mp_phase_name(n->phase);
+    bool named = n->name && *n->name, op = n->op && *n->op, said = named && strstr(n->name, phase);
+    fputs(named ? n->name : mp_node_label(graph, node).text, stdout);
+    if (op || !said) printf(" (%s%s%s)", op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
+}
+
+void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node)
+{
+    char text[QUANTITY_MAX];
+    int spans[HOLDERS];
+    mp_label label;
+    if (timeline->peak_step < 0) return;
+    size_t n = mp_timeline_holders(graph, timeline, timeline->peak_step, spans, HOLDERS);
+    printf("The peak is at ");
+    report_node(graph, node);
+    printf(", step %d of %zu; the largest that lie there:\n", timeline->peak_step + 1, timeline->n_steps);
+    for (size_t k = 0; k < n && k < HOLDERS; k++) {
+        int s = timeline->spans[spans[k]].storage;
+        printf("  %12s  %s  %s\n", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),
+               storage_title(graph, s, &label));
+    }
+    if (n > HOLDERS) printf("  %12s  and %zu smaller\n", "...", n - HOLDERS);
+    printf("  and ");
+    report_static(graph);
+}

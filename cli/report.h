@@ -1,0 +1,27 @@
+/* report.h - the parts that reports for people share. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include <stdbool.h>
+
+#include "cli/subject.h"
+
+/* Prints the name of a module or tensor list, one per line: grouped by the module that stands in the names
+ * ("/layer1/layer1.0/conv1/ Conv_output_0" is of layer1.0.conv1), in order. On a terminal long groups are cut short, and `hint`
+ * says where all of it is. */
+void report_tensors(const char *const *names, size_t n, const char *hint);
+
+/* Prints which node the peak is at and the five largest storages that hold it, and what is always there. `node` runs at the
+ * timeline's peak step. */
+void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node);
+
+/* Prints what is always live, by kind: "parameters 97.49 MiB, ...". */
+void report_static(const mp_graph *graph);
+
+/* Prints a node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
+void report_node(const mp_graph *graph, int node);
+
+/* How people know a storage: by its first tensor, else its own name, else its number, written into *room. */
+const char *storage_title(const mp_graph *graph, int storage, mp_label *room);
+
+#endif

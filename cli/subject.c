@@ -1,0 +1,165 @@
+#include "cli/subject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/nearest.h"
+#include "cli/quantities.h"
+#include "estimator/target.h"
+#include "estimator/training.h"
+#include "formats/graph_json.h"
+#include "formats/json.h"
+#include "formats/onnx.h"
+
+bool subject_is_graph(const char *path)
+{
+    size_t n = strlen(path);
+    return n >= 5 && !strcmp(path + n - 5, ".json");
+}
+
+static mp_status no_model_options(const options *o, mp_error *err)
+{
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].key && option_given(o, (option_id)k))
+            return MP_FAIL(err, MP_INVALID, "--%s is about models, and this is a training graph already", option_rows[k].name);
+    return MP_OK;
+}
+
+static mp_dtype dtype_of(const char *name)
+{
+    return !strcmp(name, "fp16") ? MP_DTYPE_FLOAT16 : !strcmp(name, "bf16") ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT;
+}
+
+static mp_status read_model(const char *path, const options *o, mp_model **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_onnx_options wanted = {.batch = o->batch, .n_dimensions = o->dims.n, .data = o->data.items, .n_data = o->data.n};
+    mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
+    mp_pool *pool = mp_pool_new();
+    MP_REQUIRE(dimensions && pool, err, MP_NOMEM, "the dimensions");
+    for (size_t k = 0; k < o->dims.n; k++) {
+        const char *text = o->dims.items[k], *equals = strrchr(text, '=');
+        dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
+        MP_REQUIRE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
+        parse_count(equals + 1, &dimensions[k].size); /* the option table has made sure that it is a number */
+    }
+    wanted.dimensions = dimensions;
+    MP_TRY(mp_onnx_read(path, &wanted, out, err));
+done:
+    mp_free(dimensions);
+    mp_pool_free(pool);
+    return st;
+}
+
+/* The tensor that --output means: by its name, or by what took its place when it was simplified away. */
+static mp_status find_output(const mp_model *model, const char **name, mp_error *err)
+{
+    int tensor = mp_model_find(model, *name);
+    if (tensor >= 0) {
+        *name = model->tensors[mp_model_resolve(model, tensor)].name;
+        return MP_OK;
+    }
+    nearest n = nearest_to(*name);
+    for (size_t k = 0; k < model->n_tensors; k++) nearest_offer(&n, model->tensors[k].name);
+    const char *close = nearest_found(&n);
+    if (close) return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'; did you mean '%s'?", *name, close);
+    return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
+}
+
+static mp_status build_graph(subject *s, const options *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *json = options_to_json(o);
+    char *text = json ? mp_json_print(json) : NULL;
+    mp_target target = mp_roofline(mp_device_find(o->device));
+    mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),
+                                  .output = o->output,
+                                  .optimizer = (mp_optimizer)mp_optimizer_find(o->optimizer),
+                                  .fuse = (mp_fuse)mp_fuse_find(o->fuse),
+                                  .dtype = dtype_of(o->dtype),
+                                  .rules = (mp_rules)mp_rules_find(o->rules),
+                                  .freeze = o->freeze.items,
+                                  .n_freeze = o->freeze.n,
+                                  .options_json = text};
+    int loss;
+    MP_REQUIRE(text, err, MP_NOMEM, "the options");
+    MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
+    if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
+    MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));
+    MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
+done:
+    if (json) json_decref(json);
+    mp_free(text);
+    return st;
+}
+
+mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    *out = (subject){.path = path};
+    if (subject_is_graph(path)) {
+        MP_TRY(no_model_options(o, err));
+        MP_TRY(mp_graph_read(path, &out->graph, err));
+    } else {
+        MP_TRY(read_model(path, o, &out->model, err));
+        MP_TRY(build_graph(out, o, err));
+    }
+    out->options = mp_json_parse(out->graph->options);
+    MP_REQUIRE(out->options, err, MP_NOMEM, "the options");
+done:
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}
+
+void subject_free(subject *s)
+{
+    mp_model_free(s->model);
+    mp_graph_free(s->graph);
+    if (s->options) json_decref(s->options);
+}
+
+int64_t subject_batch(const subject *s)
+{
+    const mp_model *m = s->model;
+    for (size_t k = 0; m && k < m->n_inputs; k++) {
+        const mp_tensor *t = &m->tensors[m->inputs[k]];
+        if (t->role == MP_ROLE_DATA && t->rank > 0) return t->dims[0];
+    }
+    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL;
+    return batch ? json_integer_value(batch) : 0;
+}
+
+const char *subject_title(const subject *s, char *text, size_t room)
+{
+    int64_t batch = subject_batch(s);
+    const char *name = s->graph->name && *s->graph->name ? s->graph->name : s->path;
+    if (batch > 0)
+        snprintf(text, room, "%s, batch %lld", name, (long long)batch);
+    else
+        snprintf(text, room, "%s", name);
+    return text;
+}
+
+mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, out, err));
+    *peak_node = (*out)->peak_step < 0 ? -1 : steps[(*out)->peak_step].node;
+done:
+    mp_free(steps);
+    return st;
+}
+
+mp_status plan_options(const char *path, json_t **out, mp_error *err)
+{
+    json_t *plan, *found;
+    mp_status st = mp_json_read(path, "memplan-plan", &plan, err);
+    if (st != MP_OK) return st;
+    found = json_object_get(plan, "options");
+    *out = found ? json_incref(found) : json_object();
+    json_decref(plan);
+    return *out ? MP_OK : MP_FAIL(err, MP_NOMEM, "the plan's options");
+}

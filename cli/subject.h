@@ -1,0 +1,44 @@
+/* subject.h - what a command is about: a model that becomes a training graph, or a training graph from a file. */
+#ifndef CLI_SUBJECT_H
+#define CLI_SUBJECT_H
+
+#include <jansson.h>
+
+#include "cli/options.h"
+#include "estimator/graph.h"
+#include "estimator/model.h"
+#include "estimator/simplify.h"
+#include "estimator/timeline.h"
+
+typedef struct subject {
+    const char *path;
+    mp_model *model; /* NULL: the graph came from a file */
+    mp_graph *graph;
+    mp_simplify_report simplified;
+    json_t *options; /* of the graph */
+} subject;
+
+/* Reads the file: a name that ends in .json is a training graph, anything else an ONNX model, which is simplified, given a loss
+ * and turned into its training graph as the options say. MP_INVALID: options about models for a graph file. Release with
+ * subject_free in any case. */
+mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err);
+void subject_free(subject *s);
+bool subject_is_graph(const char *path);
+
+/* "resnet50, batch 32" into `text` of `room` bytes. */
+const char *subject_title(const subject *s, char *text, size_t room);
+/* The batch of the data inputs; 0: not known. */
+int64_t subject_batch(const subject *s);
+
+/* The timeline of keep-all, and the node that runs at its peak (-1: no nodes). Release with mp_timeline_free. */
+mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
+
+/* The storages that a user's comma-separated list of tensors names, found by tensor or storage name and through what
+ * simplification did to them (which is said on standard error). MP_INVALID: a name that is not there (with the nearest that
+ * is), or one that is no activation of the forward pass. *list is released with mp_free. */
+mp_status subject_checkpoints(const subject *s, const char *names, int **list, size_t *n, mp_error *err);
+
+/* Reads `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
+mp_status plan_options(const char *path, json_t **out, mp_error *err);
+
+#endif

@@ -1,0 +1,187 @@
+/* Einsum: "bij,bjk->bik" names the dimensions of the operands; those that the result does not name are summed over.
+ *
+ * A label may stand several times in one term (a diagonal) and in several terms; sizes agree, or are 1 and broadcast. "..."
+ * stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis and then, in the order
+ * of the alphabet (capitals first), the labels that occur exactly once.
+ */
+#include "estimator/einsum.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "estimator/ops_rules.h"
+#include "estimator/shape_rule.h"
+
+/* The place of a letter in the order of the alphabet, capitals first. */
+static int label_of(char letter)
+{
+    return letter <= 'Z' ? letter - 'A' : 26 + letter - 'a';
+}
+static char letter_of(int label)
+{
+    return (char)(label < 26 ? 'A' + label : 'a' + label - 26);
+}
+static bool is_letter(char ch)
+{
+    return (ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z');
+}
+
+/* A part of the equation: the text of one term. */
+typedef struct term {
+    const char *begin, *end;
+} term;
+
+/* How many letters stand in a term, and whether an ellipsis does. */
+static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsis)
+{
+    mp_status st = MP_OK;
+    *n = 0;
+    *has_ellipsis = false;
+    for (const char *p = text.begin; p < text.end; p++) {
+        if (*p == ' ') continue;
+        if (*p == '.') {
+            MP_FIT(!*has_ellipsis && text.end - p >= 3 && p[1] == '.' && p[2] == '.', "the equation has a misplaced '.'");
+            *has_ellipsis = true;
+            p += 2;
+        } else {
+            MP_FIT(is_letter(*p), "the equation has a misplaced '%c'", isprint((unsigned char)*p) ? *p : '?');
+            ++*n;
+        }
+    }
+done:
+    return st;
+}
+
+/* Labels of one term whose ellipsis stands for n_ellipsis dimensions. */
+static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, int *rank)
+{
+    mp_status st = MP_OK;
+    *rank = 0;
+    for (const char *p = text.begin; p < text.end; p++) {
+        if (*p == ' ') continue;
+        int n = *p == '.' ? n_ellipsis : 1;
+        MP_FIT(*rank + n <= MP_RANK_MAX, "a term of the equation has more than %d dimensions", MP_RANK_MAX);
+        if (*p == '.') {
+            for (int k = n_ellipsis - 1; k >= 0; k--) labels[(*rank)++] = MP_EINSUM_LETTERS + k;
+            p += 2;
+        } else {
+            labels[(*rank)++] = label_of(*p);
+        }
+    }
+done:
+    return st;
+}
+
+/* Takes the sizes of an operand's labels; within one operand a label has one size. */
+static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, int64_t *size)
+{
+    mp_status st = MP_OK;
+    int64_t own[MP_EINSUM_LABELS];
+    memset(own, -1, sizeof own);
+    for (int k = 0; k < t->rank; k++) {
+        int label = labels[k];
+        char letter = label < MP_EINSUM_LETTERS ? letter_of(label) : '.';
+        int64_t n = t->dims[k];
+        MP_FIT(own[label] < 0 || own[label] == n, "'%s' has sizes %" PRId64 " and %" PRId64 " for '%c'", t->name, own[label], n,
+               letter);
+        own[label] = n;
+        if (size[label] < 0 || size[label] == 1) size[label] = n;
+        MP_FIT(n == size[label] || n == 1, "'%c' is %" PRId64 " and %" PRId64, letter, size[label], n);
+    }
+done:
+    return st;
+}
+
+/* The result that an equation without "->" means. */
+static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
+{
+    mp_status st = MP_OK;
+    int times[MP_EINSUM_LETTERS] = {0}, *rank = &e->rank[e->n_operands];
+    int *labels = e->labels[e->n_operands];
+    for (int t = 0; t < e->n_operands; t++)
+        for (int k = 0; k < e->rank[t]; k++)
+            if (e->labels[t][k] < MP_EINSUM_LETTERS) times[e->labels[t][k]]++;
+    *rank = 0;
+    for (int k = n_ellipsis - 1; k >= 0; k--) labels[(*rank)++] = MP_EINSUM_LETTERS + k;
+    for (int k = 0; k < MP_EINSUM_LETTERS; k++) {
+        if (times[k] != 1) continue;
+        MP_FIT(*rank < MP_RANK_MAX, "the result has more than %d dimensions", MP_RANK_MAX);
+        labels[(*rank)++] = k;
+    }
+done:
+    return st;
+}
+
+/* Every label of the result stands in it once and occurs in an operand. */
+static mp_status check_result(mp_infer *c, const mp_einsum *e)
+{
+    mp_status st = MP_OK;
+    bool seen[MP_EINSUM_LABELS] = {false};
+    const int *labels = e->labels[e->n_operands];
+    for (int k = 0; k < e->rank[e->n_operands]; k++) {
+        char letter = labels[k] < MP_EINSUM_LETTERS ? letter_of(labels[k]) : '.';
+        MP_FIT(e->size[labels[k]] >= 0, "the result names '%c', which no operand has", letter);
+        MP_FIT(!seen[labels[k]], "the result names '%c' twice", letter);
+        seen[labels[k]] = true;
+    }
+done:
+    return st;
+}
+
+mp_status mp_einsum_read(mp_infer *c, mp_einsum *e)
+{
+    mp_status st = MP_OK;
+    const char *equation = mp_operator_text(c->op, "equation", NULL);
+    MP_FIT(equation, "the equation is missing");
+    if (c->op->n_in < 1 || c->op->n_in > MP_EINSUM_OPERANDS) {
+        st = mp_rule_raise(c, MP_UNSUPPORTED, __FILE__, __LINE__,
+                           "an equation over %d operands is not supported, only over 1 or 2", c->op->n_in);
+        goto done;
+    }
+    e->n_operands = c->op->n_in;
+    memset(e->size, -1, sizeof e->size);
+
+    const char *arrow = strstr(equation, "->"), *end = equation + strlen(equation), *p = equation;
+    const char *operands_end = arrow ? arrow : end;
+    int n_ellipsis = 0, n;
+    bool has_ellipsis;
+    for (int t = 0; t < e->n_operands; t++) {
+        const mp_tensor *x;
+        MP_TRY(mp_rule_input(c, t, 0, MP_RANK_MAX, &x));
+        const char *comma = p ? memchr(p, ',', (size_t)(operands_end - p)) : NULL;
+        MP_FIT(p && !!comma == (t + 1 < e->n_operands), "the equation does not have %d terms for %d operands", e->n_operands,
+               e->n_operands);
+        term text = {p, comma ? comma : operands_end};
+        MP_TRY(count_letters(c, text, &n, &has_ellipsis));
+        MP_FIT(has_ellipsis ? x->rank >= n : x->rank == n, "the equation names %d dimensions of '%s', which has %d", n, x->name,
+               x->rank);
+        int own = x->rank - n;
+        if (own > n_ellipsis) n_ellipsis = own;
+        MP_TRY(read_term(c, text, own, e->labels[t], &e->rank[t]));
+        MP_TRY(read_sizes(c, x, e->labels[t], e->size));
+        p = comma ? comma + 1 : NULL;
+    }
+    if (arrow) {
+        term text = {arrow + 2, end};
+        MP_TRY(count_letters(c, text, &n, &has_ellipsis));
+        MP_TRY(read_term(c, text, n_ellipsis, e->labels[e->n_operands], &e->rank[e->n_operands]));
+    } else {
+        MP_TRY(imply_result(c, e, n_ellipsis));
+    }
+    MP_TRY(check_result(c, e));
+done:
+    return st;
+}
+
+mp_status mp_shape_einsum(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    mp_einsum e;
+    int64_t dims[MP_RANK_MAX];
+    MP_TRY(mp_einsum_read(c, &e));
+    for (int k = 0; k < e.rank[e.n_operands]; k++) dims[k] = e.size[e.labels[e.n_operands][k]];
+    MP_TRY(mp_infer_set(c, 0, mp_infer_in(c, 0)->dtype, e.rank[e.n_operands], dims));
+done:
+    return st;
+}

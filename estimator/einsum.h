@@ -1,0 +1,22 @@
+/* einsum.h - Einstein summation: which label each dimension of the operands carries, and how large each label is. */
+#ifndef ESTIMATOR_EINSUM_H
+#define ESTIMATOR_EINSUM_H
+
+#include "estimator/ops.h"
+
+/* Labels are small numbers: the letters, and behind them the dimensions that an ellipsis stands for, the last one first (so
+ * that the ellipses of two operands are aligned at their ends). */
+enum { MP_EINSUM_LETTERS = 52, MP_EINSUM_LABELS = MP_EINSUM_LETTERS + MP_RANK_MAX, MP_EINSUM_OPERANDS = 2 };
+
+typedef struct mp_einsum {
+    int n_operands;
+    int rank[MP_EINSUM_OPERANDS + 1]; /* of each operand; the last one is the result */
+    int labels[MP_EINSUM_OPERANDS + 1][MP_RANK_MAX];
+    int64_t size[MP_EINSUM_LABELS]; /* -1: the label does not occur */
+} mp_einsum;
+
+/* Reads the operator's equation against the shapes of its inputs: one or two operands. MP_PARSE: an equation that is not one,
+ * or that does not fit the shapes; MP_UNSUPPORTED: more operands. */
+mp_status mp_einsum_read(mp_infer *c, mp_einsum *einsum);
+
+#endif

@@ -1,0 +1,115 @@
+/* What a forward run leaves for backward besides its inputs and outputs: masks, indices, statistics. Statistics are float32 at
+ * least, whatever the type of the activations. */
+#include <string.h>
+
+#include "estimator/ops_rules.h"
+#include "estimator/recurrent.h"
+
+/* n * size bytes; INT64_MAX, which no budget holds, when that is too large for an int64_t. */
+static int64_t saturated(int64_t n, int64_t size)
+{
+    int64_t bytes;
+    return mp_multiply(n, size, &bytes) ? bytes : INT64_MAX;
+}
+
+/* Bytes of one statistic of tensor t. */
+static int64_t statistic_bytes(const mp_tensor *t)
+{
+    return mp_dtype_bits(t->dtype) > 32 ? mp_dtype_bits(t->dtype) / 8 : 4;
+}
+
+/* `n` statistics of tensor t under each of the names; returns how many names. */
+static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *const *names, mp_extra *extras)
+{
+    for (int k = 0; k < n_names; k++) extras[k] = (mp_extra){names[k], saturated(n, statistic_bytes(t))};
+    return n_names;
+}
+static const char *const mean_and_rstd[] = {"mean", "rstd"};
+static const char *const mean_and_invstd[] = {"mean", "invstd"};
+
+/* Our own mask is drawn again from its counter; PyTorch keeps the noise, in the type of the input. */
+int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    if (rules == MP_RULES_EXECUTOR) return 0;
+    const mp_tensor *y = mp_operator_out(model, op, 0);
+    extras[0] = (mp_extra){"noise", mp_tensor_bytes(y)};
+    return 1;
+}
+
+/* Where each maximum was: in its window (a byte where that has at most 256 elements), or in the whole input. */
+int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    int64_t size = 4;
+    size_t n;
+    const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* NULL: the window is the whole input */
+    if (rules == MP_RULES_PYTORCH)
+        size = 8;
+    else if (kernel && mp_product(kernel, 0, (int)n) <= 256)
+        size = 1;
+    extras[0] = (mp_extra){"indices", saturated(mp_tensor_elements(mp_operator_out(model, op, 0)), size)};
+    return 1;
+}
+
+int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    const mp_tensor *x = mp_operator_in(model, op, 0), *scale = mp_operator_in(model, op, 1);
+    return statistics(x, mp_tensor_elements(scale), 2, mean_and_invstd, extras);
+}
+
+/* Rows of x: what stands before the normalized axes. */
+static int64_t rows_of(const mp_operator *op, const mp_tensor *x)
+{
+    int64_t axis = mp_operator_int(op, "axis", -1);
+    return mp_product(x->dims, 0, (int)(axis < 0 ? axis + x->rank : axis));
+}
+
+int mp_extras_layer_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    return statistics(x, rows_of(op, x), 2, mean_and_rstd, extras);
+}
+
+int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    return statistics(x, rows_of(op, x), 1, &mean_and_rstd[1], extras);
+}
+
+/* X (N, C, ...): one per sample and group; instance normalization has no num_groups: every channel is one. */
+int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    int64_t n_channels = x->rank >= 2 ? x->dims[1] : 1;
+    int64_t groups = mp_operator_int(op, "num_groups", n_channels);
+    return statistics(x, saturated(x->rank >= 1 ? x->dims[0] : 1, groups), 2, mean_and_rstd, extras);
+}
+
+int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    extras[0] = (mp_extra){"scale", mp_tensor_bytes(mp_operator_in(model, op, 0))};
+    return 1;
+}
+
+/* Per step, sample and direction the gates and one vector more: the LSTM's cell state, the recurrent part of the GRU's
+ * candidate. */
+int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    mp_recurrent r = mp_recurrent_read(model, op);
+    int64_t n = saturated(saturated(saturated(r.n_steps, r.batch), r.n_directions), saturated(r.gates + 1, r.hidden));
+    extras[0] = (mp_extra){"reserve", saturated(n, statistic_bytes(mp_operator_in(model, op, 0)))};
+    return 1;
+}
+
+int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    const mp_tensor *scores = mp_operator_in(model, op, 0);
+    extras[0] = (mp_extra){"log_probabilities", saturated(mp_tensor_elements(scores), statistic_bytes(scores))};
+    return 1;
+}

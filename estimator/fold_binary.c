@@ -1,0 +1,185 @@
+/* fold_binary.c - functions of two elements, by operator name: the binary operators and the steps of reductions.
+ *
+ * Comparisons and logic give 0 or 1. Integers come in as 128 bits wide, so that no sum or difference overflows; products are
+ * taken modulo 2^128, of which the output's type keeps the low bits.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "estimator/fold.h"
+#include "estimator/ops_rules.h"
+
+typedef unsigned __int128 mp_wide_bits;
+
+/* Functions that are one expression in both kinds, or in one. */
+#define INTEGERS(name, expression)                                                     \
+    static bool name##_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y) \
+    {                                                                                  \
+        (void)p;                                                                       \
+        *y = (expression);                                                             \
+        return true;                                                                   \
+    }
+#define REALS(name, expression)                                         \
+    static double name##_reals(const mp_pairing *p, double a, double b) \
+    {                                                                   \
+        (void)p;                                                        \
+        return (expression);                                            \
+    }
+#define BOTH(name, expression) INTEGERS(name, expression) REALS(name, expression)
+
+BOTH(add, a + b)
+BOTH(sub, a - b)
+INTEGERS(mul, (mp_wide)((mp_wide_bits)a *(mp_wide_bits)b))
+REALS(mul, a *b)
+REALS(div, a / b)
+REALS(pow, pow(a, b))
+INTEGERS(max, a > b ? a : b)
+REALS(max, isnan(a) || a > b ? a : b) /* a NaN on either side stays */
+INTEGERS(min, a < b ? a : b)
+REALS(min, isnan(a) || a < b ? a : b)
+BOTH(equal, a == b)
+BOTH(greater, a > b)
+BOTH(less, a < b)
+BOTH(greater_or_equal, a >= b)
+BOTH(less_or_equal, a <= b)
+INTEGERS(and, a &&b)
+INTEGERS(or, a || b)
+INTEGERS(xor, !a != !b)
+INTEGERS(bitwise_and, a &b)
+INTEGERS(bitwise_or, a | b)
+INTEGERS(bitwise_xor, a ^ b)
+
+/* Integer division truncates toward zero. */
+static bool div_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
+{
+    (void)p;
+    if (!b) return false;
+    *y = a / b;
+    return true;
+}
+
+/* The remainder has the sign of the divisor, or with fmod = 1 that of the dividend. */
+static bool mod_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
+{
+    if (!b) return false;
+    *y = a % b;
+    if (!p->c_remainder && *y && (*y < 0) != (b < 0)) *y += b;
+    return true;
+}
+
+static double mod_reals(const mp_pairing *p, double a, double b)
+{
+    double y = fmod(a, b);
+    return !p->c_remainder && y != 0 && (y < 0) != (b < 0) ? y + b : y;
+}
+
+/* By repeated squaring, modulo 2^128. A negative exponent gives a fraction, which an integer cannot hold but for 1 and -1. */
+static bool pow_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
+{
+    (void)p;
+    if (b < 0) {
+        if (!a) return false;
+        *y = a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+        return true;
+    }
+    mp_wide_bits power = 1, square = (mp_wide_bits)a;
+    for (; b; b >>= 1, square *= square)
+        if (b & 1) power *= square;
+    *y = (mp_wide)power;
+    return true;
+}
+
+static bool bit_shift_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
+{
+    if (a < 0 || b < 0) return false;
+    if (b >= p->bits)
+        *y = 0;
+    else
+        *y = p->shift_left ? (mp_wide)((mp_wide_bits)a << (int)b) : a >> (int)b;
+    return true;
+}
+
+static const mp_binary functions[] = {{"Add", add_integers, add_reals},
+                                      {"Sub", sub_integers, sub_reals},
+                                      {"Mul", mul_integers, mul_reals},
+                                      {"Div", div_integers, div_reals},
+                                      {"Mod", mod_integers, mod_reals},
+                                      {"Pow", pow_integers, pow_reals},
+                                      {"Max", max_integers, max_reals},
+                                      {"Min", min_integers, min_reals},
+                                      {"Equal", equal_integers, equal_reals},
+                                      {"Greater", greater_integers, greater_reals},
+                                      {"Less", less_integers, less_reals},
+                                      {"GreaterOrEqual", greater_or_equal_integers, greater_or_equal_reals},
+                                      {"LessOrEqual", less_or_equal_integers, less_or_equal_reals},
+                                      {"And", and_integers, NULL},
+                                      {"Or", or_integers, NULL},
+                                      {"Xor", xor_integers, NULL},
+                                      {"BitwiseAnd", bitwise_and_integers, NULL},
+                                      {"BitwiseOr", bitwise_or_integers, NULL},
+                                      {"BitwiseXor", bitwise_xor_integers, NULL},
+                                      {"BitShift", bit_shift_integers, NULL}};
+
+const mp_binary *mp_binary_find(const char *name)
+{
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+        if (!strcmp(functions[k].name, name)) return &functions[k];
+    return NULL;
+}
+
+bool mp_binary_into(const mp_binary *f, mp_dtype dtype, mp_value *acc, int64_t i, const mp_value *x, int64_t j)
+{
+    const mp_pairing plain = {.bits = mp_dtype_bits(dtype)};
+    mp_wide y;
+    if (acc->is_real) {
+        if (!f->reals) return false;
+        acc->f[i] = mp_fold_round(dtype, f->reals(&plain, acc->f[i], x->f[j]));
+        return true;
+    }
+    if (!f->integers || !f->integers(&plain, mp_fold_widen(dtype, acc->i[i]), mp_fold_widen(dtype, x->i[j]), &y)) return false;
+    acc->i[i] = mp_fold_wrap(dtype, y);
+    return true;
+}
+
+mp_status mp_fold_binary(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_value *a = mp_fold_in(c, 0), *b = mp_fold_in(c, 1);
+    const mp_binary *f = mp_binary_find(c->op->kind);
+    if (!a || !b || !f) return MP_OK;
+    mp_tensor *out = mp_infer_out(c, 0);
+    mp_dtype dtype_a = mp_infer_in(c, 0)->dtype, dtype_b = mp_infer_in(c, 1)->dtype;
+    const mp_pairing pairing = {.c_remainder = mp_operator_int(c->op, "fmod", 0),
+                                .shift_left = !strcmp(mp_operator_text(c->op, "direction", ""), "LEFT"),
+                                .bits = mp_dtype_bits(dtype_a)};
+    bool real = mp_dtype_is_float(dtype_a) || mp_dtype_is_float(dtype_b),
+         defined = real ? f->reals != NULL : f->integers != NULL;
+    mp_value *y;
+    mp_walk walk;
+    MP_TRY(mp_fold_new(c, 0, &y));
+    mp_walk_start(&walk, out->rank, out->dims);
+    for (int k = 0; k < 2; k++) {
+        int rank;
+        int64_t dims[MP_RANK_MAX];
+        MP_TRY(mp_infer_operand(c, k, &rank, dims));
+        if (!mp_walk_broadcast(&walk, k, rank, dims)) goto done;
+    }
+    for (; defined && walk.k < walk.n; mp_walk_next(&walk)) {
+        mp_wide exact;
+        if (real) {
+            double r = f->reals(&pairing, mp_fold_real(dtype_a, a, walk.at[0]), mp_fold_real(dtype_b, b, walk.at[1]));
+            defined = mp_fold_store(out->dtype, y, walk.k, r);
+        } else {
+            defined = f->integers(&pairing, mp_fold_widen(dtype_a, a->i[walk.at[0]]), mp_fold_widen(dtype_b, b->i[walk.at[1]]),
+                                  &exact);
+            if (!defined) break;
+            if (y->is_real)
+                y->f[walk.k] = mp_fold_round(out->dtype, (double)exact);
+            else
+                y->i[walk.k] = mp_fold_wrap(out->dtype, exact);
+        }
+    }
+    if (defined) out->value = y;
+done:
+    return st;
+}

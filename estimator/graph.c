@@ -1,0 +1,146 @@
+/* graph.c - building a training graph: storages and nodes that grow, names, and what they are called in messages. */
+#include "estimator/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KIND_NAME(name, text, always) text,
+#define KIND_ALWAYS(name, text, always) always,
+static const char *const kind_names[] = {MP_KIND_LIST(KIND_NAME)};
+static const bool kind_always_live[] = {MP_KIND_LIST(KIND_ALWAYS)};
+#undef KIND_NAME
+#undef KIND_ALWAYS
+static const char *const phase_names[MP_N_PHASES] = {"forward", "loss", "backward", "update"};
+static const char *const fuse_names[MP_N_FUSES] = {"none", "backward", "forward"};
+
+static int find(const char *const *names, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], name)) return i;
+    return -1;
+}
+
+const char *mp_kind_name(mp_kind kind)
+{
+    return (unsigned)kind < MP_N_KINDS ? kind_names[kind] : "unknown";
+}
+const char *mp_phase_name(mp_phase phase)
+{
+    return (unsigned)phase < MP_N_PHASES ? phase_names[phase] : "unknown";
+}
+const char *mp_fuse_name(mp_fuse fuse)
+{
+    return (unsigned)fuse < MP_N_FUSES ? fuse_names[fuse] : "unknown";
+}
+int mp_kind_find(const char *name)
+{
+    return find(kind_names, MP_N_KINDS, name);
+}
+int mp_phase_find(const char *name)
+{
+    return find(phase_names, MP_N_PHASES, name);
+}
+int mp_fuse_find(const char *name)
+{
+    return find(fuse_names, MP_N_FUSES, name);
+}
+bool mp_kind_is_static(mp_kind kind)
+{
+    return (unsigned)kind < MP_N_KINDS && kind_always_live[kind];
+}
+
+mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = NULL;
+    MP_REQUIRE(graph = mp_alloc(1, sizeof *graph), err, MP_NOMEM, "no memory for the graph '%s'", name);
+    MP_REQUIRE(graph->pool = mp_pool_new(), err, MP_NOMEM, "no memory for the graph '%s'", name);
+    MP_REQUIRE(graph->name = mp_pool_text(graph->pool, name, strlen(name)), err, MP_NOMEM, "no memory for the graph '%s'",
+               name);
+    graph->options = "{}";
+    graph->target = "";
+    graph->alignment = 1;
+    graph->tick_seconds = 1.0;
+    *out = graph;
+    graph = NULL;
+done:
+    mp_graph_free(graph);
+    return st;
+}
+
+void mp_graph_free(mp_graph *graph)
+{
+    if (!graph) return;
+    mp_free(graph->storages);
+    mp_free(graph->nodes);
+    mp_free(graph->producer);
+    mp_free(graph->adders_start);
+    mp_free(graph->adders);
+    mp_free(graph->readers_start);
+    mp_free(graph->readers);
+    mp_pool_free(graph->pool);
+    mp_free(graph);
+}
+
+mp_status mp_graph_storage(mp_graph *graph, mp_storage **out, mp_error *err)
+{
+    if (!mp_grow(&graph->storages, &graph->storages_capacity, graph->n_storages + 1, sizeof *graph->storages))
+        return MP_FAIL(err, MP_NOMEM, "no memory for storage %zu of the graph '%s'", graph->n_storages, graph->name);
+    mp_storage *storage = &graph->storages[graph->n_storages];
+    *storage = (mp_storage){.id = (int64_t)graph->n_storages, .name = ""};
+    graph->n_storages++;
+    *out = storage;
+    return MP_OK;
+}
+
+mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err)
+{
+    mp_form *form = mp_pool_alloc(graph->pool, 1, sizeof *form);
+    if (!form || !mp_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes))
+        return MP_FAIL(err, MP_NOMEM, "no memory for node %zu of the graph '%s'", graph->n_nodes, graph->name);
+    mp_node *node = &graph->nodes[graph->n_nodes];
+    *node = (mp_node){.id = (int64_t)graph->n_nodes, .name = "", .op = "", .forward_of = -1, .n_forms = 1, .forms = form};
+    graph->n_nodes++;
+    *out = node;
+    return MP_OK;
+}
+
+int *mp_graph_list(mp_graph *graph, const int *storages, size_t n)
+{
+    int *copy = mp_pool_alloc(graph->pool, n, sizeof *copy);
+    if (copy && n) memcpy(copy, storages, n * sizeof *copy);
+    return copy;
+}
+
+static mp_label label(const char *what, int64_t id, const char *name)
+{
+    mp_label l;
+    if (name && name[0])
+        snprintf(l.text, sizeof l.text, "%s %lld (%s)", what, (long long)id, name);
+    else
+        snprintf(l.text, sizeof l.text, "%s %lld", what, (long long)id);
+    return l;
+}
+
+mp_label mp_node_label(const mp_graph *graph, int node)
+{
+    return label("node", graph->nodes[node].id, graph->nodes[node].name);
+}
+
+mp_label mp_storage_label(const mp_graph *graph, int storage)
+{
+    return label("storage", graph->storages[storage].id, graph->storages[storage].name);
+}
+
+bool mp_storage_is_static(const mp_storage *storage)
+{
+    return storage->persistent || mp_kind_is_static(storage->kind);
+}
+
+int64_t mp_graph_static_bytes(const mp_graph *graph)
+{
+    int64_t bytes = 0; /* no overflow: mp_graph_finish has added up all storages */
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (mp_storage_is_static(&graph->storages[s])) bytes += graph->storages[s].bytes;
+    return bytes;
+}

@@ -1,0 +1,255 @@
+/* graph_check.c - is this a training graph? Its structure, and what is derived from it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/graph_order.h"
+
+/* What a form of one node does with a storage; a mark holds while `stamp` is that of the form. */
+struct mark {
+    int stamp;
+    bool read, written, added;
+};
+
+struct checker {
+    mp_graph *graph;
+    int stamp;          /* of the form at hand */
+    struct mark *marks; /* per storage */
+    bool *base_adds;    /* per storage: the base form of the node at hand adds to it */
+    int *adder;         /* per storage: a node with a form that adds to it, -1: none */
+    mp_error *err;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* No id stands twice; `what` is "storage" or "node". The n ids are sorted in place. */
+static mp_status distinct_ids(int64_t *ids, size_t n, const char *what, mp_error *err)
+{
+    if (n) qsort(ids, n, sizeof *ids, compare_ids);
+    for (size_t i = 1; i < n; i++)
+        if (ids[i] == ids[i - 1]) return MP_FAIL(err, MP_PARSE, "%s id %lld stands twice", what, (long long)ids[i]);
+    return MP_OK;
+}
+
+static mp_status check_ids(const mp_graph *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = graph->n_storages > graph->n_nodes ? graph->n_storages : graph->n_nodes;
+    int64_t *ids = mp_alloc(n, sizeof *ids);
+    MP_REQUIRE(ids, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    for (size_t i = 0; i < graph->n_storages; i++) ids[i] = graph->storages[i].id;
+    MP_TRY(distinct_ids(ids, graph->n_storages, "storage", err));
+    for (size_t i = 0; i < graph->n_nodes; i++) ids[i] = graph->nodes[i].id;
+    MP_TRY(distinct_ids(ids, graph->n_nodes, "node", err));
+done:
+    mp_free(ids);
+    return st;
+}
+
+/* Live bytes are sums over storages, of which a carried one may count twice, and one workspace: a quarter of the range is
+ * enough for them. Ticks are summed over steps, and a plan that runs every node a thousand times should still fit. */
+static const int64_t most_bytes = INT64_MAX / 4, most_ticks = INT64_MAX / 1024;
+
+static mp_status check_storages(const mp_graph *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t total = 0;
+    MP_REQUIRE(graph->n_storages < INT32_MAX / 2 && graph->n_nodes < INT32_MAX / 2, err, MP_PARSE,
+               "the graph '%s' is too large", graph->name);
+    MP_REQUIRE(graph->alignment >= 1, err, MP_PARSE, "the graph '%s' has the alignment %lld", graph->name,
+               (long long)graph->alignment);
+    MP_REQUIRE(isfinite(graph->tick_seconds) && graph->tick_seconds > 0, err, MP_PARSE,
+               "the graph '%s' has a tick of %g seconds", graph->name, graph->tick_seconds);
+    for (size_t i = 0; i < graph->n_storages; i++) {
+        const mp_storage *s = &graph->storages[i];
+        MP_REQUIRE((unsigned)s->kind < MP_N_KINDS, err, MP_PARSE, "%s has no known kind", mp_storage_label(graph, (int)i).text);
+        MP_REQUIRE(s->bytes >= 0, err, MP_PARSE, "%s has %lld bytes", mp_storage_label(graph, (int)i).text,
+                   (long long)s->bytes);
+        MP_REQUIRE(mp_add(total, s->bytes, &total) && total <= most_bytes, err, MP_PARSE,
+                   "up to %s the storages add up to more bytes than can be counted", mp_storage_label(graph, (int)i).text);
+        MP_REQUIRE(!(s->carried && mp_storage_is_static(s)), err, MP_PARSE, "%s is both carried and always live",
+                   mp_storage_label(graph, (int)i).text);
+    }
+done:
+    return st;
+}
+
+/* One list of a form: in range, nothing twice. `field` picks the mark's flag. */
+static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < n; i++) {
+        int s = list[i];
+        MP_REQUIRE(s >= 0 && (size_t)s < c->graph->n_storages, c->err, MP_PARSE, "%s %s a storage that is not there",
+                   mp_node_label(c->graph, node).text, verb);
+        struct mark *m = &c->marks[s];
+        if (m->stamp != c->stamp) *m = (struct mark){.stamp = c->stamp};
+        bool *flag = (bool *)((char *)m + field);
+        MP_REQUIRE(!*flag, c->err, MP_PARSE, "%s %s %s twice", mp_node_label(c->graph, node).text, verb,
+                   mp_storage_label(c->graph, s).text);
+        *flag = true;
+        MP_REQUIRE(!m->read || (!m->written && !m->added) || mp_kind_is_static(c->graph->storages[s].kind), c->err, MP_PARSE,
+                   "%s reads and makes %s, which is not always live", mp_node_label(c->graph, node).text,
+                   mp_storage_label(c->graph, s).text);
+        MP_REQUIRE(!m->written || !m->added, c->err, MP_PARSE, "%s writes and adds to %s", mp_node_label(c->graph, node).text,
+                   mp_storage_label(c->graph, s).text);
+    }
+done:
+    return st;
+}
+
+static bool marked(const struct checker *c, int s, size_t field)
+{
+    return s >= 0 && (size_t)s < c->graph->n_storages && c->marks[s].stamp == c->stamp &&
+           *(const bool *)((const char *)&c->marks[s] + field);
+}
+
+static mp_status check_form(struct checker *c, int node, const mp_form *form, bool base)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = c->graph;
+    mp_phase phase = graph->nodes[node].phase;
+    c->stamp++;
+    MP_TRY(mark_list(c, node, form->reads, form->n_reads, "reads", offsetof(struct mark, read)));
+    MP_TRY(mark_list(c, node, form->writes, form->n_writes, "writes", offsetof(struct mark, written)));
+    MP_TRY(mark_list(c, node, form->adds, form->n_adds, "adds to", offsetof(struct mark, added)));
+    MP_REQUIRE(form->workspace_bytes >= 0 && form->workspace_bytes <= most_bytes, c->err, MP_PARSE,
+               "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)form->workspace_bytes);
+    MP_REQUIRE(form->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
+               (long long)form->ticks);
+    MP_REQUIRE(!form->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
+               "%s is a %s node and adds to %s, but only loss and backward nodes may add", mp_node_label(graph, node).text,
+               mp_phase_name(phase), mp_storage_label(graph, form->adds[0]).text);
+    for (size_t i = 0; i < form->n_writes; i++) {
+        int s = form->writes[i];
+        if (mp_kind_is_static(graph->storages[s].kind)) continue;
+        MP_REQUIRE(graph->producer[s] < 0 || graph->producer[s] == node, c->err, MP_PARSE, "%s is written by %s and by %s",
+                   mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
+                   mp_node_label(graph, node).text);
+        graph->producer[s] = node;
+    }
+    for (size_t i = 0; i < form->n_adds; i++) {
+        int s = form->adds[i];
+        if (base) c->base_adds[s] = true;
+        c->adder[s] = node;
+        MP_REQUIRE(c->base_adds[s], c->err, MP_PARSE, "an alternative of %s adds to %s, and its base form does not",
+                   mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
+    }
+    for (size_t i = 0; i < form->n_in_place; i++) {
+        mp_in_place p = form->in_place[i];
+        MP_REQUIRE(marked(c, p.from, offsetof(struct mark, read)) &&
+                       (marked(c, p.to, offsetof(struct mark, written)) || marked(c, p.to, offsetof(struct mark, added))),
+                   c->err, MP_PARSE, "%s has an in-place pair that does not lead from a read to a write",
+                   mp_node_label(graph, node).text);
+        MP_REQUIRE(!graph->storages[p.from].carried, c->err, MP_PARSE, "%s would overwrite %s, which is carried",
+                   mp_node_label(graph, node).text, mp_storage_label(graph, p.from).text);
+    }
+done:
+    return st;
+}
+
+static mp_status check_nodes(struct checker *c)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = c->graph;
+    int64_t ticks = 0;
+    for (int i = 0; i < (int)graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        int64_t slowest = 0;
+        MP_REQUIRE((unsigned)node->phase < MP_N_PHASES, c->err, MP_PARSE, "%s has no known phase",
+                   mp_node_label(graph, i).text);
+        MP_REQUIRE(node->n_forms >= 1, c->err, MP_PARSE, "%s has no form", mp_node_label(graph, i).text);
+        MP_REQUIRE(node->forward_of >= -1 && node->forward_of < (int)graph->n_nodes &&
+                       (node->forward_of < 0 || graph->nodes[node->forward_of].phase == MP_PHASE_FORWARD),
+                   c->err, MP_PARSE, "%s belongs to a node that is no forward node", mp_node_label(graph, i).text);
+        for (size_t k = 0; k < node->n_forms; k++) {
+            MP_TRY(check_form(c, i, &node->forms[k], k == 0));
+            if (node->forms[k].ticks > slowest) slowest = node->forms[k].ticks;
+        }
+        for (size_t k = 0; k < node->forms[0].n_adds; k++) c->base_adds[node->forms[0].adds[k]] = false;
+        MP_REQUIRE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
+                   "up to %s the nodes add up to more ticks than can be counted", mp_node_label(graph, i).text);
+    }
+    for (int s = 0; s < (int)graph->n_storages; s++)
+        MP_REQUIRE(c->adder[s] < 0 || graph->producer[s] < 0, c->err, MP_PARSE, "%s is both written by %s and added to by %s",
+                   mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
+                   mp_node_label(graph, c->adder[s]).text);
+done:
+    return st;
+}
+
+/* Fills start[0..n_storages] and *lists with the nodes that add to (in the base form) or read (in any form) each storage. */
+static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = graph->n_storages;
+    int *last = NULL;
+    MP_REQUIRE(last = mp_alloc(n, sizeof *last), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_REQUIRE(*start = mp_alloc(n + 2, sizeof **start), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    /* the first round counts, the second fills; (*start)[s + 1] is the next free place of s in the second */
+    for (int round = 0; round < 2; round++) {
+        for (size_t s = 0; s < n; s++) last[s] = -1;
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            const mp_node *node = &graph->nodes[i];
+            for (size_t k = 0; k < (adds ? 1 : node->n_forms); k++) {
+                const mp_form *form = &node->forms[k];
+                size_t n_list = adds ? form->n_adds : form->n_reads;
+                for (size_t j = 0; j < n_list; j++) {
+                    int s = adds ? form->adds[j] : form->reads[j];
+                    if (last[s] == i) continue;
+                    last[s] = i;
+                    if (round == 0)
+                        (*start)[s + 2]++;
+                    else
+                        (*lists)[(*start)[s + 1]++] = i;
+                }
+            }
+        }
+        if (round == 1) break;
+        for (size_t s = 0; s < n; s++) (*start)[s + 2] += (*start)[s + 1];
+        MP_REQUIRE(*lists = mp_alloc((size_t)(*start)[n + 1], sizeof **lists), err, MP_NOMEM,
+                   "no memory to check the graph '%s'", graph->name);
+    }
+done:
+    mp_free(last);
+    return st;
+}
+
+static void drop_derived(mp_graph *graph)
+{
+    int **derived[] = {&graph->producer, &graph->adders_start, &graph->adders, &graph->readers_start, &graph->readers};
+    for (size_t i = 0; i < sizeof derived / sizeof *derived; i++) {
+        mp_free(*derived[i]);
+        *derived[i] = NULL;
+    }
+}
+
+mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct checker c = {.graph = graph, .err = err};
+    drop_derived(graph);
+    MP_TRY(check_storages(graph, err));
+    MP_TRY(check_ids(graph, err));
+    size_t n = graph->n_storages;
+    MP_REQUIRE(graph->producer = mp_alloc(n, sizeof *graph->producer), err, MP_NOMEM, "no memory to check the graph '%s'",
+               graph->name);
+    MP_REQUIRE(c.marks = mp_alloc(n, sizeof *c.marks), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_REQUIRE(c.base_adds = mp_alloc(n, sizeof *c.base_adds), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_REQUIRE(c.adder = mp_alloc(n, sizeof *c.adder), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    for (size_t s = 0; s < n; s++) graph->producer[s] = c.adder[s] = -1;
+    MP_TRY(check_nodes(&c));
+    MP_TRY(invert(graph, true, &graph->adders_start, &graph->adders, err));
+    MP_TRY(invert(graph, false, &graph->readers_start, &graph->readers, err));
+    MP_TRY(mp_graph_check_order(graph, err));
+    MP_TRY(mp_graph_hash(graph, graph->hash, err));
+done:
+    mp_free(c.marks);
+    mp_free(c.base_adds);
+    mp_free(c.adder);
+    return st;
+}

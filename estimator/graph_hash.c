@@ -1,0 +1,114 @@
+/* graph_hash.c - the fingerprint that ties a plan to its graph.
+ *
+ * Everything a plan depends on is fed to XXH3 (128 bits) in one fixed order: integers as 8 bytes, lowest first; a double as the
+ * integer of its IEEE bits; a text as its length and bytes; a list as its length and elements. So the hash does not depend on
+ * the machine, and no two graphs give the same bytes.
+ */
+#include <string.h>
+#include <xxhash.h>
+
+#include "estimator/graph.h"
+
+enum { SERIALISATION_VERSION = 1 };
+
+/* Bytes are collected here and handed over when it is full: XXH3 likes long pieces. */
+struct stream {
+    XXH3_state_t *xxh;
+    size_t used;
+    uint8_t bytes[4096];
+};
+
+static void flush(struct stream *s)
+{
+    XXH3_128bits_update(s->xxh, s->bytes, s->used);
+    s->used = 0;
+}
+
+static void put(struct stream *s, uint64_t value)
+{
+    if (s->used + 8 > sizeof s->bytes) flush(s);
+    for (int i = 0; i < 8; i++) s->bytes[s->used++] = (uint8_t)(value >> 8 * i);
+}
+
+static void put_double(struct stream *s, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put(s, bits);
+}
+
+static void put_text(struct stream *s, const char *text)
+{
+    size_t length = strlen(text);
+    put(s, length);
+    flush(s);
+    XXH3_128bits_update(s->xxh, text, length);
+}
+
+static void put_list(struct stream *s, const int *list, size_t n)
+{
+    put(s, n);
+    for (size_t i = 0; i < n; i++) put(s, (uint64_t)list[i]);
+}
+
+static void put_storage(struct stream *s, const mp_storage *storage)
+{
+    put(s, (uint64_t)storage->id);
+    put_text(s, storage->name);
+    put(s, (uint64_t)storage->bytes);
+    put_text(s, mp_kind_name(storage->kind));
+    put(s, storage->n_tensors);
+    for (size_t i = 0; i < storage->n_tensors; i++) put_text(s, storage->tensors[i]);
+    put(s, (storage->carried ? 1u : 0u) | (storage->persistent ? 2u : 0u) | (storage->any_sum_order ? 4u : 0u));
+}
+
+static void put_node(struct stream *s, const mp_node *node)
+{
+    put(s, (uint64_t)node->id);
+    put_text(s, node->name);
+    put_text(s, node->op);
+    put_text(s, mp_phase_name(node->phase));
+    put_double(s, node->flops);
+    put(s, (uint64_t)(int64_t)node->forward_of);
+    put(s, node->flags);
+    put(s, node->n_forms);
+    for (size_t k = 0; k < node->n_forms; k++) {
+        const mp_form *form = &node->forms[k];
+        put_list(s, form->reads, form->n_reads);
+        put_list(s, form->writes, form->n_writes);
+        put_list(s, form->adds, form->n_adds);
+        put(s, form->n_in_place);
+        for (size_t i = 0; i < form->n_in_place; i++) {
+            put(s, (uint64_t)form->in_place[i].from);
+            put(s, (uint64_t)form->in_place[i].to);
+        }
+        put(s, (uint64_t)form->workspace_bytes);
+        put(s, (uint64_t)form->ticks);
+    }
+}
+
+mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err)
+{
+    struct stream s = {.xxh = XXH3_createState()};
+    if (!s.xxh) return MP_FAIL(err, MP_NOMEM, "no memory to hash the graph '%s'", graph->name);
+    XXH3_128bits_reset(s.xxh);
+    put(&s, SERIALISATION_VERSION);
+    put_text(&s, mp_fuse_name(graph->fuse));
+    put(&s, (uint64_t)graph->alignment);
+    put_double(&s, graph->tick_seconds);
+    put(&s, graph->n_storages);
+    for (size_t i = 0; i < graph->n_storages; i++) put_storage(&s, &graph->storages[i]);
+    put(&s, graph->n_nodes);
+    for (size_t i = 0; i < graph->n_nodes; i++) put_node(&s, &graph->nodes[i]);
+    flush(&s);
+
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(s.xxh));
+    XXH3_freeState(s.xxh);
+    for (int i = 0; i < 16; i++) {
+        hash[2 * i] = "0123456789abcdef"[canonical.digest[i] >> 4];
+        hash[2 * i + 1] = "0123456789abcdef"[canonical.digest[i] & 15];
+    }
+    hash[32] = '\0';
+    return MP_OK;
+}

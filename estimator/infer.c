@@ -1,0 +1,195 @@
+#include "estimator/infer.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "estimator/fold.h"
+#include "estimator/ops_rules.h"
+
+/* Elements that folding may visit in one model: enough for a hundred position tables of the largest size, and a bound on the
+ * time and memory that a hostile file can ask for. */
+enum { FOLD_BUDGET = 1 << 24, FOLD_SMALL = 1 << 10 };
+/* Operators that the search for declared shapes further down may visit in one model. */
+enum { AHEAD_BUDGET = 1 << 20 };
+
+/* What lives as long as the walk over the operators. */
+typedef struct walk {
+    mp_model *model;
+    int64_t fold_budget;
+    int64_t steps_ahead; /* that the search for a declared shape may still take */
+    mp_error *err;
+} walk;
+
+static mp_status find_row(mp_operator *op, mp_error *err)
+{
+    const char *domain = strcmp(op->domain, "ai.onnx") ? op->domain : "";
+    op->op = mp_op_find(domain, op->kind, op->version);
+    if (op->op) return MP_OK;
+    const char *dot = *domain ? "." : "";
+    if (mp_op_find(domain, op->kind, INT_MAX))
+        return MP_FAIL(err, MP_UNSUPPORTED, "operator %s%s%s (node '%s') is not supported in version %d of its operator set",
+                       domain, dot, op->kind, op->name, op->version);
+    return MP_FAIL(err, MP_UNSUPPORTED, "operator %s%s%s (node '%s') is not supported", domain, dot, op->kind, op->name);
+}
+
+/* Inputs and outputs: as many as the row says, the required ones present, every shape known. */
+static mp_status check_operands(const mp_model *model, const mp_operator *op, mp_error *err)
+{
+    const mp_op *row = op->op;
+    if (op->n_in < row->min_in || (row->max_in >= 0 && op->n_in > row->max_in))
+        return MP_FAIL(err, MP_PARSE, "%s '%s' has %d inputs", op->kind, op->name, op->n_in);
+    if (op->n_out < row->min_out || (row->max_out >= 0 && op->n_out > row->max_out))
+        return MP_FAIL(err, MP_PARSE, "%s '%s' has %d outputs", op->kind, op->name, op->n_out);
+    for (int k = 0; k < op->n_in; k++) {
+        const mp_tensor *t = mp_operator_in(model, op, k);
+        if (!t && (k < row->min_in || row->max_in < 0))
+            return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its input %d", op->kind, op->name, k);
+        if (t && t->rank < 0)
+            return MP_FAIL(err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name, op->kind,
+                           op->name);
+    }
+    for (int k = 0; k < row->min_out; k++)
+        if (!mp_operator_out(model, op, k)) return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its output %d", op->kind, op->name, k);
+    return MP_OK;
+}
+
+static bool is_declared(const mp_tensor *t)
+{
+    for (int d = 0; d < t->declared_rank; d++)
+        if (t->declared_dims[d] < 0) return false;
+    return t->declared_rank >= 0;
+}
+
+/* Whether the operator's first output has the one shape that all marked tensors have: it works element by element on them and
+ * on nothing else but single numbers. */
+static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool *marked)
+{
+    const mp_op *row = mp_op_find(op->domain, op->kind, op->version);
+    if (!row || op->n_in < 1 || op->n_out < 1 || op->out[0] < 0) return false;
+    if (row->shape == mp_shape_same || row->shape == mp_shape_cast || row->shape == mp_shape_predicate)
+        return op->in[0] >= 0 && marked[op->in[0]];
+    if (row->shape != mp_shape_broadcast && row->shape != mp_shape_compare) return false;
+    bool keeps = false;
+    for (int k = 0; k < op->n_in; k++) {
+        const mp_tensor *t = mp_operator_in(model, op, k);
+        if (!t || (!marked[op->in[k]] && t->rank != 0)) return false;
+        keeps = keeps || marked[op->in[k]];
+    }
+    return keeps;
+}
+
+static mp_status infer(walk *w, int index);
+
+/* The declared shape that output t of operator `index` must have because elementwise operators carry its shape on to a tensor
+ * with one; NULL: none. */
+static mp_status declared_downstream(walk *w, size_t index, int t, const mp_tensor **declared)
+{
+    mp_status st = MP_OK;
+    bool *marked = mp_alloc(w->model->n_tensors, sizeof *marked);
+    MP_REQUIRE(marked, w->err, MP_NOMEM, "out of memory");
+    marked[t] = true;
+    *declared = NULL;
+    w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* the marks cost time too */
+    for (size_t k = index + 1; k < w->model->n_operators && w->steps_ahead > 0 && !*declared; k++, w->steps_ahead--) {
+        const mp_operator *op = &w->model->operators[k];
+        if (op->removed) continue;
+        if (op->n_in == 0) MP_TRY(infer(w, (int)k)); /* a constant, which may be a single number */
+        if (!keeps_shape(w->model, op, marked)) continue;
+        marked[op->out[0]] = true;
+        if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
+    }
+done:
+    mp_free(marked);
+    return st;
+}
+
+/* What the rule left open takes the shape that the file declares, for the output itself or further down. */
+static mp_status use_declared(walk *w, mp_infer *c, int k)
+{
+    mp_status st = MP_OK;
+    mp_tensor *t = mp_infer_out(c, k), *first = mp_infer_in(c, 0);
+    const mp_tensor *declared = t;
+    mp_dtype dtype = t->dtype;
+    if (dtype == MP_DTYPE_UNDEFINED) dtype = t->declared_dtype;
+    if (dtype == MP_DTYPE_UNDEFINED && first) dtype = first->dtype;
+    if (!is_declared(t)) MP_TRY(declared_downstream(w, (size_t)(c->op - w->model->operators), c->op->out[k], &declared));
+    MP_REQUIRE(declared || c->missing_value >= 0, c->err, MP_UNSUPPORTED,
+               "the shape of '%s', output %d of %s '%s', cannot be derived and is not declared", t->name, k, c->op->kind,
+               c->op->name);
+    MP_REQUIRE(declared, c->err, MP_UNSUPPORTED,
+               "the shape of '%s', written by %s '%s', depends on the value of '%s', which is known only at run time, and is "
+               "not declared",
+               t->name, c->op->kind, c->op->name, c->model->tensors[c->missing_value].name);
+    MP_TRY(mp_infer_set(c, k, dtype, declared->declared_rank, declared->declared_dims));
+done:
+    return st;
+}
+
+/* The fold rule, where the row has one, every output is of a type and size that can be kept, and the budget allows. */
+static mp_status fold(walk *w, mp_infer *c)
+{
+    if (!c->op->op->fold) return MP_OK;
+    int64_t visits = 1;
+    for (int k = 0; k < c->op->n_out; k++) {
+        const mp_tensor *t = mp_infer_out(c, k);
+        if (!t) continue;
+        if (!mp_fold_can_hold(t->dtype) || mp_tensor_elements(t) > MP_VALUE_MAX) return MP_OK;
+        visits += mp_tensor_elements(t);
+    }
+    for (int k = 0; k < c->op->n_in; k++) {
+        const mp_tensor *t = mp_infer_in(c, k);
+        if (t && t->value) visits += t->value->n;
+    }
+    /* shape arithmetic is small: half of the budget is its own, so that large tables cannot starve it */
+    int64_t reserved = visits > FOLD_SMALL ? FOLD_BUDGET / 2 : 0;
+    if (visits > w->fold_budget - reserved) return MP_OK;
+    w->fold_budget -= visits;
+    return c->op->op->fold(c);
+}
+
+static mp_status infer(walk *w, int index)
+{
+    mp_status st = MP_OK;
+    mp_infer c = {.model = w->model, .op = &w->model->operators[index], .err = w->err, .missing_value = -1};
+    bool derived = true;
+    MP_TRY(find_row(c.op, w->err));
+    MP_TRY(check_operands(w->model, c.op, w->err));
+    for (int k = 0; k < c.op->n_out; k++) {
+        mp_tensor *t = mp_infer_out(&c, k);
+        if (!t) continue;
+        t->rank = -1;
+        t->dtype = MP_DTYPE_UNDEFINED;
+        t->value = NULL;
+    }
+    MP_TRY(c.op->op->shape(&c));
+    for (int k = 0; k < c.op->n_out; k++) {
+        const mp_tensor *t = mp_infer_out(&c, k);
+        if (!t || t->rank >= 0) continue;
+        MP_TRY(use_declared(w, &c, k));
+        derived = false;
+    }
+    /* where the shape came from the file, it need not fit the operands */
+    if (derived) MP_TRY(fold(w, &c));
+done:
+    return st;
+}
+
+static mp_status infer_all(mp_model *model, size_t from, size_t to, mp_error *err)
+{
+    mp_status st = MP_OK;
+    walk w = {.model = model, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
+    for (size_t k = from; k < to; k++)
+        if (!model->operators[k].removed) MP_TRY(infer(&w, (int)k));
+done:
+    return st;
+}
+
+mp_status mp_operator_infer(mp_model *model, int op, mp_error *err)
+{
+    return infer_all(model, (size_t)op, (size_t)op + 1, err);
+}
+
+mp_status mp_model_infer(mp_model *model, mp_error *err)
+{
+    return infer_all(model, 0, model->n_operators, err);
+}

@@ -1,0 +1,22 @@
+/* layout.h - how the layout operators read their operands, shared by their shape rules (shapes_layout.c) and fold rules
+ * (fold_layout.c). Where the meaning of an operand moved from an attribute to an input, these functions look at the version. */
+#ifndef ESTIMATOR_LAYOUT_H
+#define ESTIMATOR_LAYOUT_H
+
+#include "estimator/ops.h"
+
+/* Slice: along each dimension d of input 0 the elements start[d], start[d] + step[d], ..., size[d] of them. *known false (and
+ * missing_value set) when the operands' values are not known. MP_PARSE. */
+typedef struct mp_slice {
+    int64_t start[MP_RANK_MAX], step[MP_RANK_MAX], size[MP_RANK_MAX];
+} mp_slice;
+mp_status mp_slice_read(mp_infer *c, mp_slice *slice, bool *known);
+
+/* The permutation of Transpose: dimension k of the output is dimension permutation[k] of the input. MP_PARSE. */
+mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX]);
+
+/* A list of integers that was the attribute `name` before operator set `moved` and is input k since. NULL when absent or not
+ * known (missing_value then says which). MP_PARSE. */
+mp_status mp_moved_integers(mp_infer *c, const char *name, int moved, int k, const int64_t **list, size_t *n);
+
+#endif

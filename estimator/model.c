@@ -1,0 +1,301 @@
+#include "estimator/model.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+#include "estimator/names.h"
+
+#define DTYPE_NAME(name, number, text, bits) [number] = text,
+static const char *const dtype_names[] = {MP_DTYPE_LIST(DTYPE_NAME)};
+#undef DTYPE_NAME
+#define DTYPE_BITS(name, number, text, bits) [number] = bits,
+static const int dtype_bits[] = {MP_DTYPE_LIST(DTYPE_BITS)};
+#undef DTYPE_BITS
+
+const char *mp_dtype_name(mp_dtype dtype)
+{
+    return dtype_names[(unsigned)dtype < MP_N_DTYPES ? dtype : MP_DTYPE_UNDEFINED];
+}
+
+int mp_dtype_bits(mp_dtype dtype)
+{
+    return (unsigned)dtype < MP_N_DTYPES ? dtype_bits[dtype] : 0;
+}
+
+static bool name_starts_with(mp_dtype dtype, const char *start)
+{
+    return !strncmp(mp_dtype_name(dtype), start, strlen(start));
+}
+
+bool mp_dtype_is_float(mp_dtype dtype)
+{
+    return name_starts_with(dtype, "float") || name_starts_with(dtype, "bfloat");
+}
+
+bool mp_dtype_is_integer(mp_dtype dtype)
+{
+    return name_starts_with(dtype, "int") || name_starts_with(dtype, "uint");
+}
+
+const char *mp_role_name(mp_role role)
+{
+    static const char *const names[] = {"activation", "data", "parameter", "buffer", "constant"};
+    return (unsigned)role < sizeof names / sizeof *names ? names[role] : "unknown";
+}
+
+mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_model *model = mp_alloc(1, sizeof *model);
+    MP_REQUIRE(model, err, MP_NOMEM, "no memory for a model");
+    MP_REQUIRE((model->pool = mp_pool_new()) && (model->names = mp_names_new()) && (model->tensor_numbers = mp_names_new()) &&
+                   (model->operator_numbers = mp_names_new()) &&
+                   (model->name = mp_pool_text(model->pool, name, strlen(name))) &&
+                   (model->path = mp_pool_text(model->pool, path, strlen(path))),
+               err, MP_NOMEM, "no memory for the model '%s'", name);
+    *out = model;
+    model = NULL;
+done:
+    mp_model_free(model);
+    return st;
+}
+
+void mp_model_free(mp_model *model)
+{
+    if (!model) return;
+    mp_names_free(model->names);
+    mp_names_free(model->tensor_numbers);
+    mp_names_free(model->operator_numbers);
+    mp_free(model->tensors);
+    mp_free(model->operators);
+    mp_free(model->inputs);
+    mp_free(model->outputs);
+    mp_pool_free(model->pool);
+    mp_free(model);
+}
+
+int mp_model_find(const mp_model *model, const char *name)
+{
+    return mp_names_find(model->names, name);
+}
+
+/* Appends a tensor whose name, already in the pool, is not taken. */
+static mp_status append_tensor(mp_model *model, const char *name, int *index, mp_error *err)
+{
+    size_t n = model->n_tensors;
+    if (n >= INT_MAX || !mp_grow(&model->tensors, &model->tensors_capacity, n + 1, sizeof *model->tensors) ||
+        !mp_names_set(model->names, name, (int)n))
+        return MP_FAIL(err, MP_NOMEM, "no memory for the tensor '%s'", name);
+    model->tensors[n] = (mp_tensor){.name = name, .rank = -1, .declared_rank = -1, .producer = -1, .replaced_by = -1};
+    model->n_tensors = n + 1;
+    *index = (int)n;
+    return MP_OK;
+}
+
+mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_error *err)
+{
+    int found = mp_model_find(model, name);
+    if (found >= 0) {
+        *index = found;
+        return MP_OK;
+    }
+    const char *copy = mp_pool_text(model->pool, name, strlen(name));
+    if (!copy) return MP_FAIL(err, MP_NOMEM, "no memory for the tensor '%s'", name);
+    return append_tensor(model, copy, index, err);
+}
+
+/* A name that `taken` does not hold, in the pool: `stem` itself, or stem and a number. `numbers` remembers where the search for
+ * a stem ended, so that many equal stems do not cost a square. NULL: out of memory. */
+static const char *unused_name(mp_model *model, const mp_names *taken, mp_names *numbers, const char *stem)
+{
+    const char *own_stem = mp_pool_text(model->pool, stem, strlen(stem));
+    if (!own_stem || mp_names_find(taken, stem) < 0) return own_stem;
+    int number = mp_names_find(numbers, stem);
+    const char *name;
+    if (number < 2) number = 2;
+    do {
+        if (!(name = mp_pool_format(model->pool, "%s_%d", stem, number++))) return NULL;
+    } while (mp_names_find(taken, name) >= 0);
+    return mp_names_set(numbers, own_stem, number) ? name : NULL;
+}
+
+mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, mp_error *err)
+{
+    const char *name = unused_name(model, model->names, model->tensor_numbers, stem);
+    if (!name) return MP_FAIL(err, MP_NOMEM, "no memory for the tensor '%s'", stem);
+    return append_tensor(model, name, index, err);
+}
+
+/* The unique name of a new operator; NULL: out of memory. Its entry in operator_numbers marks it as taken. */
+static const char *operator_name(mp_model *model, const mp_operator_draft *draft)
+{
+    const char *stem = draft->name, *name = NULL;
+    if (!stem || !stem[0]) {
+        const char *output = "";
+        for (int k = draft->n_out - 1; k >= 0; k--)
+            if (draft->out[k] >= 0) output = model->tensors[draft->out[k]].name;
+        if (!(stem = mp_pool_format(model->pool, "%s(%s)", draft->kind, output))) return NULL;
+    }
+    name = unused_name(model, model->operator_numbers, model->operator_numbers, stem);
+    return name && mp_names_set(model->operator_numbers, name, 2) ? name : NULL;
+}
+
+/* Becomes the producer of out[0..n), or of none of them: one has a producer or comes from outside, or is read as well. */
+static mp_status claim_outputs(mp_model *model, const mp_operator *op, int index, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int claimed = 0;
+    for (; claimed < op->n_out; claimed++) {
+        if (op->out[claimed] < 0) continue;
+        mp_tensor *t = &model->tensors[op->out[claimed]];
+        MP_REQUIRE(t->producer != index, err, MP_PARSE, "operator '%s' writes tensor '%s' twice", op->name, t->name);
+        MP_REQUIRE(t->producer < 0, err, MP_PARSE, "operators '%s' and '%s' both write tensor '%s'",
+                   model->operators[t->producer].name, op->name, t->name);
+        MP_REQUIRE(t->role == MP_ROLE_ACTIVATION, err, MP_PARSE,
+                   "operator '%s' writes tensor '%s', which is an input or a constant", op->name, t->name);
+        t->producer = index;
+    }
+    for (int k = 0; k < op->n_in; k++)
+        MP_REQUIRE(op->in[k] < 0 || model->tensors[op->in[k]].producer != index, err, MP_PARSE,
+                   "operator '%s' reads tensor '%s', which it writes itself", op->name, model->tensors[op->in[k]].name);
+done:
+    while (st != MP_OK && claimed-- > 0)
+        if (op->out[claimed] >= 0) model->tensors[op->out[claimed]].producer = -1;
+    return st;
+}
+
+static int *copy_tensors(mp_model *model, const int *tensors, int n)
+{
+    int *copy = mp_pool_alloc(model->pool, (size_t)n, sizeof *copy);
+    for (int k = 0; copy && k < n; k++) {
+        assert(tensors[k] >= -1 && tensors[k] < (int)model->n_tensors);
+        copy[k] = tensors[k];
+    }
+    return copy;
+}
+
+mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int *index, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = model->n_operators;
+    mp_pool *pool = model->pool;
+    mp_operator op = {
+        .version = draft->version, .n_in = draft->n_in, .n_out = draft->n_out, .n_attributes = draft->n_attributes};
+    const char *domain = draft->domain ? draft->domain : "";
+    MP_REQUIRE(
+        n < INT_MAX && mp_grow(&model->operators, &model->operators_capacity, n + 1, sizeof *model->operators) &&
+            (op.name = operator_name(model, draft)) && (op.kind = mp_pool_text(pool, draft->kind, strlen(draft->kind))) &&
+            (op.domain = mp_pool_text(pool, domain, strlen(domain))) && (op.in = copy_tensors(model, draft->in, draft->n_in)) &&
+            (op.out = copy_tensors(model, draft->out, draft->n_out)),
+        err, MP_NOMEM, "no memory for an operator of kind %s", draft->kind);
+    MP_TRY(mp_attributes_copy(model, draft->attributes, draft->n_attributes, &op.attributes, err));
+    MP_TRY(claim_outputs(model, &op, (int)n, err));
+    model->operators[n] = op;
+    model->n_operators = n + 1;
+    *index = (int)n;
+done:
+    return st;
+}
+
+static mp_status append_index(int **list, size_t *n, size_t *capacity, int tensor, mp_error *err)
+{
+    if (!mp_grow(list, capacity, *n + 1, sizeof **list))
+        return MP_FAIL(err, MP_NOMEM, "no memory for %zu declarations", *n + 1);
+    (*list)[(*n)++] = tensor;
+    return MP_OK;
+}
+
+mp_status mp_model_declare_input(mp_model *model, int tensor, mp_error *err)
+{
+    return append_index(&model->inputs, &model->n_inputs, &model->inputs_capacity, tensor, err);
+}
+
+mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err)
+{
+    mp_status st = append_index(&model->outputs, &model->n_outputs, &model->outputs_capacity, tensor, err);
+    if (st == MP_OK) model->tensors[tensor].is_output = true;
+    return st;
+}
+
+/* The product of dims[0..rank), 0 if one of them is 0 whatever the others are; false if it does not fit. */
+static bool count_elements(const int64_t *dims, int rank, int64_t *n)
+{
+    *n = 1;
+    for (int k = 0; k < rank; k++)
+        if (dims[k] == 0) *n = 0;
+    for (int k = 0; *n && k < rank; k++)
+        if (!mp_multiply(*n, dims[k], n)) return false;
+    return true;
+}
+
+/* Bytes of n elements, rounded up to whole ones; false if they do not fit. */
+static bool count_bytes(int64_t n, mp_dtype dtype, int64_t *bytes)
+{
+    int bits = mp_dtype_bits(dtype);
+    *bytes = n / 2 + n % 2;
+    return bits == 4 || mp_multiply(n, bits / 8, bytes);
+}
+
+mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, const int64_t *dims, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_tensor *t = &model->tensors[tensor];
+    int64_t elements, bytes;
+    int64_t *copy = NULL;
+    MP_REQUIRE(rank >= 0 && rank <= MP_RANK_MAX, err, MP_PARSE, "tensor '%s' has %d dimensions, more than %d", t->name, rank,
+               MP_RANK_MAX);
+    for (int k = 0; k < rank; k++)
+        MP_REQUIRE(dims[k] >= 0, err, MP_PARSE, "dimension %d of tensor '%s' is negative (%lld)", k, t->name,
+                   (long long)dims[k]);
+    MP_REQUIRE(count_elements(dims, rank, &elements) && count_bytes(elements, dtype, &bytes), err, MP_PARSE,
+               "tensor '%s' has more bytes than can be counted", t->name);
+    MP_REQUIRE(copy = mp_pool_alloc(model->pool, (size_t)rank, sizeof *copy), err, MP_NOMEM, "no memory for the shape of '%s'",
+               t->name);
+    if (rank) memcpy(copy, dims, (size_t)rank * sizeof *copy);
+    t->dtype = dtype;
+    t->rank = rank;
+    t->dims = copy;
+done:
+    return st;
+}
+
+int64_t mp_tensor_elements(const mp_tensor *tensor)
+{
+    int64_t n = 0;
+    return count_elements(tensor->dims, tensor->rank, &n) ? n : INT64_MAX;
+}
+
+int64_t mp_tensor_bytes(const mp_tensor *tensor)
+{
+    int64_t bytes;
+    return count_bytes(mp_tensor_elements(tensor), tensor->dtype, &bytes) ? bytes : INT64_MAX;
+}
+
+mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real)
+{
+    mp_value *value = mp_pool_alloc(model->pool, 1, sizeof *value);
+    if (!value || n < 0) return NULL;
+    value->n = n;
+    value->is_real = is_real;
+    if (is_real)
+        value->f = mp_pool_alloc(model->pool, (size_t)n, sizeof *value->f);
+    else
+        value->i = mp_pool_alloc(model->pool, (size_t)n, sizeof *value->i);
+    return (is_real ? (void *)value->f : (void *)value->i) ? value : NULL;
+}
+
+static mp_tensor *tensor_at(const mp_model *model, const int *list, int n, int k)
+{
+    return k >= 0 && k < n && list[k] >= 0 ? &model->tensors[list[k]] : NULL;
+}
+
+mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k)
+{
+    return tensor_at(model, op->in, op->n_in, k);
+}
+
+mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k)
+{
+    return tensor_at(model, op->out, op->n_out, k);
+}

@@ -1,0 +1,146 @@
+/* order.c - the order of a model's operators, and who reads what.
+ *
+ * The sort is a depth-first search in the file's order: an operator is placed once the producers of all that it reads are.
+ * So a valid file keeps its order, and an operator that stands too late moves in front of its first reader. The search keeps
+ * its own stack: a chain of a million operators is no deep recursion. O(operators + operands).
+ */
+#include <string.h>
+
+#include "estimator/model.h"
+
+enum { NEW, OPEN, PLACED };
+
+/* `next` operands of the operator were followed already. */
+struct visit {
+    int op, next;
+};
+
+/* What the search keeps: one mark per operator, the path it is on, and the operators placed so far. */
+struct search {
+    unsigned char *mark;
+    struct visit *path;
+    size_t depth;
+    int *order;
+    size_t n_placed;
+    bool *is_input; /* per tensor: a declared input */
+};
+
+/* The operator that must run before this tensor can be read, -1 if none must. `reader` NULL: it is a declared output. */
+static mp_status producer_of(const mp_model *model, const struct search *s, const mp_operator *reader, int tensor,
+                             int *producer, mp_error *err)
+{
+    const mp_tensor *t = &model->tensors[tensor];
+    *producer = t->producer;
+    if (*producer >= 0 && !model->operators[*producer].removed) return MP_OK;
+    *producer = -1;
+    if (t->role != MP_ROLE_ACTIVATION || s->is_input[tensor]) return MP_OK;
+    if (!reader) return MP_FAIL(err, MP_PARSE, "no operator writes the declared output '%s'", t->name);
+    return MP_FAIL(err, MP_PARSE, "operator '%s' reads tensor '%s', which no operator, input or initializer gives",
+                   reader->name, t->name);
+}
+
+/* Places an operator behind all it depends on. */
+static mp_status place(const mp_model *model, struct search *s, int root, mp_error *err)
+{
+    mp_status st = MP_OK;
+    s->mark[root] = OPEN;
+    s->path[0] = (struct visit){root, 0};
+    s->depth = 1;
+    while (s->depth) {
+        struct visit *v = &s->path[s->depth - 1];
+        const mp_operator *op = &model->operators[v->op];
+        if (v->next == op->n_in) {
+            s->mark[v->op] = PLACED;
+            s->order[s->n_placed++] = v->op;
+            s->depth--;
+            continue;
+        }
+        int producer, tensor = op->in[v->next++];
+        if (tensor < 0) continue;
+        st = producer_of(model, s, op, tensor, &producer, err);
+        if (st != MP_OK) return st;
+        if (producer < 0 || s->mark[producer] == PLACED) continue;
+        if (s->mark[producer] == OPEN)
+            return MP_FAIL(err, MP_PARSE, "operator '%s' lies on a cycle: it reads tensor '%s', which depends on it", op->name,
+                           model->tensors[tensor].name);
+        s->mark[producer] = OPEN;
+        s->path[s->depth++] = (struct visit){producer, 0};
+    }
+    return MP_OK;
+}
+
+/* Moves the operators to their places and renumbers the producers. */
+static mp_status apply_order(mp_model *model, const struct search *s, mp_error *err)
+{
+    mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);
+    if (!moved) return MP_FAIL(err, MP_NOMEM, "no memory to order %zu operators", s->n_placed);
+    for (size_t k = 0; k < model->n_tensors; k++) model->tensors[k].producer = -1;
+    for (size_t k = 0; k < s->n_placed; k++) {
+        moved[k] = model->operators[s->order[k]];
+        for (int j = 0; j < moved[k].n_out; j++)
+            if (moved[k].out[j] >= 0) model->tensors[moved[k].out[j]].producer = (int)k;
+    }
+    if (s->n_placed) memcpy(model->operators, moved, s->n_placed * sizeof *moved);
+    model->n_operators = s->n_placed;
+    mp_free(moved);
+    return MP_OK;
+}
+
+mp_status mp_model_sort(mp_model *model, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = model->n_operators;
+    struct search s = {.mark = mp_alloc(n, sizeof *s.mark),
+                       .path = mp_alloc(n, sizeof *s.path),
+                       .order = mp_alloc(n, sizeof *s.order),
+                       .is_input = mp_alloc(model->n_tensors, sizeof *s.is_input)};
+    MP_REQUIRE(s.mark && s.path && s.order && s.is_input, err, MP_NOMEM, "no memory to order %zu operators", n);
+    for (size_t k = 0; k < model->n_inputs; k++) s.is_input[model->inputs[k]] = true;
+    for (size_t k = 0; k < n; k++)
+        if (s.mark[k] == NEW && !model->operators[k].removed) MP_TRY(place(model, &s, (int)k, err));
+    for (size_t k = 0; k < model->n_outputs; k++) {
+        int producer;
+        MP_TRY(producer_of(model, &s, NULL, model->outputs[k], &producer, err));
+    }
+    MP_TRY(apply_order(model, &s, err));
+done:
+    mp_free(s.mark);
+    mp_free(s.path);
+    mp_free(s.order);
+    mp_free(s.is_input);
+    return st;
+}
+
+mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = model->n_tensors;
+    int *start = NULL, *list = NULL;
+    /* start[t + 1] counts the readers of t, then start[t] is where those of t begin; filling moves it to where they end. */
+    MP_REQUIRE(start = mp_alloc(n + 2, sizeof *start), err, MP_NOMEM, "no memory for the readers of %zu tensors", n);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        for (int j = 0; !op->removed && j < op->n_in; j++)
+            if (op->in[j] >= 0) start[op->in[j] + 2]++;
+    }
+    for (size_t t = 0; t < n; t++) start[t + 2] += start[t + 1];
+    MP_REQUIRE(list = mp_alloc((size_t)start[n + 1], sizeof *list), err, MP_NOMEM, "no memory for %d operands", start[n + 1]);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        for (int j = 0; !op->removed && j < op->n_in; j++)
+            if (op->in[j] >= 0) list[start[op->in[j] + 1]++] = (int)k;
+    }
+    *out = (mp_consumers){start, list};
+    start = list = NULL;
+done:
+    mp_free(start);
+    mp_free(list);
+    return st;
+}
+
+void mp_consumers_free(mp_consumers *consumers)
+{
+    mp_free(consumers->start);
+    mp_free(consumers->list);
+    *consumers = (mp_consumers){NULL, NULL};
+}

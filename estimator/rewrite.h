@@ -1,0 +1,79 @@
+/* rewrite.h - changing a model under simplification without losing track of who reads what and of what replaced what.
+ *
+ * A pass visits the operators in an order in which they can run. A tensor that is replaced only notes by which one; its readers
+ * learn of it when they are visited, or at the start of the next pass at the latest. So a pass costs O(operands), however long
+ * the chains of replacements are. Operators are changed where they stand, which keeps the order valid: what an operator becomes
+ * reads only what was computed before it.
+ */
+#ifndef ESTIMATOR_REWRITE_H
+#define ESTIMATOR_REWRITE_H
+
+#include "estimator/ops.h"
+
+typedef struct mp_rewriter {
+    mp_model *model;
+    int *n_readers; /* per tensor: the operands that read it, and one more for a declared output */
+    int changes;    /* of this pass */
+    mp_rules rules;
+    mp_error *err;
+} mp_rewriter;
+
+/* One operator, whose operands are up to date. Rules look backwards only, count what they do in `changes`, and leave the
+ * operator alone when they do not apply. */
+typedef mp_status (*mp_rewrite_rule)(mp_rewriter *r, int op);
+
+/* Brings every operand up to date, counts the readers, and sets changes to 0: before each pass. O(tensors + operands). */
+void mp_rewriter_start(mp_rewriter *r);
+/* Applies a rule to every operator that is not removed, in order. */
+mp_status mp_rewriter_each(mp_rewriter *r, mp_rewrite_rule rule);
+
+/* Brings the operands of one operator up to date, for passes that keep a state of their own and cannot use mp_rewriter_each. */
+void mp_rewriter_update(mp_rewriter *r, int op);
+
+/* Readers of `old` read `by` from now on. Neither is checked; `old` is no declared output. */
+void mp_rewriter_replace(mp_rewriter *r, int old, int by);
+/* Takes an operator out; what it wrote has no producer any more. */
+void mp_rewriter_remove(mp_rewriter *r, int op);
+/* Takes out an operator whose first output equals its operand `from` and whose other outputs nobody reads. A declared output
+ * keeps its name: then the producer of `from` writes it directly. False, and nothing done, where that is not possible. */
+bool mp_rewriter_bypass(mp_rewriter *r, int op, int from);
+/* The operator stays what it is called, where it stands and what it writes, and becomes draft's kind, domain, version, inputs
+ * and attributes (a version too old for a row is raised to draft's); its shapes are inferred again. */
+mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *draft);
+
+/* What rules ask. The operator that writes a tensor, -1: none. */
+int mp_producer(const mp_rewriter *r, int tensor);
+/* Is it this operator of ONNX's own domain? */
+bool mp_is_kind(const mp_operator *op, const char *kind);
+bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);        /* known, and equal in type and dimensions */
+bool mp_same_dims(const mp_tensor *a, const mp_tensor *b);         /* known, and equal in dimensions */
+bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c); /* a small constant whose elements all equal *c */
+bool mp_near(double value, double wanted);                         /* within a thousandth: fp16 exports round constants */
+
+/* The operators that a pattern consists of. */
+enum { MP_PATTERN_MAX = 24 };
+typedef struct mp_pattern {
+    int ops[MP_PATTERN_MAX];
+    int n;
+} mp_pattern;
+
+/* Adds an operator unless it is there already; false: the pattern is full. */
+bool mp_pattern_add(mp_pattern *pattern, int op);
+/* The operator of this kind that writes the tensor, added to the pattern; NULL: another one does, or none. */
+const mp_operator *mp_pattern_written_by(const mp_rewriter *r, mp_pattern *pattern, int tensor, const char *kind);
+/* Does nobody but the pattern's operators see what they compute, apart from the root's outputs? */
+bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int root);
+/* The root becomes `draft`; the others are removed, and root's first output takes the place of theirs. */
+mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const mp_operator_draft *draft);
+
+/* The passes, each in the file of its name (simplify_*.c, patterns_*.c). */
+mp_status mp_rewrite_known_values(mp_rewriter *r);
+mp_status mp_rewrite_identities(mp_rewriter *r);
+mp_status mp_rewrite_dead(mp_rewriter *r);
+mp_status mp_rewrite_duplicates(mp_rewriter *r);
+mp_status mp_rewrite_common_factors(mp_rewriter *r);
+mp_status mp_rewrite_normalizations(mp_rewriter *r);
+mp_status mp_rewrite_activations(mp_rewriter *r);
+mp_status mp_rewrite_transpositions(mp_rewriter *r);
+
+#endif

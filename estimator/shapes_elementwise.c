@@ -1,0 +1,96 @@
+/* shapes_elementwise.c - shape rules of operators that work element by element, with and without broadcasting. */
+#include <string.h>
+
+#include "estimator/ops_rules.h"
+#include "estimator/shape_rule.h"
+
+/* Every output is like the first input. */
+mp_status mp_shape_same(mp_infer *c)
+{
+    const mp_tensor *x = mp_infer_in(c, 0);
+    mp_status st = MP_OK;
+    for (int k = 0; k < c->op->n_out && st == MP_OK; k++) st = mp_infer_set(c, k, x->dtype, x->rank, x->dims);
+    return st;
+}
+
+/* All operands broadcast together. */
+static mp_status broadcast(mp_infer *c, mp_dtype dtype)
+{
+    mp_status st = MP_OK;
+    int rank = 0;
+    int64_t dims[MP_RANK_MAX];
+    for (int k = 0; k < c->op->n_in; k++) {
+        int operand_rank;
+        int64_t operand[MP_RANK_MAX];
+        MP_TRY(mp_infer_operand(c, k, &operand_rank, operand));
+        MP_FIT(mp_rule_broadcast(dims, rank, operand, operand_rank, dims, &rank),
+               "the shape of '%s' does not broadcast with the operands before it", mp_infer_in(c, k)->name);
+    }
+    MP_TRY(mp_infer_set(c, 0, dtype, rank, dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_broadcast(mp_infer *c)
+{
+    return broadcast(c, mp_infer_in(c, 0)->dtype);
+}
+
+mp_status mp_shape_compare(mp_infer *c)
+{
+    return broadcast(c, MP_DTYPE_BOOL);
+}
+
+mp_status mp_shape_where(mp_infer *c)
+{
+    return broadcast(c, mp_infer_in(c, 1)->dtype);
+}
+
+mp_status mp_shape_predicate(mp_infer *c)
+{
+    const mp_tensor *x = mp_infer_in(c, 0);
+    return mp_infer_set(c, 0, MP_DTYPE_BOOL, x->rank, x->dims);
+}
+
+/* The type that `to` names: by number, or before operator set 6 by word ("FLOAT"). */
+static mp_dtype cast_target(const mp_operator *op)
+{
+#define WORD(name, number, text, bits) {MP_DTYPE_##name, #name},
+    static const struct {
+        mp_dtype dtype;
+        const char *word;
+    } words[] = {MP_DTYPE_LIST(WORD)};
+#undef WORD
+    int64_t number = mp_operator_int(op, "to", MP_DTYPE_UNDEFINED);
+    const char *text = mp_operator_text(op, "to", "");
+    for (size_t k = 1; k < sizeof words / sizeof *words; k++) /* the first is UNDEFINED */
+        if (words[k].dtype == number || !strcmp(words[k].word, text)) return words[k].dtype;
+    return MP_DTYPE_UNDEFINED;
+}
+
+mp_status mp_shape_cast(mp_infer *c)
+{
+    const mp_tensor *x = mp_infer_in(c, 0);
+    mp_dtype to = cast_target(c->op);
+    mp_status st = MP_OK;
+    MP_FIT(to != MP_DTYPE_UNDEFINED, "the attribute 'to' names no element type");
+    MP_TRY(mp_infer_set(c, 0, to, x->rank, x->dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_cast_like(mp_infer *c)
+{
+    const mp_tensor *x = mp_infer_in(c, 0);
+    return mp_infer_set(c, 0, mp_infer_in(c, 1)->dtype, x->rank, x->dims);
+}
+
+mp_status mp_shape_dropout(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+    MP_TRY(mp_infer_set(c, 1, c->op->version < 10 ? x->dtype : MP_DTYPE_BOOL, x->rank, x->dims));
+done:
+    return st;
+}

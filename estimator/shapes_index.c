@@ -1,0 +1,153 @@
+/* shapes_index.c - shape rules of operators that pick elements by index, condition or rank. */
+#include <string.h>
+
+#include "estimator/ops_rules.h"
+#include "estimator/shape_rule.h"
+
+/* Appends dims[from..to) to a shape under construction, which has room for three tensors' dimensions. */
+static void append(int64_t *dims, int *rank, const int64_t *more, int from, int to)
+{
+    for (int k = from; k < to; k++) dims[(*rank)++] = more[k];
+}
+
+mp_status mp_shape_gather(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
+    int axis, rank = 0;
+    int64_t dims[3 * MP_RANK_MAX];
+    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
+    append(dims, &rank, x->dims, 0, axis);
+    append(dims, &rank, indices->dims, 0, indices->rank);
+    append(dims, &rank, x->dims, axis + 1, x->rank);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_gather_elements(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
+    int axis;
+    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
+    MP_FIT(indices->rank == x->rank, "data of %d dimensions, indices of %d", x->rank, indices->rank);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, indices->rank, indices->dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_gather_nd(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
+    int64_t batch = mp_operator_int(c->op, "batch_dims", 0), dims[3 * MP_RANK_MAX];
+    int rank = 0;
+    MP_FIT(indices->rank >= 1 && batch >= 0 && batch < indices->rank && batch <= x->rank &&
+               indices->dims[indices->rank - 1] <= x->rank - batch,
+           "indices do not fit data of %d dimensions", x->rank);
+    append(dims, &rank, indices->dims, 0, indices->rank - 1);
+    append(dims, &rank, x->dims, (int)(batch + indices->dims[indices->rank - 1]), x->rank);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_compress(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0);
+    const mp_attribute *axis_attribute = mp_operator_attribute(c->op, "axis");
+    const int64_t *condition;
+    size_t n;
+    int axis = 0, rank = 1;
+    int64_t dims[MP_RANK_MAX] = {mp_tensor_elements(x)}, taken = 0;
+    MP_TRY(mp_infer_integers(c, 1, &condition, &n));
+    if (!condition) {
+        mp_infer_defer(c, 0, x->dtype);
+        goto done;
+    }
+    if (axis_attribute) {
+        MP_TRY(mp_rule_axis(c, axis_attribute->i, x->rank, &axis));
+        rank = x->rank;
+        memcpy(dims, x->dims, (size_t)rank * sizeof *dims);
+    }
+    for (size_t k = 0; k < n && (int64_t)k < dims[axis]; k++) taken += condition[k] != 0;
+    dims[axis] = taken;
+    MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_non_zero(mp_infer *c)
+{
+    const mp_tensor *x = mp_infer_in(c, 0);
+    const mp_value *v = mp_infer_value(c, 0);
+    if (!v) {
+        mp_infer_defer(c, 0, MP_DTYPE_INT64);
+        return MP_OK;
+    }
+    int64_t found = 0;
+    for (int64_t k = 0; k < v->n; k++) found += v->is_real ? v->f[k] != 0 : v->i[k] != 0;
+    return mp_infer_set(c, 0, MP_DTYPE_INT64, 2, (int64_t[]){x->rank, found});
+}
+
+mp_status mp_shape_one_hot(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *indices = mp_infer_in(c, 0);
+    mp_dtype dtype = mp_infer_in(c, 2)->dtype;
+    const mp_value *depth = mp_infer_value(c, 1);
+    int axis, rank = 0;
+    int64_t dims[3 * MP_RANK_MAX], classes;
+    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), indices->rank + 1, &axis));
+    if (!depth) {
+        mp_infer_defer(c, 0, dtype);
+        goto done;
+    }
+    MP_FIT(depth->n == 1 && (!depth->is_real || (depth->f[0] >= 0 && depth->f[0] < 1e15)),
+           "the depth is not one number of classes");
+    classes = depth->is_real ? (int64_t)depth->f[0] : depth->i[0];
+    append(dims, &rank, indices->dims, 0, axis);
+    append(dims, &rank, &classes, 0, 1);
+    append(dims, &rank, indices->dims, axis, indices->rank);
+    MP_TRY(mp_infer_set(c, 0, dtype, rank, dims));
+done:
+    return st;
+}
+
+/* How many different elements there are is only known at run time. */
+mp_status mp_shape_unique(mp_infer *c)
+{
+    mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
+    for (int k = 1; k < c->op->n_out; k++) mp_infer_defer(c, k, MP_DTYPE_INT64);
+    c->missing_value = c->op->in[0];
+    return MP_OK;
+}
+
+mp_status mp_shape_top_k(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0);
+    int64_t k = mp_operator_int(c->op, "k", -1), dims[MP_RANK_MAX];
+    int axis;
+    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), x->rank, &axis));
+    if (c->op->version >= 10) {
+        const int64_t *list;
+        size_t n;
+        MP_TRY(mp_infer_integers(c, 1, &list, &n));
+        if (!list && c->missing_value >= 0) {
+            mp_infer_defer(c, 0, x->dtype);
+            mp_infer_defer(c, 1, MP_DTYPE_INT64);
+            goto done;
+        }
+        k = n == 1 ? list[0] : -1;
+    }
+    MP_FIT(k >= 0 && k <= x->dims[axis], "k does not fit axis %d of %lld elements", axis, (long long)x->dims[axis]);
+    memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+    dims[axis] = k;
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
+    MP_TRY(mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims));
+done:
+    return st;
+}

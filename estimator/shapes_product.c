@@ -1,0 +1,95 @@
+/* Shapes of matrix products: MatMul as numpy has it (batch dimensions broadcast, a vector is a row on the left and a column on
+ * the right), its fused and integer forms, Gemm and the determinant. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "estimator/matmul.h"
+#include "estimator/ops_rules.h"
+#include "estimator/shape_rule.h"
+
+mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k)
+{
+    const mp_tensor *t = mp_operator_in(model, op, k);
+    mp_matrix m = {0};
+    if (t->rank == 1) {
+        m.is_vector = true;
+        m.rows = k == 0 ? 1 : t->dims[0];
+        m.columns = k == 0 ? t->dims[0] : 1;
+        return m;
+    }
+    bool transposed = mp_operator_int(op, k == 0 ? "transA" : "transB", 0) != 0;
+    bool batch_behind = mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0) != 0;
+    m.n_batch = t->rank - 2;
+    memcpy(m.batch, t->dims + batch_behind, (size_t)m.n_batch * sizeof *m.batch);
+    m.rows = t->dims[batch_behind ? 0 : t->rank - 2];
+    m.columns = t->dims[t->rank - 1];
+    if (transposed) {
+        int64_t rows = m.rows;
+        m.rows = m.columns;
+        m.columns = rows;
+    }
+    return m;
+}
+
+mp_status mp_shape_matmul(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *a, *b;
+    char left[MP_SHAPE_TEXT], right[MP_SHAPE_TEXT];
+    int64_t dims[MP_RANK_MAX];
+    int rank;
+    MP_TRY(mp_rule_input(c, 0, 1, MP_RANK_MAX, &a));
+    MP_TRY(mp_rule_input(c, 1, 1, MP_RANK_MAX, &b));
+    mp_rule_shape_text(a->dims, a->rank, left);
+    mp_rule_shape_text(b->dims, b->rank, right);
+    mp_matrix m = mp_matmul_operand(c->model, c->op, 0), n = mp_matmul_operand(c->model, c->op, 1);
+    MP_FIT(m.columns == n.rows, "'%s' %s and '%s' %s cannot be multiplied: %" PRId64 " columns meet %" PRId64 " rows", a->name,
+           left, b->name, right, m.columns, n.rows);
+    MP_FIT(mp_rule_broadcast(m.batch, m.n_batch, n.batch, n.n_batch, dims, &rank),
+           "the batch dimensions of '%s' %s and '%s' %s do not fit together", a->name, left, b->name, right);
+    if (!m.is_vector) dims[rank++] = m.rows; /* rank <= MP_RANK_MAX - 2 so far */
+    if (!n.is_vector) dims[rank++] = n.columns;
+    /* products of 8-bit integers are summed up in 32 bits */
+    bool is_byte = a->dtype == MP_DTYPE_UINT8 || a->dtype == MP_DTYPE_INT8;
+    MP_TRY(mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_gemm(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *a, *b, *bias;
+    char text[MP_SHAPE_TEXT];
+    int64_t dims[2];
+    MP_TRY(mp_rule_input(c, 0, 2, 2, &a));
+    MP_TRY(mp_rule_input(c, 1, 2, 2, &b));
+    mp_matrix m = mp_matmul_operand(c->model, c->op, 0), n = mp_matmul_operand(c->model, c->op, 1);
+    MP_FIT(m.columns == n.rows, "'%s' and '%s' cannot be multiplied: %" PRId64 " columns meet %" PRId64 " rows", a->name,
+           b->name, m.columns, n.rows);
+    dims[0] = m.rows;
+    dims[1] = n.columns;
+    if (mp_infer_in(c, 2)) {
+        MP_TRY(mp_rule_input(c, 2, 0, 2, &bias));
+        bool fits = true;
+        for (int k = 1; k <= bias->rank; k++)
+            fits = fits && (bias->dims[bias->rank - k] == 1 || bias->dims[bias->rank - k] == dims[2 - k]);
+        MP_FIT(fits, "'%s' %s cannot be added to a product of %" PRId64 " x %" PRId64, bias->name,
+               mp_rule_shape_text(bias->dims, bias->rank, text), dims[0], dims[1]);
+    }
+    MP_TRY(mp_infer_set(c, 0, a->dtype, 2, dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_det(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x;
+    MP_TRY(mp_rule_input(c, 0, 2, MP_RANK_MAX, &x));
+    MP_FIT(x->dims[x->rank - 2] == x->dims[x->rank - 1], "the matrices of '%s' are not square: %" PRId64 " x %" PRId64, x->name,
+           x->dims[x->rank - 2], x->dims[x->rank - 1]);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank - 2, x->dims));
+done:
+    return st;
+}

@@ -1,0 +1,114 @@
+#include "estimator/simplify.h"
+
+#include "estimator/rewrite.h"
+
+/* Real models take two to four rounds; a file made for it could ask for as many as it has operators. */
+enum { ROUNDS_MAX = 64 };
+
+int mp_model_resolve(const mp_model *model, int tensor)
+{
+    while (model->tensors[tensor].replaced_by >= 0) tensor = model->tensors[tensor].replaced_by;
+    return tensor;
+}
+
+/* The values are known, or it is a constant of the file whose elements are too many to be kept. */
+static mp_status fold_known(mp_rewriter *r, int index)
+{
+    mp_model *model = r->model;
+    const mp_operator *op = &model->operators[index];
+    bool known = op->op && op->op->max_in == 0 && !(op->op->traits & MP_TRAIT_RANDOM);
+    if (!known) {
+        for (int k = 0; k < op->n_out; k++) {
+            known = op->out[k] < 0 || model->tensors[op->out[k]].value;
+            if (!known) return MP_OK;
+        }
+        if (!known) return MP_OK;
+    }
+    mp_rewriter_remove(r, index);
+    for (int k = 0; k < op->n_out; k++)
+        if (op->out[k] >= 0) model->tensors[op->out[k]].role = MP_ROLE_CONSTANT;
+    r->changes++;
+    return MP_OK;
+}
+
+mp_status mp_rewrite_known_values(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fold_known);
+}
+
+/* Does a gradient of the operator read its k-th output? */
+static bool gradient_reads_output(const mp_op *row, int k)
+{
+    for (int rules = 0; k < 8 && rules < MP_N_RULES; rules++)
+        for (int j = 0; j < MP_GRADIENTS_MAX; j++)
+            if (row->needs[rules][j] & MP_OUT(k)) return true;
+    return false;
+}
+
+/* Leaves out what nobody reads of an operator that may leave it out: a dropout's mask, updated statistics. */
+static void leave_out_unread(mp_rewriter *r, mp_operator *op)
+{
+    if (!op->op || op->op->max_out < 0) return;
+    for (int k = op->op->min_out; k < op->n_out; k++) {
+        if (op->out[k] < 0 || r->n_readers[op->out[k]] || gradient_reads_output(op->op, k)) continue;
+        r->model->tensors[op->out[k]].producer = -1;
+        op->out[k] = -1;
+    }
+}
+
+/* From the last operator to the first, so that one sweep takes out whole chains. */
+mp_status mp_rewrite_dead(mp_rewriter *r)
+{
+    for (size_t index = r->model->n_operators; index-- > 0;) {
+        mp_operator *op = &r->model->operators[index];
+        bool is_read = false;
+        if (op->removed) continue;
+        for (int k = 0; k < op->n_out; k++) is_read |= op->out[k] >= 0 && r->n_readers[op->out[k]];
+        if (is_read) {
+            leave_out_unread(r, op);
+            continue;
+        }
+        mp_rewriter_remove(r, (int)index);
+        r->changes++;
+    }
+    return MP_OK;
+}
+
+mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_simplify_report done_so_far = {0};
+    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .rules = rules, .err = err};
+    const struct pass {
+        mp_status (*run)(mp_rewriter *r);
+        int *count;
+        bool wanted;
+    } passes[] = {
+        {mp_rewrite_known_values, &done_so_far.folded, true},
+        {mp_rewrite_identities, &done_so_far.identities, all},
+        {mp_rewrite_dead, &done_so_far.dead, true},
+        {mp_rewrite_duplicates, &done_so_far.merged, all},
+        {mp_rewrite_common_factors, &done_so_far.factored, all && rules == MP_RULES_EXECUTOR},
+        {mp_rewrite_normalizations, &done_so_far.patterns, all},
+        {mp_rewrite_activations, &done_so_far.patterns, all},
+        {mp_rewrite_transpositions, &done_so_far.transpositions, true},
+    };
+    int changes, round = 0;
+    MP_REQUIRE(r.n_readers, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
+    do {
+        changes = 0;
+        for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
+            if (!passes[k].wanted) continue;
+            mp_rewriter_start(&r);
+            MP_TRY(passes[k].run(&r));
+            *passes[k].count += r.changes;
+            changes += r.changes;
+        }
+    } while (changes && ++round < ROUNDS_MAX);
+    mp_rewriter_start(&r);
+    MP_TRY(mp_model_sort(model, err));
+    if (report) *report = done_so_far;
+done:
+    mp_free(r.n_readers);
+    return st;
+}

@@ -1,0 +1,189 @@
+/* simplify_identities.c - operators that change nothing are passed through.
+ *
+ * One row per kind says which operand the output equals, if any; that both agree in type and dimensions is checked for all rows
+ * alike. A reshape of a reshape reads the first one's input, and one that undoes the other is passed through with it.
+ */
+#include <string.h>
+
+#include "estimator/rewrite.h"
+
+/* The operand that the operator's first output equals provided that their types and dimensions do, or -1. */
+typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);
+
+static int always(const mp_rewriter *r, const mp_operator *op)
+{
+    (void)r;
+    (void)op;
+    return 0;
+}
+
+static int input_at(const mp_operator *op, int k)
+{
+    return k < op->n_in ? op->in[k] : -1;
+}
+
+static bool is_constant(const mp_rewriter *r, int tensor, double wanted)
+{
+    double c;
+    return mp_known_scalar(r, tensor, &c) && c == wanted;
+}
+
+/* From version 12 on the file says whether it drops; before 7 it said so in is_test; between, it drops in training. */
+static int dropout(const mp_rewriter *r, const mp_operator *op)
+{
+    if (op->version >= 12)
+        return input_at(op, 2) < 0 || is_constant(r, op->in[2], 0) || is_constant(r, input_at(op, 1), 0) ? 0 : -1;
+    if (op->version < 7 && mp_operator_int(op, "is_test", 0)) return 0;
+    return mp_operator_float(op, "ratio", 0.5) == 0 ? 0 : -1;
+}
+
+static int either_is(const mp_rewriter *r, const mp_operator *op, double neutral)
+{
+    return is_constant(r, op->in[1], neutral) ? 0 : is_constant(r, op->in[0], neutral) ? 1 : -1;
+}
+static int adds_zero(const mp_rewriter *r, const mp_operator *op)
+{
+    return either_is(r, op, 0);
+}
+static int times_one(const mp_rewriter *r, const mp_operator *op)
+{
+    return either_is(r, op, 1);
+}
+static int minus_zero(const mp_rewriter *r, const mp_operator *op)
+{
+    return is_constant(r, op->in[1], 0) ? 0 : -1;
+}
+static int by_one(const mp_rewriter *r, const mp_operator *op)
+{
+    return is_constant(r, op->in[1], 1) ? 0 : -1;
+}
+
+static int one_operand(const mp_rewriter *r, const mp_operator *op)
+{
+    (void)r;
+    return op->n_in == 1 ? 0 : -1;
+}
+
+static int one_output(const mp_rewriter *r, const mp_operator *op)
+{
+    (void)r;
+    return op->n_out == 1 ? 0 : -1;
+}
+
+/* Dimensions of size 1 may move; the others stay in order. */
+static int transpose(const mp_rewriter *r, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0);
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    int64_t last = -1;
+    for (int k = 0; k < x->rank; k++) {
+        int64_t from = perm ? perm[k] : x->rank - 1 - k;
+        if (x->dims[from] == 1) continue;
+        if (from < last) return -1;
+        last = from;
+    }
+    return 0;
+}
+
+/* A slice that keeps every dimension keeps every element, unless it turns the order round. */
+static int slice(const mp_rewriter *r, const mp_operator *op)
+{
+    int steps = input_at(op, 4);
+    if (steps < 0) return 0;
+    const mp_value *value = r->model->tensors[steps].value;
+    if (!value || value->is_real) return -1;
+    for (int64_t k = 0; k < value->n; k++)
+        if (value->i[k] < 0) return -1;
+    return 0;
+}
+
+static int pad(const mp_rewriter *r, const mp_operator *op)
+{
+    size_t n;
+    const int64_t *pads = mp_operator_ints(op, op->version < 2 ? "paddings" : "pads", &n);
+    if (op->version >= 11) {
+        const mp_value *value = input_at(op, 1) >= 0 ? r->model->tensors[op->in[1]].value : NULL;
+        if (!value || value->is_real) return -1;
+        pads = value->i;
+        n = (size_t)value->n;
+    }
+    for (size_t k = 0; k < n; k++)
+        if (pads[k]) return -1;
+    return 0;
+}
+
+static const struct row {
+    const char *kind;
+    identity_rule rule;
+} rows[] = {
+    {"Identity", always}, {"Cast", always},      {"CastLike", always},     {"Reshape", always},
+    {"Flatten", always},  {"Squeeze", always},   {"Unsqueeze", always},    {"Expand", always},
+    {"Tile", always},     {"Dropout", dropout},  {"Transpose", transpose}, {"Slice", slice},
+    {"Pad", pad},         {"Add", adds_zero},    {"Sub", minus_zero},      {"Mul", times_one},
+    {"Div", by_one},      {"Pow", by_one},       {"Sum", one_operand},     {"Max", one_operand},
+    {"Min", one_operand}, {"Mean", one_operand}, {"Concat", one_operand},  {"Split", one_output},
+};
+
+/* Is it one of the views that only count the elements differently? Views that are slices have rows of other forms. */
+static bool is_reshaping(const mp_operator *op)
+{
+    return op->op && op->op->gradient == MP_GRADIENT_VIEW;
+}
+
+/* A reshape whose shape neither copies dimensions of its input (0) nor is unknown means the same on whatever has the elements.
+ */
+static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
+{
+    const mp_value *shape = mp_is_kind(op, "Reshape") && op->n_in == 2 ? r->model->tensors[op->in[1]].value : NULL;
+    for (int64_t k = 0; shape && k < shape->n; k++)
+        if (shape->is_real || shape->i[k] == 0) return false;
+    return shape != NULL;
+}
+
+/* A reshape of what a reshape gives. */
+static void pass_views(mp_rewriter *r, int index)
+{
+    mp_operator *op = &r->model->operators[index];
+    if (!is_reshaping(op)) return;
+    int before = mp_producer(r, op->in[0]);
+    if (before < 0 || !is_reshaping(&r->model->operators[before])) return;
+    int inner = op->in[0], source = r->model->operators[before].in[0];
+    if (mp_same_shape(&r->model->tensors[source], &r->model->tensors[op->out[0]]) && !r->model->tensors[op->out[0]].is_output) {
+        mp_rewriter_remove(r, index);
+        mp_rewriter_replace(r, op->out[0], source);
+        if (!r->n_readers[inner]) {
+            mp_rewriter_remove(r, before);
+            mp_rewriter_replace(r, inner, source);
+        }
+        r->changes++;
+    } else if (r->n_readers[inner] == 1 && shape_is_absolute(r, op)) {
+        mp_rewriter_remove(r, before);
+        r->model->tensors[inner].replaced_by = op->out[0];
+        r->n_readers[inner]--;
+        r->n_readers[source]++;
+        op->in[0] = source;
+        r->changes++;
+    }
+}
+
+static mp_status pass_identity(mp_rewriter *r, int index)
+{
+    const mp_operator *op = &r->model->operators[index];
+    const mp_tensor *y = mp_operator_out(r->model, op, 0);
+    for (size_t k = 0; y && k < sizeof rows / sizeof *rows; k++) {
+        if (!mp_is_kind(op, rows[k].kind)) continue;
+        int from = rows[k].rule(r, op);
+        if (from >= 0 && mp_same_shape(y, &r->model->tensors[op->in[from]]) && mp_rewriter_bypass(r, index, op->in[from])) {
+            r->changes++;
+            return MP_OK;
+        }
+    }
+    pass_views(r, index);
+    return MP_OK;
+}
+
+mp_status mp_rewrite_identities(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, pass_identity);
+}

@@ -1,0 +1,142 @@
+/* simplify_products.c - algebra of products: common factors taken out, transposed parameters read as they lie.
+ *
+ * A * B + A * C becomes A * (B + C), which saves a product of the result's size and keeps A once for backward. The sums round
+ * differently, so this is done for our own executor only. The sum of B and C takes the name of the later product: no tensor
+ * has a name that is not in the file.
+ *
+ * A Linear layer is exported as the product with a Transpose of its weight. That transposition depends on the parameter alone
+ * and would be an activation of the weight's size; a product that transposes on the fly reads the parameter itself.
+ */
+#include <string.h>
+
+#include "estimator/rewrite.h"
+
+/* The product whose only reader is this operand, -1: it is none. */
+static int only_product(const mp_rewriter *r, int tensor)
+{
+    int op = mp_producer(r, tensor);
+    return op >= 0 && r->n_readers[tensor] == 1 && mp_is_kind(&r->model->operators[op], "Mul") ? op : -1;
+}
+
+static mp_status take_out_factor(mp_rewriter *r, int index)
+{
+    mp_status st = MP_OK;
+    mp_model *model = r->model;
+    const mp_operator *sum = &model->operators[index];
+    if (!mp_is_kind(sum, "Add") || !mp_dtype_is_float(model->tensors[sum->out[0]].dtype)) return MP_OK;
+    int left = only_product(r, sum->in[0]), right = only_product(r, sum->in[1]), y = sum->out[0];
+    if (left < 0 || right < 0) return MP_OK;
+    for (int k = 0; k < 4; k++) {
+        int a = model->operators[left].in[k / 2], b = model->operators[left].in[1 - k / 2];
+        int c = model->operators[right].in[1 - k % 2];
+        if (a != model->operators[right].in[k % 2] || !mp_same_shape(&model->tensors[b], &model->tensors[c])) continue;
+        int earlier = left < right ? left : right, later = left < right ? right : left, bc = model->operators[later].out[0];
+        mp_operator_draft add = {.kind = "Add", .domain = "", .version = 7, .in = (int[]){b, c}, .n_in = 2};
+        mp_operator_draft multiply = {.kind = "Mul", .domain = "", .version = 7, .in = (int[]){a, bc}, .n_in = 2};
+        int gone = model->operators[earlier].out[0];
+        MP_TRY(mp_rewriter_become(r, later, &add));
+        MP_TRY(mp_rewriter_become(r, index, &multiply));
+        mp_rewriter_remove(r, earlier);
+        model->tensors[gone].replaced_by = y;
+        r->changes++;
+        break;
+    }
+done:
+    return st;
+}
+
+mp_status mp_rewrite_common_factors(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, take_out_factor);
+}
+
+/* Does it swap the last two dimensions and leave the others where they are? */
+static bool swaps_last_two(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    if (!perm) return x->rank == 2;
+    for (int k = 0; k + 2 < x->rank; k++)
+        if (perm[k] != k) return false;
+    return x->rank >= 2 && perm[x->rank - 2] == x->rank - 1;
+}
+
+/* Does the tensor hold a parameter, or another thing that no operator computes and no batch brings, or a view of one? */
+static bool is_parameter_view(const mp_rewriter *r, int tensor)
+{
+    int producer;
+    while ((producer = mp_producer(r, tensor)) >= 0) {
+        const mp_operator *op = &r->model->operators[producer];
+        if (!op->op || op->op->gradient != MP_GRADIENT_VIEW) return false;
+        tensor = op->in[0];
+    }
+    return r->model->tensors[tensor].role != MP_ROLE_DATA;
+}
+
+/* The tensor that this operand is the transposition of, if it is one of a parameter; -1 otherwise. */
+static int transposed_parameter(const mp_rewriter *r, int tensor)
+{
+    int producer = mp_producer(r, tensor);
+    if (producer < 0) return -1;
+    const mp_operator *op = &r->model->operators[producer];
+    return mp_is_kind(op, "Transpose") && swaps_last_two(r->model, op) && is_parameter_view(r, op->in[0]) ? op->in[0] : -1;
+}
+
+static bool is_fused_product(const mp_operator *op)
+{
+    return !strcmp(op->kind, "FusedMatMul") && !strcmp(op->domain, "com.microsoft");
+}
+
+/* Batch dimensions of a FusedMatMul may lie elsewhere; then its last two dimensions are not the matrix. */
+static bool has_plain_batch(const mp_operator *op, int k)
+{
+    return !mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0);
+}
+
+static mp_status read_parameter_itself(mp_rewriter *r, int index)
+{
+    static const char *const names[] = {"transA", "transB"};
+    mp_status st = MP_OK;
+    mp_attribute *attributes = NULL;
+    const mp_operator *op = &r->model->operators[index];
+    bool is_gemm = mp_is_kind(op, "Gemm"), was_transposed[2];
+    if (!is_gemm && !mp_is_kind(op, "MatMul") && !is_fused_product(op)) return MP_OK;
+    int in[3] = {op->in[0], op->in[1], op->n_in > 2 ? op->in[2] : -1}, n_turned = 0;
+    size_t n = 0;
+    for (int k = 0; k < 2; k++) {
+        int parameter = has_plain_batch(op, k) ? transposed_parameter(r, in[k]) : -1;
+        was_transposed[k] = mp_operator_int(op, names[k], 0) != 0;
+        if (parameter < 0) continue;
+        in[k] = parameter;
+        was_transposed[k] = !was_transposed[k];
+        n_turned++;
+    }
+    if (!n_turned) return MP_OK;
+    /* all other attributes stay as they are */
+    MP_REQUIRE(attributes = mp_alloc(op->n_attributes + 2, sizeof *attributes), r->err, MP_NOMEM,
+               "no memory to rewrite operator '%s'", op->name);
+    for (size_t k = 0; k < op->n_attributes; k++)
+        if (strcmp(op->attributes[k].name, names[0]) != 0 && strcmp(op->attributes[k].name, names[1]) != 0)
+            attributes[n++] = op->attributes[k];
+    for (int k = 0; k < 2; k++)
+        if (was_transposed[k]) attributes[n++] = (mp_attribute){.name = names[k], .kind = MP_ATTRIBUTE_INT, .i = 1};
+    mp_operator_draft draft = {.kind = is_gemm ? "Gemm" : "FusedMatMul",
+                               .domain = is_gemm ? "" : "com.microsoft",
+                               .version = 1,
+                               .in = in,
+                               .n_in = op->n_in,
+                               .attributes = attributes,
+                               .n_attributes = n};
+    if (is_gemm) draft.version = op->version;
+    r->changes += n_turned;
+    MP_TRY(mp_rewriter_become(r, index, &draft));
+done:
+    mp_free(attributes);
+    return st;
+}
+
+mp_status mp_rewrite_transpositions(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, read_parameter_itself);
+}

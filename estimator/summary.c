@@ -1,0 +1,80 @@
+#include "estimator/summary.h"
+
+/* Whether some backward node reads the storage in its base form. */
+static bool read_by_backward(const mp_graph *graph, int storage)
+{
+    for (int k = graph->readers_start[storage]; k < graph->readers_start[storage + 1]; k++) {
+        const mp_node *node = &graph->nodes[graph->readers[k]];
+        if (node->phase != MP_PHASE_BACKWARD) continue;
+        for (size_t r = 0; r < node->forms[0].n_reads; r++)
+            if (node->forms[0].reads[r] == storage) return true;
+    }
+    return false;
+}
+
+static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary *sum)
+{
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        const mp_storage *storage = &graph->storages[s];
+        int producer = graph->producer[s];
+        bool made = producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !mp_storage_is_static(storage);
+        /* the batch, and outputs that somebody asked for; a gradient from outside holds no tensor of the model */
+        bool given = storage->kind == MP_KIND_INPUT && storage->n_tensors > 0 && rules == MP_RULES_PYTORCH;
+        sum->kind_bytes[storage->kind] += storage->payload_bytes;
+        if ((made || given) && read_by_backward(graph, (int)s)) sum->saved_activation_bytes += storage->payload_bytes;
+    }
+}
+
+static void summarize_writes(const mp_graph *graph, const mp_form *form, mp_operator_summary *row)
+{
+    for (size_t k = 0; k < form->n_writes; k++) {
+        const mp_storage *storage = &graph->storages[form->writes[k]];
+        if (mp_storage_is_static(storage)) continue;
+        row->output_bytes += storage->payload_bytes;
+        if (read_by_backward(graph, form->writes[k])) row->saved_bytes += storage->payload_bytes;
+    }
+}
+
+mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_summary sum = {0};
+    int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* node -> its operator's row + 1 */
+    sum.operators = mp_alloc(graph->n_nodes, sizeof *sum.operators);
+    MP_REQUIRE(row_of && sum.operators, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
+    summarize_storages(graph, rules, &sum);
+    for (size_t n = 0; n < graph->n_nodes; n++) {
+        const mp_node *node = &graph->nodes[n];
+        const mp_form *form = &node->forms[0];
+        mp_operator_summary *row = NULL;
+        if (form->workspace_bytes > sum.workspace_bytes) sum.workspace_bytes = form->workspace_bytes;
+        if (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_LOSS) {
+            row = &sum.operators[sum.n_operators++];
+            row_of[n] = (int)sum.n_operators;
+            *row = (mp_operator_summary){.node = (int)n, .flops = node->flops, .forward_ticks = form->ticks};
+            summarize_writes(graph, form, row);
+            sum.forward_flops += node->flops;
+            sum.forward_ticks += form->ticks;
+        } else if (node->phase == MP_PHASE_BACKWARD) {
+            sum.backward_ticks += form->ticks;
+            int owner = node->forward_of >= 0 ? row_of[node->forward_of] : 0;
+            if (owner) row = &sum.operators[owner - 1];
+            if (row) row->backward_ticks += form->ticks;
+        } else {
+            sum.update_ticks += form->ticks;
+        }
+        if (row && form->workspace_bytes > row->workspace_bytes) row->workspace_bytes = form->workspace_bytes;
+    }
+    *out = sum;
+    sum.operators = NULL;
+done:
+    mp_free(row_of);
+    mp_free(sum.operators);
+    return st;
+}
+
+void mp_summary_free(mp_summary *summary)
+{
+    mp_free(summary->operators);
+    summary->operators = NULL;
+}

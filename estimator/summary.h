@@ -1,0 +1,34 @@
+/* summary.h - the totals of a training graph, and what each operator adds to them: the answer to "how much, and where from". */
+#ifndef ESTIMATOR_SUMMARY_H
+#define ESTIMATOR_SUMMARY_H
+
+#include "estimator/graph.h"
+#include "estimator/ops.h"
+
+/* One operator: a forward or loss node, and for a forward node the backward nodes that belong to it (forward_of). */
+typedef struct mp_operator_summary {
+    int node;
+    double flops; /* of the forward run */
+    int64_t forward_ticks, backward_ticks;
+    int64_t output_bytes;    /* payload of all it writes that is not always live */
+    int64_t saved_bytes;     /* of that, what some backward node reads */
+    int64_t workspace_bytes; /* the largest of its nodes */
+} mp_operator_summary;
+
+/* All bytes but workspace are payload: before rounding to the target's alignment. */
+typedef struct mp_summary {
+    int64_t kind_bytes[MP_N_KINDS];
+    int64_t saved_activation_bytes; /* held at the end of forward: what forward nodes made and some backward node reads; under
+                                       PyTorch's rules also the `input` storages that backward reads */
+    int64_t workspace_bytes;        /* the largest of any node */
+    double forward_flops;
+    int64_t forward_ticks, backward_ticks, update_ticks; /* the loss counts as forward */
+    size_t n_operators;
+    mp_operator_summary *operators; /* in node order */
+} mp_summary;
+
+/* On MP_OK release with mp_summary_free. MP_NOMEM. O(list lengths). */
+mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err);
+void mp_summary_free(mp_summary *summary); /* frees what it points to; zeroed is fine */
+
+#endif

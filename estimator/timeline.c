@@ -1,0 +1,245 @@
+/* timeline.c - one walk over the steps that keeps, per storage, the instance that is live now.
+ *
+ * An instance's end is known only once the walk is over (it is its last read), so in-place pairs are noted on the way and
+ * settled afterwards, and bytes over time come last, from the ends of all spans.
+ */
+#include "estimator/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
+
+struct state {  /* of a storage */
+    int span;   /* its present instance, NOT_LIVE or ALWAYS_LIVE */
+    int added;  /* contributions so far */
+    int used;   /* 1 + the last step in which it was half of an in-place pair */
+    bool begun; /* made in this step: only then a reader of a carried gradient has to wait for all contributions */
+};
+
+struct pair { /* an in-place pair that fits if the one span ends, and the other begins, at this step */
+    int step, from, to;
+};
+
+struct walk {
+    const mp_graph *graph;
+    mp_timeline *timeline;
+    struct state *states;
+    struct pair *pairs;
+    size_t n_pairs;
+    mp_error *err;
+};
+
+static void begin(struct walk *w, int storage, int t)
+{
+    w->states[storage].span = (int)w->timeline->n_spans;
+    w->timeline->spans[w->timeline->n_spans++] = (mp_span){storage, t, t, -1};
+}
+
+static int compare_storages(const void *a, const void *b)
+{
+    int x = ((const mp_span *)a)->storage, y = ((const mp_span *)b)->storage;
+    return x < y ? -1 : x > y;
+}
+
+/* Orders the spans that one step began by storage. Of two spans of one storage (a carried gradient that gets its first
+ * contribution in step 0) the later one is the live one, which a stable order keeps. */
+static void order_spans(struct walk *w, size_t from)
+{
+    mp_span *spans = w->timeline->spans;
+    size_t n = w->timeline->n_spans;
+    bool ordered = true;
+    for (size_t k = from + 1; k < n; k++)
+        if (spans[k].storage < spans[k - 1].storage) ordered = false;
+    if (ordered) return;
+    if (n - from > 32 && from > 0) { /* past step 0 no storage stands twice: any sort is stable */
+        qsort(spans + from, n - from, sizeof *spans, compare_storages);
+    } else {
+        for (size_t k = from + 1; k < n; k++) {
+            mp_span span = spans[k];
+            size_t j = k;
+            for (; j > from && spans[j - 1].storage > span.storage; j--) spans[j] = spans[j - 1];
+            spans[j] = span;
+        }
+    }
+    for (size_t k = from; k < n; k++) w->states[spans[k].storage].span = (int)k;
+}
+
+static mp_status read_storage(struct walk *w, int t, int node, int s)
+{
+    const mp_graph *graph = w->graph;
+    struct state *state = &w->states[s];
+    if (state->span == ALWAYS_LIVE) return MP_OK;
+    int n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
+    if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
+        return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
+                       mp_node_label(graph, node).text, mp_storage_label(graph, s).text, state->added, n_adders);
+    if (state->span == NOT_LIVE)
+        return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+                       mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
+    w->timeline->spans[state->span].last = t;
+    return MP_OK;
+}
+
+static mp_status add_to_storage(struct walk *w, int t, int node, int s)
+{
+    const mp_graph *graph = w->graph;
+    struct state *state = &w->states[s];
+    int first = graph->adders_start[s], n_adders = graph->adders_start[s + 1] - first;
+    if (!graph->storages[s].any_sum_order && (state->added >= n_adders || graph->adders[first + state->added] != node))
+        return MP_FAIL(w->err, MP_INVALID, "step %d: %s adds to %s out of order", t, mp_node_label(graph, node).text,
+                       mp_storage_label(graph, s).text);
+    state->added++;
+    if (state->span == ALWAYS_LIVE) return MP_OK;
+    /* the gradient carried from the step before ends where this step's begins */
+    if (!state->begun) begin(w, s, t);
+    state->begun = true;
+    w->timeline->spans[state->span].last = t;
+    return MP_OK;
+}
+
+static mp_status run(struct walk *w, int t, mp_step step)
+{
+    mp_status st = MP_OK;
+    const mp_form *form = &w->graph->nodes[step.node].forms[step.form];
+    size_t begun = t ? w->timeline->n_spans : 0;
+    for (size_t i = 0; i < form->n_reads; i++) MP_TRY(read_storage(w, t, step.node, form->reads[i]));
+    for (size_t i = 0; i < form->n_adds; i++) MP_TRY(add_to_storage(w, t, step.node, form->adds[i]));
+    for (size_t i = 0; i < form->n_writes; i++) {
+        struct state *state = &w->states[form->writes[i]];
+        if (state->span == ALWAYS_LIVE) continue;
+        begin(w, form->writes[i], t);
+        state->begun = true;
+    }
+    order_spans(w, begun);
+    for (size_t i = 0; i < form->n_in_place; i++) {
+        int from = w->states[form->in_place[i].from].span, to = w->states[form->in_place[i].to].span;
+        if (from >= 0 && to >= 0) w->pairs[w->n_pairs++] = (struct pair){t, from, to};
+    }
+    MP_REQUIRE(!__builtin_add_overflow(w->timeline->ticks, form->ticks, &w->timeline->ticks), w->err, MP_INVALID,
+               "step %d: the steps take more ticks than can be counted", t);
+done:
+    return st;
+}
+
+static void settle_pairs(struct walk *w)
+{
+    const mp_storage *storages = w->graph->storages;
+    mp_span *spans = w->timeline->spans;
+    for (size_t k = 0; k < w->n_pairs; k++) {
+        struct pair p = w->pairs[k];
+        int from = spans[p.from].storage, to = spans[p.to].storage;
+        if (spans[p.from].last != p.step || spans[p.to].first != p.step || storages[from].bytes < storages[to].bytes) continue;
+        if (w->states[from].used == p.step + 1 || w->states[to].used == p.step + 1) continue;
+        w->states[from].used = w->states[to].used = p.step + 1;
+        spans[p.to].takes_room_of = from;
+    }
+}
+
+/* Bytes over time. live_bytes has n_steps + 1 elements and holds differences at first. */
+static void add_up(struct walk *w, const mp_step *steps)
+{
+    mp_timeline *tl = w->timeline;
+    const mp_graph *graph = w->graph;
+    int64_t live = 0, highest = 0;
+    for (size_t k = 0; k < tl->n_spans; k++) {
+        const mp_span *span = &tl->spans[k];
+        int64_t bytes = graph->storages[span->storage].bytes;
+        tl->live_bytes[span->first + (span->takes_room_of >= 0)] += bytes;
+        tl->live_bytes[span->last + 1] -= bytes;
+    }
+    tl->peak_step = tl->n_steps ? 0 : -1;
+    for (size_t t = 0; t < tl->n_steps; t++) {
+        live += tl->live_bytes[t];
+        tl->live_bytes[t] = live + graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
+        if (tl->live_bytes[t] > highest) {
+            highest = tl->live_bytes[t];
+            tl->peak_step = (int)t;
+        }
+    }
+    tl->static_bytes = mp_graph_static_bytes(graph);
+    tl->peak_bytes = tl->static_bytes + highest;
+}
+
+mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct walk w = {.graph = graph, .err = err};
+    mp_timeline *tl = NULL;
+    size_t most_spans = 0, most_pairs = 0;
+    MP_REQUIRE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
+    for (size_t t = 0; t < n; t++) {
+        MP_REQUIRE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
+                   "step %zu names node number %d, which is not there", t, steps[t].node);
+        const mp_node *node = &graph->nodes[steps[t].node];
+        MP_REQUIRE(steps[t].form >= 0 && (size_t)steps[t].form < node->n_forms, err, MP_INVALID,
+                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].form);
+        most_spans += node->forms[steps[t].form].n_writes + node->forms[steps[t].form].n_adds;
+        most_pairs += node->forms[steps[t].form].n_in_place;
+    }
+    for (size_t s = 0; s < graph->n_storages; s++) most_spans += graph->storages[s].carried;
+    MP_REQUIRE(most_spans < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
+
+    MP_REQUIRE(tl = w.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    MP_REQUIRE(tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes), err, MP_NOMEM, "no memory for a timeline of %zu steps",
+               n);
+    MP_REQUIRE(tl->spans = mp_alloc(most_spans, sizeof *tl->spans), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    MP_REQUIRE(w.states = mp_alloc(graph->n_storages, sizeof *w.states), err, MP_NOMEM, "no memory for a timeline of %zu steps",
+               n);
+    MP_REQUIRE(w.pairs = mp_alloc(most_pairs, sizeof *w.pairs), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    tl->n_steps = n;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const mp_storage *storage = &graph->storages[s];
+        w.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
+        if (storage->carried && n) begin(&w, s, 0);
+    }
+    for (size_t t = 0; t < n; t++) MP_TRY(run(&w, (int)t, steps[t]));
+    for (int s = 0; s < (int)graph->n_storages; s++)
+        if (graph->storages[s].carried && w.states[s].begun) tl->spans[w.states[s].span].last = (int)n - 1;
+    settle_pairs(&w);
+    add_up(&w, steps);
+    *out = tl;
+    tl = NULL;
+done:
+    mp_timeline_free(tl);
+    mp_free(w.states);
+    mp_free(w.pairs);
+    return st;
+}
+
+void mp_timeline_free(mp_timeline *timeline)
+{
+    if (!timeline) return;
+    mp_free(timeline->live_bytes);
+    mp_free(timeline->spans);
+    mp_free(timeline);
+}
+
+size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].first <= step; k++) {
+        const mp_span *span = &timeline->spans[k];
+        if (span->last < step || (span->first == step && span->takes_room_of >= 0)) continue;
+        size_t j = n < room ? n : room; /* spans[0..j) are sorted; the smallest falls off the end */
+        for (; j > 0; j--) {
+            const mp_span *other = &timeline->spans[spans[j - 1]];
+            int64_t bytes = graph->storages[span->storage].bytes, theirs = graph->storages[other->storage].bytes;
+            if (theirs > bytes || (theirs == bytes && other->storage < span->storage)) break;
+            if (j < room) spans[j] = spans[j - 1];
+        }
+        if (j < room) spans[j] = (int)k;
+        n++;
+    }
+    return n;
+}
+
+void mp_keep_all(const mp_graph *graph, mp_step *steps)
+{
+    size_t n = 0;
+    for (int round = 0; round < 2; round++) {
+        bool updates = (round == 1) != (graph->fuse == MP_FUSE_FORWARD);
+        for (size_t i = 0; i < graph->n_nodes; i++)
+            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates) steps[n++] = (mp_step){(int)i, 0};
+    }
+}

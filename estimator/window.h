@@ -1,0 +1,30 @@
+/* window.h - the sliding windows of convolutions and pools: kernel, strides, dilations, padding. */
+#ifndef ESTIMATOR_WINDOW_H
+#define ESTIMATOR_WINDOW_H
+
+#include "estimator/ops.h"
+
+typedef enum mp_padding { MP_PADDING_EXPLICIT, MP_PADDING_VALID, MP_PADDING_SAME } mp_padding;
+
+typedef struct mp_window {
+    int n; /* spatial dimensions */
+    mp_padding padding;
+    bool ceil_mode;
+    int64_t kernel[MP_RANK_MAX], stride[MP_RANK_MAX], dilation[MP_RANK_MAX];
+    int64_t span[MP_RANK_MAX];                    /* (kernel - 1) * dilation + 1 */
+    int64_t begin[MP_RANK_MAX], end[MP_RANK_MAX]; /* pads; zero unless the padding is explicit */
+} mp_window;
+
+/* Reads the attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode for n spatial dimensions; `kernel` (n
+ * sizes) is what the weight says, NULL without one: then kernel_shape must be there. MP_PARSE: a list of another length, a size
+ * out of range, kernel_shape and weight that differ. */
+mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *window);
+
+/* The sizes that the window slides over `in` to give (n each): convolution and pooling. MP_PARSE when it does not fit in. */
+mp_status mp_window_slide(const mp_infer *c, const mp_window *window, const int64_t *in, int64_t *out);
+
+/* The sizes from which sliding gives `in`: transposed convolution and unpooling. `output_padding` may be NULL: zeros. */
+mp_status mp_window_unslide(const mp_infer *c, const mp_window *window, const int64_t *in, const int64_t *output_padding,
+                            int64_t *out);
+
+#endif

@@ -1,0 +1,84 @@
+/* own_graph.c - planning without a model: a chain of layers with measured costs, made by hand, within a budget.
+ *
+ * Layer k makes activation a_k of 100 bytes from a_(k-1) in one second; its backward reads a_(k-1) and the gradient of a_k,
+ * makes the gradient of a_(k-1), and takes two. Keeping everything needs all activations at once; the plan recomputes some of
+ * them.
+ */
+#include <stdio.h>
+
+#include "estimator/estimator.h"
+#include "planner/planner.h"
+
+enum { LAYERS = 16, BYTES = 100 };
+
+static mp_status storage(mp_graph *graph, mp_kind kind, const char *stem, int k, mp_error *err)
+{
+    mp_storage *s;
+    mp_status st = mp_graph_storage(graph, &s, err);
+    if (st != MP_OK) return st;
+    s->bytes = s->payload_bytes = BYTES;
+    s->kind = kind;
+    s->name = mp_pool_format(graph->pool, "%s%d", stem, k);
+    return s->name ? MP_OK : MP_FAIL(err, MP_NOMEM, "a name");
+}
+
+static mp_status node(mp_graph *graph, mp_phase phase, int k, const int *reads, size_t n_reads, int writes, int64_t ticks,
+                      mp_error *err)
+{
+    mp_node *n;
+    mp_status st = mp_graph_node(graph, &n, err);
+    if (st != MP_OK) return st;
+    n->phase = phase;
+    n->op = "Layer";
+    n->name = mp_pool_format(graph->pool, "%s%d", mp_phase_name(phase), k);
+    n->forward_of = phase == MP_PHASE_BACKWARD ? k - 1 : -1;
+    n->forms->ticks = ticks;
+    n->forms->n_reads = n_reads;
+    n->forms->reads = mp_graph_list(graph, reads, n_reads);
+    n->forms->n_writes = 1;
+    n->forms->writes = mp_graph_list(graph, &writes, 1);
+    return n->name && n->forms->reads && n->forms->writes ? MP_OK : MP_FAIL(err, MP_NOMEM, "a node");
+}
+
+/* Storages: a_k is number k (a_0 the input), the gradient of a_k is number LAYERS + 1 + k. */
+static mp_status chain(mp_graph **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = NULL;
+    MP_TRY(mp_graph_new("chain", &graph, err));
+    for (int k = 0; k <= LAYERS; k++) MP_TRY(storage(graph, k ? MP_KIND_ACTIVATION : MP_KIND_INPUT, "a", k, err));
+    for (int k = 0; k <= LAYERS; k++) MP_TRY(storage(graph, MP_KIND_ACTIVATION_GRADIENT, "gradient of a", k, err));
+    for (int k = 1; k <= LAYERS; k++) MP_TRY(node(graph, MP_PHASE_FORWARD, k, (int[]){k - 1}, 1, k, 1, err));
+    MP_TRY(node(graph, MP_PHASE_LOSS, 0, (int[]){LAYERS}, 1, LAYERS + 1 + LAYERS, 1, err));
+    for (int k = LAYERS; k >= 1; k--)
+        MP_TRY(node(graph, MP_PHASE_BACKWARD, k, (int[]){k - 1, LAYERS + 1 + k}, 2, LAYERS + k, 2, err));
+    MP_TRY(mp_graph_finish(graph, err));
+    *out = graph;
+    graph = NULL;
+done:
+    mp_graph_free(graph);
+    return st;
+}
+
+int main(void)
+{
+    mp_error err = {0};
+    mp_graph *graph = NULL;
+    mp_answer answer = {0};
+    mp_request request = {.budget_bytes = 10 * BYTES};
+    mp_status st = chain(&graph, &err);
+    request.graph = graph;
+    if (st == MP_OK) st = mp_solve(&request, &answer, &err);
+    if (st != MP_OK)
+        fprintf(stderr, "own_graph: %s\n", err.message);
+    else if (!answer.plan)
+        printf("no plan in %d bytes; the smallest found needs %lld\n", 10 * BYTES, (long long)answer.smallest->peak_bytes);
+    else
+        printf("%d layers in %lld of %lld bytes, %lld s instead of %lld s, %zu checkpoints\n", LAYERS,
+               (long long)answer.plan->peak_bytes, (long long)answer.plan->baseline_peak_bytes, (long long)answer.plan->ticks,
+               (long long)answer.plan->baseline_ticks, answer.plan->n_checkpoints);
+    bool found = st == MP_OK && answer.plan;
+    mp_answer_free(&answer);
+    mp_graph_free(graph);
+    return found ? 0 : 1;
+}

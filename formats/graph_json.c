@@ -1,0 +1,477 @@
+/* graph_json.c - training graphs to and from JSON.
+ *
+ * An alternative of a node states what differs from its base form; everything else it inherits. An inherited in-place pair
+ * counts only where the alternative still reads the one storage and makes the other.
+ */
+#include "formats/graph_json.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "formats/ids.h"
+#include "formats/json.h"
+#include "formats/ticks.h"
+
+static const struct {
+    const char *name;
+    unsigned flag;
+} flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
+enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
+
+static bool names(const int *list, size_t n, int s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == s) return true;
+    return false;
+}
+
+/* The pairs of `base` that fit the lists of `form`, into pairs[]; how many. */
+static size_t inherited_pairs(const mp_form *base, const mp_form *form, mp_in_place *pairs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < base->n_in_place; i++) {
+        mp_in_place p = base->in_place[i];
+        if (names(form->reads, form->n_reads, p.from) &&
+            (names(form->writes, form->n_writes, p.to) || names(form->adds, form->n_adds, p.to)))
+            pairs[n++] = p;
+    }
+    return n;
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    mp_graph *graph;
+    mp_ids ids;   /* of storages */
+    size_t *seen; /* per storage: number of the list that named it last */
+    size_t n_lists;
+    double *seconds; /* of all forms, in their order */
+    size_t n_seconds, seconds_capacity;
+    mp_error *err;
+};
+
+static mp_status no_memory(const struct reader *r)
+{
+    return MP_FAIL(r->err, MP_NOMEM, "no memory for the graph '%s'", r->graph->name);
+}
+
+static mp_status copy_text(struct reader *r, const mp_row *row, const char *key, const char **text)
+{
+    const char *found = NULL;
+    mp_status st = mp_row_text(row, key, false, &found);
+    if (st != MP_OK || !found) return st;
+    *text = mp_pool_text(r->graph->pool, found, strlen(found));
+    return *text ? MP_OK : no_memory(r);
+}
+
+static mp_status read_storage(struct reader *r, const mp_row *row)
+{
+    mp_status st = MP_OK;
+    mp_storage *s;
+    const char *kind = NULL, *order = NULL;
+    const json_t *tensors = NULL;
+    MP_TRY(mp_graph_storage(r->graph, &s, r->err));
+    MP_TRY(mp_row_int(row, "id", false, &s->id));
+    MP_TRY(copy_text(r, row, "name", &s->name));
+    MP_TRY(mp_row_int(row, "bytes", true, &s->bytes));
+    if (s->bytes < 0) MP_TRY(mp_row_fail(row, "\"bytes\" is negative"));
+    s->payload_bytes = s->bytes;
+    MP_TRY(mp_row_text(row, "kind", true, &kind));
+    int found = mp_kind_find(kind);
+    if (found < 0) MP_TRY(mp_row_fail(row, "\"kind\" is the unknown \"%.60s\"", kind));
+    s->kind = (mp_kind)found;
+    MP_TRY(mp_row_flag(row, "carried", &s->carried));
+    MP_TRY(mp_row_flag(row, "persistent", &s->persistent));
+    MP_TRY(mp_row_text(row, "sum_order", false, &order));
+    if (order && strcmp(order, "any")) MP_TRY(mp_row_fail(row, "\"sum_order\" may only be \"any\""));
+    s->any_sum_order = order != NULL;
+    MP_TRY(mp_row_array(row, "tensors", false, &tensors));
+    s->n_tensors = json_array_size(tensors);
+    s->tensors = mp_pool_alloc(r->graph->pool, s->n_tensors, sizeof *s->tensors);
+    if (!s->tensors) MP_TRY(no_memory(r));
+    for (size_t i = 0; i < s->n_tensors; i++) {
+        const char *text;
+        MP_TRY(mp_row_element_text(row, "tensors", tensors, i, &text));
+        s->tensors[i] = mp_pool_text(r->graph->pool, text, strlen(text));
+        if (!s->tensors[i]) MP_TRY(no_memory(r));
+    }
+done:
+    return st;
+}
+
+/* A list of storage ids. Missing: *list and *n stay, unless `required`. A storage that a node reads twice counts once. */
+static mp_status read_list(struct reader *r, const mp_row *row, const char *key, bool required, int **list, size_t *n)
+{
+    mp_status st = MP_OK;
+    const json_t *array = NULL;
+    MP_TRY(mp_row_array(row, key, required, &array));
+    if (!array) goto done;
+    size_t size = json_array_size(array), count = 0;
+    *list = mp_pool_alloc(r->graph->pool, size, sizeof **list);
+    if (!*list) MP_TRY(no_memory(r));
+    r->n_lists++;
+    for (size_t i = 0; i < size; i++) {
+        int64_t id;
+        MP_TRY(mp_row_element_int(row, key, array, i, &id));
+        int s = mp_ids_find(&r->ids, id);
+        if (s < 0) MP_TRY(mp_row_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id));
+        if (r->seen[s] == r->n_lists && !strcmp(key, "reads")) continue;
+        r->seen[s] = r->n_lists;
+        (*list)[count++] = s;
+    }
+    *n = count;
+done:
+    return st;
+}
+
+static mp_status read_pairs(struct reader *r, const mp_row *row, const mp_form *base, mp_form *form)
+{
+    mp_status st = MP_OK;
+    const json_t *array = NULL;
+    MP_TRY(mp_row_array(row, "in_place", false, &array));
+    size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
+    mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
+    if (!pairs) MP_TRY(no_memory(r));
+    if (!array && base) n = inherited_pairs(base, form, pairs);
+    for (size_t i = 0; array && i < n; i++) {
+        const json_t *pair = json_array_get(array, i);
+        int64_t from, to;
+        if (json_array_size(pair) != 2) MP_TRY(mp_row_fail(row, "\"in_place\"[%zu] is no pair", i));
+        MP_TRY(mp_row_element_int(row, "in_place", pair, 0, &from));
+        MP_TRY(mp_row_element_int(row, "in_place", pair, 1, &to));
+        pairs[i] = (mp_in_place){mp_ids_find(&r->ids, from), mp_ids_find(&r->ids, to)};
+        if (pairs[i].from < 0 || pairs[i].to < 0)
+            MP_TRY(mp_row_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
+    }
+    form->in_place = pairs;
+    form->n_in_place = n;
+done:
+    return st;
+}
+
+/* Reads what the row says about a form; `base` is NULL for the base form itself, else what it inherits from. */
+static mp_status read_form(struct reader *r, const mp_row *row, const mp_form *base, double base_seconds, mp_form *form)
+{
+    mp_status st = MP_OK;
+    double seconds = base_seconds;
+    if (base) *form = *base;
+    MP_TRY(read_list(r, row, "reads", !base, &form->reads, &form->n_reads));
+    MP_TRY(read_list(r, row, "writes", !base, &form->writes, &form->n_writes));
+    MP_TRY(read_list(r, row, "adds", false, &form->adds, &form->n_adds));
+    MP_TRY(read_pairs(r, row, base, form));
+    MP_TRY(mp_row_int(row, "workspace_bytes", false, &form->workspace_bytes));
+    if (form->workspace_bytes < 0) MP_TRY(mp_row_fail(row, "\"workspace_bytes\" is negative"));
+    MP_TRY(mp_row_real(row, "seconds", !base, &seconds));
+    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(no_memory(r));
+    r->seconds[r->n_seconds++] = seconds;
+done:
+    return st;
+}
+
+static mp_status read_flags(const mp_row *row, unsigned *flags)
+{
+    mp_status st = MP_OK;
+    const json_t *array = NULL;
+    MP_TRY(mp_row_array(row, "flags", false, &array));
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const char *name;
+        MP_TRY(mp_row_element_text(row, "flags", array, i, &name));
+        for (int k = 0; k < N_FLAGS; k++) /* a flag that is not known here is a hint for others */
+            if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
+    }
+done:
+    return st;
+}
+
+static mp_status read_node(struct reader *r, const mp_row *row)
+{
+    mp_status st = MP_OK;
+    mp_node *node;
+    const char *phase = NULL;
+    const json_t *alternatives = NULL;
+    MP_TRY(mp_graph_node(r->graph, &node, r->err));
+    MP_TRY(mp_row_int(row, "id", false, &node->id));
+    MP_TRY(copy_text(r, row, "name", &node->name));
+    MP_TRY(copy_text(r, row, "op", &node->op));
+    MP_TRY(mp_row_text(row, "phase", true, &phase));
+    int found = mp_phase_find(phase);
+    if (found < 0) MP_TRY(mp_row_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
+    node->phase = (mp_phase)found;
+    MP_TRY(mp_row_real(row, "flops", false, &node->flops));
+    MP_TRY(read_flags(row, &node->flags));
+    MP_TRY(mp_row_array(row, "alternatives", false, &alternatives));
+    size_t n = json_array_size(alternatives) + 1, first = r->n_seconds;
+    mp_form *forms = mp_pool_alloc(r->graph->pool, n, sizeof *forms);
+    if (!forms) MP_TRY(no_memory(r));
+    node->forms = forms;
+    node->n_forms = n;
+    MP_TRY(read_form(r, row, NULL, 0, &forms[0]));
+    for (size_t k = 1; k < n; k++) {
+        mp_row alternative = *row; /* so that messages name the node */
+        alternative.object = json_array_get(alternatives, k - 1);
+        if (!json_is_object(alternative.object)) MP_TRY(mp_row_fail(row, "alternative %zu is no object", k));
+        MP_TRY(read_form(r, &alternative, &forms[0], r->seconds[first], &forms[k]));
+    }
+done:
+    return st;
+}
+
+static mp_status read_forward_of(struct reader *r, const json_t *nodes)
+{
+    mp_status st = MP_OK;
+    mp_ids ids = {0};
+    mp_row row;
+    MP_TRY(mp_ids_of_nodes(r->graph, &ids, r->err));
+    for (size_t i = 0; i < r->graph->n_nodes; i++) {
+        int64_t id;
+        if (json_is_null(json_object_get(json_array_get(nodes, i), "forward_of"))) continue;
+        if (!json_object_get(json_array_get(nodes, i), "forward_of")) continue;
+        MP_TRY(mp_row_at(nodes, "nodes", i, &row, r->err));
+        MP_TRY(mp_row_int(&row, "forward_of", true, &id));
+        r->graph->nodes[i].forward_of = mp_ids_find(&ids, id);
+        if (r->graph->nodes[i].forward_of < 0)
+            MP_TRY(mp_row_fail(&row, "\"forward_of\" names node %lld, which is not there", (long long)id));
+    }
+done:
+    mp_ids_free(&ids);
+    return st;
+}
+
+/* The node whose form has this number, counted over all forms. */
+static int node_of_form(const mp_graph *graph, size_t number)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        if (number < graph->nodes[i].n_forms) return (int)i;
+        number -= graph->nodes[i].n_forms;
+    }
+    return 0;
+}
+
+static mp_status set_ticks(struct reader *r, const mp_row *top)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = r->graph;
+    int64_t *ticks = NULL;
+    size_t culprit = 0, k = 0;
+    double chosen, given = 0;
+    mp_error fault = {0};
+    if (mp_ticks_choose(r->seconds, r->n_seconds, &chosen, &culprit, &fault) != MP_OK)
+        MP_REQUIRE(false, r->err, MP_PARSE, "%s: %s", mp_node_label(graph, node_of_form(graph, culprit)).text, fault.message);
+    MP_TRY(mp_row_real(top, "tick_seconds", false, &given));
+    MP_REQUIRE(isfinite(given) && given >= 0, r->err, MP_PARSE, "\"tick_seconds\" is %g", given);
+    graph->tick_seconds = given > 0 ? given : chosen;
+    MP_REQUIRE(ticks = mp_alloc(r->n_seconds, sizeof *ticks), r->err, MP_NOMEM, "no memory for the graph '%s'", graph->name);
+    MP_TRY(mp_ticks_convert(r->seconds, r->n_seconds, graph->tick_seconds, ticks, r->err));
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t f = 0; f < graph->nodes[i].n_forms; f++) graph->nodes[i].forms[f].ticks = ticks[k++];
+done:
+    mp_free(ticks);
+    return st;
+}
+
+static mp_status read_header(struct reader *r, const mp_row *top)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = r->graph;
+    const char *fuse = NULL;
+    const json_t *options = NULL;
+    char *text = NULL;
+    MP_TRY(copy_text(r, top, "name", &graph->name));
+    MP_TRY(copy_text(r, top, "target", &graph->target));
+    MP_TRY(mp_row_int(top, "alignment", false, &graph->alignment));
+    MP_REQUIRE(graph->alignment >= 1, r->err, MP_PARSE, "\"alignment\" is %lld", (long long)graph->alignment);
+    MP_TRY(mp_row_text(top, "fuse", false, &fuse));
+    int found = fuse ? mp_fuse_find(fuse) : MP_FUSE_BACKWARD;
+    MP_REQUIRE(found >= 0, r->err, MP_PARSE, "\"fuse\" is the unknown \"%.60s\"", fuse);
+    graph->fuse = (mp_fuse)found;
+    MP_TRY(mp_row_object(top, "options", &options));
+    if (options) {
+        text = mp_json_print(options);
+        graph->options = text ? mp_pool_text(graph->pool, text, strlen(text)) : NULL;
+        if (!graph->options) MP_TRY(no_memory(r));
+    }
+done:
+    mp_free(text);
+    return st;
+}
+
+mp_status mp_graph_read(const char *path, mp_graph **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct reader r = {.err = err};
+    json_t *json = NULL;
+    const json_t *storages = NULL, *nodes = NULL;
+    mp_row top = {.err = err}, row;
+    MP_TRY(mp_json_read(path, "memplan-graph", &json, err));
+    top.object = json;
+    MP_TRY(mp_graph_new("", &r.graph, err));
+    MP_TRY(read_header(&r, &top));
+    MP_TRY(mp_row_array(&top, "storages", true, &storages));
+    MP_TRY(mp_row_array(&top, "nodes", true, &nodes));
+    for (size_t i = 0; i < json_array_size(storages); i++) {
+        MP_TRY(mp_row_at(storages, "storages", i, &row, err));
+        MP_TRY(read_storage(&r, &row));
+    }
+    MP_TRY(mp_ids_of_storages(r.graph, &r.ids, err));
+    r.seen = mp_alloc(r.graph->n_storages, sizeof *r.seen);
+    if (!r.seen) MP_TRY(no_memory(&r));
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        MP_TRY(mp_row_at(nodes, "nodes", i, &row, err));
+        MP_TRY(read_node(&r, &row));
+    }
+    MP_TRY(read_forward_of(&r, nodes));
+    MP_TRY(set_ticks(&r, &top));
+    MP_TRY(mp_graph_finish(r.graph, err));
+    *out = r.graph;
+    r.graph = NULL;
+done:
+    mp_error_locate(err, path, 0, 0);
+    mp_graph_free(r.graph);
+    mp_ids_free(&r.ids);
+    mp_free(r.seen);
+    mp_free(r.seconds);
+    json_decref(json);
+    return st;
+}
+
+/* ---- writing ---- */
+
+static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
+{
+    return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
+}
+
+/* Whether the form has the pairs that a reader would give it. */
+static bool same_pairs(const mp_form *base, const mp_form *form)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < base->n_in_place; i++) {
+        mp_form one = *base;
+        mp_in_place p;
+        one.in_place = &base->in_place[i];
+        one.n_in_place = 1;
+        if (!inherited_pairs(&one, form, &p)) continue;
+        if (k == form->n_in_place || form->in_place[k].from != p.from || form->in_place[k].to != p.to) return false;
+        k++;
+    }
+    return k == form->n_in_place;
+}
+
+static json_t *list_json(const mp_graph *graph, const int *list, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if (json_array_append_new(array, json_integer(graph->storages[list[i]].id)) == 0) continue;
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+static json_t *pairs_json(const mp_graph *graph, const mp_form *form)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < form->n_in_place; i++) {
+        const int pair[2] = {form->in_place[i].from, form->in_place[i].to};
+        if (json_array_append_new(array, list_json(graph, pair, 2)) == 0) continue;
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+/* Sets the fields of a form in its row: of the base (NULL) all that are not empty, of an alternative all that differ. */
+static bool set_form(json_t *row, const mp_graph *graph, const mp_form *form, const mp_form *base)
+{
+    bool ok = true;
+    if (!base || form->ticks != base->ticks)
+        ok = ok && mp_json_set(row, "seconds", json_real((double)form->ticks * graph->tick_seconds));
+    if (base ? form->workspace_bytes != base->workspace_bytes : form->workspace_bytes != 0)
+        ok = ok && mp_json_set(row, "workspace_bytes", json_integer(form->workspace_bytes));
+    if (!base || !same_list(form->reads, form->n_reads, base->reads, base->n_reads))
+        ok = ok && mp_json_set(row, "reads", list_json(graph, form->reads, form->n_reads));
+    if (!base || !same_list(form->writes, form->n_writes, base->writes, base->n_writes))
+        ok = ok && mp_json_set(row, "writes", list_json(graph, form->writes, form->n_writes));
+    if (base ? !same_list(form->adds, form->n_adds, base->adds, base->n_adds) : form->n_adds > 0)
+        ok = ok && mp_json_set(row, "adds", list_json(graph, form->adds, form->n_adds));
+    if (base ? !same_pairs(base, form) : form->n_in_place > 0) ok = ok && mp_json_set(row, "in_place", pairs_json(graph, form));
+    return ok;
+}
+
+static json_t *storage_json(const mp_storage *s)
+{
+    json_t *row = json_object(), *tensors = NULL;
+    bool ok = mp_json_set(row, "id", json_integer(s->id));
+    if (s->name[0]) ok = ok && mp_json_set(row, "name", mp_json_text(s->name));
+    ok = ok && mp_json_set(row, "bytes", json_integer(s->bytes));
+    ok = ok && mp_json_set(row, "kind", json_string(mp_kind_name(s->kind)));
+    if (s->n_tensors) {
+        ok = ok && mp_json_set(row, "tensors", tensors = json_array());
+        for (size_t i = 0; ok && i < s->n_tensors; i++) ok = json_array_append_new(tensors, mp_json_text(s->tensors[i])) == 0;
+    }
+    if (s->carried) ok = ok && mp_json_set(row, "carried", json_true());
+    if (s->persistent) ok = ok && mp_json_set(row, "persistent", json_true());
+    if (s->any_sum_order) ok = ok && mp_json_set(row, "sum_order", json_string("any"));
+    if (ok) return row;
+    json_decref(row);
+    return NULL;
+}
+
+static json_t *node_json(const mp_graph *graph, const mp_node *node)
+{
+    json_t *row = json_object(), *list = NULL;
+    bool ok = mp_json_set(row, "id", json_integer(node->id));
+    if (node->name[0]) ok = ok && mp_json_set(row, "name", mp_json_text(node->name));
+    if (node->op[0]) ok = ok && mp_json_set(row, "op", mp_json_text(node->op));
+    ok = ok && mp_json_set(row, "phase", json_string(mp_phase_name(node->phase)));
+    if (node->flops != 0) ok = ok && mp_json_set(row, "flops", json_real(node->flops));
+    ok = ok && set_form(row, graph, &node->forms[0], NULL);
+    if (node->forward_of >= 0) ok = ok && mp_json_set(row, "forward_of", json_integer(graph->nodes[node->forward_of].id));
+    if (node->flags) {
+        ok = ok && mp_json_set(row, "flags", list = json_array());
+        for (int k = 0; k < N_FLAGS; k++)
+            if (node->flags & flag_names[k].flag) ok = ok && json_array_append_new(list, json_string(flag_names[k].name)) == 0;
+    }
+    if (node->n_forms > 1) {
+        ok = ok && mp_json_set(row, "alternatives", list = json_array());
+        for (size_t k = 1; ok && k < node->n_forms; k++) {
+            json_t *alternative = json_object();
+            ok =
+                json_array_append_new(list, alternative) == 0 && set_form(alternative, graph, &node->forms[k], &node->forms[0]);
+        }
+    }
+    if (ok) return row;
+    json_decref(row);
+    return NULL;
+}
+
+static json_t *header_json(const mp_graph *graph)
+{
+    json_t *header = json_object();
+    bool ok = mp_json_set(header, "format", json_string("memplan-graph")) && mp_json_set(header, "version", json_integer(1)) &&
+              mp_json_set(header, "name", mp_json_text(graph->name)) &&
+              mp_json_set(header, "options", mp_json_parse(graph->options)) &&
+              mp_json_set(header, "target", mp_json_text(graph->target)) &&
+              mp_json_set(header, "alignment", json_integer(graph->alignment)) &&
+              mp_json_set(header, "tick_seconds", json_real(graph->tick_seconds)) &&
+              mp_json_set(header, "fuse", json_string(mp_fuse_name(graph->fuse))) &&
+              mp_json_set(header, "hash", json_string(graph->hash));
+    if (ok) return header;
+    json_decref(header);
+    return NULL;
+}
+
+mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err)
+{
+    mp_json_out out;
+    json_t *header = header_json(graph);
+    mp_json_start(&out, header);
+    json_decref(header);
+    mp_json_begin_array(&out, "storages");
+    for (size_t i = 0; i < graph->n_storages; i++) mp_json_row(&out, storage_json(&graph->storages[i]));
+    mp_json_end_array(&out);
+    mp_json_begin_array(&out, "nodes");
+    for (size_t i = 0; i < graph->n_nodes; i++) mp_json_row(&out, node_json(graph, &graph->nodes[i]));
+    mp_json_end_array(&out);
+    return mp_json_finish(&out, path, err);
+}

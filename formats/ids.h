@@ -1,0 +1,22 @@
+/* ids.h - the ids of a file, which may be any distinct integers, and the indices that they stand for. */
+#ifndef FORMATS_IDS_H
+#define FORMATS_IDS_H
+
+#include "estimator/graph.h"
+
+typedef struct mp_ids {
+    size_t n;
+    struct mp_id {
+        int64_t id;
+        int index;
+    } * rows; /* by id */
+} mp_ids;
+
+/* The ids of a graph's storages or nodes; released with mp_ids_free (zeroed is fine). MP_NOMEM. O(n log n). */
+mp_status mp_ids_of_storages(const mp_graph *graph, mp_ids *out, mp_error *err);
+mp_status mp_ids_of_nodes(const mp_graph *graph, mp_ids *out, mp_error *err);
+void mp_ids_free(mp_ids *ids);
+/* The index behind an id, -1 for none. O(log n). */
+int mp_ids_find(const mp_ids *ids, int64_t id);
+
+#endif

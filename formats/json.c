@@ -1,0 +1,285 @@
+/* json.c - the only file that calls jansson's parser and printer. */
+#include "formats/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "formats/file.h"
+
+/* jansson needs up to 220 bytes for an object of 3 characters, so that the values of a file are counted before it is unpacked.
+ */
+enum { MOST_BYTES = 128 << 20, MOST_CONTAINERS = 2000000, MOST_ELEMENTS = 8000000 };
+
+static mp_status check_size(const mp_file *file, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t containers = 0, elements = 0;
+    for (size_t i = 0; i < file->size; i++) {
+        containers += file->bytes[i] == '{' || file->bytes[i] == '[';
+        elements += file->bytes[i] == ',';
+    }
+    MP_REQUIRE(containers <= MOST_CONTAINERS && elements <= MOST_ELEMENTS, err, MP_PARSE, "the file holds too many values");
+done:
+    return st;
+}
+
+static mp_status check_format(const json_t *object, const char *format, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_row top = {.object = object, .err = err};
+    const char *found = NULL;
+    int64_t version = 1;
+    MP_REQUIRE(json_is_object(object), err, MP_PARSE, "the file is no JSON object, and a %s file is one", format);
+    MP_TRY(mp_row_text(&top, "format", true, &found));
+    MP_REQUIRE(!strcmp(found, format), err, MP_PARSE, "the file's format is \"%s\", not \"%s\"", found, format);
+    MP_TRY(mp_row_int(&top, "version", false, &version));
+    MP_REQUIRE(version == 1, err, MP_UNSUPPORTED, "version %lld of %s is not known, only version 1", (long long)version,
+               format);
+done:
+    return st;
+}
+
+mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_file file = {0};
+    json_t *json = NULL;
+    json_error_t fault;
+    int line = 0, column = 0;
+    MP_TRY(mp_file_open(path, MOST_BYTES, &file, err));
+    MP_TRY(check_size(&file, err));
+    json = json_loadb((const char *)file.bytes, file.size, JSON_REJECT_DUPLICATES, &fault);
+    if (!json) {
+        line = fault.line > 0 ? fault.line : 0;
+        column = line && fault.column > 0 ? fault.column : 0;
+    }
+    MP_REQUIRE(json || json_error_code(&fault) != json_error_out_of_memory, err, MP_NOMEM, "no memory to read JSON");
+    MP_REQUIRE(json, err, MP_PARSE, "JSON: %s", fault.text);
+    MP_TRY(check_format(json, format, err));
+    *out = json;
+    json = NULL;
+done:
+    mp_error_locate(err, path, line, column);
+    json_decref(json);
+    mp_file_close(&file);
+    return st;
+}
+
+mp_status mp_row_fail(const mp_row *row, const char *format, ...)
+{
+    char where[200] = "", what[300];
+    const char *name = row->object ? json_string_value(json_object_get(row->object, "name")) : NULL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    if (row->array && name)
+        snprintf(where, sizeof where, "%s[%zu] (%.120s): ", row->array, row->index, name);
+    else if (row->array)
+        snprintf(where, sizeof where, "%s[%zu]: ", row->array, row->index);
+    return MP_FAIL(row->err, MP_PARSE, "%s%s", where, what);
+}
+
+mp_status mp_row_at(const json_t *array, const char *name, size_t i, mp_row *out, mp_error *err)
+{
+    *out = (mp_row){json_array_get(array, i), name, i, err};
+    return json_is_object(out->object) ? MP_OK : MP_FAIL(err, MP_PARSE, "%s[%zu] is no object", name, i);
+}
+
+/* The value of a field, NULL if it is missing or null; MP_PARSE if that may not be. */
+static mp_status field(const mp_row *row, const char *key, bool required, const json_t **value)
+{
+    *value = json_object_get(row->object, key);
+    if (json_is_null(*value)) *value = NULL;
+    return *value || !required ? MP_OK : mp_row_fail(row, "\"%s\" is missing", key);
+}
+
+mp_status mp_row_int(const mp_row *row, const char *key, bool required, int64_t *value)
+{
+    const json_t *v;
+    mp_status st = field(row, key, required, &v);
+    if (st != MP_OK || !v) return st;
+    if (!json_is_integer(v)) return mp_row_fail(row, "\"%s\" is no whole number", key);
+    *value = json_integer_value(v);
+    return MP_OK;
+}
+
+mp_status mp_row_real(const mp_row *row, const char *key, bool required, double *value)
+{
+    const json_t *v;
+    mp_status st = field(row, key, required, &v);
+    if (st != MP_OK || !v) return st;
+    if (!json_is_number(v)) return mp_row_fail(row, "\"%s\" is no number", key);
+    *value = json_number_value(v);
+    return MP_OK;
+}
+
+mp_status mp_row_flag(const mp_row *row, const char *key, bool *value)
+{
+    const json_t *v;
+    mp_status st = field(row, key, false, &v);
+    if (st != MP_OK || !v) return st;
+    if (!json_is_boolean(v)) return mp_row_fail(row, "\"%s\" is neither true nor false", key);
+    *value = json_boolean_value(v);
+    return MP_OK;
+}
+
+mp_status mp_row_text(const mp_row *row, const char *key, bool required, const char **value)
+{
+    const json_t *v;
+    mp_status st = field(row, key, required, &v);
+    if (st != MP_OK || !v) return st;
+    if (!json_is_string(v)) return mp_row_fail(row, "\"%s\" is no text", key);
+    *value = json_string_value(v);
+    return MP_OK;
+}
+
+mp_status mp_row_array(const mp_row *row, const char *key, bool required, const json_t **value)
+{
+    const json_t *v;
+    mp_status st = field(row, key, required, &v);
+    if (st != MP_OK || !v) return st;
+    if (!json_is_array(v)) return mp_row_fail(row, "\"%s\" is no array", key);
+    *value = v;
+    return MP_OK;
+}
+
+mp_status mp_row_object(const mp_row *row, const char *key, const json_t **value)
+{
+    const json_t *v;
+    mp_status st = field(row, key, false, &v);
+    if (st != MP_OK || !v) return st;
+    if (!json_is_object(v)) return mp_row_fail(row, "\"%s\" is no object", key);
+    *value = v;
+    return MP_OK;
+}
+
+mp_status mp_row_element_int(const mp_row *row, const char *key, const json_t *array, size_t i, int64_t *value)
+{
+    const json_t *v = json_array_get(array, i);
+    if (!json_is_integer(v)) return mp_row_fail(row, "\"%s\"[%zu] is no whole number", key, i);
+    *value = json_integer_value(v);
+    return MP_OK;
+}
+
+mp_status mp_row_element_text(const mp_row *row, const char *key, const json_t *array, size_t i, const char **value)
+{
+    const json_t *v = json_array_get(array, i);
+    if (!json_is_string(v)) return mp_row_fail(row, "\"%s\"[%zu] is no text", key, i);
+    *value = json_string_value(v);
+    return MP_OK;
+}
+
+bool mp_json_set(json_t *object, const char *key, json_t *value)
+{
+    return object && value ? json_object_set_new(object, key, value) == 0 : (json_decref(value), false);
+}
+
+json_t *mp_json_text(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json) return json;
+    char *ascii = mp_alloc(strlen(text) + 1, 1);
+    if (!ascii) return NULL;
+    for (size_t i = 0; text[i]; i++) ascii[i] = text[i] & 0x80 ? '?' : text[i];
+    json = json_string(ascii);
+    mp_free(ascii);
+    return json;
+}
+
+json_t *mp_json_parse(const char *text)
+{
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(json)) return json;
+    json_decref(json);
+    return json_object();
+}
+
+static void put(mp_json_out *out, const char *bytes, size_t n)
+{
+    if (out->failed || n > SIZE_MAX / 2 - out->length || !mp_grow(&out->bytes, &out->capacity, out->length + n + 1, 1)) {
+        out->failed = true;
+        return;
+    }
+    memcpy(out->bytes + out->length, bytes, n);
+    out->length += n;
+}
+
+static void put_text(mp_json_out *out, const char *text)
+{
+    put(out, text, strlen(text));
+}
+
+static int put_piece(const char *bytes, size_t n, void *out)
+{
+    put(out, bytes, n);
+    return ((mp_json_out *)out)->failed ? -1 : 0;
+}
+
+static void put_value(mp_json_out *out, const json_t *value)
+{
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
+    if (!value || json_dump_callback(value, put_piece, out, flags) != 0) out->failed = true;
+}
+
+char *mp_json_print(const json_t *value)
+{
+    mp_json_out out = {0};
+    put_value(&out, value);
+    put(&out, "", 1);
+    if (!out.failed) return out.bytes;
+    mp_free(out.bytes);
+    return NULL;
+}
+
+void mp_json_start(mp_json_out *out, const json_t *header)
+{
+    const char *key;
+    json_t *value;
+    *out = (mp_json_out){.failed = !header};
+    bool first = true;
+    json_object_foreach((json_t *)(uintptr_t)header, key, value)
+    {
+        put_text(out, first ? "{\"" : ",\n \"");
+        put_text(out, key); /* keys are ours: nothing to escape */
+        put_text(out, "\":");
+        put_value(out, value);
+        first = false;
+    }
+}
+
+void mp_json_begin_array(mp_json_out *out, const char *key)
+{
+    put_text(out, ",\n \"");
+    put_text(out, key);
+    put_text(out, "\":[");
+    out->first = true;
+}
+
+void mp_json_row(mp_json_out *out, json_t *row)
+{
+    put_text(out, out->first ? "\n  " : ",\n  ");
+    put_value(out, row);
+    out->first = false;
+    json_decref(row);
+}
+
+void mp_json_end_array(mp_json_out *out)
+{
+    put_text(out, "]");
+}
+
+mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    put_text(out, "}\n");
+    MP_REQUIRE(!out->failed, err, MP_NOMEM, "no memory to write JSON");
+    MP_TRY(mp_file_write(path, out->bytes, out->length, err));
+done:
+    mp_free(out->bytes);
+    *out = (mp_json_out){0};
+    return st;
+}

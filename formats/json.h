@@ -1,0 +1,73 @@
+/* json.h - the jansson bridge: bounded reading with exact integers and named faults, and writing row by row.
+ *
+ * Files of ours are one object: header fields, then arrays of rows (storages, nodes, steps, ...). A fault in the syntax is told
+ * with line and column, a fault in a field with the row it stands in: `nodes[3] (Conv_1): "reads" is missing`.
+ */
+#ifndef FORMATS_JSON_H
+#define FORMATS_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estimator/error.h"
+
+/* ---- reading ---- */
+
+/* Reads the file's one object and sees that it says "format": format, "version": 1 (or no version). On MP_OK *out is released
+ * with json_decref. MP_IO; MP_PARSE: syntax, a key that stands twice, another format, too large; MP_UNSUPPORTED: a later
+ * version; MP_NOMEM. */
+mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err);
+
+/* An object and where it stands in its file. */
+typedef struct mp_row {
+    const json_t *object;
+    const char *array; /* "nodes"; NULL: the file's own object */
+    size_t index;
+    mp_error *err;
+} mp_row;
+
+/* Row number i of an array. MP_PARSE unless it is an object. */
+mp_status mp_row_at(const json_t *array, const char *name, size_t i, mp_row *out, mp_error *err);
+/* The fields of a row. One that is missing or null leaves *value alone, unless `required`. MP_PARSE: missing, or of another
+ * type. Texts and arrays live as long as the row's document. */
+mp_status mp_row_int(const mp_row *row, const char *key, bool required, int64_t *value);
+mp_status mp_row_real(const mp_row *row, const char *key, bool required, double *value);
+mp_status mp_row_flag(const mp_row *row, const char *key, bool *value);
+mp_status mp_row_text(const mp_row *row, const char *key, bool required, const char **value);
+mp_status mp_row_array(const mp_row *row, const char *key, bool required, const json_t **value);
+mp_status mp_row_object(const mp_row *row, const char *key, const json_t **value);
+/* Element number i of an array that row[key] holds. */
+mp_status mp_row_element_int(const mp_row *row, const char *key, const json_t *array, size_t i, int64_t *value);
+mp_status mp_row_element_text(const mp_row *row, const char *key, const json_t *array, size_t i, const char **value);
+/* Raises MP_PARSE with a sentence that begins with the row. */
+mp_status mp_row_fail(const mp_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- building and writing ---- */
+
+/* Sets object[key] to a new value, which is taken over; false: no memory (value NULL included). */
+bool mp_json_set(json_t *object, const char *key, json_t *value);
+/* A JSON string; bytes that are not UTF-8 become question marks. NULL: no memory. */
+json_t *mp_json_text(const char *text);
+/* The value of a text such as mp_graph.options; an empty object if it is none. NULL: no memory. */
+json_t *mp_json_parse(const char *text);
+/* A value as compact text, doubles with 17 digits; released with mp_free. NULL: no memory. */
+char *mp_json_print(const json_t *value);
+
+/* A document under construction. Failures are kept and come out of mp_json_finish. */
+typedef struct mp_json_out {
+    char *bytes;
+    size_t length, capacity;
+    bool failed; /* out of memory */
+    bool first;  /* nothing stands yet in the array at hand */
+} mp_json_out;
+
+void mp_json_start(mp_json_out *out, const json_t *header); /* its fields, one per line, in their order */
+void mp_json_begin_array(mp_json_out *out, const char *key);
+void mp_json_row(mp_json_out *out, json_t *row); /* taken over; one line; NULL: no memory */
+void mp_json_end_array(mp_json_out *out);
+/* Writes the document (formats/file.h) and releases what *out holds. MP_NOMEM, MP_IO. */
+mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err);
+
+#endif

@@ -1,0 +1,110 @@
+/* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
+ * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), choose roles
+ * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer. Time and memory follow the skeleton, not the
+ * file.
+ */
+#include "formats/onnx.h"
+
+#include <string.h>
+
+#include "estimator/infer.h"
+#include "formats/file.h"
+#include "formats/onnx_budget.h"
+#include "formats/onnx_dimensions.h"
+#include "formats/onnx_functions.h"
+#include "formats/onnx_nodes.h"
+#include "formats/onnx_roles.h"
+#include "formats/onnx_scan.h"
+#include "formats/onnx_tensor.h"
+#include "onnx.pb-c.h"
+
+static const int64_t FILE_LIMIT_BYTES = (int64_t)1 << 40;
+
+static mp_status check_file(const Onnx__ModelProto *file, mp_error *err)
+{
+    if (!file->graph) return MP_FAIL(err, MP_PARSE, "this is no ONNX model: the file holds no graph");
+    if (!file->graph->n_output) return MP_FAIL(err, MP_PARSE, "the graph declares no output");
+    if (!file->n_opset_import && file->ir_version >= 3) return MP_FAIL(err, MP_PARSE, "the file imports no operator set");
+    return mp_onnx_check_imports(file, err);
+}
+
+static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < graph->n_output; k++) {
+        const char *name = graph->output[k]->name;
+        MP_REQUIRE(name && *name, err, MP_PARSE, "the graph has an output without a name");
+        int index = mp_model_find(model, name);
+        MP_REQUIRE(index >= 0, err, MP_PARSE, "output '%s' is given by no operator, input or initializer", name);
+        MP_REQUIRE(!model->tensors[index].is_output, err, MP_PARSE, "the graph has two outputs named '%s'", name);
+        MP_TRY(mp_model_declare_output(model, index, err));
+    }
+done:
+    return st;
+}
+
+/* The file's base name without its ending. */
+static mp_status new_model(const char *path, mp_model **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    size_t length = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+    char *name = mp_alloc(length + 1, 1);
+    MP_REQUIRE(name, err, MP_NOMEM, "no memory for a model");
+    memcpy(name, base, length);
+    MP_TRY(mp_model_new(name, path, out, err));
+done:
+    mp_free(name);
+    return st;
+}
+
+static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_budget *budget, const mp_onnx_options *options,
+                       mp_model **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_model *model = NULL;
+    const Onnx__GraphProto *graph = file->graph;
+    MP_TRY(new_model(path, &model, err));
+    for (size_t k = 0; k < graph->n_initializer; k++) MP_TRY(mp_onnx_initializer(model, graph->initializer[k], err));
+    for (size_t k = 0; k < graph->n_sparse_initializer; k++)
+        MP_TRY(mp_onnx_sparse_initializer(model, graph->sparse_initializer[k], err));
+    MP_TRY(mp_onnx_inputs(model, graph, options, err));
+    MP_TRY(mp_onnx_nodes(model, file, budget, err));
+    MP_TRY(add_outputs(model, graph, err));
+    MP_TRY(mp_onnx_roles(model, options->data, options->n_data, err));
+    MP_TRY(mp_onnx_bind(model, graph, options, err));
+    MP_TRY(mp_model_sort(model, err));
+    MP_TRY(mp_model_infer(model, err));
+    *out = model;
+    model = NULL;
+done:
+    mp_model_free(model);
+    return st;
+}
+
+mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_file file = {0};
+    mp_onnx_skeleton skeleton = {0};
+    mp_onnx_budget budget;
+    Onnx__ModelProto *proto = NULL;
+    mp_model *model = NULL;
+    MP_TRY(mp_file_open(path, FILE_LIMIT_BYTES, &file, err));
+    MP_REQUIRE(file.size > 0, err, MP_PARSE, "the file is empty");
+    MP_TRY(mp_onnx_scan(file.bytes, file.size, &skeleton, err));
+    mp_file_close(&file);
+    mp_onnx_budget_start(&budget, skeleton.size);
+    proto = onnx__model_proto__unpack(&budget.allocator, skeleton.size, skeleton.bytes);
+    if (!proto) MP_TRY(mp_onnx_budget_failure(&budget, "the model", err));
+    mp_onnx_skeleton_free(&skeleton);
+    MP_TRY(check_file(proto, err));
+    MP_TRY(build(path, proto, &budget, options, &model, err));
+    *out = model;
+done:
+    if (proto) onnx__model_proto__free_unpacked(proto, &budget.allocator);
+    mp_onnx_skeleton_free(&skeleton);
+    mp_file_close(&file);
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}

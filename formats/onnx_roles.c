@@ -1,0 +1,360 @@
+/* onnx_roles.c - which tensors from outside are the batch, which are trained, and which just are.
+ *
+ * An ONNX file does not say. Initializers are weights, but also running statistics, tables and the numbers that shapes are made
+ * of; and a file without weights ("stripped") lists them as inputs beside the batch. So the roles follow from how a tensor is
+ * used, by these rules, the first that applies:
+ *
+ *   inputs       1. named with --data: data (then no other input is)
+ *                2. only read as batch normalization's mean and variance: buffer
+ *                3. an open dimension: data
+ *                4. the file has weights as initializers, and neither is this one called like state ("weight", "bias") nor is
+ * it read only as a weight while another input has an open dimension: data
+ *                5. other inputs have an open dimension: this one is state (below)
+ *                6. every input is fixed: what is only read as a weight is a parameter; what stands behind the first weight in
+ * the list, what is called like state, a single floating-point number, and what has a leading 1 where the first input has a
+ * batch, is state; the rest is data initializers and state
+ *                7. integers, booleans: constant (initializers), buffer (inputs); a floating-point initializer that is a single
+ *                   number, that nothing reads, or that only sets how operators work (Resize's scales): constant
+ *                8. a mask that is only compared; a table that many operators add or multiply, or that is called like one
+ *                   (rotary embeddings, attention masks): buffer
+ *                9. otherwise: parameter
+ *
+ * Some exporters write weights as Constant operators. Where no tensor is a parameter by these rules, such constants are treated
+ * as initializers.
+ */
+#include "formats/onnx_roles.h"
+
+#include <string.h>
+
+/* How a tensor is read. */
+enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16 };
+
+/* Operand positions with a known use, as bit sets; `table` are those of elementwise operators, `passes` means that the operator
+ * hands on input 0 rearranged. Positions in no set count as OTHER. */
+static const struct position {
+    const char *kind;
+    unsigned weight, statistic, setting, table, compared;
+    bool passes, along_rows;
+} positions[] = {
+    {.kind = "Conv", .weight = 6},
+    {.kind = "ConvTranspose", .weight = 6},
+    {.kind = "Gemm", .weight = 6},
+    {.kind = "MatMul", .weight = 2},
+    {.kind = "FusedMatMul", .weight = 2},
+    {.kind = "BatchNormalization", .weight = 6, .statistic = 24},
+    {.kind = "LayerNormalization", .weight = 6},
+    {.kind = "RMSNormalization", .weight = 2},
+    {.kind = "SimplifiedLayerNormalization", .weight = 2},
+    {.kind = "GroupNormalization", .weight = 6},
+    {.kind = "InstanceNormalization", .weight = 6},
+    {.kind = "PRelu", .weight = 2},
+    {.kind = "Einsum", .weight = 2},
+    {.kind = "LSTM", .weight = 142},
+    {.kind = "GRU", .weight = 14},
+    {.kind = "RNN", .weight = 14},
+    {.kind = "Gather", .weight = 1, .along_rows = true},
+    {.kind = "Expand", .weight = 1},
+    {.kind = "Resize", .setting = 14},
+    {.kind = "Upsample", .setting = 2},
+    {.kind = "Clip", .setting = 6},
+    {.kind = "Pad", .setting = 6},
+    {.kind = "Dropout", .setting = 6},
+    {.kind = "Pow", .setting = 2},
+    {.kind = "OneHot", .setting = 6},
+    {.kind = "Range", .setting = 7},
+    {.kind = "Add", .table = 3},
+    {.kind = "Sub", .table = 3},
+    {.kind = "Mul", .table = 3},
+    {.kind = "Div", .table = 3},
+    {.kind = "Where", .table = 7},
+    {.kind = "Equal", .compared = 3},
+    {.kind = "Greater", .compared = 3},
+    {.kind = "GreaterOrEqual", .compared = 3},
+    {.kind = "Less", .compared = 3},
+    {.kind = "LessOrEqual", .compared = 3},
+    {.kind = "Transpose", .passes = true},
+    {.kind = "Reshape", .passes = true},
+    {.kind = "Flatten", .passes = true},
+    {.kind = "Squeeze", .passes = true},
+    {.kind = "Unsqueeze", .passes = true},
+    {.kind = "Slice", .passes = true},
+    {.kind = "Split", .passes = true},
+    {.kind = "Cast", .passes = true},
+    {.kind = "CastLike", .passes = true},
+    {.kind = "Identity", .passes = true},
+};
+
+enum { PASSES_MAX = 4 }; /* rearrangements in a row that are looked through, at least */
+
+typedef struct use {
+    unsigned how;         /* WEIGHT | ... */
+    int n_reads, n_table; /* operands that read it, and those of elementwise operators */
+} use;
+
+static const struct position *position_of(const mp_operator *op)
+{
+    for (size_t k = 0; k < sizeof positions / sizeof *positions; k++)
+        if (!strcmp(positions[k].kind, op->kind)) return &positions[k];
+    return NULL;
+}
+
+static unsigned how_read(const mp_operator *op, const struct position *p, unsigned bit)
+{
+    if (!p) return OTHER;
+    if (p->weight & bit) return p->along_rows && mp_operator_int(op, "axis", 0) != 0 ? OTHER : WEIGHT;
+    return p->statistic & bit ? STATISTIC : p->setting & bit ? SETTING : p->compared & bit ? COMPARED : OTHER;
+}
+
+static void note_reads(const mp_operator *op, use *uses)
+{
+    const struct position *p = position_of(op);
+    for (int k = 0; k < op->n_in; k++) {
+        if (op->in[k] < 0) continue;
+        use *u = &uses[op->in[k]];
+        unsigned bit = k < 16 ? 1u << k : 0;
+        u->n_reads++;
+        if (p && p->table & bit) u->n_table++;
+        if (p && p->passes && k == 0) continue;
+        u->how |= how_read(op, p, bit);
+    }
+}
+
+/* What becomes of a rearranged tensor becomes of the tensor. Backwards, so that in a sorted file one round is enough. */
+static void note_passes(const mp_model *model, use *uses)
+{
+    for (int round = 0; round < PASSES_MAX; round++) {
+        for (size_t n = model->n_operators; n-- > 0;) {
+            const mp_operator *op = &model->operators[n];
+            const struct position *p = position_of(op);
+            if (!p || !p->passes || op->n_in < 1 || op->in[0] < 0) continue;
+            for (int k = 0; k < op->n_out; k++)
+                if (op->out[k] >= 0) uses[op->in[0]].how |= uses[op->out[k]].how;
+        }
+    }
+}
+
+static mp_status find_uses(const mp_model *model, use **out, mp_error *err)
+{
+    use *uses = mp_alloc(model->n_tensors, sizeof *uses);
+    if (!uses) return MP_FAIL(err, MP_NOMEM, "no memory for the uses of %zu tensors", model->n_tensors);
+    for (size_t k = 0; k < model->n_operators; k++) note_reads(&model->operators[k], uses);
+    for (size_t k = 0; k < model->n_outputs; k++) {
+        uses[model->outputs[k]].how |= OTHER;
+        uses[model->outputs[k]].n_reads++;
+    }
+    note_passes(model, uses);
+    *out = uses;
+    return MP_OK;
+}
+
+/* What training changes must not be folded away by its first value. */
+static void set_role(mp_tensor *t, mp_role role, const char *reason)
+{
+    t->role = role;
+    t->role_reason = reason;
+    if (role == MP_ROLE_PARAMETER || role == MP_ROLE_BUFFER) t->value = NULL;
+}
+
+static bool ends_like(const char *name, const char *const *endings)
+{
+    const char *last = name;
+    for (const char *c = name; *c; c++)
+        if (*c == '.' || *c == '/') last = c + 1;
+    for (; *endings; endings++)
+        if (!strcmp(last, *endings)) return true;
+    return false;
+}
+
+/* A table that is looked at, not learned. The learned ones that are added or multiplied at all are so once (position
+ * embeddings), or have one dimension (biases, scales). */
+static bool is_table(const mp_tensor *t, const use *u)
+{
+    static const char *const tables[] = {
+        "mask",      "causal_mask", "attn_mask", "cos", "sin",        "cos_cached", "sin_cached",
+        "freqs_cis", "inv_freq",    "mean",      "std", "pixel_mean", "pixel_std",  "relative_coords_table",
+        NULL};
+    if (ends_like(t->name, tables)) return true;
+    if (u->how & WEIGHT) return false;
+    int wide = 0;
+    for (int k = 0; k < t->rank; k++) wide += t->dims[k] > 1;
+    return wide >= 2 && u->n_table >= 2 && u->n_table == u->n_reads && !strstr(t->name, "weight") && !strstr(t->name, "embed");
+}
+
+/* Rules 7 to 9, for a floating-point tensor. */
+static void choose_state(mp_tensor *t, const use *u)
+{
+    if (u->how == STATISTIC)
+        set_role(t, MP_ROLE_BUFFER, "running statistics of batch normalization");
+    else if (u->how == COMPARED)
+        set_role(t, MP_ROLE_BUFFER, "a mask that is only compared, which has no gradient");
+    else if (is_table(t, u))
+        set_role(t, MP_ROLE_BUFFER, "a table that is looked at, not learned");
+    else
+        set_role(t, MP_ROLE_PARAMETER, "a floating-point weight");
+}
+
+static void choose_initializer(mp_tensor *t, const use *u)
+{
+    if (!mp_dtype_is_float(t->dtype))
+        set_role(t, MP_ROLE_CONSTANT, "an initializer that is not floating-point");
+    else if (t->rank == 0)
+        set_role(t, MP_ROLE_CONSTANT, "an initializer that is a single number");
+    else if (!u->n_reads)
+        set_role(t, MP_ROLE_CONSTANT, "an initializer that nothing reads");
+    else if (u->how == SETTING)
+        set_role(t, MP_ROLE_CONSTANT, "an initializer that sets how operators work");
+    else
+        choose_state(t, u);
+}
+
+/* Read as a weight and as nothing else that a batch could be. Equal ones may have been merged: scale and variance are all ones.
+ */
+static bool is_weight(const mp_tensor *t, const use *u)
+{
+    return mp_dtype_is_float(t->dtype) && (u->how & WEIGHT) && !(u->how & ~(unsigned)(WEIGHT | STATISTIC));
+}
+
+/* Called like what frameworks keep in a state dictionary. */
+static bool is_named_like_state(const mp_tensor *t)
+{
+    static const char *const endings[] = {
+        "weight",       "bias",  "running_mean", "running_var", "num_batches_tracked", "in_proj_weight",
+        "in_proj_bias", "gamma", "beta",         "inv_freq",    "position_ids",        NULL};
+    return ends_like(t->name, endings);
+}
+
+static void choose_input_state(mp_tensor *t, const use *u)
+{
+    if (!mp_dtype_is_float(t->dtype))
+        set_role(t, MP_ROLE_BUFFER, "an input beside the batch that is not floating-point");
+    else
+        choose_state(t, u);
+}
+
+/* What is known of the whole file. */
+typedef struct evidence {
+    bool weights_inside, open_inputs;
+} evidence;
+
+static evidence gather_evidence(const mp_model *model, const use *uses)
+{
+    evidence e = {0};
+    for (size_t k = 0; k < model->n_tensors; k++)
+        if (model->tensors[k].role == MP_ROLE_PARAMETER && uses[k].how & WEIGHT) e.weights_inside = true;
+    for (size_t k = 0; k < model->n_inputs; k++) e.open_inputs |= model->tensors[model->inputs[k]].rank < 0;
+    return e;
+}
+
+/* Rule 6: no dimension of any input is open, and the weights are among the inputs. */
+static void choose_among_fixed(mp_model *model, const use *uses)
+{
+    bool behind_weights = false;
+    int64_t batch = 0;
+    for (size_t k = 0; k < model->n_inputs; k++) {
+        mp_tensor *t = &model->tensors[model->inputs[k]];
+        const use *u = &uses[model->inputs[k]];
+        if (is_weight(t, u)) {
+            set_role(t, MP_ROLE_PARAMETER, "an input that is only read as a weight");
+            behind_weights = true;
+        } else if (u->how == STATISTIC || is_named_like_state(t) || (behind_weights && u->n_reads) ||
+                   (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0)) {
+            choose_input_state(t, u);
+        } else {
+            set_role(t, MP_ROLE_DATA, "an input that is not read as a weight");
+            if (!batch && t->rank > 0) batch = t->dims[0];
+        }
+    }
+}
+
+static void choose_inputs(mp_model *model, const use *uses)
+{
+    evidence e = gather_evidence(model, uses);
+    if (!e.weights_inside && !e.open_inputs) {
+        choose_among_fixed(model, uses);
+        return;
+    }
+    for (size_t k = 0; k < model->n_inputs; k++) {
+        mp_tensor *t = &model->tensors[model->inputs[k]];
+        const use *u = &uses[model->inputs[k]];
+        if (u->how == STATISTIC)
+            choose_state(t, u);
+        else if (t->rank < 0)
+            set_role(t, MP_ROLE_DATA, "an input with an open dimension");
+        else if (e.weights_inside && !is_named_like_state(t) && !(e.open_inputs && is_weight(t, u)))
+            set_role(t, MP_ROLE_DATA, "an input of a file that has its weights as initializers");
+        else
+            choose_input_state(t, u);
+    }
+}
+
+static mp_status choose_named(mp_model *model, const use *uses, const char *const *data, size_t n_data, mp_error *err)
+{
+    for (size_t k = 0; k < model->n_inputs; k++) choose_input_state(&model->tensors[model->inputs[k]], &uses[model->inputs[k]]);
+    for (size_t j = 0; j < n_data; j++) {
+        mp_tensor *found = NULL;
+        for (size_t k = 0; k < model->n_inputs; k++)
+            if (!strcmp(model->tensors[model->inputs[k]].name, data[j])) found = &model->tensors[model->inputs[k]];
+        if (!found)
+            return MP_FAIL(err, MP_INVALID, "--data names '%s', which is no input of the model (its first input is '%s')",
+                           data[j], model->n_inputs ? model->tensors[model->inputs[0]].name : "none");
+        set_role(found, MP_ROLE_DATA, "named with --data");
+    }
+    return MP_OK;
+}
+
+/* A Constant operator of floating-point numbers becomes an initializer. */
+static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *uses, mp_error *err)
+{
+    const mp_attribute *a = mp_operator_attribute(op, "value");
+    if (strcmp(op->kind, "Constant") || op->n_out != 1 || op->out[0] < 0 || !a || a->kind != MP_ATTRIBUTE_TENSOR ||
+        !mp_dtype_is_float(a->dtype) || a->rank < 1)
+        return MP_OK;
+    mp_tensor *t = &model->tensors[op->out[0]];
+    mp_status st = mp_tensor_set(model, op->out[0], a->dtype, a->rank, a->dims, err);
+    if (st != MP_OK) return st;
+    choose_initializer(t, &uses[op->out[0]]);
+    if (t->role == MP_ROLE_CONSTANT) { /* better left as it is */
+        set_role(t, MP_ROLE_ACTIVATION, NULL);
+        return MP_OK;
+    }
+    t->producer = -1;
+    op->removed = true;
+    return MP_OK;
+}
+
+/* Where nothing is trained so far: weights that are written as Constant operators. */
+static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err)
+{
+    bool weights = false;
+    for (size_t k = 0; k < model->n_tensors; k++)
+        if (model->tensors[k].role == MP_ROLE_PARAMETER) return MP_OK;
+    for (size_t k = 0; k < model->n_operators && !weights; k++) {
+        const mp_operator *op = &model->operators[k];
+        weights = !strcmp(op->kind, "Constant") && op->n_out == 1 && op->out[0] >= 0 && uses[op->out[0]].how == WEIGHT;
+    }
+    mp_status st = MP_OK;
+    for (size_t k = 0; st == MP_OK && weights && k < model->n_operators; k++)
+        st = adopt_constant(model, &model->operators[k], uses, err);
+    return st;
+}
+
+mp_status mp_onnx_roles(mp_model *model, const char *const *data, size_t n_data, mp_error *err)
+{
+    mp_status st = MP_OK;
+    use *uses = NULL;
+    bool any_data = false;
+    MP_TRY(find_uses(model, &uses, err));
+    for (size_t k = 0; k < model->n_tensors; k++)
+        if (model->tensors[k].role == MP_ROLE_CONSTANT) choose_initializer(&model->tensors[k], &uses[k]);
+    if (n_data)
+        MP_TRY(choose_named(model, uses, data, n_data, err));
+    else
+        choose_inputs(model, uses);
+    for (size_t k = 0; k < model->n_inputs; k++) any_data |= model->tensors[model->inputs[k]].role == MP_ROLE_DATA;
+    if (!any_data && model->n_inputs)
+        set_role(&model->tensors[model->inputs[0]], MP_ROLE_DATA, "the first input, as no other looks like the batch");
+    MP_TRY(adopt_constants(model, uses, err));
+done:
+    mp_free(uses);
+    return st;
+}

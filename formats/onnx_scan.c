@@ -1,0 +1,303 @@
+/* onnx_scan.c - checks a file's wire format and copies it without its weights.
+ *
+ * protobuf-c unpacks whatever it is given: messages nested so deeply that the stack overflows, one singular message repeated
+ * ten thousand times (each is merged with the last: quadratic time), a megabyte of empty messages (73 to 129 times that in
+ * memory), and weights, which it copies. So this scan goes first. It walks the message types that the generated code describes,
+ * refuses what is malformed or exceeds a limit, and writes a skeleton: the same messages without the payloads of large tensors
+ * and without texts for people. A file of 10 GB with embedded weights leaves a skeleton of some hundred kilobytes, and no page
+ * of a payload is touched.
+ *
+ * The length of a message comes before it and is known only after it is copied: it is written in five bytes, which every
+ * protobuf reader accepts, and filled in later.
+ */
+#include "formats/onnx_scan.h"
+
+#include <string.h>
+
+#include "estimator/model.h"
+#include "formats/onnx_wire.h"
+#include "onnx.pb-c.h"
+
+typedef ProtobufCMessageDescriptor descriptor;
+typedef ProtobufCFieldDescriptor schema_field;
+
+typedef struct scanner {
+    const uint8_t *file;
+    mp_onnx_skeleton *out;
+    int64_t n_messages, n_nodes, kept_payload_bytes;
+    mp_error *err;
+} scanner;
+
+/* Younger fields that matter: where, their number, their number in the skeleton, their message type (NULL: a text). */
+static const struct younger {
+    const descriptor *in;
+    uint32_t id, skeleton_id;
+    const descriptor *message;
+} younger_fields[] = {
+    {&onnx__node_proto__descriptor, 8, MP_ONNX_NODE_OVERLOAD, NULL},
+    {&onnx__function_proto__descriptor, 11, MP_ONNX_FUNCTION_DEFAULT, &onnx__attribute_proto__descriptor},
+    {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
+};
+
+/* Fields that nobody reads. */
+static const char *const dropped_fields[] = {"doc_string", "metadata_props", "training_info", "quantization_annotation"};
+
+/* TensorProto's payload fields. */
+enum { FLOATS = 4, INT32S = 5, STRINGS = 6, INT64S = 7, RAW = 9, DOUBLES = 10, UINT64S = 11 };
+
+static mp_status put(scanner *s, const void *bytes, size_t n)
+{
+    mp_onnx_skeleton *out = s->out;
+    if (n > MP_ONNX_SKELETON_MAX - out->size)
+        return MP_FAIL(s->err, MP_PARSE, "the file has more than %d bytes besides its weights", MP_ONNX_SKELETON_MAX);
+    if (!mp_grow(&out->bytes, &out->capacity, out->size + n, 1))
+        return MP_FAIL(s->err, MP_NOMEM, "no memory for %zu bytes of the model", out->size + n);
+    if (n) memcpy(out->bytes + out->size, bytes, n);
+    out->size += n;
+    return MP_OK;
+}
+
+static mp_status malformed(const scanner *s, const descriptor *d, const uint8_t *at, const char *what)
+{
+    return MP_FAIL(s->err, MP_PARSE, "this is no ONNX model, or a damaged one: %s in %s at byte %zu", what, d->short_name,
+                   (size_t)(at - s->file));
+}
+
+/* What of a tensor decides on its payload. */
+typedef struct tensor_facts {
+    const uint8_t *name, *name_end;
+    int64_t dims[MP_RANK_MAX];
+    int rank;
+    int64_t type;
+    int64_t raw_bytes, float_bytes, double_bytes, other_bytes;
+} tensor_facts;
+
+static void add_dimension(tensor_facts *t, uint64_t size)
+{
+    if (t->rank < MP_RANK_MAX) t->dims[t->rank] = (int64_t)size;
+    t->rank++;
+}
+
+/* Reads the facts, skipping over the payload. */
+static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8_t *end, tensor_facts *t)
+{
+    *t = (tensor_facts){0};
+    mp_wire_field f;
+    while (at < end) {
+        const uint8_t *here = at;
+        if (!mp_wire_next(&at, end, &f)) return malformed(s, &onnx__tensor_proto__descriptor, here, "a broken field");
+        int64_t length = f.end - f.bytes;
+        if (f.id == 1 && f.wire == MP_WIRE_VARINT) {
+            add_dimension(t, f.number);
+        } else if (f.id == 1) {
+            uint64_t size;
+            while (f.bytes < f.end && t->rank <= MP_RANK_MAX) {
+                if (!mp_wire_varint(&f.bytes, f.end, &size))
+                    return malformed(s, &onnx__tensor_proto__descriptor, here, "a broken dimension");
+                add_dimension(t, size);
+            }
+        } else if (f.id == 2) {
+            t->type = (int32_t)f.number;
+        } else if (f.id == 8) {
+            t->name = f.bytes;
+            t->name_end = f.end;
+        } else if (f.id == RAW) {
+            t->raw_bytes = length;
+        } else if (f.id == FLOATS) {
+            t->float_bytes += length;
+        } else if (f.id == DOUBLES) {
+            t->double_bytes += length;
+        } else if (f.id == INT32S || f.id == STRINGS || f.id == INT64S || f.id == UINT64S) {
+            t->other_bytes += length;
+        }
+    }
+    return MP_OK;
+}
+
+/* Whether the payload is worth keeping: a few numbers, such as shapes are made of. Refuses one of the wrong length. */
+static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
+{
+    mp_dtype type = t->type > 0 && t->type < MP_N_DTYPES ? (mp_dtype)t->type : MP_DTYPE_UNDEFINED;
+    int64_t elements = 1, bits = 0, payload = t->raw_bytes + t->float_bytes + t->double_bytes + t->other_bytes;
+    int name_length = t->name && t->name_end - t->name < 200 ? (int)(t->name_end - t->name) : 0;
+    if (t->rank > MP_RANK_MAX)
+        return MP_FAIL(s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length, (const char *)t->name,
+                       MP_RANK_MAX);
+    for (int k = 0; k < t->rank && elements >= 0; k++)
+        if (!mp_multiply(elements, t->dims[k], &elements)) elements = -1; /* refused later, by name */
+    *keep = false;
+    if (elements < 0 || type == MP_DTYPE_UNDEFINED) return MP_OK;
+    bool fits = mp_multiply(elements, mp_dtype_bits(type), &bits);
+    int64_t needed = bits / 8 + (bits % 8 != 0);
+    int64_t found = t->raw_bytes                                 ? t->raw_bytes
+                    : type == MP_DTYPE_FLOAT && t->float_bytes   ? t->float_bytes
+                    : type == MP_DTYPE_DOUBLE && t->double_bytes ? t->double_bytes
+                                                                 : needed;
+    if (type != MP_DTYPE_STRING && fits && found != needed)
+        return MP_FAIL(s->err, MP_PARSE, "tensor '%.*s' carries %lld bytes of values, but its type and shape need %lld",
+                       name_length, (const char *)t->name, (long long)found, (long long)needed);
+    int64_t limit = mp_dtype_is_float(type)                              ? MP_ONNX_FLOATS_MAX
+                    : mp_dtype_is_integer(type) || type == MP_DTYPE_BOOL ? MP_VALUE_MAX
+                                                                         : -1;
+    *keep = elements <= limit && payload <= MP_ONNX_PAYLOADS_MAX - s->kept_payload_bytes;
+    if (*keep) s->kept_payload_bytes += payload;
+    return MP_OK;
+}
+
+static bool is_payload(uint32_t id)
+{
+    return (id >= FLOATS && id <= INT64S) || (id >= RAW && id <= UINT64S);
+}
+
+static bool is_dropped(const schema_field *field)
+{
+    for (size_t k = 0; k < sizeof dropped_fields / sizeof *dropped_fields; k++)
+        if (!strcmp(field->name, dropped_fields[k])) return true;
+    return false;
+}
+
+static const struct younger *find_younger(const descriptor *in, uint32_t id)
+{
+    for (size_t k = 0; k < sizeof younger_fields / sizeof *younger_fields; k++)
+        if (younger_fields[k].in == in && younger_fields[k].id == id) return &younger_fields[k];
+    return NULL;
+}
+
+/* The wire type that a field of the schema is written in; arrays of numbers may also come packed, as bytes. */
+static bool right_wire(const schema_field *field, int wire)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return wire == MP_WIRE_BYTES;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+        return wire == MP_WIRE_32BIT || (wire == MP_WIRE_BYTES && field->label == PROTOBUF_C_LABEL_REPEATED);
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        return wire == MP_WIRE_64BIT || (wire == MP_WIRE_BYTES && field->label == PROTOBUF_C_LABEL_REPEATED);
+    default:
+        return wire == MP_WIRE_VARINT || (wire == MP_WIRE_BYTES && field->label == PROTOBUF_C_LABEL_REPEATED);
+    }
+}
+
+static mp_status put_tag(scanner *s, uint32_t id)
+{
+    uint8_t bytes[5];
+    size_t n = 0;
+    uint32_t tag = id << 3 | MP_WIRE_BYTES;
+    for (; tag >= 128; tag >>= 7) bytes[n++] = (uint8_t)(tag | 128);
+    bytes[n++] = (uint8_t)tag;
+    return put(s, bytes, n);
+}
+
+static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth);
+
+/* Copies a field that holds a message, under the number `id`. */
+static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, const mp_wire_field *f, int depth)
+{
+    mp_status st = MP_OK;
+    static const uint8_t room[5];
+    MP_TRY(put_tag(s, id));
+    MP_TRY(put(s, room, sizeof room));
+    size_t start = s->out->size;
+    MP_TRY(copy_message(s, d, f->bytes, f->end, depth + 1));
+    size_t length = s->out->size - start;
+    for (size_t k = 0; k < sizeof room; k++)
+        s->out->bytes[start - sizeof room + k] = (uint8_t)((length >> (7 * k) & 127) | (k + 1 < sizeof room ? 128 : 0));
+done:
+    return st;
+}
+
+/* Copies a field of the schema as it is, if it is well-formed. */
+static mp_status copy_plain(scanner *s, const descriptor *d, const schema_field *field, const mp_wire_field *f)
+{
+    if (field->type == PROTOBUF_C_TYPE_STRING && !mp_wire_is_text(f->bytes, f->end))
+        return malformed(s, d, f->start, "a name that is not UTF-8 or has a zero byte");
+    return put(s, f->start, (size_t)(f->end - f->start));
+}
+
+static mp_status copy_younger(scanner *s, const struct younger *y, const mp_wire_field *f, int depth)
+{
+    mp_status st = MP_OK;
+    if (f->wire != MP_WIRE_BYTES) return malformed(s, y->in, f->start, "a field of the wrong kind");
+    if (y->message) return copy_submessage(s, y->skeleton_id, y->message, f, depth);
+    if (!mp_wire_is_text(f->bytes, f->end)) return malformed(s, y->in, f->start, "a name that is not UTF-8 or has a zero byte");
+    if (f->end - f->bytes > 127) return malformed(s, y->in, f->start, "an overload name of more than 127 bytes");
+    uint8_t length = (uint8_t)(f->end - f->bytes);
+    MP_TRY(put_tag(s, y->skeleton_id));
+    MP_TRY(put(s, &length, 1));
+    MP_TRY(put(s, f->bytes, length));
+done:
+    return st;
+}
+
+static mp_status count_message(scanner *s, const descriptor *d, const uint8_t *at, int depth)
+{
+    if (depth > MP_ONNX_DEPTH_MAX) return malformed(s, d, at, "messages nested more than 64 deep");
+    if (++s->n_messages > MP_ONNX_MESSAGES_MAX)
+        return MP_FAIL(s->err, MP_PARSE, "the file has more than %d messages", MP_ONNX_MESSAGES_MAX);
+    if (d == &onnx__node_proto__descriptor && ++s->n_nodes > MP_ONNX_NODES_MAX)
+        return MP_FAIL(s->err, MP_PARSE, "the file has more than %d operators", MP_ONNX_NODES_MAX);
+    return MP_OK;
+}
+
+static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth)
+{
+    mp_status st = MP_OK;
+    bool is_tensor = d == &onnx__tensor_proto__descriptor, keep_payload = true;
+    uint64_t seen = 0; /* singular messages, by their place in the descriptor */
+    MP_TRY(count_message(s, d, at, depth));
+    if (is_tensor) {
+        tensor_facts facts;
+        MP_TRY(look_at_tensor(s, at, end, &facts));
+        MP_TRY(judge_payload(s, &facts, &keep_payload));
+    }
+    while (at < end) {
+        mp_wire_field f;
+        const uint8_t *here = at;
+        if (!mp_wire_next(&at, end, &f)) MP_TRY(malformed(s, d, here, "a broken or cut off field"));
+        const struct younger *younger = find_younger(d, f.id);
+        const schema_field *field = protobuf_c_message_descriptor_get_field(d, f.id);
+        if (younger) {
+            MP_TRY(copy_younger(s, younger, &f, depth));
+            continue;
+        }
+        if (!field) continue;
+        if (!right_wire(field, f.wire)) MP_TRY(malformed(s, d, here, "a field of the wrong kind"));
+        if (is_dropped(field) || (is_tensor && !keep_payload && is_payload(f.id))) continue;
+        if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
+            MP_TRY(copy_plain(s, d, field, &f));
+            continue;
+        }
+        uint64_t bit = 1ull << ((field - d->fields) & 63);
+        MP_REQUIRE(field->label == PROTOBUF_C_LABEL_REPEATED || !(seen & bit), s->err, MP_PARSE,
+                   "the file repeats the field '%s' of a %s at byte %zu, which may stand there once", field->name,
+                   d->short_name, (size_t)(here - s->file));
+        seen |= bit;
+        MP_TRY(copy_submessage(s, f.id, field->descriptor, &f, depth));
+    }
+done:
+    return st;
+}
+
+mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err)
+{
+    mp_onnx_skeleton skeleton = {0};
+    scanner s = {.file = bytes, .out = &skeleton, .err = err};
+    mp_status st = copy_message(&s, &onnx__model_proto__descriptor, bytes, bytes + size, 1);
+    if (st == MP_OK)
+        *out = skeleton;
+    else
+        mp_onnx_skeleton_free(&skeleton);
+    return st;
+}
+
+void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)
+{
+    mp_free(skeleton->bytes);
+    *skeleton = (mp_onnx_skeleton){0};
+}

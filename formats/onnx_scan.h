@@ -1,0 +1,41 @@
+/* onnx_scan.h - the first look at an ONNX file, before protobuf-c sees it. Private to formats/. */
+#ifndef FORMATS_ONNX_SCAN_H
+#define FORMATS_ONNX_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estimator/error.h"
+
+enum {
+    MP_ONNX_DEPTH_MAX = 64,         /* messages inside messages */
+    MP_ONNX_MESSAGES_MAX = 1 << 22, /* in one file */
+    MP_ONNX_NODES_MAX = 1 << 20,    /* in one file, and after the functions are inlined */
+    MP_ONNX_SKELETON_MAX = 1 << 29, /* bytes without the payloads that are left out */
+    MP_ONNX_PAYLOADS_MAX = 1 << 26, /* bytes of payloads that are kept */
+    MP_ONNX_IMPORTS_MAX = 64,       /* operator sets in one list */
+    MP_ONNX_FLOATS_MAX = 1024       /* elements of the largest floating-point payload kept */
+};
+
+/* Fields younger than the schema may be. They are written into the skeleton under numbers that no schema uses, so that
+ * protobuf-c always hands them over as unknown fields. */
+enum {
+    MP_ONNX_NODE_OVERLOAD = 20008,    /* NodeProto.overload = 8 */
+    MP_ONNX_FUNCTION_DEFAULT = 20011, /* FunctionProto.attribute_proto = 11 */
+    MP_ONNX_FUNCTION_OVERLOAD = 20013 /* FunctionProto.overload = 13 */
+};
+
+/* The file without what nobody reads: weights, documentation, metadata, training information. */
+typedef struct mp_onnx_skeleton {
+    uint8_t *bytes;
+    size_t size, capacity;
+} mp_onnx_skeleton;
+
+/* Checks the wire format of a ModelProto against the schema and copies all that matters. What it passes cannot make protobuf-c
+ * overflow the stack or take quadratic time. Never touches the payload of a large tensor; a payload whose length does not fit
+ * its tensor's type and shape is refused. MP_PARSE names the message, field and byte, or the tensor; MP_NOMEM. On MP_OK *out is
+ * released with mp_onnx_skeleton_free. O(size without payloads). */
+mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err);
+void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* zeroed is fine */
+
+#endif

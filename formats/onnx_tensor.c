@@ -1,0 +1,357 @@
+/* onnx_tensor.c - TensorProto and AttributeProto into values and attributes of the model.
+ *
+ * A tensor's elements stand in raw_data (little-endian, whatever the machine) or in one of five typed arrays, of which
+ * int32_data also serves every narrower type, float16 as bit patterns included; or in another file, which is never opened: to
+ * plan, the shape is enough. The scan left out what is too large to matter, so a tensor without elements is one of unknown
+ * value.
+ */
+#include "formats/onnx_tensor.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static mp_status tensor_type(const Onnx__TensorProto *tensor, const char *name, mp_dtype *dtype, mp_error *err)
+{
+    int32_t type = tensor->has_data_type ? tensor->data_type : 0;
+    if (type == MP_DTYPE_UNDEFINED) return MP_FAIL(err, MP_PARSE, "tensor '%s' has no element type", name);
+    if (type < 0 || type >= MP_N_DTYPES)
+        return MP_FAIL(err, MP_UNSUPPORTED, "tensor '%s' has elements of the unknown type %d", name, (int)type);
+    *dtype = (mp_dtype)type;
+    return MP_OK;
+}
+
+/* Elements of a shape, or an error that names the tensor. */
+static mp_status count_elements(const char *name, const int64_t *dims, size_t rank, int64_t *n, mp_error *err)
+{
+    *n = 1;
+    if (rank > MP_RANK_MAX)
+        return MP_FAIL(err, MP_PARSE, "tensor '%s' has %zu dimensions, more than %d", name, rank, MP_RANK_MAX);
+    for (size_t k = 0; k < rank; k++)
+        if (dims[k] < 0)
+            return MP_FAIL(err, MP_PARSE, "dimension %zu of tensor '%s' is negative (%" PRId64 ")", k, name, dims[k]);
+    for (size_t k = 0; k < rank; k++)
+        if (!mp_multiply(*n, dims[k], n))
+            return MP_FAIL(err, MP_PARSE, "tensor '%s' has more elements than can be counted", name);
+    return MP_OK;
+}
+
+static const char *external_entry(const Onnx__TensorProto *tensor, const char *key)
+{
+    for (size_t k = 0; k < tensor->n_external_data; k++)
+        if (tensor->external_data[k]->key && !strcmp(tensor->external_data[k]->key, key))
+            return tensor->external_data[k]->value;
+    return NULL;
+}
+
+static bool is_external(const Onnx__TensorProto *tensor)
+{
+    return tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+/* What the file says about data elsewhere must at least make sense. */
+static mp_status check_external(const Onnx__TensorProto *tensor, const char *name, int64_t bytes, mp_error *err)
+{
+    static const char *const numbers[] = {"offset", "length"};
+    if (!is_external(tensor)) return MP_OK;
+    const char *location = external_entry(tensor, "location");
+    if (!location || !*location) return MP_FAIL(err, MP_PARSE, "tensor '%s' lies in another file, which is not named", name);
+    for (int k = 0; k < 2; k++) {
+        const char *text = external_entry(tensor, numbers[k]);
+        if (!text) continue;
+        char *rest;
+        long long number = strtoll(text, &rest, 10);
+        if (!*text || *rest || number < 0 || number == LLONG_MAX)
+            return MP_FAIL(err, MP_PARSE, "tensor '%s' lies in another file, at %s '%.40s', which is no size", name, numbers[k],
+                           text);
+        if (k == 1 && number != bytes)
+            return MP_FAIL(err, MP_PARSE, "tensor '%s' has %lld bytes in another file, but its type and shape need %lld", name,
+                           number, (long long)bytes);
+    }
+    return MP_OK;
+}
+
+static uint64_t little_endian(const uint8_t *bytes, int n)
+{
+    uint64_t value = 0;
+    for (int k = n; k-- > 0;) value = value << 8 | bytes[k];
+    return value;
+}
+
+static double float16(uint64_t bits)
+{
+    int exponent = (int)(bits >> 10 & 31);
+    double fraction = (double)(bits & 1023), value;
+    if (exponent == 31)
+        value = fraction != 0 ? (double)NAN : (double)INFINITY;
+    else
+        value = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    return bits >> 15 & 1 ? -value : value;
+}
+
+/* A real number from its bit pattern. */
+static double real(mp_dtype dtype, uint64_t bits)
+{
+    if (dtype == MP_DTYPE_FLOAT16) return float16(bits);
+    if (dtype == MP_DTYPE_DOUBLE) {
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    uint32_t single = (uint32_t)(dtype == MP_DTYPE_BFLOAT16 ? bits << 16 : bits);
+    float value;
+    memcpy(&value, &single, sizeof value);
+    return (double)value;
+}
+
+/* An integer of so many bits from its bit pattern. */
+static int64_t integer(mp_dtype dtype, uint64_t bits)
+{
+    int width = mp_dtype_bits(dtype);
+    bool is_signed = dtype == MP_DTYPE_INT4 || dtype == MP_DTYPE_INT8 || dtype == MP_DTYPE_INT16 || dtype == MP_DTYPE_INT32;
+    if (dtype == MP_DTYPE_BOOL) return bits != 0;
+    if (width < 64) bits &= (1ull << width) - 1;
+    if (is_signed && bits >> (width - 1)) bits |= ~0ull << width;
+    int64_t value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The typed array that holds this type's elements: its length, and the bit pattern of its k-th one. */
+static size_t typed_count(const Onnx__TensorProto *tensor, mp_dtype dtype)
+{
+    switch (dtype) {
+    case MP_DTYPE_FLOAT:
+        return tensor->n_float_data;
+    case MP_DTYPE_DOUBLE:
+        return tensor->n_double_data;
+    case MP_DTYPE_INT64:
+        return tensor->n_int64_data;
+    case MP_DTYPE_UINT32:
+    case MP_DTYPE_UINT64:
+        return tensor->n_uint64_data;
+    default:
+        return tensor->n_int32_data;
+    }
+}
+
+static uint64_t typed_element(const Onnx__TensorProto *tensor, mp_dtype dtype, size_t k)
+{
+    uint64_t bits = 0;
+    uint32_t single = 0;
+    switch (dtype) {
+    case MP_DTYPE_FLOAT:
+        memcpy(&single, &tensor->float_data[k], sizeof single);
+        return single;
+    case MP_DTYPE_DOUBLE:
+        memcpy(&bits, &tensor->double_data[k], sizeof bits);
+        return bits;
+    case MP_DTYPE_INT64:
+        return (uint64_t)tensor->int64_data[k];
+    case MP_DTYPE_UINT32:
+    case MP_DTYPE_UINT64:
+        return tensor->uint64_data[k];
+    default:
+        return (uint64_t)(int64_t)tensor->int32_data[k];
+    }
+}
+
+static bool has_values(mp_dtype dtype)
+{
+    switch (dtype) {
+    case MP_DTYPE_FLOAT16:
+    case MP_DTYPE_BFLOAT16:
+    case MP_DTYPE_FLOAT:
+    case MP_DTYPE_DOUBLE:
+    case MP_DTYPE_BOOL:
+        return true;
+    default:
+        return mp_dtype_is_integer(dtype);
+    }
+}
+
+/* The elements, or NULL where they are not in the file, were left out, or are no numbers. */
+static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
+                              mp_value **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int bits = mp_dtype_bits(dtype);
+    bool raw = tensor->has_raw_data && tensor->raw_data.len > 0;
+    size_t per_entry = bits == 4 ? 2 : 1; /* 4-bit elements lie two to a byte, in int32_data as well */
+    size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed_count(tensor, dtype) * per_entry;
+    *out = NULL;
+    if (!has_values(dtype) || is_external(tensor) || n > MP_VALUE_MAX || (n > 0 && found == 0)) return MP_OK;
+    MP_REQUIRE(found == (size_t)n || (bits == 4 && found == (size_t)n + n % 2), err, MP_PARSE,
+               "tensor '%s' carries %zu elements, but its shape needs %" PRId64, name, found, n);
+    mp_value *value = mp_value_new(model, n, mp_dtype_is_float(dtype));
+    MP_REQUIRE(value, err, MP_NOMEM, "no memory for the values of '%s'", name);
+    for (int64_t k = 0; k < n; k++) {
+        size_t entry = (size_t)k / per_entry;
+        uint64_t pattern =
+            raw ? bits == 4 ? tensor->raw_data.data[entry] : little_endian(tensor->raw_data.data + k * (bits / 8), bits / 8)
+                : typed_element(tensor, dtype, entry);
+        if (bits == 4 && k % 2) pattern >>= 4;
+        if (value->is_real)
+            value->f[k] = real(dtype, pattern);
+        else
+            value->i[k] = integer(dtype, pattern);
+    }
+    *out = value;
+done:
+    return st;
+}
+
+/* A new tensor from outside. */
+static mp_status add_constant(mp_model *model, const char *name, mp_dtype dtype, const int64_t *dims, size_t rank, int *index,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(name && *name, err, MP_PARSE, "the file has an initializer without a name");
+    MP_REQUIRE(mp_model_find(model, name) < 0, err, MP_PARSE, "the file has two initializers named '%s'", name);
+    MP_TRY(mp_model_tensor(model, name, index, err));
+    MP_TRY(mp_tensor_set(model, *index, dtype, (int)rank, dims, err));
+    model->tensors[*index].role = MP_ROLE_CONSTANT;
+done:
+    return st;
+}
+
+static int64_t bytes_of(mp_dtype dtype, int64_t elements)
+{
+    int64_t bits;
+    return mp_multiply(elements, mp_dtype_bits(dtype), &bits) ? bits / 8 + (bits % 8 != 0) : INT64_MAX;
+}
+
+mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *name = tensor->name ? tensor->name : "";
+    mp_dtype dtype = MP_DTYPE_UNDEFINED;
+    int64_t elements;
+    int index = -1;
+    MP_TRY(tensor_type(tensor, name, &dtype, err));
+    MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
+    MP_TRY(check_external(tensor, name, bytes_of(dtype, elements), err));
+    MP_TRY(add_constant(model, name, dtype, tensor->dims, tensor->n_dims, &index, err));
+    MP_TRY(tensor_value(model, tensor, name, dtype, elements, &model->tensors[index].value, err));
+done:
+    return st;
+}
+
+mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorProto *tensor, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *name = tensor->values && tensor->values->name ? tensor->values->name : "";
+    mp_dtype dtype = MP_DTYPE_UNDEFINED;
+    int64_t elements;
+    int index = -1;
+    MP_REQUIRE(tensor->values, err, MP_PARSE, "the file has a sparse initializer without values");
+    MP_TRY(tensor_type(tensor->values, name, &dtype, err));
+    MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
+    MP_TRY(add_constant(model, name, dtype, tensor->dims, tensor->n_dims, &index, err));
+done:
+    return st;
+}
+
+static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tensor, const char *op, mp_attribute *out,
+                                  mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *name = mp_pool_format(model->pool, "%s of %s", out->name, op);
+    int64_t elements;
+    MP_REQUIRE(name, err, MP_NOMEM, "no memory for an attribute of '%s'", op);
+    out->kind = MP_ATTRIBUTE_TENSOR;
+    MP_TRY(tensor_type(tensor, name, &out->dtype, err));
+    MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
+    MP_TRY(check_external(tensor, name, bytes_of(out->dtype, elements), err));
+    out->rank = (int)tensor->n_dims;
+    out->dims = tensor->dims;
+    MP_TRY(tensor_value(model, tensor, name, out->dtype, elements, &out->value, err));
+done:
+    return st;
+}
+
+/* A sparse tensor is a tensor whose values nobody needs. */
+static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
+{
+    int64_t elements;
+    if (!tensor->values)
+        return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a sparse tensor without values", out->name, op);
+    out->kind = MP_ATTRIBUTE_TENSOR;
+    out->rank = (int)tensor->n_dims;
+    out->dims = tensor->dims;
+    mp_status st = count_elements(out->name, tensor->dims, tensor->n_dims, &elements, err);
+    return st == MP_OK ? tensor_type(tensor->values, out->name, &out->dtype, err) : st;
+}
+
+static mp_status floats_attribute(mp_model *model, const Onnx__AttributeProto *a, mp_attribute *out, mp_error *err)
+{
+    out->kind = MP_ATTRIBUTE_FLOATS;
+    out->n = a->n_floats;
+    out->floats = mp_pool_alloc(model->pool, a->n_floats, sizeof *out->floats);
+    if (!out->floats) return MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
+    for (size_t k = 0; k < a->n_floats; k++) out->floats[k] = (double)a->floats[k];
+    return MP_OK;
+}
+
+static mp_status text_attribute(mp_model *model, const Onnx__AttributeProto *a, mp_attribute *out, mp_error *err)
+{
+    if (a->s.len && memchr(a->s.data, 0, a->s.len)) return MP_OK; /* bytes, no text: no rule reads them */
+    out->kind = MP_ATTRIBUTE_TEXT;
+    out->text = mp_pool_text(model->pool, (const char *)a->s.data, a->s.len);
+    return out->text ? MP_OK : MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
+}
+
+/* The kind an attribute has; files of the first format version do not say it. */
+static int attribute_type(const Onnx__AttributeProto *a)
+{
+    if (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return (int)a->type;
+    return a->has_f       ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT
+           : a->has_i     ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT
+           : a->has_s     ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING
+           : a->t         ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR
+           : a->g         ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH
+           : a->n_graphs  ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPHS
+           : a->n_floats  ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS
+           : a->n_ints    ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
+           : a->n_strings ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS
+                          : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
+}
+
+mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *a, const char *name, const char *op, mp_attribute *out,
+                            mp_error *err)
+{
+    *out = (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_OTHER};
+    switch (attribute_type(a)) {
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT:
+        out->kind = MP_ATTRIBUTE_FLOAT;
+        out->f = (double)a->f;
+        return MP_OK;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT:
+        out->kind = MP_ATTRIBUTE_INT;
+        out->i = a->i;
+        return MP_OK;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
+        return text_attribute(model, a, out, err);
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR:
+        if (!a->t) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a tensor that is not there", name, op);
+        return tensor_attribute(model, a->t, op, out, err);
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__SPARSE_TENSOR:
+        if (!a->sparse_tensor) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a tensor that is not there", name, op);
+        return sparse_attribute(a->sparse_tensor, op, out, err);
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS:
+        return floats_attribute(model, a, out, err);
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS:
+        out->kind = MP_ATTRIBUTE_INTS;
+        out->n = a->n_ints;
+        out->ints = a->ints;
+        return MP_OK;
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH:
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPHS:
+        return MP_FAIL(err, MP_UNSUPPORTED, "%s carries the subgraph '%s', and operators with subgraphs are not supported", op,
+                       name);
+    default:
+        return MP_OK;
+    }
+}

@@ -1,0 +1,18 @@
+/* onnx_tensor.h - TensorProto, attributes and declared types, as the model wants them. Private to formats/. */
+#ifndef FORMATS_ONNX_TENSOR_H
+#define FORMATS_ONNX_TENSOR_H
+
+#include "estimator/model.h"
+#include "onnx.pb-c.h"
+
+/* Adds an initializer: type, shape, and its value if the file carries it and it is small; its role becomes MP_ROLE_CONSTANT.
+ * MP_PARSE: no name, a name that is taken, a shape or external data that makes no sense; MP_UNSUPPORTED: an unknown element
+ * type; MP_NOMEM. */
+mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, mp_error *err);
+mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorProto *tensor, mp_error *err);
+
+/* Fills in an attribute of the operator `op`; what it points to lies in the model's pool or in the message. The same errors. */
+mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *attribute, const char *name, const char *op,
+                            mp_attribute *out, mp_error *err);
+
+#endif

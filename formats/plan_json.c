@@ -1,0 +1,376 @@
+/* plan_json.c - plans to and from JSON. What a plan does not state is null in its header. */
+#include "formats/plan_json.h"
+
+#include <string.h>
+
+#include "formats/ids.h"
+#include "formats/json.h"
+
+/* ---- reading ---- */
+
+struct reader {
+    const mp_graph *graph;
+    mp_plan *plan;
+    mp_ids nodes, storages;
+    mp_error *err;
+};
+
+static mp_status no_memory(const struct reader *r)
+{
+    return MP_FAIL(r->err, MP_NOMEM, "no memory for the plan");
+}
+
+/* A field that is a count of bytes, or not stated. */
+static mp_status read_bytes(const mp_row *top, const char *key, int64_t *bytes)
+{
+    *bytes = -1;
+    mp_status st = mp_row_int(top, key, false, bytes);
+    if (st == MP_OK && *bytes < 0 && !json_is_null(json_object_get(top->object, key)) && json_object_get(top->object, key))
+        return mp_row_fail(top, "\"%s\" is negative", key);
+    return st;
+}
+
+static mp_status read_seconds(const mp_row *top, const char *key, double *seconds)
+{
+    double found = -1;
+    mp_status st = mp_row_real(top, key, false, &found);
+    if (st == MP_OK) *seconds = found < 0 ? -1 : found;
+    return st;
+}
+
+static mp_status read_text(struct reader *r, const mp_row *row, const char *key, char **text)
+{
+    const char *found = "";
+    mp_status st = mp_row_text(row, key, false, &found);
+    if (st != MP_OK) return st;
+    *text = mp_plan_text(found);
+    return *text ? MP_OK : no_memory(r);
+}
+
+static mp_status read_graph(struct reader *r, const mp_row *top)
+{
+    mp_status st = MP_OK;
+    const json_t *object = NULL;
+    const char *hash = "";
+    mp_row row = *top;
+    MP_TRY(mp_row_object(top, "graph", &object));
+    row.object = object;
+    MP_TRY(read_text(r, &row, "name", &r->plan->graph_name));
+    MP_TRY(mp_row_text(&row, "hash", false, &hash));
+    MP_REQUIRE(!hash[0] || !strcmp(hash, r->graph->hash), r->err, MP_INVALID,
+               "the plan is for the graph '%.60s' with hash %.60s, and this is '%.60s' with hash %s", r->plan->graph_name, hash,
+               r->graph->name, r->graph->hash);
+    memcpy(r->plan->graph_hash, hash, strlen(hash) + 1);
+done:
+    return st;
+}
+
+static mp_status read_header(struct reader *r, const mp_row *top)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = r->plan;
+    const json_t *options = NULL;
+    int64_t seed = 0;
+    MP_TRY(read_graph(r, top));
+    MP_TRY(mp_row_object(top, "options", &options));
+    plan->options = options ? mp_json_print(options) : mp_plan_text("{}");
+    if (!plan->options) MP_TRY(no_memory(r));
+    MP_TRY(read_text(r, top, "solver", &plan->solver));
+    MP_TRY(mp_row_int(top, "seed", false, &seed));
+    plan->seed = (uint64_t)seed;
+    MP_TRY(read_bytes(top, "budget_bytes", &plan->budget_bytes));
+    MP_TRY(read_bytes(top, "static_bytes", &plan->static_bytes));
+    MP_TRY(read_bytes(top, "peak_bytes", &plan->peak_bytes));
+    MP_TRY(read_bytes(top, "arena_bytes", &plan->arena_bytes));
+    MP_TRY(read_bytes(top, "baseline_peak_bytes", &plan->baseline_peak_bytes));
+    MP_TRY(read_bytes(top, "floor_bytes", &plan->floor_bytes));
+    MP_TRY(read_seconds(top, "seconds", &plan->seconds));
+    MP_TRY(read_seconds(top, "baseline_seconds", &plan->baseline_seconds));
+    MP_TRY(read_seconds(top, "lower_bound_seconds", &plan->lower_bound_seconds));
+    MP_TRY(read_text(r, top, "bound_covers", &plan->bound_covers));
+done:
+    return st;
+}
+
+/* The storage that goes by this name or holds the tensor of this name, -1: none. */
+static int find_name(const mp_graph *graph, const char *name)
+{
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (!strcmp(graph->storages[s].name, name)) return (int)s;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        for (size_t i = 0; i < graph->storages[s].n_tensors; i++)
+            if (!strcmp(graph->storages[s].tensors[i], name)) return (int)s;
+    return -1;
+}
+
+static mp_status read_checkpoints(struct reader *r, const mp_row *top)
+{
+    mp_status st = MP_OK;
+    const json_t *array = NULL;
+    MP_TRY(mp_row_array(top, "checkpoints", false, &array));
+    size_t n = json_array_size(array);
+    r->plan->checkpoints = mp_alloc(n, sizeof *r->plan->checkpoints);
+    if (!r->plan->checkpoints) MP_TRY(no_memory(r));
+    for (size_t i = 0; i < n; i++) {
+        const char *name;
+        MP_TRY(mp_row_element_text(top, "checkpoints", array, i, &name));
+        int s = find_name(r->graph, name);
+        MP_REQUIRE(s >= 0, r->err, MP_PARSE, "checkpoint \"%.100s\" is no storage or tensor of the graph", name);
+        r->plan->checkpoints[r->plan->n_checkpoints++] = s;
+    }
+done:
+    return st;
+}
+
+/* An integer field that has to fit an int; -1 when it is missing. */
+static mp_status read_small(const mp_row *row, const char *key, bool required, int *value)
+{
+    int64_t found = -1;
+    mp_status st = mp_row_int(row, key, required, &found);
+    if (st == MP_OK && (found > INT32_MAX || found < INT32_MIN)) return mp_row_fail(row, "\"%s\" is too large", key);
+    *value = (int)found;
+    return st;
+}
+
+static mp_status read_node(struct reader *r, const mp_row *row, int *node)
+{
+    int64_t id;
+    mp_status st = mp_row_int(row, "node", true, &id);
+    if (st != MP_OK) return st;
+    *node = mp_ids_find(&r->nodes, id);
+    return *node >= 0 ? MP_OK : mp_row_fail(row, "the graph has no node %lld", (long long)id);
+}
+
+static mp_status read_frees(struct reader *r, const mp_row *row, size_t t, size_t *capacity)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = r->plan;
+    const json_t *frees = NULL;
+    MP_TRY(mp_row_array(row, "frees", false, &frees));
+    size_t n = (size_t)plan->frees_start[t], more = json_array_size(frees);
+    MP_REQUIRE(more < INT32_MAX - n, r->err, MP_PARSE, "the plan frees too much");
+    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_TRY(no_memory(r));
+    for (size_t i = 0; i < more; i++) {
+        int64_t id;
+        MP_TRY(mp_row_element_int(row, "frees", frees, i, &id));
+        int s = mp_ids_find(&r->storages, id);
+        if (s < 0) MP_TRY(mp_row_fail(row, "the graph has no storage %lld", (long long)id));
+        plan->frees[n + i] = s;
+    }
+    plan->frees_start[t + 1] = (int)(n + more);
+done:
+    return st;
+}
+
+static mp_status read_steps(struct reader *r, const json_t *steps)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = r->plan;
+    size_t n = json_array_size(steps), frees_capacity = 0;
+    bool claims_frees = false, *ran = NULL;
+    mp_row row;
+    plan->steps = mp_alloc(n, sizeof *plan->steps);
+    plan->recompute = mp_alloc(n, sizeof *plan->recompute);
+    plan->frees_start = mp_alloc(n + 1, sizeof *plan->frees_start);
+    ran = mp_alloc(r->graph->n_nodes, sizeof *ran);
+    if (!plan->steps || !plan->recompute || !plan->frees_start || !ran) MP_TRY(no_memory(r));
+    for (size_t t = 0; t < n; t++) {
+        mp_step *step = &plan->steps[t];
+        MP_TRY(mp_row_at(steps, "steps", t, &row, r->err));
+        MP_TRY(read_node(r, &row, &step->node));
+        MP_TRY(read_small(&row, "alternative", false, &step->form));
+        if (!json_is_integer(json_object_get(row.object, "alternative"))) step->form = 0;
+        plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
+        MP_TRY(mp_row_flag(&row, "recompute", &plan->recompute[t]));
+        ran[step->node] = true;
+        MP_TRY(read_frees(r, &row, t, &frees_capacity));
+        claims_frees = claims_frees || json_object_get(row.object, "frees");
+        const mp_node *node = &r->graph->nodes[step->node];
+        if (step->form >= 0 && (size_t)step->form < node->n_forms &&
+            __builtin_add_overflow(plan->ticks, node->forms[step->form].ticks, &plan->ticks))
+            MP_TRY(mp_row_fail(&row, "the steps up to here take more time than can be counted"));
+    }
+    plan->n_steps = n;
+    if (!claims_frees) {
+        mp_free(plan->frees_start);
+        mp_free(plan->frees);
+        plan->frees_start = plan->frees = NULL;
+    }
+done:
+    mp_free(ran);
+    return st;
+}
+
+static mp_status read_offsets(struct reader *r, const json_t *offsets)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = r->plan;
+    size_t n = json_array_size(offsets);
+    mp_row row;
+    if (!n) return MP_OK;
+    plan->places = mp_alloc(n, sizeof *plan->places);
+    if (!plan->places) MP_TRY(no_memory(r));
+    for (size_t i = 0; i < n; i++) {
+        mp_place *place = &plan->places[i];
+        int64_t id;
+        int node;
+        MP_TRY(mp_row_at(offsets, "offsets", i, &row, r->err));
+        MP_TRY(read_small(&row, "first_step", true, &place->first_step));
+        MP_TRY(read_small(&row, "last_step", true, &place->last_step));
+        MP_TRY(mp_row_int(&row, "offset", true, &place->offset));
+        MP_TRY(mp_row_int(&row, "bytes", true, &place->bytes));
+        if (json_object_get(row.object, "storage")) {
+            MP_TRY(mp_row_int(&row, "storage", true, &id));
+            place->storage = mp_ids_find(&r->storages, id);
+            if (place->storage < 0) MP_TRY(mp_row_fail(&row, "the graph has no storage %lld", (long long)id));
+        } else {
+            place->storage = -1;
+            MP_TRY(read_node(r, &row, &node));
+            if (place->first_step < 0 || (size_t)place->first_step >= plan->n_steps ||
+                plan->steps[place->first_step].node != node)
+                MP_TRY(mp_row_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text, place->first_step));
+        }
+    }
+    plan->n_places = n;
+done:
+    return st;
+}
+
+mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct reader r = {.graph = graph, .err = err};
+    json_t *json = NULL;
+    const json_t *steps = NULL, *offsets = NULL;
+    mp_row top = {.err = err};
+    MP_TRY(mp_json_read(path, "memplan-plan", &json, err));
+    top.object = json;
+    r.plan = mp_alloc(1, sizeof *r.plan);
+    if (!r.plan) MP_TRY(no_memory(&r));
+    MP_TRY(mp_ids_of_nodes(graph, &r.nodes, err));
+    MP_TRY(mp_ids_of_storages(graph, &r.storages, err));
+    MP_TRY(read_header(&r, &top));
+    MP_TRY(read_checkpoints(&r, &top));
+    MP_TRY(mp_row_array(&top, "steps", true, &steps));
+    MP_TRY(read_steps(&r, steps));
+    MP_TRY(mp_row_array(&top, "offsets", false, &offsets));
+    MP_TRY(read_offsets(&r, offsets));
+    for (size_t i = 0; i < graph->n_nodes; i++) r.plan->baseline_ticks += graph->nodes[i].forms[0].ticks;
+    *out = r.plan;
+    r.plan = NULL;
+done:
+    mp_error_locate(err, path, 0, 0);
+    mp_plan_free(r.plan);
+    mp_ids_free(&r.nodes);
+    mp_ids_free(&r.storages);
+    json_decref(json);
+    return st;
+}
+
+/* ---- writing ---- */
+
+static json_t *bytes_json(int64_t bytes)
+{
+    return bytes < 0 ? json_null() : json_integer(bytes);
+}
+static json_t *seconds_json(double seconds)
+{
+    return seconds < 0 ? json_null() : json_real(seconds);
+}
+static json_t *name_json(const char *name)
+{
+    return name && name[0] ? mp_json_text(name) : json_null();
+}
+
+/* The name that a reader will find this storage by; "" if it has none. */
+static const char *checkpoint_name(const mp_storage *storage)
+{
+    if (storage->name[0]) return storage->name;
+    return storage->n_tensors ? storage->tensors[0] : "";
+}
+
+static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < plan->n_checkpoints; i++) {
+        const char *name = checkpoint_name(&graph->storages[plan->checkpoints[i]]);
+        if (!name[0] || json_array_append_new(array, mp_json_text(name)) == 0) continue;
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
+{
+    json_t *header = json_object(), *about = json_object();
+    const char *options = plan->options ? plan->options : "{}";
+    bool ok = mp_json_set(header, "format", json_string("memplan-plan")) && mp_json_set(header, "version", json_integer(1));
+    ok = mp_json_set(header, "graph", about) && ok;
+    ok = ok && mp_json_set(about, "name", mp_json_text(plan->graph_name ? plan->graph_name : "")) &&
+         mp_json_set(about, "hash", json_string(plan->graph_hash)) && mp_json_set(header, "options", mp_json_parse(options)) &&
+         mp_json_set(header, "solver", name_json(plan->solver)) &&
+         mp_json_set(header, "seed", json_integer((json_int_t)plan->seed)) &&
+         mp_json_set(header, "budget_bytes", bytes_json(plan->budget_bytes)) &&
+         mp_json_set(header, "static_bytes", bytes_json(plan->static_bytes)) &&
+         mp_json_set(header, "peak_bytes", bytes_json(plan->peak_bytes)) &&
+         mp_json_set(header, "arena_bytes", bytes_json(plan->arena_bytes)) &&
+         mp_json_set(header, "baseline_peak_bytes", bytes_json(plan->baseline_peak_bytes)) &&
+         mp_json_set(header, "floor_bytes", bytes_json(plan->floor_bytes)) &&
+         mp_json_set(header, "seconds", seconds_json(plan->seconds)) &&
+         mp_json_set(header, "baseline_seconds", seconds_json(plan->baseline_seconds)) &&
+         mp_json_set(header, "lower_bound_seconds", seconds_json(plan->lower_bound_seconds)) &&
+         mp_json_set(header, "bound_covers", name_json(plan->bound_covers)) &&
+         mp_json_set(header, "checkpoints", checkpoints_json(plan, graph));
+    if (ok) return header;
+    json_decref(header);
+    return NULL;
+}
+
+static json_t *step_json(const mp_plan *plan, const mp_graph *graph, size_t t)
+{
+    json_t *row = json_object(), *frees = NULL;
+    bool ok = mp_json_set(row, "node", json_integer(graph->nodes[plan->steps[t].node].id));
+    if (plan->recompute) ok = ok && mp_json_set(row, "recompute", json_boolean(plan->recompute[t]));
+    if (plan->steps[t].form) ok = ok && mp_json_set(row, "alternative", json_integer(plan->steps[t].form));
+    if (plan->frees_start) {
+        ok = ok && mp_json_set(row, "frees", frees = json_array());
+        for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++)
+            ok = ok && json_array_append_new(frees, json_integer(graph->storages[plan->frees[i]].id)) == 0;
+    }
+    if (ok) return row;
+    json_decref(row);
+    return NULL;
+}
+
+static json_t *place_json(const mp_plan *plan, const mp_graph *graph, const mp_place *place)
+{
+    json_t *row = json_object();
+    bool ok = place->storage >= 0
+                  ? mp_json_set(row, "storage", json_integer(graph->storages[place->storage].id))
+                  : mp_json_set(row, "node", json_integer(graph->nodes[plan->steps[place->first_step].node].id));
+    ok = ok && mp_json_set(row, "offset", json_integer(place->offset)) &&
+         mp_json_set(row, "bytes", json_integer(place->bytes)) &&
+         mp_json_set(row, "first_step", json_integer(place->first_step)) &&
+         mp_json_set(row, "last_step", json_integer(place->last_step));
+    if (ok) return row;
+    json_decref(row);
+    return NULL;
+}
+
+mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err)
+{
+    mp_json_out out;
+    json_t *header = mp_plan_header_json(plan, graph);
+    mp_json_start(&out, header);
+    json_decref(header);
+    mp_json_begin_array(&out, "steps");
+    for (size_t t = 0; t < plan->n_steps; t++) mp_json_row(&out, step_json(plan, graph, t));
+    mp_json_end_array(&out);
+    if (plan->n_places) {
+        mp_json_begin_array(&out, "offsets");
+        for (size_t i = 0; i < plan->n_places; i++) mp_json_row(&out, place_json(plan, graph, &plan->places[i]));
+        mp_json_end_array(&out);
+    }
+    return mp_json_finish(&out, path, err);
+}

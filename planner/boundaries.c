@@ -1,0 +1,138 @@
+/* boundaries.c - segments of the forward list: lifetimes by position, what crosses an end, and the schedule that follows. */
+#include "planner/boundaries.h"
+
+#include <string.h>
+
+#include "planner/schedule.h"
+
+static mp_status no_memory(const mp_graph *graph, mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+}
+
+static void find_lifetimes(mp_boundaries *b)
+{
+    const mp_graph *graph = b->graph;
+    for (size_t s = 0; s < graph->n_storages; s++) b->birth[s] = b->last[s] = -1;
+    for (int p = 0; p < b->n; p++) {
+        const mp_form *form = &graph->nodes[b->node[p]].forms[0];
+        for (size_t i = 0; i < form->n_reads; i++)
+            if (b->birth[form->reads[i]] >= 0) b->last[form->reads[i]] = p;
+        for (size_t i = 0; i < form->n_writes; i++)
+            if (!mp_storage_is_static(&graph->storages[form->writes[i]]))
+                b->birth[form->writes[i]] = b->last[form->writes[i]] = p;
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_form *form = &graph->nodes[i].forms[0];
+        if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
+        for (size_t k = 0; k < form->n_reads; k++) b->is_read_backward[form->reads[k]] = true;
+    }
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (b->birth[s] < 0 || b->last[s] == b->birth[s]) continue;
+        b->crossing_bytes[b->birth[s]] += graph->storages[s].bytes;
+        b->crossing_bytes[b->last[s]] -= graph->storages[s].bytes;
+    }
+    for (int p = 1; p < b->n; p++) b->crossing_bytes[p] += b->crossing_bytes[p - 1];
+}
+
+mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool backward = false;
+    mp_boundaries *b = mp_alloc(1, sizeof *b);
+    if (!b) return no_memory(graph, err);
+    b->graph = graph;
+    b->node = mp_alloc(graph->n_nodes, sizeof *b->node);
+    b->birth = mp_alloc(graph->n_storages, sizeof *b->birth);
+    b->last = mp_alloc(graph->n_storages, sizeof *b->last);
+    b->is_read_backward = mp_alloc(graph->n_storages, sizeof *b->is_read_backward);
+    b->crossing_bytes = mp_alloc(graph->n_nodes + 1, sizeof *b->crossing_bytes);
+    if (!b->node || !b->birth || !b->last || !b->is_read_backward || !b->crossing_bytes) {
+        st = no_memory(graph, err);
+        goto done;
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i].phase == MP_PHASE_FORWARD) b->node[b->n++] = (int)i;
+        backward |= graph->nodes[i].phase == MP_PHASE_BACKWARD;
+    }
+    MP_REQUIRE(b->n > 0 && backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    find_lifetimes(b);
+    *out = b;
+    b = NULL;
+done:
+    mp_boundaries_free(b);
+    return st;
+}
+
+void mp_boundaries_free(mp_boundaries *b)
+{
+    if (!b) return;
+    mp_free(b->node);
+    mp_free(b->birth);
+    mp_free(b->last);
+    mp_free(b->is_read_backward);
+    mp_free(b->crossing_bytes);
+    mp_free(b);
+}
+
+/* The first end at or after each position is found by one sweep from the back; a storage crosses an end if that of its birth
+ * comes before its last reader. New ends lie at births before the end that called for them, so one sweep finds most of them. */
+void mp_boundaries_close(const mp_boundaries *b, bool *ends)
+{
+    const mp_graph *graph = b->graph;
+    for (bool again = true; again;) {
+        again = false;
+        int next = b->n;
+        for (int p = b->n - 1; p >= 0; p--) {
+            const mp_form *form = &graph->nodes[b->node[p]].forms[0];
+            if (ends[p]) next = p;
+            for (size_t i = 0; i < form->n_writes && !ends[p]; i++) {
+                const int s = form->writes[i];
+                if (b->birth[s] < 0 || b->last[s] <= next || graph->storages[s].kind != MP_KIND_ACTIVATION) continue;
+                ends[p] = again = true;
+                next = p;
+            }
+        }
+    }
+}
+
+mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const bool *keep, mp_step **steps, size_t *n,
+                                 mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = b->graph;
+    int n_segments = 0;
+    int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
+    bool *held = mp_alloc(graph->n_storages, sizeof *held);
+    if (!segment || !held) {
+        st = no_memory(graph, err);
+        goto done;
+    }
+    for (int p = 0; p < b->n; p++) {
+        segment[b->node[p]] = n_segments;
+        if (ends[p] && p + 1 < b->n) n_segments++;
+    }
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (keep && keep[s]) held[s] = true;
+        if (b->birth[s] >= 0 && segment[b->node[b->birth[s]]] < segment[b->node[b->last[s]]]) held[s] = true;
+    }
+    mp_schedule_keep_small(graph, held);
+    MP_TRY(mp_schedule_segments(graph, segment, n_segments + 1, held, steps, n, err));
+done:
+    mp_free(segment);
+    mp_free(held);
+    return st;
+}
+
+int mp_boundaries_candidates(const mp_boundaries *b, int limit, int *positions)
+{
+    const int stretch = b->n > limit ? (b->n + limit - 1) / limit : 1;
+    int n = 0;
+    for (int first = 0; first < b->n - 1; first += stretch) {
+        int best = first;
+        for (int p = first + 1; p < first + stretch && p < b->n - 1; p++)
+            if (b->crossing_bytes[p] <= b->crossing_bytes[best]) best = p;
+        positions[n++] = best;
+    }
+    return n;
+}

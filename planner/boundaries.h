@@ -1,0 +1,40 @@
+/* boundaries.h - segments of the forward list, and what must be held where one ends. For searchers that cut the list.
+ *
+ * Positions count the forward nodes in the order of the list. A storage that is not always live crosses the end of a segment if
+ * it was made at or before it and a forward node after it reads it: a framework that checkpoints by segments holds all of
+ * these, the named checkpoints and whatever else a later segment takes from an earlier one.
+ */
+#ifndef PLANNER_BOUNDARIES_H
+#define PLANNER_BOUNDARIES_H
+
+#include "estimator/graph.h"
+#include "estimator/timeline.h"
+
+typedef struct mp_boundaries {
+    const mp_graph *graph;
+    int n;                  /* forward nodes */
+    int *node;              /* position -> node */
+    int *birth, *last;      /* per storage: the position that makes it and the last that reads it; birth -1: not of this kind */
+    bool *is_read_backward; /* per storage: some loss or backward node reads it */
+    int64_t *crossing_bytes; /* per position: what crosses an end there */
+} mp_boundaries;
+
+/* On MP_OK *out is released with mp_boundaries_free (NULL is fine). MP_NOT_APPLICABLE: no forward or no backward nodes.
+ * MP_NOMEM. O(list lengths). */
+mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error *err);
+void mp_boundaries_free(mp_boundaries *boundaries);
+
+/* Makes the list of ends[0..n) name itself: where a segment ends, the activations that cross it are checkpoints, and a segment
+ * ends at each node that produces a checkpoint. O(n * rounds + storages * rounds). */
+void mp_boundaries_close(const mp_boundaries *boundaries, bool *ends);
+
+/* The schedule of the segments that end at ends[0..n), holding what crosses, what is small, and what `keep` (NULL: nothing)
+ * names besides. As mp_schedule_segments. */
+mp_status mp_boundaries_schedule(const mp_boundaries *boundaries, const bool *ends, const bool *keep, mp_step **steps,
+                                 size_t *n, mp_error *err);
+
+/* At most `limit` (>= 1) positions at which few bytes cross, spread over the list: the best one of each of equal stretches, the
+ * last position excepted. Writes them ascending and returns how many. O(n). */
+int mp_boundaries_candidates(const mp_boundaries *boundaries, int limit, int *positions);
+
+#endif

@@ -1,0 +1,226 @@
+/* check.c - is this plan right? The steps first (who runs, how often, where updates stand), then what a replay finds against
+ * what the plan claims.
+ */
+#include "planner/check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "planner/check_places.h"
+#include "planner/check_replay.h"
+
+static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
+    MP_REQUIRE(runs, err, MP_NOMEM, "no memory to check a plan");
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        mp_step step = plan->steps[t];
+        MP_REQUIRE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
+                   "step %zu runs node number %d, which is not there", t, step.node);
+        MP_REQUIRE(step.form >= 0 && (size_t)step.form < graph->nodes[step.node].n_forms, err, MP_REFUTED,
+                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.form);
+        bool again = runs[step.node]++ > 0;
+        MP_REQUIRE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
+                   "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
+                   again ? "as no " : "as ");
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
+        MP_REQUIRE(runs[i] >= 1, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
+        MP_REQUIRE(runs[i] == 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and must run once",
+                   mp_node_label(graph, (int)i).text, runs[i]);
+    }
+done:
+    mp_free(runs);
+    return st;
+}
+
+/* Within a step a parameter is read only before its update (fuse none, backward) or only after it (forward); with `none` all
+ * updates come after all of backward. */
+static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t last_backward = 0;
+    struct reading {
+        size_t first, last; /* 1 + the first and last step that reads a parameter, updates aside; 0: none */
+    } *readings = mp_alloc(graph->n_storages, sizeof *readings);
+    MP_REQUIRE(readings, err, MP_NOMEM, "no memory to check a plan");
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const mp_node *node = &graph->nodes[plan->steps[t].node];
+        const mp_form *form = &node->forms[plan->steps[t].form];
+        if (node->phase == MP_PHASE_UPDATE) continue;
+        if (node->phase != MP_PHASE_FORWARD) last_backward = t + 1;
+        for (size_t i = 0; i < form->n_reads; i++) {
+            struct reading *r = &readings[form->reads[i]];
+            if (!r->first) r->first = t + 1;
+            r->last = t + 1;
+        }
+    }
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        int node = plan->steps[t].node;
+        const mp_form *form = &graph->nodes[node].forms[plan->steps[t].form];
+        if (graph->nodes[node].phase != MP_PHASE_UPDATE) continue;
+        MP_REQUIRE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1, err, MP_REFUTED,
+                   "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
+                   mp_node_label(graph, node).text);
+        for (size_t i = 0; i < form->n_writes; i++) {
+            int s = form->writes[i];
+            const struct reading *r = &readings[s];
+            if (graph->storages[s].kind != MP_KIND_PARAMETER || !r->first) continue;
+            MP_REQUIRE(graph->fuse == MP_FUSE_FORWARD || r->last < t + 1, err, MP_REFUTED,
+                       "step %zu: %s updates %s, which step %zu still reads", t, mp_node_label(graph, node).text,
+                       mp_storage_label(graph, s).text, r->last - 1);
+            MP_REQUIRE(graph->fuse != MP_FUSE_FORWARD || r->first > t + 1, err, MP_REFUTED,
+                       "step %zu: %s updates %s, which step %zu has read before", t, mp_node_label(graph, node).text,
+                       mp_storage_label(graph, s).text, r->first - 1);
+        }
+    }
+done:
+    mp_free(readings);
+    return st;
+}
+
+static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *next = NULL; /* per storage: its first instance that is not freed yet */
+    if (!plan->frees_start) return MP_OK;
+    MP_REQUIRE(next = mp_alloc(graph->n_storages, sizeof *next), err, MP_NOMEM, "no memory to check a plan");
+    for (size_t s = 0; s < graph->n_storages; s++) next[s] = replay->start[s];
+    for (int t = 0; t < (int)plan->n_steps; t++) {
+        for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++) {
+            int s = plan->frees[i];
+            MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
+                       "step %d frees storage number %d, which is not there", t, s);
+            /* claims come in the order of steps, and so do the instances of one storage */
+            MP_REQUIRE(next[s] < replay->start[s + 1] && replay->instances[next[s]].last == t, err, MP_REFUTED,
+                       "step %d frees %s, which does not end there", t, mp_storage_label(graph, s).text);
+            next[s]++;
+        }
+    }
+    for (int s = 0; s < (int)graph->n_storages; s++)
+        MP_REQUIRE(next[s] == replay->start[s + 1], err, MP_REFUTED, "step %d does not free %s, which ends there",
+                   replay->instances[next[s]].last, mp_storage_label(graph, s).text);
+done:
+    mp_free(next);
+    return st;
+}
+
+/* One of the n listed storages is s, or goes by its name. */
+static bool listed(const mp_graph *graph, const int *list, size_t n, int s)
+{
+    const char *name = graph->storages[s].name;
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == s || (name[0] && !strcmp(graph->storages[list[i]].name, name))) return true;
+    return false;
+}
+
+/* A list of checkpoints, where one is given, is complete and true. */
+static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *found = NULL;
+    size_t n = 0;
+    if (!plan->n_checkpoints) return MP_OK;
+    MP_REQUIRE(found = mp_alloc(graph->n_storages, sizeof *found), err, MP_NOMEM, "no memory to check a plan");
+    for (int s = 0; s < (int)graph->n_storages; s++)
+        if (replay->checkpoint[s]) found[n++] = s;
+    for (size_t i = 0; i < plan->n_checkpoints; i++) {
+        int s = plan->checkpoints[i];
+        MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is no storage of the graph", i);
+        MP_REQUIRE(listed(graph, found, n, s), err, MP_REFUTED,
+                   "%s is listed as a checkpoint, and no backward node reads its first production",
+                   mp_storage_label(graph, s).text);
+    }
+    for (size_t i = 0; i < n; i++)
+        MP_REQUIRE(listed(graph, plan->checkpoints, plan->n_checkpoints, found[i]), err, MP_REFUTED,
+                   "%s is kept from forward to backward, and missing among the checkpoints",
+                   mp_storage_label(graph, found[i]).text);
+done:
+    mp_free(found);
+    return st;
+}
+
+static mp_status check_bytes(const char *what, int64_t found, int64_t claimed, mp_error *err)
+{
+    if (found == claimed) return MP_OK;
+    return MP_FAIL(err, MP_REFUTED, "the plan claims %s of %lld; found %lld", what, (long long)claimed, (long long)found);
+}
+
+static mp_status check_seconds(const char *what, double found, double claimed, mp_error *err)
+{
+    if (fabs(found - claimed) <= 1e-9 * fabs(found)) return MP_OK;
+    return MP_FAIL(err, MP_REFUTED, "the plan claims %s of %.17g; found %.17g", what, claimed, found);
+}
+
+static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_replay *replay = NULL;
+    mp_step *steps = NULL;
+    if (plan->baseline_peak_bytes < 0 && plan->baseline_seconds < 0) return MP_OK;
+    MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check a plan");
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_replay_new(graph, steps, graph->n_nodes, &replay, err));
+    if (plan->baseline_peak_bytes >= 0)
+        MP_TRY(check_bytes("a baseline_peak_bytes", replay->peak_bytes, plan->baseline_peak_bytes, err));
+    if (plan->baseline_seconds >= 0)
+        MP_TRY(check_seconds("baseline_seconds", (double)replay->ticks * graph->tick_seconds, plan->baseline_seconds, err));
+done:
+    mp_replay_free(replay);
+    mp_free(steps);
+    return st;
+}
+
+static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t arena_bytes = -1, needed_bytes = replay->peak_bytes;
+    double seconds = (double)replay->ticks * graph->tick_seconds;
+    MP_TRY(check_frees(graph, plan, replay, err));
+    MP_TRY(check_bytes("a peak_bytes", replay->peak_bytes, plan->peak_bytes, err));
+    if (plan->static_bytes >= 0) MP_TRY(check_bytes("a static_bytes", replay->static_bytes, plan->static_bytes, err));
+    MP_TRY(check_seconds("seconds", seconds, plan->seconds, err));
+    MP_REQUIRE(plan->ticks == replay->ticks, err, MP_REFUTED, "the plan claims %lld ticks; found %lld", (long long)plan->ticks,
+               (long long)replay->ticks);
+    MP_TRY(check_checkpoints(graph, plan, replay, err));
+    MP_TRY(check_baseline(graph, plan, err));
+    MP_REQUIRE(plan->floor_bytes <= replay->peak_bytes, err, MP_REFUTED,
+               "the plan claims that nothing fits below %lld bytes, and itself fits into %lld", (long long)plan->floor_bytes,
+               (long long)replay->peak_bytes);
+    MP_REQUIRE(!(plan->lower_bound_seconds > seconds * (1 + 1e-9)), err, MP_REFUTED,
+               "the plan claims that nothing takes less than %.17g seconds, and itself takes %.17g", plan->lower_bound_seconds,
+               seconds);
+    if (plan->n_places) {
+        MP_TRY(mp_check_places(graph, plan, replay, &arena_bytes, err));
+        if (plan->arena_bytes >= 0) MP_TRY(check_bytes("an arena_bytes", arena_bytes, plan->arena_bytes, err));
+        MP_REQUIRE(mp_add(replay->static_bytes, arena_bytes, &needed_bytes), err, MP_REFUTED,
+                   "the plan's offsets are larger than can be counted");
+    } else {
+        MP_REQUIRE(plan->arena_bytes < 0, err, MP_REFUTED, "the plan claims an arena_bytes of %lld without offsets",
+                   (long long)plan->arena_bytes);
+    }
+    MP_REQUIRE(plan->budget_bytes < 0 || needed_bytes <= plan->budget_bytes, err, MP_REFUTED,
+               "the plan needs %lld bytes, over its budget of %lld", (long long)needed_bytes, (long long)plan->budget_bytes);
+done:
+    return st;
+}
+
+mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_replay *replay = NULL;
+    MP_REQUIRE(!plan->graph_hash[0] || !strcmp(plan->graph_hash, graph->hash), err, MP_INVALID,
+               "the plan is for the graph '%s' with hash %s, and this is '%s' with hash %s",
+               plan->graph_name ? plan->graph_name : "", plan->graph_hash, graph->name, graph->hash);
+    MP_REQUIRE(plan->n_steps < INT32_MAX, err, MP_REFUTED, "the plan's %zu steps are too many", plan->n_steps);
+    MP_TRY(check_runs(graph, plan, err));
+    MP_TRY(check_updates(graph, plan, err));
+    MP_TRY(mp_replay_new(graph, plan->steps, plan->n_steps, &replay, err));
+    MP_TRY(check_claims(graph, plan, replay, err));
+done:
+    mp_replay_free(replay);
+    return st;
+}

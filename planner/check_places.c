@@ -1,0 +1,163 @@
+/* check_places.c - does the address map hold? */
+#include "planner/check_places.h"
+
+#include <stdlib.h>
+
+/* How messages call a place. */
+static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
+{
+    if (place->storage >= 0) return mp_storage_label(graph, place->storage);
+    return mp_node_label(graph, plan->steps[place->first_step].node);
+}
+
+struct room { /* a place, or the instance or workspace that needs one: both are matched by (storage, first, index) */
+    int storage;
+    int first, last, index;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct room *x = a, *y = b;
+    if (x->storage != y->storage) return x->storage < y->storage ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const struct room *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* What needs a place, in the order of compare_keys: n rooms, released with mp_free. `index` is the instance. */
+static mp_status list_needs(const mp_replay *replay, struct room **out, size_t *n_out, mp_error *err)
+{
+    struct room *needs = mp_alloc(replay->n_steps + replay->n_instances, sizeof *needs);
+    if (!needs) return MP_FAIL(err, MP_NOMEM, "no memory to check %zu instances", replay->n_instances);
+    size_t n = 0;
+    for (size_t t = 0; t < replay->n_steps; t++)
+        if (replay->forms[t]->workspace_bytes) needs[n++] = (struct room){-1, (int)t, (int)t, -1};
+    for (size_t k = 0; k < replay->n_instances; k++) {
+        const mp_instance *x = &replay->instances[k];
+        /* two instances of one storage begin together only where a carried gradient is made anew in step 0: the new one has
+         * the name */
+        if (n && needs[n - 1].storage == x->storage && needs[n - 1].first == x->first) n--;
+        needs[n++] = (struct room){x->storage, x->first, x->last, (int)k};
+    }
+    *out = needs;
+    *n_out = n;
+    return MP_OK;
+}
+
+/* Matches places and needs, both ordered by key. Sets `last` of every place to that of its need and `index` of every need to
+ * its place. */
+static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, struct room *needs, size_t n_needs,
+                       struct room *places, size_t n_places, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t i = 0;
+    for (size_t j = 0; j < n_places || i < n_needs;) {
+        const mp_place *place = j < n_places ? &plan->places[places[j].index] : NULL;
+        struct room key = i < n_needs ? needs[i] : (struct room){0};
+        key.index = place ? places[j].index : 0;
+        int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
+        if (order < 0) { /* a need without a place */
+            int64_t bytes =
+                needs[i].storage < 0 ? replay->forms[needs[i].first]->workspace_bytes : graph->storages[needs[i].storage].bytes;
+            mp_place lacking = {.storage = needs[i].storage, .first_step = needs[i].first};
+            MP_REQUIRE(!bytes, err, MP_REFUTED, "%s of step %d has no offset", place_label(graph, plan, &lacking).text,
+                       needs[i].first);
+            i++;
+            continue;
+        }
+        MP_REQUIRE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
+                   place_label(graph, plan, place).text, place->first_step);
+        int64_t bytes =
+            place->storage < 0 ? replay->forms[place->first_step]->workspace_bytes : graph->storages[place->storage].bytes;
+        MP_REQUIRE(place->last_step == needs[i].last, err, MP_REFUTED,
+                   "the offset of %s from step %d says it ends in step %d; it ends in step %d",
+                   place_label(graph, plan, place).text, place->first_step, place->last_step, needs[i].last);
+        MP_REQUIRE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d says %lld bytes; it has %lld",
+                   place_label(graph, plan, place).text, place->first_step, (long long)place->bytes, (long long)bytes);
+        MP_REQUIRE(place->offset >= 0 && place->offset % graph->alignment == 0, err, MP_REFUTED,
+                   "the offset %lld of %s from step %d is no multiple of %lld", (long long)place->offset,
+                   place_label(graph, plan, place).text, place->first_step, (long long)graph->alignment);
+        MP_REQUIRE(place->offset <= INT64_MAX - bytes, err, MP_REFUTED, "the offset %lld of %s from step %d is too large",
+                   (long long)place->offset, place_label(graph, plan, place).text, place->first_step);
+        places[j].last = needs[i].last;
+        i++;
+        j++;
+    }
+done:
+    return st;
+}
+
+/* Whether `later` is an output that takes the room of `earlier` at the step where this ends. */
+static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_place *later)
+{
+    if (earlier->storage < 0 || later->storage < 0) return false;
+    if (earlier->last_step != later->first_step || earlier->offset != later->offset) return false;
+    for (int k = replay->start[later->storage]; k < replay->start[later->storage + 1]; k++)
+        if (replay->instances[k].first == later->first_step && replay->instances[k].room_of == earlier->storage) return true;
+    return false;
+}
+
+/* `places` in the order of their first steps; `active` has room for all of them. */
+static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, const struct room *places,
+                                size_t n, int *active, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n_active = 0;
+    for (size_t j = 0; j < n; j++) {
+        const mp_place *p = &plan->places[places[j].index];
+        size_t kept = 0;
+        for (size_t a = 0; a < n_active; a++) {
+            const mp_place *q = &plan->places[active[a]];
+            if (q->last_step < p->first_step) continue;
+            active[kept++] = active[a];
+            bool overlap = q->offset < p->offset + p->bytes && p->offset < q->offset + q->bytes;
+            MP_REQUIRE(!overlap || shares(replay, q, p), err, MP_REFUTED, "%s and %s overlap in step %d",
+                       place_label(graph, plan, q).text, place_label(graph, plan, p).text, p->first_step);
+        }
+        active[kept++] = places[j].index;
+        n_active = kept;
+    }
+done:
+    return st;
+}
+
+mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,
+                          mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct room *needs = NULL, *places = NULL;
+    int *active = NULL;
+    size_t n_needs = 0, n = plan->n_places;
+    int64_t highest = 0;
+    MP_REQUIRE(n < INT32_MAX, err, MP_REFUTED, "%zu offsets are too many", n);
+    MP_REQUIRE(places = mp_alloc(n, sizeof *places), err, MP_NOMEM, "no memory to check %zu offsets", n);
+    MP_REQUIRE(active = mp_alloc(n, sizeof *active), err, MP_NOMEM, "no memory to check %zu offsets", n);
+    for (size_t j = 0; j < n; j++) {
+        const mp_place *p = &plan->places[j];
+        MP_REQUIRE(p->first_step >= 0 && (size_t)p->first_step < replay->n_steps, err, MP_REFUTED,
+                   "offset %zu begins in step %d, which is not there", j, p->first_step);
+        MP_REQUIRE(p->storage >= -1 && p->storage < (int)graph->n_storages, err, MP_REFUTED,
+                   "offset %zu is of storage number %d, which is not there", j, p->storage);
+        places[j] = (struct room){p->storage, p->first_step, p->last_step, (int)j};
+    }
+    MP_TRY(list_needs(replay, &needs, &n_needs, err));
+    qsort(places, n, sizeof *places, compare_keys);
+    MP_TRY(match(graph, plan, replay, needs, n_needs, places, n, err));
+    qsort(places, n, sizeof *places, compare_times);
+    MP_TRY(check_overlaps(graph, plan, replay, places, n, active, err));
+    for (size_t j = 0; j < n; j++)
+        if (plan->places[j].offset + plan->places[j].bytes > highest) highest = plan->places[j].offset + plan->places[j].bytes;
+    *arena_bytes = highest;
+done:
+    mp_free(needs);
+    mp_free(places);
+    mp_free(active);
+    return st;
+}

@@ -1,0 +1,222 @@
+/* check_replay.c - the checker's own derivation of lifetimes and bytes.
+ *
+ * The timeline walks over the steps and keeps the state of all storages; here, on purpose, it is the other way round: the uses
+ * of each storage are collected first, and each storage's history is then told from beginning to end by itself.
+ */
+#include "planner/check_replay.h"
+
+#include <string.h>
+
+enum use_kind { READ, ADD, WRITE };
+
+struct use { /* of one storage; at one step a node reads first, then adds, then writes */
+    int step;
+    enum use_kind kind;
+};
+
+struct history {
+    const mp_graph *graph;
+    const mp_step *steps;
+    mp_replay *replay;
+    struct use *uses;
+    int *uses_start; /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
+    mp_error *err;
+};
+
+static const int *form_list(const mp_form *form, enum use_kind kind, size_t *n)
+{
+    *n = kind == READ ? form->n_reads : kind == ADD ? form->n_adds : form->n_writes;
+    return kind == READ ? form->reads : kind == ADD ? form->adds : form->writes;
+}
+
+static mp_status collect_uses(struct history *h)
+{
+    mp_status st = MP_OK;
+    size_t n_storages = h->graph->n_storages, total = 0, n;
+    MP_REQUIRE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
+    int *next = h->uses_start + 1; /* next[s] becomes the next free place of s, and in the end the start of s + 1 */
+    for (size_t t = 0; t < h->replay->n_steps; t++) {
+        for (int kind = READ; kind <= WRITE; kind++) {
+            const int *list = form_list(h->replay->forms[t], (enum use_kind)kind, &n);
+            for (size_t i = 0; i < n; i++) next[list[i] + 1]++;
+            total += n;
+        }
+    }
+    MP_REQUIRE(total < INT32_MAX, h->err, MP_REFUTED, "the plan's %zu steps are too many", h->replay->n_steps);
+    MP_REQUIRE(h->uses = mp_alloc(total, sizeof *h->uses), h->err, MP_NOMEM, "no memory to check a plan");
+    for (size_t s = 0; s < n_storages; s++) next[s + 1] += next[s];
+    for (size_t t = 0; t < h->replay->n_steps; t++) {
+        for (int kind = READ; kind <= WRITE; kind++) {
+            const int *list = form_list(h->replay->forms[t], (enum use_kind)kind, &n);
+            for (size_t i = 0; i < n; i++) h->uses[next[list[i]]++] = (struct use){(int)t, (enum use_kind)kind};
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status refute(const struct history *h, int step, const char *does, int storage, const char *why)
+{
+    return MP_FAIL(h->err, MP_REFUTED, "step %d: %s %s %s%s", step, mp_node_label(h->graph, h->steps[step].node).text, does,
+                   mp_storage_label(h->graph, storage).text, why);
+}
+
+/* Whether contribution number k to a sum comes from the node whose turn it is. */
+static bool in_turn(const struct history *h, int storage, int k, int step)
+{
+    const mp_graph *graph = h->graph;
+    int adder = graph->adders_start[storage] + k;
+    return graph->storages[storage].any_sum_order ||
+           (adder < graph->adders_start[storage + 1] && graph->adders[adder] == h->steps[step].node);
+}
+
+/* Tells the history of one storage: appends its instances. */
+static mp_status tell(struct history *h, int s)
+{
+    const mp_graph *graph = h->graph;
+    const mp_storage *storage = &graph->storages[s];
+    mp_replay *r = h->replay;
+    bool is_static = mp_storage_is_static(storage), made = false; /* made: in this step, not carried in from the last */
+    int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
+    mp_instance *now = NULL; /* the instance that lives */
+
+    r->start[s] = n_before;
+    if (storage->carried && r->n_steps) {
+        now = &r->instances[r->n_instances++];
+        *now = (mp_instance){s, 0, 0, -1};
+    }
+    for (int u = h->uses_start[s]; u < h->uses_start[s + 1]; u++) {
+        int t = h->uses[u].step;
+        bool starts = false;
+        switch (h->uses[u].kind) {
+        case READ:
+            if (is_static) continue;
+            if (n_adders && n_added < n_adders && (made || !storage->carried))
+                return refute(h, t, "reads", s, " before all nodes have added to it");
+            if (!now) return refute(h, t, "reads", s, ", which nothing has produced");
+            if (graph->nodes[h->steps[t].node].phase == MP_PHASE_BACKWARD && (int)r->n_instances == n_before + 1)
+                r->checkpoint[s] = true;
+            break;
+        case ADD:
+            if (!in_turn(h, s, n_added++, t)) return refute(h, t, "adds to", s, " out of order");
+            starts = !made;
+            break;
+        case WRITE:
+            starts = true;
+            break;
+        }
+        if (is_static) continue;
+        if (starts) {
+            now = &r->instances[r->n_instances++];
+            *now = (mp_instance){s, t, t, -1};
+            made = true;
+        }
+        now->last = t;
+    }
+    if (storage->carried && made) now->last = (int)r->n_steps - 1;
+    r->checkpoint[s] = r->checkpoint[s] && !storage->carried && storage->kind != MP_KIND_SAVED && graph->producer[s] >= 0 &&
+                       graph->nodes[graph->producer[s]].phase == MP_PHASE_FORWARD;
+    return MP_OK;
+}
+
+/* The instance of storage s that ends (`end`) or else begins at step t, or -1. Both ends of a storage's instances ascend. */
+static int instance_at(const mp_replay *r, int s, int t, bool end)
+{
+    int low = r->start[s], high = r->start[s + 1];
+    while (low < high) { /* the last instance whose end or beginning is at most t lies in [low - 1, high) */
+        int middle = low + (high - low) / 2;
+        if ((end ? r->instances[middle].last : r->instances[middle].first) <= t)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == r->start[s]) return -1;
+    const mp_instance *found = &r->instances[low - 1];
+    return (end ? found->last : found->first) == t ? low - 1 : -1;
+}
+
+/* In each step, the first listed pairs that fit, no storage in two of them. */
+static mp_status share_rooms(struct history *h)
+{
+    mp_replay *r = h->replay;
+    size_t *taken = mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step it was in a pair */
+    if (!taken) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
+    for (size_t t = 0; t < r->n_steps; t++) {
+        for (size_t i = 0; i < r->forms[t]->n_in_place; i++) {
+            mp_in_place pair = r->forms[t]->in_place[i];
+            int to = instance_at(r, pair.to, (int)t, false);
+            if (taken[pair.from] == t + 1 || taken[pair.to] == t + 1) continue;
+            if (to < 0 || instance_at(r, pair.from, (int)t, true) < 0) continue;
+            if (h->graph->storages[pair.from].bytes < h->graph->storages[pair.to].bytes) continue;
+            taken[pair.from] = taken[pair.to] = t + 1;
+            r->instances[to].room_of = pair.from;
+        }
+    }
+    mp_free(taken);
+    return MP_OK;
+}
+
+static mp_status add_up(struct history *h)
+{
+    mp_replay *r = h->replay;
+    int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins), *ends, live = 0;
+    if (!begins) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
+    ends = begins + r->n_steps + 1;
+    for (size_t k = 0; k < r->n_instances; k++) {
+        const mp_instance *x = &r->instances[k];
+        /* one that takes another's room needs its own from the next step on */
+        begins[x->room_of < 0 ? x->first : x->first + 1] += h->graph->storages[x->storage].bytes;
+        ends[x->last] += h->graph->storages[x->storage].bytes;
+    }
+    for (size_t t = 0; t < r->n_steps; t++) {
+        live += begins[t];
+        if (live + r->forms[t]->workspace_bytes > r->peak_bytes) r->peak_bytes = live + r->forms[t]->workspace_bytes;
+        live -= ends[t];
+        if (__builtin_add_overflow(r->ticks, r->forms[t]->ticks, &r->ticks)) {
+            mp_free(begins);
+            return MP_FAIL(h->err, MP_REFUTED, "step %zu: the steps take more time than can be counted", t);
+        }
+    }
+    mp_free(begins);
+    for (size_t s = 0; s < h->graph->n_storages; s++)
+        if (mp_storage_is_static(&h->graph->storages[s])) r->static_bytes += h->graph->storages[s].bytes;
+    r->peak_bytes += r->static_bytes;
+    return MP_OK;
+}
+
+mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_replay *r = NULL;
+    struct history h = {.graph = graph, .steps = steps, .err = err};
+    MP_REQUIRE(r = h.replay = mp_alloc(1, sizeof *r), err, MP_NOMEM, "no memory to check a plan");
+    MP_REQUIRE(r->forms = mp_alloc(n, sizeof *r->forms), err, MP_NOMEM, "no memory to check a plan");
+    MP_REQUIRE(r->start = mp_alloc(graph->n_storages + 1, sizeof *r->start), err, MP_NOMEM, "no memory to check a plan");
+    MP_REQUIRE(r->checkpoint = mp_alloc(graph->n_storages, sizeof *r->checkpoint), err, MP_NOMEM, "no memory to check a plan");
+    r->n_steps = n;
+    for (size_t t = 0; t < n; t++) r->forms[t] = &graph->nodes[steps[t].node].forms[steps[t].form];
+    MP_TRY(collect_uses(&h));
+    size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* uses, and carried instances */
+    MP_REQUIRE(r->instances = mp_alloc(most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
+    for (size_t s = 0; s < graph->n_storages; s++) MP_TRY(tell(&h, (int)s));
+    r->start[graph->n_storages] = (int)r->n_instances;
+    MP_TRY(share_rooms(&h));
+    MP_TRY(add_up(&h));
+    *out = r;
+    r = NULL;
+done:
+    mp_replay_free(r);
+    mp_free(h.uses);
+    mp_free(h.uses_start);
+    return st;
+}
+
+void mp_replay_free(mp_replay *replay)
+{
+    if (!replay) return;
+    mp_free(replay->forms);
+    mp_free(replay->instances);
+    mp_free(replay->start);
+    mp_free(replay->checkpoint);
+    mp_free(replay);
+}

@@ -1,0 +1,29 @@
+/* check_replay.h - what the checker finds when it replays a plan's steps; shared by the files of the checker only. */
+#ifndef PLANNER_CHECK_REPLAY_H
+#define PLANNER_CHECK_REPLAY_H
+
+#include "estimator/timeline.h"
+
+typedef struct mp_instance {
+    int storage;
+    int first, last; /* steps, inclusive */
+    int room_of;     /* the storage whose room it takes at `first`, or -1 */
+} mp_instance;
+
+typedef struct mp_replay {
+    size_t n_steps;
+    const mp_form **forms; /* per step */
+    size_t n_instances;
+    mp_instance *instances; /* grouped by storage, in the order of their first steps */
+    int *start;             /* instances of storage s: instances[start[s] .. start[s+1]) */
+    bool *checkpoint;       /* per storage: some backward node reads its first production */
+    int64_t static_bytes, peak_bytes, ticks;
+} mp_replay;
+
+/* Replays steps whose nodes and forms exist. On MP_OK *out is released with mp_replay_free (NULL is fine). MP_REFUTED: a step
+ * reads what is not there or adds out of order; the message names step, node and storage. MP_NOMEM. O(list lengths + storages).
+ */
+mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err);
+void mp_replay_free(mp_replay *replay);
+
+#endif

@@ -1,0 +1,95 @@
+/* chen.c - Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
+ *
+ * The forward list is cut into segments at some of its cut tensors; only these are kept, and each segment is recomputed when
+ * backward reaches it. Two ways to choose: every k-th of the m cut tensors, k = sqrt(m); or the greedy search, which walks
+ * along adding bytes and cuts at the first cut tensor after the sum has passed b, for a sweep of b. Networks with few cut
+ * tensors get the linearised variant besides: every position of the list may be an end, and all that crosses it is kept.
+ */
+#include "planner/boundaries.h"
+#include "planner/dag.h"
+#include "planner/solver.h"
+
+typedef struct chen {
+    mp_search *search;
+    mp_boundaries *boundaries;
+    bool *allowed, *ends; /* per position */
+    int64_t *made_bytes;  /* per position: what its node makes that is not always live */
+} chen;
+
+static mp_status offer(chen *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    size_t n = 0;
+    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n, err));
+    MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
+done:
+    mp_free(steps);
+    return st;
+}
+
+static mp_status every_kth(chen *x, mp_error *err)
+{
+    int n_allowed = 0, seen = 0;
+    for (int p = 0; p < x->boundaries->n; p++) n_allowed += x->allowed[p];
+    int k = 1;
+    while ((k + 1) * (k + 1) <= n_allowed) k++;
+    for (int p = 0; p < x->boundaries->n; p++) x->ends[p] = x->allowed[p] && ++seen % k == 0;
+    return offer(x, err);
+}
+
+static mp_status greedy(chen *x, int64_t segment_bytes, mp_error *err)
+{
+    int64_t sum = 0;
+    for (int p = 0; p < x->boundaries->n; p++) {
+        sum += x->made_bytes[p];
+        x->ends[p] = x->allowed[p] && sum > segment_bytes;
+        if (x->ends[p]) sum = 0;
+    }
+    return offer(x, err);
+}
+
+static mp_status sweep(chen *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { SIZES = 40, SHARE = 82 }; /* percent of the size before: down to 1/2800 of the whole */
+    int64_t size = 0;
+    for (int p = 0; p < x->boundaries->n; p++) size += x->made_bytes[p];
+    MP_TRY(every_kth(x, err));
+    for (int i = 0; i < SIZES && !mp_search_stopped(x->search); i++) {
+        size = size / 100 * SHARE + size % 100 * SHARE / 100;
+        MP_TRY(greedy(x, size, err));
+    }
+done:
+    return st;
+}
+
+mp_status mp_run_chen(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = mp_search_request(search)->graph;
+    chen x = {.search = search};
+    size_t n_cuts = 0;
+    int *cuts = NULL;
+    MP_TRY(mp_boundaries_new(graph, &x.boundaries, err));
+    const size_t n = (size_t)x.boundaries->n;
+    x.allowed = mp_alloc(n, sizeof *x.allowed);
+    x.ends = mp_alloc(n, sizeof *x.ends);
+    x.made_bytes = mp_alloc(n, sizeof *x.made_bytes);
+    cuts = mp_alloc(graph->n_storages, sizeof *cuts);
+    MP_REQUIRE(x.allowed && x.ends && x.made_bytes && cuts, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (x.boundaries->birth[s] >= 0) x.made_bytes[x.boundaries->birth[s]] += graph->storages[s].bytes;
+    MP_TRY(mp_cut_tensors(graph, cuts, &n_cuts, err));
+    for (size_t i = 0; i < n_cuts; i++) x.allowed[x.boundaries->birth[cuts[i]]] = true;
+    MP_TRY(sweep(&x, err));
+    for (size_t p = 0; p < n; p++) x.allowed[p] = true;
+    if (!mp_search_stopped(search)) MP_TRY(sweep(&x, err));
+done:
+    mp_boundaries_free(x.boundaries);
+    mp_free(x.allowed);
+    mp_free(x.ends);
+    mp_free(x.made_bytes);
+    mp_free(cuts);
+    return st;
+}

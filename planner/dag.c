@@ -1,0 +1,381 @@
+/* dag.c - the igraph bridge: the forward graph, its cut tensors, and a family of topological orders.
+ *
+ * igraph answers the graph questions (acyclic? articulation points? a topological order?). Its default error handler aborts the
+ * process, so ours is installed around every use: it records the reason and frees what igraph has on its cleanup stack; the
+ * caller's handler is put back afterwards.
+ */
+#include "planner/dag.h"
+
+#include <igraph/igraph.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "planner/heap.h"
+
+enum { TINY = 64 }; /* an output this many times smaller than its largest sibling is no tensor to cut at */
+
+static _Thread_local char reason_text[256];
+
+static void record(const char *reason, const char *file, int line, igraph_error_t code)
+{
+    (void)file, (void)line;
+    snprintf(reason_text, sizeof reason_text, "%s (igraph error %d)", reason ? reason : "unknown", (int)code);
+    IGRAPH_FINALLY_FREE();
+}
+
+static mp_status igraph_failure(igraph_error_t code, mp_error *err)
+{
+    if (code == IGRAPH_ENOMEM) return MP_FAIL(err, MP_NOMEM, "out of memory in igraph");
+    return MP_FAIL(err, MP_INVALID, "%s", reason_text);
+}
+
+#define IGRAPH_TRY(call)                  \
+    do {                                  \
+        const igraph_error_t rc = (call); \
+        if (rc != IGRAPH_SUCCESS) {       \
+            st = igraph_failure(rc, err); \
+            goto done;                    \
+        }                                 \
+    } while (0)
+
+/* igraph's copy of n vertices and the edges in pairs[0..2 m). */
+static mp_status igraph_from(igraph_t *g, int n, const int *pairs, size_t m, bool directed, mp_error *err)
+{
+    mp_status st = MP_OK;
+    igraph_vector_int_t edges;
+    bool edges_live = false;
+    IGRAPH_TRY(igraph_vector_int_init(&edges, (igraph_integer_t)(2 * m)));
+    edges_live = true;
+    for (size_t i = 0; i < 2 * m; i++) VECTOR(edges)[i] = pairs[i];
+    IGRAPH_TRY(igraph_create(g, &edges, n, directed));
+done:
+    if (edges_live) igraph_vector_int_destroy(&edges);
+    return st;
+}
+
+/* The edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
+static int *edge_pairs(const mp_dag *dag, size_t room_for_more)
+{
+    const size_t m = (size_t)dag->successors_start[dag->n_vertices];
+    int *pairs = mp_alloc(2 * (m + room_for_more), sizeof *pairs);
+    for (int v = 0; pairs && v < dag->n_vertices; v++)
+        for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++) {
+            pairs[2 * e] = v;
+            pairs[2 * e + 1] = dag->successors[e];
+        }
+    return pairs;
+}
+
+static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_error *err)
+{
+    mp_status st = MP_OK;
+    igraph_t g;
+    bool g_live = false;
+    igraph_bool_t acyclic = true;
+    igraph_error_handler_t *before = igraph_set_error_handler(record);
+    int *pairs = edge_pairs(dag, 0);
+    MP_REQUIRE(pairs, err, MP_NOMEM, "out of memory for a graph of %d nodes", dag->n_vertices);
+    MP_TRY(igraph_from(&g, dag->n_vertices, pairs, (size_t)dag->successors_start[dag->n_vertices], true, err));
+    g_live = true;
+    IGRAPH_TRY(igraph_is_dag(&g, &acyclic));
+    MP_REQUIRE(acyclic, err, MP_PARSE, "the forward nodes of %s depend on each other in a cycle", graph->name);
+done:
+    if (g_live) igraph_destroy(&g);
+    mp_free(pairs);
+    igraph_set_error_handler(before);
+    return st;
+}
+
+/* Calls for the predecessors of vertex v: the vertices that make what its node reads, each once. `stamp[p] == v` marks those
+ * already seen; `writer[s]` is the last node before that writes the always-live storage s. Returns how many. */
+static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
+{
+    const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+    int n = 0;
+    for (size_t i = 0; i < form->n_reads; i++) {
+        const int s = form->reads[i];
+        const int from = mp_storage_is_static(&graph->storages[s]) ? writer[s] : graph->producer[s];
+        const int p = from < 0 ? -1 : dag->vertex[from];
+        if (p < 0 || p == v || stamp[p] == v) continue;
+        stamp[p] = v;
+        int at = n++;
+        for (; at > 0 && out[at - 1] > p; at--) out[at] = out[at - 1]; /* the list stays ascending */
+        out[at] = p;
+    }
+    return n;
+}
+
+static mp_status fill_edges(const mp_graph *graph, mp_dag *dag, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = (size_t)dag->n_vertices;
+    size_t m = 0, capacity = 0;
+    int *stamp = mp_alloc(n, sizeof *stamp), *writer = mp_alloc(graph->n_storages, sizeof *writer), *fill = NULL;
+    MP_REQUIRE(stamp && writer, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+    for (size_t v = 0; v < n; v++) stamp[v] = -1;
+    for (size_t s = 0; s < graph->n_storages; s++) writer[s] = -1;
+    for (size_t v = 0; v < n; v++) {
+        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+        MP_REQUIRE(mp_grow(&dag->predecessors, &capacity, m + form->n_reads + 1, sizeof *dag->predecessors), err, MP_NOMEM,
+                   "out of memory for the forward graph of %s", graph->name);
+        m += (size_t)predecessors_of(graph, dag, (int)v, writer, stamp, dag->predecessors + m);
+        dag->predecessors_start[v + 1] = (int)m;
+        for (size_t i = 0; i < form->n_writes; i++) {
+            writer[form->writes[i]] = dag->node[v];
+            const mp_storage *storage = &graph->storages[form->writes[i]];
+            if (!mp_storage_is_static(storage)) dag->bytes[v] += storage->bytes;
+        }
+    }
+    MP_REQUIRE(dag->successors = mp_alloc(m, sizeof *dag->successors), err, MP_NOMEM, "out of memory for %zu edges", m);
+    MP_REQUIRE(fill = mp_alloc(n, sizeof *fill), err, MP_NOMEM, "out of memory for %zu nodes", n);
+    for (size_t e = 0; e < m; e++) dag->successors_start[dag->predecessors[e] + 1]++;
+    for (size_t v = 0; v < n; v++) {
+        dag->successors_start[v + 1] += dag->successors_start[v];
+        fill[v] = dag->successors_start[v];
+    }
+    for (size_t v = 0; v < n; v++)
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            dag->successors[fill[dag->predecessors[e]]++] = (int)v;
+done:
+    mp_free(stamp);
+    mp_free(writer);
+    mp_free(fill);
+    return st;
+}
+
+mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) n += graph->nodes[i].phase == MP_PHASE_FORWARD;
+    mp_dag *dag = mp_alloc(1, sizeof *dag);
+    MP_REQUIRE(dag, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+    dag->n_vertices = (int)n;
+    dag->node = mp_alloc(n, sizeof *dag->node);
+    dag->vertex = mp_alloc(graph->n_nodes, sizeof *dag->vertex);
+    dag->successors_start = mp_alloc(n + 1, sizeof *dag->successors_start);
+    dag->predecessors_start = mp_alloc(n + 1, sizeof *dag->predecessors_start);
+    dag->bytes = mp_alloc(n, sizeof *dag->bytes);
+    MP_REQUIRE(dag->node && dag->vertex && dag->successors_start && dag->predecessors_start && dag->bytes, err, MP_NOMEM,
+               "out of memory for the forward graph of %s", graph->name);
+    n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        dag->vertex[i] = -1;
+        if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
+        dag->vertex[i] = (int)n;
+        dag->node[n++] = (int)i;
+    }
+    MP_TRY(fill_edges(graph, dag, err));
+    MP_TRY(check_acyclic(graph, dag, err));
+    *out = dag;
+    dag = NULL;
+done:
+    mp_dag_free(dag);
+    return st;
+}
+
+void mp_dag_free(mp_dag *dag)
+{
+    if (!dag) return;
+    mp_free(dag->node);
+    mp_free(dag->vertex);
+    mp_free(dag->successors_start);
+    mp_free(dag->successors);
+    mp_free(dag->predecessors_start);
+    mp_free(dag->predecessors);
+    mp_free(dag->bytes);
+    mp_free(dag);
+}
+
+/* ---- cut tensors ---- */
+
+/* Marks the vertices that depend on the batch. A weight that is cast or transposed in every step depends on parameters only;
+ * it enters the network at its side and is no path from the inputs. Without a node that reads a batch, all count. */
+static void mark_data_dependent(const mp_graph *graph, const mp_dag *dag, bool *dependent)
+{
+    bool any = false;
+    for (int v = 0; v < dag->n_vertices; v++) {
+        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+        for (size_t i = 0; i < form->n_reads; i++)
+            if (graph->storages[form->reads[i]].kind == MP_KIND_INPUT) dependent[v] = any = true;
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            if (dependent[dag->predecessors[e]]) dependent[v] = true;
+    }
+    if (any) return;
+    for (int v = 0; v < dag->n_vertices; v++) dependent[v] = true;
+}
+
+/* The one storage of vertex v that forward nodes read later, if the others that they read are tiny; -1: none or several. */
+static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
+{
+    const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+    int best = -1;
+    int64_t others = 0;
+    for (size_t i = 0; i < form->n_writes; i++) {
+        const int s = form->writes[i];
+        bool read_on = false;
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+            read_on |= graph->nodes[graph->readers[r]].phase == MP_PHASE_FORWARD;
+        if (!read_on || mp_storage_is_static(&graph->storages[s])) continue;
+        const int64_t bytes = graph->storages[s].bytes;
+        if (best >= 0 && bytes <= graph->storages[best].bytes) {
+            if (bytes > others) others = bytes;
+            continue;
+        }
+        if (best >= 0) others = graph->storages[best].bytes;
+        best = s;
+    }
+    return best >= 0 && others <= graph->storages[best].bytes / TINY ? best : -1;
+}
+
+/* Every vertex lies on a path from the virtual source to the virtual sink, so what an articulation point cuts off holds one of
+ * the two: an articulation point of the undirected graph always separates source from sink. */
+mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_dag *dag = NULL;
+    int *pairs = NULL;
+    bool *dependent = NULL, *cut = NULL, g_live = false, points_live = false;
+    igraph_t g;
+    igraph_vector_int_t points;
+    size_t m = 0, found = 0;
+    igraph_error_handler_t *before = igraph_set_error_handler(record);
+
+    MP_TRY(mp_dag_build(graph, &dag, err));
+    const int source = dag->n_vertices, sink = source + 1;
+    pairs = edge_pairs(dag, 2 * (size_t)dag->n_vertices);
+    dependent = mp_alloc((size_t)dag->n_vertices, sizeof *dependent);
+    cut = mp_alloc((size_t)dag->n_vertices + 2, sizeof *cut);
+    MP_REQUIRE(pairs && dependent && cut, err, MP_NOMEM, "out of memory for the cut tensors of %s", graph->name);
+    mark_data_dependent(graph, dag, dependent);
+    for (int e = 0; e < dag->successors_start[dag->n_vertices]; e++) {
+        const int from = pairs[2 * e], to = pairs[2 * e + 1];
+        if (!dependent[from] || !dependent[to]) continue;
+        pairs[2 * m] = from;
+        pairs[2 * m++ + 1] = to;
+    }
+    for (int v = 0; v < dag->n_vertices; v++) {
+        bool first = true, last = dag->successors_start[v] == dag->successors_start[v + 1];
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            if (dependent[dag->predecessors[e]]) first = false;
+        if (!dependent[v]) continue; /* without edges: cuts nothing */
+        if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
+        if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
+    }
+    MP_TRY(igraph_from(&g, dag->n_vertices + 2, pairs, m, false, err));
+    g_live = true;
+    IGRAPH_TRY(igraph_vector_int_init(&points, 0));
+    points_live = true;
+    IGRAPH_TRY(igraph_articulation_points(&g, &points));
+    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&points); i++) cut[VECTOR(points)[i]] = true;
+    for (int v = 0; v < dag->n_vertices; v++) {
+        const int s = cut[v] ? crossing_storage(graph, dag, v) : -1;
+        if (s >= 0) storages[found++] = s;
+    }
+    *n = found;
+done:
+    if (points_live) igraph_vector_int_destroy(&points);
+    if (g_live) igraph_destroy(&g);
+    mp_free(pairs);
+    mp_free(dependent);
+    mp_free(cut);
+    mp_dag_free(dag);
+    igraph_set_error_handler(before);
+    return st;
+}
+
+/* ---- topological orders ---- */
+
+static mp_status igraph_order(const mp_dag *dag, int *order, mp_error *err)
+{
+    mp_status st = MP_OK;
+    igraph_t g;
+    igraph_vector_int_t sorted;
+    bool g_live = false, sorted_live = false;
+    igraph_error_handler_t *before = igraph_set_error_handler(record);
+    int *pairs = edge_pairs(dag, 0);
+    MP_REQUIRE(pairs, err, MP_NOMEM, "out of memory for a graph of %d nodes", dag->n_vertices);
+    MP_TRY(igraph_from(&g, dag->n_vertices, pairs, (size_t)dag->successors_start[dag->n_vertices], true, err));
+    g_live = true;
+    IGRAPH_TRY(igraph_vector_int_init(&sorted, 0));
+    sorted_live = true;
+    IGRAPH_TRY(igraph_topological_sorting(&g, &sorted, IGRAPH_OUT));
+    for (int i = 0; i < dag->n_vertices; i++) order[i] = (int)VECTOR(sorted)[i];
+done:
+    if (sorted_live) igraph_vector_int_destroy(&sorted);
+    if (g_live) igraph_destroy(&g);
+    mp_free(pairs);
+    igraph_set_error_handler(before);
+    return st;
+}
+
+/* How the next of the vertices that are ready is chosen. */
+enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
+
+static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int64_t turn, const int *before_start,
+                       const int *before, const int *after_start)
+{
+    uint64_t x = (uint64_t)number * 0x9E3779B97F4A7C15u + (uint64_t)v; /* splitmix64 */
+    int64_t net = dag->bytes[v];
+    switch (rule) {
+    case BREADTH:
+        return turn;
+    case DEPTH:
+        return -turn;
+    case BYTES:
+        return dag->bytes[v];
+    case MOST_BYTES:
+        return -dag->bytes[v];
+    case NET_BYTES:
+        for (int e = before_start[v]; e < before_start[v + 1]; e++)
+            if (after_start[before[e] + 1] - after_start[before[e]] == 1) net -= dag->bytes[before[e]];
+        return net;
+    default:
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+        x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+        return (int64_t)((x ^ x >> 31) >> 1);
+    }
+}
+
+/* Kahn's algorithm with a choice; backwards, it starts at the sinks and fills the order from its end. */
+static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool backwards, int *order, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = (size_t)dag->n_vertices;
+    const int *before_start = backwards ? dag->successors_start : dag->predecessors_start;
+    const int *before = backwards ? dag->successors : dag->predecessors;
+    const int *after_start = backwards ? dag->predecessors_start : dag->successors_start;
+    const int *after = backwards ? dag->predecessors : dag->successors;
+    int64_t turn = 0;
+    int *missing = mp_alloc(n, sizeof *missing);
+    mp_heap ready = {mp_alloc(n, sizeof *ready.items), 0};
+    MP_REQUIRE(missing && ready.items, err, MP_NOMEM, "out of memory for an order of %zu nodes", n);
+    for (int v = 0; v < (int)n; v++) {
+        missing[v] = before_start[v + 1] - before_start[v];
+        if (!missing[v]) mp_heap_push(&ready, rank_of(dag, rule, number, v, turn++, before_start, before, after_start), v);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int v = mp_heap_pop(&ready);
+        order[backwards ? n - 1 - i : i] = v;
+        for (int e = after_start[v]; e < after_start[v + 1]; e++)
+            if (--missing[after[e]] == 0)
+                mp_heap_push(&ready, rank_of(dag, rule, number, after[e], turn++, before_start, before, after_start), after[e]);
+    }
+done:
+    mp_free(missing);
+    mp_free(ready.items);
+    return st;
+}
+
+mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err)
+{
+    static const struct {
+        enum rule rule;
+        bool backwards;
+    } family[] = {{BREADTH, false}, {DEPTH, false},    {DEPTH, true},  {NET_BYTES, false},
+                  {BREADTH, true},  {NET_BYTES, true}, {BYTES, false}, {MOST_BYTES, false}};
+    const int n_rules = (int)(sizeof family / sizeof *family);
+    if (k <= 0) return igraph_order(dag, order, err);
+    if (k < n_rules) return ready_order(dag, family[k].rule, k, family[k].backwards, order, err);
+    return ready_order(dag, MIXED, k, false, order, err);
+}

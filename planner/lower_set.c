@@ -1,0 +1,137 @@
+/* lower_set.c - the searcher: Kusumoto et al. 2019 over the lower sets of the forward graph, all of them where their number
+ * allows, else the pruned family of the paper with the prefixes of several topological orders.
+ *
+ * The vertices are the forward nodes, with the bytes that they make and that are not always live. Two memory models are swept:
+ * the paper's, which counts each value of a segment twice, and one that counts of a segment only what backward reads of it.
+ */
+#include <string.h>
+
+#include "planner/lower_set.h"
+#include "planner/schedule.h"
+
+enum {
+    ALL_SETS = 1024, /* more lower sets than this, and the pruned family serves */
+    PRUNED_SETS = 700,
+    ORDERS = 16
+};
+
+typedef struct lower_set {
+    mp_search *search;
+    const mp_graph *graph;
+    mp_dag *dag;
+    int *segment;
+    bool *keep;
+    size_t n_tried, capacity;
+    struct tried {
+        uint64_t hash; /* of a sequence that was offered */
+        int64_t peak_bytes;
+    } * tried;
+} lower_set;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for a search over lower sets");
+}
+
+/* The place to note what comes of a sequence: with a peak >= 0 if it was offered before. */
+static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *sequence, int n)
+{
+    const size_t n_words = (size_t)sets->n_words;
+    uint64_t hash = 1469598103934665603u;
+    for (int i = 0; i < n; i++)
+        for (size_t w = 0; w < n_words; w++) {
+            hash = (hash ^ sets->bits[(size_t)sequence[i] * n_words + w]) * 0x9E3779B97F4A7C15u;
+            hash ^= hash >> 32;
+        }
+    for (size_t i = 0; i < x->n_tried; i++)
+        if (x->tried[i].hash == hash) return &x->tried[i];
+    if (!mp_grow(&x->tried, &x->capacity, x->n_tried + 1, sizeof *x->tried)) return NULL;
+    x->tried[x->n_tried] = (struct tried){hash, -1};
+    return &x->tried[x->n_tried++];
+}
+
+/* Offers the schedule of a sequence, unless it was offered before: a node belongs to the first set that holds it; what a node
+ * of one segment takes from another is kept. */
+static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    lower_set *x = data;
+    mp_step *steps = NULL;
+    size_t n_steps = 0;
+    struct tried *noted = note(x, sets, sequence, n);
+    if (!noted) return no_memory(err);
+    *peak_bytes = noted->peak_bytes;
+    if (noted->peak_bytes >= 0) return MP_OK;
+    memset(x->keep, 0, x->graph->n_storages * sizeof *x->keep);
+    for (int v = 0; v < x->dag->n_vertices; v++) {
+        int low = 0, high = n - 1;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (mp_lower_set_has(sets, sequence[middle], v))
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        x->segment[x->dag->node[v]] = low;
+    }
+    for (size_t s = 0; s < x->graph->n_storages; s++) {
+        const int p = x->graph->producer[s];
+        if (p < 0 || x->dag->vertex[p] < 0) continue;
+        for (int r = x->graph->readers_start[s]; r < x->graph->readers_start[s + 1]; r++) {
+            const int reader = x->graph->readers[r];
+            if (x->dag->vertex[reader] >= 0 && x->segment[reader] > x->segment[p]) x->keep[s] = true;
+        }
+    }
+    mp_schedule_keep_small(x->graph, x->keep);
+    MP_TRY(mp_schedule_segments(x->graph, x->segment, n, x->keep, &steps, &n_steps, err));
+    MP_TRY(mp_search_offer(x->search, steps, n_steps, peak_bytes, NULL, err));
+    noted->peak_bytes = *peak_bytes;
+done:
+    mp_free(steps);
+    return st;
+}
+
+/* Runs the ladder for one memory model. */
+static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *segment_bytes, mp_error *err)
+{
+    mp_lower_sets *sets = NULL;
+    const mp_lower_set_graph graph = {x->dag, x->dag->bytes, ticks, segment_bytes};
+    mp_status st = mp_lower_sets_all(&graph, ALL_SETS, &sets, err);
+    if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, ORDERS, PRUNED_SETS, &sets, err);
+    const int64_t moves = mp_search_moves(x->search) / 2, budget_bytes = mp_search_request(x->search)->budget_bytes;
+    if (st == MP_OK) st = mp_lower_set_ladder(x->search, sets, budget_bytes, moves, offer, x, err);
+    mp_lower_sets_free(sets);
+    return st;
+}
+
+mp_status mp_run_lower_set(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    lower_set x = {.search = search, .graph = mp_search_request(search)->graph};
+    const size_t n_nodes = x.graph->n_nodes;
+    int64_t *ticks = NULL, *needed_bytes = NULL;
+    bool backward = false;
+    for (size_t i = 0; i < n_nodes; i++) backward |= x.graph->nodes[i].phase == MP_PHASE_BACKWARD;
+    MP_TRY(mp_dag_build(x.graph, &x.dag, err));
+    MP_REQUIRE(backward && x.dag->n_vertices > 0, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for",
+               x.graph->name);
+    ticks = mp_alloc((size_t)x.dag->n_vertices, sizeof *ticks);
+    needed_bytes = mp_alloc((size_t)x.dag->n_vertices, sizeof *needed_bytes);
+    x.segment = mp_alloc(n_nodes, sizeof *x.segment);
+    x.keep = mp_alloc(x.graph->n_storages, sizeof *x.keep);
+    if (!ticks || !needed_bytes || !x.segment || !x.keep) {
+        st = no_memory(err);
+        goto done;
+    }
+    mp_lower_set_weights(x.graph, x.dag, ticks, needed_bytes);
+    MP_TRY(try_model(&x, ticks, NULL, err));
+    MP_TRY(try_model(&x, ticks, needed_bytes, err));
+done:
+    mp_dag_free(x.dag);
+    mp_free(ticks);
+    mp_free(needed_bytes);
+    mp_free(x.segment);
+    mp_free(x.keep);
+    mp_free(x.tried);
+    return st;
+}

@@ -1,0 +1,246 @@
+/* lower_set_dp.c - dynamic programming over sequences of lower sets: (lower set, overhead) -> least bytes kept.
+ *
+ * Three sums per lower set, each one pass over the pairs, tell before the search which states can lead to nothing: the fewest
+ * bytes kept on the way there; the most bytes kept with which the rest still fits; and the least overhead of the rest, if the
+ * fewest bytes were kept. A state that keeps too much, or whose overhead and rest exceed what is asked for, is dropped.
+ */
+#include <string.h>
+
+#include "planner/lower_set.h"
+
+typedef struct state {
+    int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */
+    int set, previous;            /* previous: index of the state it came from, -1: the start */
+} state;
+
+typedef struct table {
+    const mp_lower_sets *sets;
+    bool least;   /* least overhead, not largest */
+    int64_t unit; /* the common divisor of all ticks */
+    int shift;    /* from overheads to their classes */
+    int n_levels;
+    state *levels;                 /* scratch: the best state of each class of overhead of one set; set = -1: none */
+    int low, high;                 /* classes in use */
+    int64_t *fewest, *most, *rest; /* per set: bytes kept on the way there; bytes kept with which the rest fits; overhead of the
+                                      rest. fewest INT64_MAX: out of reach */
+    int64_t limit;                 /* of the overhead in all */
+    state *states;                 /* what remains, by set */
+    size_t n_states, capacity;
+    size_t *start; /* per set */
+} table;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for sequences of lower sets");
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
+/* The fewest bytes kept at each set, INT64_MAX out of reach. */
+static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t *kept)
+{
+    kept[0] = 0;
+    for (int k = 1; k < sets->n; k++) {
+        kept[k] = INT64_MAX;
+        for (size_t p = sets->pairs_start[k]; p < sets->pairs_start[k + 1]; p++) {
+            const mp_lower_set_pair *pair = &sets->pairs[p];
+            if (pair->cost_bytes > budget_bytes) break;
+            if (kept[pair->from] > budget_bytes - pair->cost_bytes) continue;
+            if (kept[pair->from] + pair->kept_bytes < kept[k]) kept[k] = kept[pair->from] + pair->kept_bytes;
+        }
+    }
+}
+
+/* `most` and `rest`, from V backwards. */
+static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
+{
+    const mp_lower_sets *sets = t->sets;
+    for (int k = 0; k < sets->n; k++) {
+        t->most[k] = -1;
+        t->rest[k] = INT64_MAX;
+    }
+    t->most[sets->n - 1] = INT64_MAX;
+    t->rest[sets->n - 1] = 0;
+    for (int k = sets->n - 1; k > 0; k--) {
+        if (t->most[k] < 0 || t->fewest[k] == INT64_MAX) continue;
+        for (size_t p = sets->pairs_start[k]; p < sets->pairs_start[k + 1]; p++) {
+            const mp_lower_set_pair *pair = &sets->pairs[p];
+            const int from = pair->from;
+            const int64_t room = budget_bytes - pair->cost_bytes;
+            if (room < 0) break;
+            if (t->fewest[from] > room) continue; /* so it is in reach, and `rest` of this set is a sum */
+            const int64_t most = room < t->most[k] - pair->kept_bytes ? room : t->most[k] - pair->kept_bytes;
+            const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
+            if (most > t->most[from]) t->most[from] = most;
+            if (rest < t->rest[from]) t->rest[from] = rest;
+        }
+    }
+}
+
+/* Classes so that every overhead up to the limit has one. The ticks from the empty set to V are all there are. */
+static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
+                       mp_error *err)
+{
+    const size_t n = (size_t)sets->n;
+    *t = (table){.sets = sets, .least = aim == MP_TIME_CENTRIC};
+    for (size_t p = 0; p < sets->pairs_start[n] && t->unit != 1; p++) t->unit = common_divisor(sets->pairs[p].ticks, t->unit);
+    if (t->unit == 0) t->unit = 1;
+    for (size_t p = sets->pairs_start[n - 1]; p < sets->pairs_start[n]; p++)
+        if (sets->pairs[p].from == 0) t->limit = sets->pairs[p].ticks / t->unit;
+    if (most_ticks / t->unit < t->limit) t->limit = most_ticks / t->unit;
+    while (t->limit >> t->shift >= max_levels) t->shift++;
+    t->n_levels = (int)(t->limit >> t->shift) + 1;
+    t->levels = mp_alloc((size_t)t->n_levels, sizeof *t->levels);
+    t->start = mp_alloc(n + 1, sizeof *t->start);
+    t->fewest = mp_alloc(n, sizeof *t->fewest);
+    t->most = mp_alloc(n, sizeof *t->most);
+    t->rest = mp_alloc(n, sizeof *t->rest);
+    if (!t->levels || !t->start || !t->fewest || !t->most || !t->rest) return no_memory(err);
+    for (int i = 0; i < t->n_levels; i++) t->levels[i].set = -1;
+    t->low = t->n_levels;
+    t->high = -1;
+    return MP_OK;
+}
+
+/* What two states of one class are judged by: bytes first. */
+static void offer(table *t, const state *s)
+{
+    const int k = (int)(s->overhead >> t->shift);
+    state *kept = &t->levels[k];
+    if (kept->set >= 0 &&
+        (kept->kept_bytes < s->kept_bytes ||
+         (kept->kept_bytes == s->kept_bytes && (t->least ? kept->overhead <= s->overhead : kept->overhead >= s->overhead))))
+        return;
+    *kept = *s;
+    if (k < t->low) t->low = k;
+    if (k > t->high) t->high = k;
+}
+
+/* Moves the classes of one set into the states that remain: in the order of the aim, each with fewer bytes than all before. */
+static mp_status collect(table *t, int set, mp_error *err)
+{
+    int64_t fewest = INT64_MAX;
+    t->start[set] = t->n_states;
+    for (int i = 0; i <= t->high - t->low; i++) {
+        state *s = &t->levels[t->least ? t->low + i : t->high - i];
+        if (s->set < 0) continue;
+        if (s->kept_bytes < fewest) {
+            fewest = s->kept_bytes;
+            if (!mp_grow(&t->states, &t->capacity, t->n_states + 1, sizeof *t->states)) return no_memory(err);
+            t->states[t->n_states++] = *s;
+        }
+        s->set = -1;
+    }
+    t->low = t->n_levels;
+    t->high = -1;
+    t->start[set + 1] = t->n_states;
+    return MP_OK;
+}
+
+static void reach(table *t, int set, int64_t budget_bytes, bool charge)
+{
+    const mp_lower_sets *sets = t->sets;
+    for (size_t p = sets->pairs_start[set]; p < sets->pairs_start[set + 1]; p++) {
+        const mp_lower_set_pair *pair = &sets->pairs[p];
+        int64_t room = budget_bytes - pair->cost_bytes;
+        if (room < 0) break; /* and so for all that follow: they cost more */
+        if (t->most[set] - pair->kept_bytes < room) room = t->most[set] - pair->kept_bytes;
+        const int64_t overhead = charge ? pair->ticks / t->unit : 0, limit = t->limit - t->rest[set] - overhead;
+        /* Fewer bytes towards the end of a set's states: the ones that fit are the last. */
+        for (size_t i = t->start[pair->from + 1]; i > t->start[pair->from]; i--) {
+            const state *from = &t->states[i - 1];
+            if (from->kept_bytes > room) break;
+            if (from->overhead > limit) continue;
+            const state s = {from->overhead + overhead, from->kept_bytes + pair->kept_bytes, set, (int)(i - 1)};
+            offer(t, &s);
+        }
+    }
+}
+
+/* Appends the sequence that led to a state, without the empty set. */
+static bool append(mp_lower_set_strategies *out, const table *t, size_t at)
+{
+    size_t length = 0, begin = 0;
+    for (int i = (int)at; t->states[i].previous >= 0; i = t->states[i].previous) length++;
+    if (!mp_grow(&out->ticks, &out->ticks_capacity, out->n + 1, sizeof *out->ticks) ||
+        !mp_grow(&out->kept_bytes, &out->kept_capacity, out->n + 1, sizeof *out->kept_bytes) ||
+        !mp_grow(&out->sequence_start, &out->start_capacity, out->n + 2, sizeof *out->sequence_start))
+        return false;
+    begin = (size_t)out->sequence_start[out->n];
+    if (!mp_grow(&out->sequence, &out->sequence_capacity, begin + length + 1, sizeof *out->sequence)) return false;
+    out->ticks[out->n] = t->states[at].overhead * t->unit;
+    out->kept_bytes[out->n] = t->states[at].kept_bytes;
+    out->sequence_start[++out->n] = (int)(begin + length);
+    for (int i = (int)at; t->states[i].previous >= 0; i = t->states[i].previous)
+        out->sequence[begin + --length] = t->states[i].set;
+    return true;
+}
+
+mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, mp_lower_set_aim aim, int max_levels,
+                              int64_t most_ticks, bool charge_last, mp_lower_set_strategies *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    table t;
+    mp_lower_set_strategies found = {0};
+    MP_TRY(begin(&t, sets, aim, max_levels, most_ticks, err));
+    find_fewest(sets, budget_bytes, t.fewest);
+    find_rest(&t, budget_bytes, charge_last);
+    offer(&t, &(state){.set = 0, .previous = -1});
+    MP_TRY(collect(&t, 0, err));
+    for (int k = 1; k < sets->n; k++) {
+        if (t.most[k] >= 0 && t.fewest[k] != INT64_MAX) reach(&t, k, budget_bytes, charge_last || k + 1 < sets->n);
+        MP_TRY(collect(&t, k, err));
+    }
+    for (size_t i = t.start[sets->n - 1]; i < t.start[sets->n] && sets->n > 1; i++)
+        if (!append(&found, &t, i)) {
+            st = no_memory(err);
+            goto done;
+        }
+    *out = found;
+    found = (mp_lower_set_strategies){0};
+done:
+    mp_lower_set_strategies_free(&found);
+    mp_free(t.levels);
+    mp_free(t.states);
+    mp_free(t.start);
+    mp_free(t.fewest);
+    mp_free(t.most);
+    mp_free(t.rest);
+    return st;
+}
+
+void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies)
+{
+    mp_free(strategies->ticks);
+    mp_free(strategies->kept_bytes);
+    mp_free(strategies->sequence_start);
+    mp_free(strategies->sequence);
+    *strategies = (mp_lower_set_strategies){0};
+}
+
+mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err)
+{
+    int64_t low = 0, high = 0;
+    int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
+    if (!kept) return no_memory(err);
+    for (size_t p = sets->pairs_start[sets->n - 1]; p < sets->pairs_start[sets->n]; p++)
+        if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes; /* all in one segment */
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        find_fewest(sets, middle, kept);
+        if (kept[sets->n - 1] != INT64_MAX)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *budget_bytes = high;
+    mp_free(kept);
+    return MP_OK;
+}

@@ -1,0 +1,373 @@
+/* lower_set_family.c - families of lower sets as bit sets, and the transitions between them.
+ *
+ * All sets: starting from the empty one, adding to each set every vertex whose predecessors are in it gives the sets of the
+ * next cardinality; a hash table drops those found twice. So they come sorted by cardinality, and no transition is missed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/lower_set.h"
+
+/* A family that grows. */
+typedef struct builder {
+    const mp_lower_set_graph *graph;
+    int n_vertices, n_words;
+    int n;
+    uint64_t *bits;
+    size_t capacity;
+    int *table; /* open addressing: 1 + set, 0: free */
+    size_t table_size;
+    uint64_t *fresh; /* the set being added */
+} builder;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for a family of lower sets");
+}
+
+static bool has(const uint64_t *bits, int v)
+{
+    return bits[v / 64] >> (v % 64) & 1;
+}
+static void put(uint64_t *bits, int v)
+{
+    bits[v / 64] |= (uint64_t)1 << (v % 64);
+}
+
+static const uint64_t *set_of(const builder *b, int k)
+{
+    return b->bits + (size_t)k * (size_t)b->n_words;
+}
+
+static mp_status begin(builder *b, const mp_lower_set_graph *graph, int limit, mp_error *err)
+{
+    *b = (builder){.graph = graph, .n_vertices = graph->dag->n_vertices};
+    b->n_words = b->n_vertices / 64 + 1;
+    for (b->table_size = 64; b->table_size < 4 * (size_t)limit;) b->table_size *= 2;
+    b->table = mp_alloc(b->table_size, sizeof *b->table);
+    b->fresh = mp_alloc((size_t)b->n_words, sizeof *b->fresh);
+    return b->table && b->fresh ? MP_OK : no_memory(err);
+}
+
+static void drop(builder *b)
+{
+    mp_free(b->bits);
+    mp_free(b->table);
+    mp_free(b->fresh);
+}
+
+/* Adds b->fresh unless it is there. */
+static mp_status add(builder *b, mp_error *err)
+{
+    const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
+    uint64_t hash = 1469598103934665603u;
+    for (int w = 0; w < b->n_words; w++) {
+        hash = (hash ^ b->fresh[w]) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+    }
+    size_t at = hash & (b->table_size - 1);
+    for (; b->table[at]; at = (at + 1) & (b->table_size - 1))
+        if (!memcmp(set_of(b, b->table[at] - 1), b->fresh, bytes)) return MP_OK;
+    if (!mp_grow(&b->bits, &b->capacity, (size_t)(b->n + 1) * (size_t)b->n_words, sizeof *b->bits)) return no_memory(err);
+    memcpy(b->bits + (size_t)b->n * (size_t)b->n_words, b->fresh, bytes);
+    b->table[at] = ++b->n;
+    return MP_OK;
+}
+
+/* ---- the sums of one set ---- */
+
+typedef struct sums {
+    int64_t segment_bytes, ticks, outside_bytes; /* 2 M(L), T(L), M(d+(L) \ L) + M(d-(d+(L)) \ L) */
+    int cardinality;
+} sums;
+
+/* The sums, and the boundary as a list; `mark` is scratch, one per vertex, all zero before and after. */
+static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char *mark, int *boundary, int *n_boundary)
+{
+    const mp_dag *dag = graph->dag;
+    sums sum = {0};
+    *n_boundary = 0;
+    for (int v = 0; v < dag->n_vertices; v++) {
+        bool reads_inside = false;
+        if (has(bits, v)) {
+            bool is_boundary = false;
+            for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
+                is_boundary |= !has(bits, dag->successors[e]);
+            if (is_boundary) boundary[(*n_boundary)++] = v;
+            sum.segment_bytes += graph->segment_bytes ? graph->segment_bytes[v] : 2 * graph->bytes[v];
+            sum.ticks += graph->ticks[v];
+            sum.cardinality++;
+            continue;
+        }
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            reads_inside |= has(bits, dag->predecessors[e]);
+        if (!reads_inside) continue; /* v is in d+(L) \ L */
+        mark[v] |= 1;
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            if (!has(bits, dag->predecessors[e])) mark[dag->predecessors[e]] |= 2;
+    }
+    for (int v = 0; v < dag->n_vertices; v++) {
+        sum.outside_bytes += graph->bytes[v] * ((mark[v] & 1) + (mark[v] >> 1));
+        mark[v] = 0;
+    }
+    return sum;
+}
+
+static int by_cost(const void *x, const void *y)
+{
+    const mp_lower_set_pair *a = x, *b = y;
+    if (a->cost_bytes != b->cost_bytes) return a->cost_bytes < b->cost_bytes ? -1 : 1;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+static bool includes(const uint64_t *large, const uint64_t *small, int n_words)
+{
+    for (int w = 0; w < n_words; w++)
+        if (small[w] & ~large[w]) return false;
+    return true;
+}
+
+/* All pairs of a sorted family. */
+static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int n_words = sets->n_words;
+    size_t n_pairs = 0, capacity = 0;
+    int n_boundary;
+    sums *sum = mp_alloc((size_t)sets->n, sizeof *sum);
+    char *mark = mp_alloc((size_t)sets->n_vertices, sizeof *mark);
+    int *boundary = mp_alloc((size_t)sets->n_vertices, sizeof *boundary);
+    sets->pairs_start = mp_alloc((size_t)sets->n + 1, sizeof *sets->pairs_start);
+    if (!sum || !mark || !boundary || !sets->pairs_start) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (int to = 0; to < sets->n; to++) {
+        const uint64_t *large = sets->bits + (size_t)to * (size_t)n_words;
+        sum[to] = measure(graph, large, mark, boundary, &n_boundary);
+        sets->pairs_start[to] = n_pairs;
+        for (int from = to - 1; from >= 0; from--) {
+            const uint64_t *small = sets->bits + (size_t)from * (size_t)n_words;
+            if (!includes(large, small, n_words)) continue;
+            if (!mp_grow(&sets->pairs, &capacity, n_pairs + 1, sizeof *sets->pairs)) {
+                st = no_memory(err);
+                goto done;
+            }
+            mp_lower_set_pair *pair = &sets->pairs[n_pairs++];
+            *pair = (mp_lower_set_pair){.from = from,
+                                        .cost_bytes = sum[to].segment_bytes - sum[from].segment_bytes + sum[to].outside_bytes,
+                                        .ticks = sum[to].ticks - sum[from].ticks};
+            for (int i = 0; i < n_boundary; i++) {
+                if (has(small, boundary[i])) continue;
+                pair->kept_bytes += graph->bytes[boundary[i]];
+                pair->ticks -= graph->ticks[boundary[i]];
+            }
+        }
+        if (n_pairs > sets->pairs_start[to])
+            qsort(sets->pairs + sets->pairs_start[to], n_pairs - sets->pairs_start[to], sizeof *sets->pairs, by_cost);
+    }
+    sets->pairs_start[sets->n] = n_pairs;
+done:
+    mp_free(sum);
+    mp_free(mark);
+    mp_free(boundary);
+    return st;
+}
+
+static int cardinality(const uint64_t *bits, int n_words)
+{
+    int n = 0;
+    for (int w = 0; w < n_words; w++) n += __builtin_popcountll(bits[w]);
+    return n;
+}
+
+/* The family that was built, sorted by cardinality (in the order of discovery among equals), with its pairs. */
+static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
+    int *start = mp_alloc((size_t)b->n_vertices + 2, sizeof *start);
+    mp_lower_sets *sets = mp_alloc(1, sizeof *sets);
+    if (sets) sets->bits = mp_alloc((size_t)b->n, bytes);
+    if (!start || !sets || !sets->bits) {
+        st = no_memory(err);
+        goto done;
+    }
+    sets->n_vertices = b->n_vertices;
+    sets->n_words = b->n_words;
+    sets->n = b->n;
+    for (int k = 0; k < b->n; k++) start[cardinality(set_of(b, k), b->n_words) + 1]++;
+    for (int c = 0; c <= b->n_vertices; c++) start[c + 1] += start[c];
+    for (int k = 0; k < b->n; k++) {
+        const int at = start[cardinality(set_of(b, k), b->n_words)]++;
+        memcpy(sets->bits + (size_t)at * (size_t)b->n_words, set_of(b, k), bytes);
+    }
+    MP_TRY(find_pairs(b->graph, sets, err));
+    *out = sets;
+    sets = NULL;
+done:
+    mp_free(start);
+    mp_lower_sets_free(sets);
+    return st;
+}
+
+mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower_sets **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_dag *dag = graph->dag;
+    builder b;
+    MP_TRY(begin(&b, graph, limit, err));
+    MP_TRY(add(&b, err)); /* the empty set */
+    for (int k = 0; k < b.n; k++)
+        for (int v = 0; v < b.n_vertices; v++) {
+            bool may_join = !has(set_of(&b, k), v);
+            for (int e = dag->predecessors_start[v]; may_join && e < dag->predecessors_start[v + 1]; e++)
+                may_join = has(set_of(&b, k), dag->predecessors[e]);
+            if (!may_join) continue;
+            memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
+            put(b.fresh, v);
+            MP_TRY(add(&b, err));
+            if (b.n > limit) { /* no failure of the caller's: the family is simply too large */
+                st = MP_LIMIT;
+                goto done;
+            }
+        }
+    MP_TRY(finish(&b, out, err));
+done:
+    drop(&b);
+    return st;
+}
+
+/* ---- the pruned family ---- */
+
+/* Adds of sets[0..n) the one of the fewest boundary bytes in each stretch, ties to the later one. `sets` are in rows. */
+typedef struct thinning {
+    int stretch, seen; /* how many sets make a stretch, and how many of the present one were shown */
+    int64_t best_bytes;
+    uint64_t *best;
+} thinning;
+
+static mp_status end_stretch(builder *b, thinning *t, mp_error *err)
+{
+    if (t->seen == 0) return MP_OK;
+    t->seen = 0;
+    memcpy(b->fresh, t->best, (size_t)b->n_words * sizeof *b->fresh);
+    return add(b, err);
+}
+
+/* Shows the set `bits` to the thinning. */
+static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *err)
+{
+    const mp_dag *dag = b->graph->dag;
+    int64_t bytes = 0;
+    for (int v = 0; t->stretch > 1 && v < b->n_vertices; v++) {
+        bool is_boundary = false;
+        for (int e = dag->successors_start[v]; has(bits, v) && e < dag->successors_start[v + 1]; e++)
+            is_boundary |= !has(bits, dag->successors[e]);
+        if (is_boundary) bytes += b->graph->bytes[v];
+    }
+    if (t->seen == 0 || bytes <= t->best_bytes) {
+        t->best_bytes = bytes;
+        memcpy(t->best, bits, (size_t)b->n_words * sizeof *bits);
+    }
+    return ++t->seen == t->stretch ? end_stretch(b, t, err) : MP_OK;
+}
+
+/* The sets L^v in the order of the list. Ancestors are found by a walk from v, so that only one set is held at a time. */
+static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_dag *dag = b->graph->dag;
+    for (int v = 0; v < b->n_vertices; v++) {
+        int n = 0;
+        memset(bits, 0, (size_t)b->n_words * sizeof *bits);
+        put(bits, v);
+        stack[n++] = v;
+        while (n) {
+            const int w = stack[--n];
+            for (int e = dag->predecessors_start[w]; e < dag->predecessors_start[w + 1]; e++)
+                if (!has(bits, dag->predecessors[e])) {
+                    put(bits, dag->predecessors[e]);
+                    stack[n++] = dag->predecessors[e];
+                }
+        }
+        MP_TRY(show(b, t, bits, err));
+    }
+    MP_TRY(end_stretch(b, t, err));
+done:
+    return st;
+}
+
+static mp_status add_prefixes(builder *b, thinning *t, uint64_t *bits, const int *order, int limit, mp_error *err)
+{
+    mp_status st = MP_OK;
+    memset(bits, 0, (size_t)b->n_words * sizeof *bits);
+    for (int i = 0; i < b->n_vertices && b->n < limit; i++) {
+        put(bits, order[i]);
+        MP_TRY(show(b, t, bits, err));
+    }
+    MP_TRY(end_stretch(b, t, err));
+done:
+    return st;
+}
+
+mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, int limit, mp_lower_sets **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    builder b;
+    thinning t = {0};
+    uint64_t *bits = NULL;
+    int *order = NULL;
+    MP_TRY(begin(&b, graph, limit + 4, err));
+    t.best = mp_alloc((size_t)b.n_words, sizeof *t.best);
+    bits = mp_alloc((size_t)b.n_words, sizeof *bits);
+    order = mp_alloc((size_t)b.n_vertices, sizeof *order);
+    if (!t.best || !bits || !order) {
+        st = no_memory(err);
+        goto done;
+    }
+    /* The paper's sets and the prefixes of the list get half of the room each, the other orders what is left. */
+    t.stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1;
+    MP_TRY(add(&b, err)); /* the empty set */
+    for (int v = 0; v < b.n_vertices; v++) put(b.fresh, v);
+    MP_TRY(add(&b, err)); /* V, which is some L^v only if there is a single sink */
+    MP_TRY(add_ancestors(&b, &t, bits, order, err));
+    for (int v = 0; v < b.n_vertices; v++) order[v] = v;
+    MP_TRY(add_prefixes(&b, &t, bits, order, limit, err));
+    for (int k = 0; k < n_orders && b.n < limit; k++) {
+        MP_TRY(mp_dag_order(graph->dag, k, order, err));
+        MP_TRY(add_prefixes(&b, &t, bits, order, limit, err));
+    }
+    MP_TRY(finish(&b, out, err));
+done:
+    drop(&b);
+    mp_free(t.best);
+    mp_free(bits);
+    mp_free(order);
+    return st;
+}
+
+mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    builder b;
+    MP_TRY(begin(&b, graph, n + 2, err));
+    MP_TRY(add(&b, err)); /* the empty set */
+    for (int i = 0, v = 0; i <= n; i++) {
+        for (const int end = i < n ? last[i] : b.n_vertices - 1; v <= end; v++) put(b.fresh, v);
+        MP_TRY(add(&b, err));
+    }
+    MP_TRY(finish(&b, out, err));
+done:
+    drop(&b);
+    return st;
+}
+
+void mp_lower_sets_free(mp_lower_sets *sets)
+{
+    if (!sets) return;
+    mp_free(sets->bits);
+    mp_free(sets->pairs_start);
+    mp_free(sets->pairs);
+    mp_free(sets);
+}

@@ -1,0 +1,144 @@
+/* plan.c - from an order of steps to a plan with all its claims. */
+#include "planner/plan.h"
+
+#include <string.h>
+
+char *mp_plan_text(const char *text)
+{
+    size_t length = strlen(text);
+    char *copy = mp_alloc(length + 1, 1);
+    if (copy) memcpy(copy, text, length);
+    return copy;
+}
+
+void mp_plan_free(mp_plan *plan)
+{
+    if (!plan) return;
+    mp_free(plan->graph_name);
+    mp_free(plan->options);
+    mp_free(plan->solver);
+    mp_free(plan->bound_covers);
+    mp_free(plan->checkpoints);
+    mp_free(plan->steps);
+    mp_free(plan->recompute);
+    mp_free(plan->frees_start);
+    mp_free(plan->frees);
+    mp_free(plan->places);
+    mp_free(plan);
+}
+
+/* A gradient carried in from the step before has no first production to keep. What is saved for backward only (a mask, statistics)
+ * is no tensor of the model, so nobody could set it. */
+static bool may_be_checkpoint(const mp_storage *storage)
+{
+    return !mp_storage_is_static(storage) && !storage->carried && storage->kind != MP_KIND_SAVED;
+}
+
+mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
+                              mp_error *err)
+{
+    struct seen { /* of a storage, up to the step at hand */
+        int productions, first;
+        bool kept;
+    } *seen = mp_alloc(graph->n_storages, sizeof *seen);
+    if (!seen) return MP_FAIL(err, MP_NOMEM, "no memory for the checkpoints of %zu steps", n);
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &graph->nodes[steps[t].node];
+        const mp_form *form = &node->forms[steps[t].form];
+        if (node->phase == MP_PHASE_BACKWARD)
+            for (size_t i = 0; i < form->n_reads; i++)
+                if (seen[form->reads[i]].productions == 1) seen[form->reads[i]].kept = true;
+        if (node->phase == MP_PHASE_FORWARD)
+            for (size_t i = 0; i < form->n_writes; i++)
+                if (may_be_checkpoint(&graph->storages[form->writes[i]])) seen[form->writes[i]].productions++;
+    }
+    /* again, to list them in the order of their production */
+    size_t n_found = 0;
+    for (size_t t = 0; t < n; t++) {
+        const mp_form *form = &graph->nodes[steps[t].node].forms[steps[t].form];
+        for (size_t i = 0; i < form->n_writes; i++) {
+            struct seen *s = &seen[form->writes[i]];
+            if (s->kept) storages[n_found++] = form->writes[i];
+            s->kept = false;
+        }
+    }
+    *n_out = n_found;
+    mp_free(seen);
+    return MP_OK;
+}
+
+/* What the timeline says becomes the plan's claims about recomputation and frees. */
+static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_timeline *timeline, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool *ran = NULL;
+    MP_REQUIRE(ran = mp_alloc(graph->n_nodes, sizeof *ran), err, MP_NOMEM, "no memory for a plan of %zu steps", plan->n_steps);
+    MP_REQUIRE(plan->recompute = mp_alloc(plan->n_steps, sizeof *plan->recompute), err, MP_NOMEM,
+               "no memory for a plan of %zu steps", plan->n_steps);
+    MP_REQUIRE(plan->frees_start = mp_alloc(plan->n_steps + 2, sizeof *plan->frees_start), err, MP_NOMEM,
+               "no memory for a plan of %zu steps", plan->n_steps);
+    MP_REQUIRE(plan->frees = mp_alloc(timeline->n_spans, sizeof *plan->frees), err, MP_NOMEM,
+               "no memory for a plan of %zu steps", plan->n_steps);
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        plan->recompute[t] = ran[plan->steps[t].node];
+        ran[plan->steps[t].node] = true;
+    }
+    int *start = plan->frees_start; /* while they are filled, start[t + 1] is the next free place of step t */
+    for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].last + 2]++;
+    for (size_t t = 0; t < plan->n_steps; t++) start[t + 2] += start[t + 1];
+    for (size_t k = 0; k < timeline->n_spans; k++)
+        plan->frees[start[timeline->spans[k].last + 1]++] = timeline->spans[k].storage;
+done:
+    mp_free(ran);
+    return st;
+}
+
+static mp_status claim_baseline(mp_plan *plan, const mp_graph *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_REQUIRE(steps, err, MP_NOMEM, "no memory for the baseline of '%s'", graph->name);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    plan->baseline_peak_bytes = timeline->peak_bytes;
+    plan->baseline_ticks = timeline->ticks;
+    plan->baseline_seconds = (double)timeline->ticks * graph->tick_seconds;
+done:
+    mp_free(steps);
+    mp_timeline_free(timeline);
+    return st;
+}
+
+mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = NULL;
+    mp_timeline *timeline = NULL;
+    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
+    MP_REQUIRE(plan = mp_alloc(1, sizeof *plan), err, MP_NOMEM, "no memory for a plan of %zu steps", n);
+    MP_REQUIRE((plan->graph_name = mp_plan_text(graph->name)) && (plan->options = mp_plan_text(graph->options)) &&
+                   (plan->solver = mp_plan_text(solver)) && (plan->bound_covers = mp_plan_text("")),
+               err, MP_NOMEM, "no memory for a plan of %zu steps", n);
+    MP_REQUIRE(plan->steps = mp_alloc(n, sizeof *plan->steps), err, MP_NOMEM, "no memory for a plan of %zu steps", n);
+    MP_REQUIRE(plan->checkpoints = mp_alloc(graph->n_storages, sizeof *plan->checkpoints), err, MP_NOMEM,
+               "no memory for a plan of %zu steps", n);
+    memcpy(plan->graph_hash, graph->hash, sizeof plan->graph_hash);
+    if (n) memcpy(plan->steps, steps, n * sizeof *steps);
+    plan->n_steps = n;
+    plan->budget_bytes = plan->arena_bytes = plan->floor_bytes = -1;
+    plan->lower_bound_seconds = -1;
+    plan->static_bytes = timeline->static_bytes;
+    plan->peak_bytes = timeline->peak_bytes;
+    plan->ticks = timeline->ticks;
+    plan->seconds = (double)timeline->ticks * graph->tick_seconds;
+    MP_TRY(claim_steps(plan, graph, timeline, err));
+    MP_TRY(claim_baseline(plan, graph, err));
+    MP_TRY(mp_plan_checkpoints(graph, steps, n, plan->checkpoints, &plan->n_checkpoints, err));
+    *out = plan;
+    plan = NULL;
+done:
+    mp_timeline_free(timeline);
+    mp_plan_free(plan);
+    return st;
+}

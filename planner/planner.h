@@ -1,0 +1,12 @@
+/* planner.h - plans, the searchers that find them, the floor below which there are none, and the checker. */
+#ifndef PLANNER_PLANNER_H
+#define PLANNER_PLANNER_H
+
+#include "planner/check.h"
+#include "planner/dag.h"
+#include "planner/floor.h"
+#include "planner/plan.h"
+#include "planner/schedule.h"
+#include "planner/solver.h"
+
+#endif

@@ -1,0 +1,401 @@
+/* schedule.c - from segments and kept storages to an order of steps.
+ *
+ * The order of the loss and backward nodes is topological, with the segments from the last to the first as the wish and the
+ * order of the list among equals. What a node must wait for: the nodes that make what it reads, all adders of a sum it reads,
+ * and the adder before it of a sum it adds to, because contributions keep the order of the list. So a node can be held up by an
+ * earlier segment; what it reads is then held for it.
+ *
+ * When the first backward node of a segment comes up, all that the segment's backward nodes read and is not there is recomputed
+ * in one go: the closure under missing inputs, in the order of the forward pass. What was recomputed for segments before is
+ * given up, except where a node that was held up still reads it.
+ *
+ * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output kept, every backward node reads its input and output:
+ * a b c loss c' | a b' a'. (b is not run again: its output was kept.)
+ */
+#include "planner/schedule.h"
+
+#include "planner/heap.h"
+
+typedef struct schedule {
+    const mp_graph *graph;
+    const int *segment; /* per forward node */
+    int n_segments;
+    int *order, *rank; /* the forward nodes as they run; node -> place in it */
+    size_t n_order;
+    bool *lasting;   /* per storage: never to be made again: always live, kept, or of a node that runs once */
+    bool *available; /* per storage of a forward node */
+    int *transient;  /* available, but not lasting */
+    size_t n_transient;
+    int *place; /* per loss and backward node: its segment */
+    bool *done, *wanted, *entered;
+    int *list; /* nodes to recompute */
+    size_t n_list;
+    int *edge_from, *edge_to; /* between loss and backward nodes */
+    size_t n_edges, from_capacity, to_capacity;
+    int *successors_start, *successors, *missing;
+    int *members_start, *members; /* loss and backward nodes by segment */
+    mp_heap ready;
+    mp_step *steps;
+    size_t n_steps, capacity;
+} schedule;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of segments");
+}
+
+/* What backward consists of: everything that runs once and is no update. */
+static bool is_backward(const mp_node *node)
+{
+    return node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD;
+}
+
+static int forward_producer(const mp_graph *graph, int s)
+{
+    const int p = graph->producer[s];
+    return p >= 0 && graph->nodes[p].phase == MP_PHASE_FORWARD ? p : -1;
+}
+
+static mp_status push(schedule *x, int node, mp_error *err)
+{
+    if (!mp_grow(&x->steps, &x->capacity, x->n_steps + 1, sizeof *x->steps)) return no_memory(err);
+    x->steps[x->n_steps++] = (mp_step){node, 0};
+    return MP_OK;
+}
+
+static void make_available(schedule *x, int node)
+{
+    const mp_form *form = &x->graph->nodes[node].forms[0];
+    for (size_t i = 0; i < form->n_writes; i++) {
+        const int s = form->writes[i];
+        if (x->available[s]) continue;
+        x->available[s] = true;
+        if (!x->lasting[s]) x->transient[x->n_transient++] = s;
+    }
+}
+
+/* ---- the forward pass ---- */
+
+static mp_status order_forward(schedule *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = x->graph;
+    int *writer = NULL;
+    size_t *start = mp_alloc((size_t)x->n_segments + 1, sizeof *start);
+    if (!start) return no_memory(err);
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
+        MP_REQUIRE(x->segment[i] >= 0 && x->segment[i] < x->n_segments, err, MP_INVALID, "node %s is in no segment",
+                   graph->nodes[i].name);
+        start[x->segment[i] + 1]++;
+        x->n_order++;
+    }
+    for (int k = 0; k < x->n_segments; k++) start[k + 1] += start[k];
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].phase == MP_PHASE_FORWARD) {
+            x->rank[i] = (int)start[x->segment[i]];
+            x->order[start[x->segment[i]]++] = (int)i;
+        }
+    writer = mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
+    if (!writer) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_form *form = &graph->nodes[i].forms[0];
+        if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
+        for (size_t k = 0; k < form->n_reads; k++) {
+            const int s = form->reads[k], from = writer[s] - 1;
+            const bool is_static = mp_storage_is_static(&graph->storages[s]);
+            MP_REQUIRE(is_static || from >= 0, err, MP_NOT_APPLICABLE, "%s reads %s, which no forward node has made",
+                       graph->nodes[i].name, graph->storages[s].name);
+            MP_REQUIRE(from < 0 || x->rank[from] < x->rank[i], err, MP_INVALID, "%s reads %s from a later segment",
+                       graph->nodes[i].name, graph->storages[s].name);
+        }
+        for (size_t k = 0; k < form->n_writes; k++) writer[form->writes[k]] = (int)i + 1;
+    }
+done:
+    mp_free(start);
+    mp_free(writer);
+    return st;
+}
+
+static mp_status run_forward(schedule *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < x->n_order; i++) {
+        const int node = x->order[i];
+        const mp_form *form = &x->graph->nodes[node].forms[0];
+        MP_TRY(push(x, node, err));
+        if (x->segment[node] == x->n_segments - 1) {
+            make_available(x, node);
+            continue;
+        }
+        for (size_t k = 0; k < form->n_writes; k++)
+            if (x->lasting[form->writes[k]]) x->available[form->writes[k]] = true;
+    }
+    x->entered[x->n_segments - 1] = true;
+done:
+    return st;
+}
+
+/* ---- the order of backward ---- */
+
+static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
+{
+    if (from < 0 || from == to) return MP_OK;
+    if (!mp_grow(&x->edge_from, &x->from_capacity, x->n_edges + 1, sizeof *x->edge_from) ||
+        !mp_grow(&x->edge_to, &x->to_capacity, x->n_edges + 1, sizeof *x->edge_to))
+        return no_memory(err);
+    x->edge_from[x->n_edges] = from;
+    x->edge_to[x->n_edges++] = to;
+    return MP_OK;
+}
+
+/* The edges into a loss or backward node; `writer[s]` is 1 + the last of them that writes the storage s. */
+static mp_status collect_edges(schedule *x, int node, const int *writer, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = x->graph;
+    const mp_form *form = &graph->nodes[node].forms[0];
+    for (size_t k = 0; k < form->n_reads; k++) {
+        const int s = form->reads[k];
+        MP_TRY(add_edge(x, writer[s] - 1, node, err));
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+            MP_TRY(add_edge(x, graph->adders[a], node, err));
+    }
+    for (size_t k = 0; k < form->n_adds; k++) {
+        const int s = form->adds[k];
+        if (graph->storages[s].any_sum_order) continue;
+        for (int a = graph->adders_start[s] + 1; a < graph->adders_start[s + 1]; a++)
+            if (graph->adders[a] == node) MP_TRY(add_edge(x, graph->adders[a - 1], node, err));
+    }
+done:
+    return st;
+}
+
+/* The segment of a loss or backward node. `inherited` is the earliest segment among the nodes that it waits for. */
+static int place_of(const schedule *x, int node, int inherited)
+{
+    const mp_graph *graph = x->graph;
+    const mp_form *form = &graph->nodes[node].forms[0];
+    const int forward = graph->nodes[node].forward_of;
+    int latest = -1;
+    if (forward >= 0 && graph->nodes[forward].phase == MP_PHASE_FORWARD) return x->segment[forward];
+    for (size_t k = 0; k < form->n_reads; k++) {
+        const int p = forward_producer(graph, form->reads[k]);
+        if (p >= 0 && !x->lasting[form->reads[k]] && x->segment[p] > latest) latest = x->segment[p];
+    }
+    return latest >= 0 ? latest : inherited;
+}
+
+/* Edges, segments and members of the loss and backward nodes. */
+static mp_status prepare_backward(schedule *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = x->graph;
+    const size_t n = graph->n_nodes;
+    int *writer = mp_alloc(graph->n_storages, sizeof *writer), *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
+    if (!writer || !fill) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const mp_form *form = &graph->nodes[i].forms[0];
+        if (!is_backward(&graph->nodes[i])) continue;
+        const size_t first = x->n_edges;
+        int inherited = x->n_segments - 1;
+        MP_TRY(collect_edges(x, (int)i, writer, err));
+        for (size_t e = first; e < x->n_edges; e++) {
+            const int from = x->edge_from[e];
+            if (from < (int)i && x->place[from] < inherited) inherited = x->place[from];
+        }
+        x->place[i] = place_of(x, (int)i, inherited);
+        x->members_start[x->place[i] + 1]++;
+        for (size_t k = 0; k < form->n_writes; k++) writer[form->writes[k]] = (int)i + 1;
+    }
+    x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
+    if (!x->successors) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (size_t e = 0; e < x->n_edges; e++) {
+        x->successors_start[x->edge_from[e] + 1]++;
+        x->missing[x->edge_to[e]]++;
+    }
+    for (size_t i = 0; i < n; i++) x->successors_start[i + 1] += x->successors_start[i];
+    for (size_t i = 0; i < n; i++) fill[i] = x->successors_start[i];
+    for (size_t e = 0; e < x->n_edges; e++) x->successors[fill[x->edge_from[e]]++] = x->edge_to[e];
+    for (int k = 0; k < x->n_segments; k++) {
+        x->members_start[k + 1] += x->members_start[k];
+        fill[k] = x->members_start[k];
+    }
+    for (size_t i = 0; i < n; i++)
+        if (is_backward(&graph->nodes[i])) x->members[fill[x->place[i]]++] = (int)i;
+done:
+    mp_free(writer);
+    mp_free(fill);
+    return st;
+}
+
+/* ---- recomputation ---- */
+
+/* Marks the forward node that makes s, if s is not there. */
+static void want(schedule *x, int s)
+{
+    const int p = forward_producer(x->graph, s);
+    if (p < 0 || x->available[s] || x->wanted[p]) return;
+    x->wanted[p] = true;
+    x->list[x->n_list++] = p;
+}
+
+static void want_reads(schedule *x, int node)
+{
+    const mp_form *form = &x->graph->nodes[node].forms[0];
+    for (size_t k = 0; k < form->n_reads; k++) want(x, form->reads[k]);
+}
+
+/* Closes what is wanted under missing inputs and runs it, in the order of the forward pass. */
+static mp_status recompute(schedule *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < x->n_list; i++) want_reads(x, x->list[i]); /* the list grows as we go */
+    mp_heap by_rank = {x->ready.items + x->ready.n, 0};               /* the room behind the nodes that are ready */
+    for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
+    while (by_rank.n) {
+        const int node = mp_heap_pop(&by_rank);
+        x->wanted[node] = false;
+        MP_TRY(push(x, node, err));
+        make_available(x, node);
+    }
+    x->n_list = 0;
+done:
+    return st;
+}
+
+/* A node of a segment that has been entered, but was held up, still reads it. */
+static bool is_awaited(const schedule *x, int s)
+{
+    const mp_graph *graph = x->graph;
+    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
+        const int node = graph->readers[r];
+        if (is_backward(&graph->nodes[node]) && !x->done[node] && x->entered[x->place[node]]) return true;
+    }
+    return false;
+}
+
+static mp_status enter(schedule *x, int segment, mp_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->n_transient; i++) {
+        const int s = x->transient[i];
+        if (is_awaited(x, s))
+            x->transient[n++] = s;
+        else
+            x->available[s] = false;
+    }
+    x->n_transient = n;
+    x->entered[segment] = true;
+    for (int i = x->members_start[segment]; i < x->members_start[segment + 1]; i++)
+        if (!x->done[x->members[i]]) want_reads(x, x->members[i]);
+    return recompute(x, err);
+}
+
+static void put_ready(schedule *x, int node)
+{
+    mp_heap_push(&x->ready, x->n_segments - 1 - x->place[node], node);
+}
+
+static mp_status run_backward(schedule *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < x->graph->n_nodes; i++)
+        if (is_backward(&x->graph->nodes[i]) && !x->missing[i]) put_ready(x, (int)i);
+    while (x->ready.n) {
+        const int node = mp_heap_pop(&x->ready);
+        if (!x->entered[x->place[node]]) MP_TRY(enter(x, x->place[node], err));
+        want_reads(x, node); /* what an earlier segment than the node's own took away */
+        MP_TRY(recompute(x, err));
+        MP_TRY(push(x, node, err));
+        x->done[node] = true;
+        for (int e = x->successors_start[node]; e < x->successors_start[node + 1]; e++)
+            if (--x->missing[x->successors[e]] == 0) put_ready(x, x->successors[e]);
+    }
+done:
+    return st;
+}
+
+static bool allocate(schedule *x, const bool *keep)
+{
+    const mp_graph *graph = x->graph;
+    const size_t n = graph->n_nodes, n_storages = graph->n_storages, k = (size_t)x->n_segments;
+    x->order = mp_alloc(n, sizeof *x->order);
+    x->rank = mp_alloc(n, sizeof *x->rank);
+    x->lasting = mp_alloc(n_storages, sizeof *x->lasting);
+    x->available = mp_alloc(n_storages, sizeof *x->available);
+    x->transient = mp_alloc(n_storages, sizeof *x->transient);
+    x->place = mp_alloc(n, sizeof *x->place);
+    x->done = mp_alloc(n, sizeof *x->done);
+    x->wanted = mp_alloc(n, sizeof *x->wanted);
+    x->entered = mp_alloc(k, sizeof *x->entered);
+    x->list = mp_alloc(n, sizeof *x->list);
+    x->successors_start = mp_alloc(n + 1, sizeof *x->successors_start);
+    x->missing = mp_alloc(n, sizeof *x->missing);
+    x->members_start = mp_alloc(k + 1, sizeof *x->members_start);
+    x->members = mp_alloc(n, sizeof *x->members);
+    x->ready.items = mp_alloc(2 * n, sizeof *x->ready.items);
+    if (!x->order || !x->rank || !x->lasting || !x->available || !x->transient || !x->place || !x->done || !x->wanted ||
+        !x->entered || !x->list || !x->successors_start || !x->missing || !x->members_start || !x->members || !x->ready.items)
+        return false;
+    for (size_t s = 0; s < n_storages; s++) {
+        const int p = forward_producer(graph, (int)s);
+        const bool is_static = mp_storage_is_static(&graph->storages[s]);
+        x->lasting[s] = keep[s] || is_static || (p >= 0 && graph->nodes[p].flags & MP_NODE_ONCE);
+        x->available[s] = is_static;
+    }
+    return true;
+}
+
+static void release(schedule *x)
+{
+    void *blocks[] = {x->order,   x->rank,          x->lasting,     x->available, x->transient,       x->place,      x->done,
+                      x->wanted,  x->entered,       x->list,        x->edge_from, x->edge_to,         x->successors, x->missing,
+                      x->members, x->members_start, x->ready.items, x->steps,     x->successors_start};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
+}
+
+mp_status mp_schedule_segments(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
+                               size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    schedule x = {.graph = graph, .segment = segment, .n_segments = n_segments};
+    bool any = false;
+    for (size_t i = 0; i < graph->n_nodes; i++) any |= is_backward(&graph->nodes[i]);
+    MP_REQUIRE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_REQUIRE(n_segments >= 1, err, MP_INVALID, "a schedule of %d segments", n_segments);
+    MP_REQUIRE(allocate(&x, keep), err, MP_NOMEM, "out of memory for a schedule of %zu nodes", graph->n_nodes);
+    MP_TRY(order_forward(&x, err));
+    MP_TRY(prepare_backward(&x, err));
+    MP_TRY(run_forward(&x, err));
+    MP_TRY(run_backward(&x, err));
+    MP_TRY(mp_schedule_updates(graph, x.steps, x.n_steps, steps, n, err));
+done:
+    release(&x);
+    return st;
+}
+
+void mp_schedule_keep_small(const mp_graph *graph, bool *keep)
+{
+    enum { SMALL = 64 };
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_form *form = &graph->nodes[i].forms[0];
+        int64_t bytes = 0;
+        if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
+        for (size_t k = 0; k < form->n_writes; k++) bytes += graph->storages[form->writes[k]].bytes;
+        for (size_t k = 0; k < form->n_writes; k++) {
+            const mp_storage *storage = &graph->storages[form->writes[k]];
+            if (storage->kind == MP_KIND_SAVED && storage->bytes <= (bytes - storage->bytes) / SMALL)
+                keep[form->writes[k]] = true;
+        }
+    }
+}

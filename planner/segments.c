@@ -1,0 +1,285 @@
+/* segments.c - one list of checkpoints, forward and recompute by segments: what frameworks do with a list from the user.
+ *
+ * With a list, a segment of the forward list ends at each node that produces one of its tensors, and besides the list whatever
+ * else crosses an end is held, as PaddlePaddle and PyTorch hold the inputs of a segment.
+ *
+ * Without one, the best list is looked for in two rounds.
+ * 1. Dynamic programming over the prefixes of the forward list, which are lower sets (lower_set.h).
+ * 2. Climbing: adding and taking away single ends, first towards the smallest peak, then, on a ladder of budgets from the
+ * smallest peak to that of keep-all, as far as the user's budget goes, towards less time within each budget of the ladder.
+ * Every list is closed (boundaries.h), so that it names all that it holds, and judged by the timeline.
+ */
+#include <string.h>
+
+#include "planner/boundaries.h"
+#include "planner/lower_set.h"
+#include "planner/schedule.h"
+#include "planner/solver.h"
+
+enum { CANDIDATES = 600, LADDER = 16 };
+
+/* A list that was judged: its ends and what came of it. */
+typedef struct verdict {
+    bool *ends;
+    int64_t peak_bytes, ticks;
+} verdict;
+
+typedef struct segments {
+    mp_search *search;
+    mp_boundaries *boundaries;
+    int n_candidates, *candidate; /* positions at which a segment may end */
+    bool *ends;                   /* the list being judged */
+    size_t n_verdicts, capacity;
+    verdict *verdicts;
+} segments;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for a search of segments");
+}
+
+/* Closes x->ends and judges it, or finds what came of it before; *which is the verdict. */
+static mp_status judge(segments *x, int *which, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = (size_t)x->boundaries->n;
+    mp_step *steps = NULL;
+    size_t n_steps = 0;
+    verdict v = {0};
+    mp_boundaries_close(x->boundaries, x->ends);
+    for (size_t i = 0; i < x->n_verdicts; i++)
+        if (!memcmp(x->verdicts[i].ends, x->ends, n * sizeof *x->ends)) {
+            *which = (int)i;
+            return MP_OK;
+        }
+    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n_steps, err));
+    MP_TRY(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
+    v.ends = mp_alloc(n, sizeof *v.ends);
+    if (!v.ends || !mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts)) {
+        st = no_memory(err);
+        goto done;
+    }
+    memcpy(v.ends, x->ends, n * sizeof *v.ends);
+    *which = (int)x->n_verdicts;
+    x->verdicts[x->n_verdicts++] = v;
+    v.ends = NULL;
+done:
+    mp_free(v.ends);
+    mp_free(steps);
+    return st;
+}
+
+/* ---- dynamic programming over prefixes ---- */
+
+/* The list of a sequence of prefixes. The vertices of the forward graph are the positions of the forward list. */
+static mp_status judge_sequence(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
+                                mp_error *err)
+{
+    mp_status st = MP_OK;
+    segments *x = data;
+    int position = 0, which;
+    memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
+    for (int i = 0; i + 1 < n; i++) {
+        while (position + 1 < x->boundaries->n && mp_lower_set_has(sets, sequence[i], position + 1)) position++;
+        x->ends[position] = true;
+    }
+    MP_TRY(judge(x, &which, err));
+    *peak_bytes = x->verdicts[which].peak_bytes;
+done:
+    return st;
+}
+
+static mp_status sweep(segments *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_dag *dag = NULL;
+    const size_t n = (size_t)x->boundaries->n;
+    int64_t *ticks = mp_alloc(n, sizeof *ticks), *needed_bytes = mp_alloc(n, sizeof *needed_bytes);
+    if (!ticks || !needed_bytes) {
+        st = no_memory(err);
+        goto done;
+    }
+    MP_TRY(mp_dag_build(x->boundaries->graph, &dag, err));
+    mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
+    for (int model = 0; model < 2; model++) { /* the paper's, and what backward reads */
+        const mp_lower_set_graph graph = {dag, dag->bytes, ticks, model ? needed_bytes : NULL};
+        mp_lower_sets *sets = NULL;
+        MP_TRY(mp_lower_sets_prefixes(&graph, x->candidate, x->n_candidates, &sets, err));
+        st = mp_lower_set_ladder(x->search, sets, INT64_MAX, mp_search_moves(x->search) / 4, judge_sequence, x, err);
+        mp_lower_sets_free(sets);
+        if (st != MP_OK) goto done;
+    }
+done:
+    mp_dag_free(dag);
+    mp_free(ticks);
+    mp_free(needed_bytes);
+    return st;
+}
+
+/* ---- climbing ---- */
+
+static bool is_better(const verdict *a, const verdict *b, int64_t budget_bytes)
+{
+    if (budget_bytes < 0) return a->peak_bytes != b->peak_bytes ? a->peak_bytes < b->peak_bytes : a->ticks < b->ticks;
+    if (a->peak_bytes > budget_bytes) return false;
+    return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak_bytes < b->peak_bytes;
+}
+
+/* The best verdict for a budget, of the smallest peak for a negative one; -1: none fits. */
+static int best_verdict(const segments *x, int64_t budget_bytes)
+{
+    int best = -1;
+    for (size_t i = 0; i < x->n_verdicts; i++) {
+        if (budget_bytes >= 0 && x->verdicts[i].peak_bytes > budget_bytes) continue;
+        if (best < 0 || is_better(&x->verdicts[i], &x->verdicts[best], budget_bytes)) best = (int)i;
+    }
+    return best;
+}
+
+static int common_divisor(int a, int b)
+{
+    while (b) {
+        const int r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
+/* Takes the best list for the budget and changes it end by end, in strides of the golden section so that the changes are spread
+ * over the list: an end is put, taken away, or moved to the candidate after or before. What is better is kept, until all were
+ * tried without gain or the moves are used up. */
+static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { KINDS = 3 };
+    const int n = x->n_candidates;
+    int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)(618LL * n / 1000) + 1;
+    if (best < 0 || n == 0) return MP_OK;
+    while (common_divisor(stride, n) != 1) stride++;
+    for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
+        const size_t n_before = x->n_verdicts;
+        at = (at + stride) % n;
+        if (failures % n == n - 1) kind = (kind + 1) % KINDS; /* all ends had their turn */
+        const int to = kind == 1 ? at + 1 : at - 1;
+        memcpy(x->ends, x->verdicts[best].ends, (size_t)x->boundaries->n * sizeof *x->ends);
+        if (kind > 0 && (to < 0 || to >= n || !x->ends[x->candidate[at]])) continue;
+        x->ends[x->candidate[at]] = !x->ends[x->candidate[at]];
+        if (kind > 0) x->ends[x->candidate[to]] = true;
+        MP_TRY(judge(x, &which, err));
+        if (x->n_verdicts > n_before) moves--;
+        if (!is_better(&x->verdicts[which], &x->verdicts[best], budget_bytes)) continue;
+        best = which;
+        failures = -1;
+    }
+done:
+    return st;
+}
+
+static mp_status find_list(segments *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
+    int which;
+    memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
+    MP_TRY(judge(x, &which, err)); /* one segment: keep-all */
+    const int64_t whole = x->verdicts[0].peak_bytes;
+    MP_TRY(sweep(x, err));
+    const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (LADDER + 2);
+    MP_TRY(climb(x, -1, 2 * moves, err));
+    const int64_t smallest = x->verdicts[best_verdict(x, -1)].peak_bytes;
+    for (int step = 0; step < LADDER && !mp_search_settled(x->search); step++) {
+        const int64_t rung = smallest + (whole - smallest) / LADDER * step;
+        if (rung > budget_bytes) break;
+        MP_TRY(climb(x, rung, moves, err));
+    }
+done:
+    return st;
+}
+
+/* Ends a segment at the node that makes each named activation, and keeps what is named. Always-live storages need no keeping.
+ */
+static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < n; i++) {
+        const int s = checkpoints[i];
+        MP_REQUIRE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is no storage of %s",
+                   b->graph->name);
+        if (mp_storage_is_static(&b->graph->storages[s])) continue;
+        MP_REQUIRE(b->birth[s] >= 0, err, MP_INVALID, "the checkpoint %s is not computed by the forward pass",
+                   b->graph->storages[s].name);
+        keep[s] = true;
+        if (b->graph->storages[s].kind == MP_KIND_ACTIVATION) ends[b->birth[s]] = true;
+    }
+done:
+    return st;
+}
+
+/* The schedule of a list of checkpoints. */
+static mp_status list_schedule(const mp_graph *graph, const int *checkpoints, size_t n_checkpoints, mp_step **steps, size_t *n,
+                               mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_boundaries *boundaries = NULL;
+    bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
+    if (!ends || !keep) {
+        st = no_memory(err);
+        goto done;
+    }
+    MP_TRY(mp_boundaries_new(graph, &boundaries, err));
+    MP_TRY(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
+    MP_TRY(mp_boundaries_schedule(boundaries, ends, keep, steps, n, err));
+done:
+    mp_boundaries_free(boundaries);
+    mp_free(ends);
+    mp_free(keep);
+    return st;
+}
+
+mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
+                         mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    mp_timeline *timeline = NULL;
+    size_t n_steps = 0;
+    MP_TRY(list_schedule(graph, checkpoints, n, &steps, &n_steps, err));
+    MP_TRY(mp_timeline_build(graph, steps, n_steps, &timeline, err));
+    *peak_bytes = timeline->peak_bytes;
+    *ticks = timeline->ticks;
+done:
+    mp_timeline_free(timeline);
+    mp_free(steps);
+    return st;
+}
+
+mp_status mp_run_segments(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(search);
+    segments x = {.search = search};
+    mp_step *steps = NULL;
+    size_t n = 0;
+    if (request->checkpoints) {
+        MP_TRY(list_schedule(request->graph, request->checkpoints, request->n_checkpoints, &steps, &n, err));
+        MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
+        goto done;
+    }
+    MP_TRY(mp_boundaries_new(request->graph, &x.boundaries, err));
+    x.candidate = mp_alloc(CANDIDATES, sizeof *x.candidate);
+    x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
+    if (!x.candidate || !x.ends) {
+        st = no_memory(err);
+        goto done;
+    }
+    x.n_candidates = mp_boundaries_candidates(x.boundaries, CANDIDATES, x.candidate);
+    MP_TRY(find_list(&x, err));
+done:
+    for (size_t i = 0; i < x.n_verdicts; i++) mp_free(x.verdicts[i].ends);
+    mp_free(x.verdicts);
+    mp_free(x.candidate);
+    mp_free(x.ends);
+    mp_boundaries_free(x.boundaries);
+    mp_free(steps);
+    return st;
+}

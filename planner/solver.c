@@ -1,0 +1,222 @@
+/* solver.c - the table of searchers, and the search around them: judges what they offer, keeps the best, checks it. */
+#include "planner/solver.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "planner/check.h"
+#include "planner/floor.h"
+#include "planner/schedule.h"
+
+static const mp_solver solvers[] = {
+    {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto},
+    {"none", "keeps everything: the baseline", "", mp_run_none},
+    {"chen", "sqrt(n) segments and the greedy search over segment sizes, between cut tensors", "Chen et al. 2016", mp_run_chen},
+    {"segments", "one list of checkpoints, the user's own or the best that is found; recomputes segment by segment",
+     "PaddlePaddle's RecomputeOptimizer", mp_run_segments},
+    {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
+     mp_run_lower_set},
+};
+
+size_t mp_solver_count(void)
+{
+    return sizeof solvers / sizeof *solvers;
+}
+const mp_solver *mp_solver_row(size_t k)
+{
+    return k < mp_solver_count() ? &solvers[k] : NULL;
+}
+
+/* A schedule that was kept. */
+typedef struct candidate {
+    mp_step *steps;
+    size_t n, capacity;
+    int64_t peak_bytes, ticks;
+    const char *solver; /* NULL: nothing kept yet */
+} candidate;
+
+struct mp_search {
+    const mp_request *request;
+    const char *solver; /* the searcher that runs */
+    candidate best, smallest;
+    int64_t baseline_ticks, n_offers, n_offers_of_solver, moves;
+    double start, last_progress;
+    bool stopped;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const mp_request *mp_search_request(const mp_search *search)
+{
+    return search->request;
+}
+int64_t mp_search_moves(const mp_search *search)
+{
+    return search->moves;
+}
+
+bool mp_search_settled(const mp_search *search)
+{
+    return search->best.solver && search->best.ticks <= search->baseline_ticks;
+}
+
+/* Looks at the clock and tells the caller, ten times a second. */
+static void heed(mp_search *search)
+{
+    const mp_request *request = search->request;
+    enum { PER_SECOND = 10 };
+    if (search->stopped || (request->time_limit <= 0 && !request->progress)) return;
+    const double t = now();
+    if (request->time_limit > 0 && t - search->start > request->time_limit) search->stopped = true;
+    if (!request->progress || t - search->last_progress < 1.0 / PER_SECOND) return;
+    search->last_progress = t;
+    const mp_progress progress = {.solver = search->solver,
+                                  .elapsed_seconds = t - search->start,
+                                  .best_ticks = search->best.solver ? search->best.ticks : -1,
+                                  .baseline_ticks = search->baseline_ticks,
+                                  .smallest_peak_bytes = search->smallest.solver ? search->smallest.peak_bytes : -1,
+                                  .n_offers = search->n_offers};
+    if (!request->progress(&progress, request->progress_data)) search->stopped = true;
+}
+
+bool mp_search_stopped(mp_search *search)
+{
+    heed(search);
+    return search->stopped || search->n_offers_of_solver >= search->moves;
+}
+
+static mp_status take(candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, const char *solver,
+                      mp_error *err)
+{
+    if (!mp_grow(&kept->steps, &kept->capacity, n, sizeof *steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    memcpy(kept->steps, steps, n * sizeof *steps);
+    kept->n = n;
+    kept->peak_bytes = peak_bytes;
+    kept->ticks = ticks;
+    kept->solver = solver;
+    return MP_OK;
+}
+
+mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    MP_TRY(mp_timeline_build(search->request->graph, steps, n, &timeline, err));
+    const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
+    const candidate *best = &search->best, *smallest = &search->smallest;
+    search->n_offers++;
+    search->n_offers_of_solver++;
+    if (peak <= search->request->budget_bytes &&
+        (!best->solver || time < best->ticks || (time == best->ticks && peak < best->peak_bytes)))
+        MP_TRY(take(&search->best, steps, n, peak, time, search->solver, err));
+    if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
+        MP_TRY(take(&search->smallest, steps, n, peak, time, search->solver, err));
+    if (peak_bytes) *peak_bytes = peak;
+    if (ticks) *ticks = time;
+    heed(search);
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+/* How many candidates a searcher tries when the caller does not say: an offer takes time in proportion to the graph. */
+static int64_t default_moves(const mp_graph *graph)
+{
+    enum { WORK = 4000000, LEAST = 300, MOST = 4000 };
+    const int64_t moves = WORK / (int64_t)(graph->n_nodes + 1);
+    return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
+}
+
+mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, mp_error *err)
+{
+    const char *outer = search->solver;
+    const int64_t n_offers = search->n_offers_of_solver;
+    search->solver = solver->name;
+    search->n_offers_of_solver = 0;
+    const mp_status st = solver->run(search, err);
+    search->solver = outer;
+    search->n_offers_of_solver = n_offers;
+    return st;
+}
+
+static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
+{
+    for (size_t k = 0; k < mp_solver_count(); k++)
+        if (!strcmp(solvers[k].name, name)) {
+            *out = &solvers[k];
+            return MP_OK;
+        }
+    return MP_FAIL(err, MP_INVALID, "there is no solver '%s'", name);
+}
+
+/* The plan of a kept schedule, with what was asked, checked. A fault that the check finds is ours. */
+static mp_status finish(const mp_search *search, const candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
+                        mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = NULL;
+    MP_TRY(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
+    plan->seed = search->request->seed;
+    plan->floor_bytes = floor_bytes;
+    plan->budget_bytes = budget_bytes == INT64_MAX ? -1 : budget_bytes;
+    MP_TRY(mp_plan_check(search->request->graph, plan, err));
+    *out = plan;
+    plan = NULL;
+done:
+    mp_plan_free(plan);
+    return st;
+}
+
+mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = request->graph;
+    const mp_solver *solver = NULL;
+    mp_answer found = {.floor_node = -1};
+    mp_step *steps = NULL;
+    int64_t unused;
+    mp_search search = {.request = request, .moves = request->moves > 0 ? request->moves : default_moves(graph)};
+
+    MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
+    MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
+    MP_REQUIRE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
+               "solver %s takes no list of checkpoints", solver->name);
+    MP_REQUIRE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
+    search.start = search.last_progress = now();
+    search.solver = solver->name;
+    MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
+    for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
+    if (!request->checkpoints && solver->run != mp_run_auto && solver->run != mp_run_none) { /* those two do it themselves */
+        MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
+        mp_keep_all(graph, steps);
+        MP_TRY(mp_search_offer(&search, steps, graph->n_nodes, &unused, NULL, err));
+    }
+    MP_TRY(solver->run(&search, err));
+    MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
+    if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
+    MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
+    found.stopped = search.stopped;
+    *answer = found;
+    found = (mp_answer){0};
+done:
+    mp_answer_free(&found);
+    mp_free(steps);
+    mp_free(search.best.steps);
+    mp_free(search.smallest.steps);
+    return st;
+}
+
+void mp_answer_free(mp_answer *answer)
+{
+    if (!answer) return;
+    mp_plan_free(answer->plan);
+    mp_plan_free(answer->smallest);
+    answer->plan = answer->smallest = NULL;
+}

@@ -1,0 +1,185 @@
+#include <string.h>
+
+#include "corruptions.h"
+
+SPOIL(over_budget_of_the_arena)
+{
+    UNUSED;
+    plan->budget_bytes = plan->static_bytes + plan->arena_bytes - 1;
+    return plan->n_places > 0 && plan->arena_bytes > 0;
+}
+SPOIL(over_budget_of_the_peak)
+{
+    UNUSED;
+    plan->n_places = 0;
+    plan->arena_bytes = -1;
+    plan->budget_bytes = plan->peak_bytes - 1;
+    return plan->budget_bytes >= 0;
+}
+SPOIL(arena_wrong)
+{
+    UNUSED;
+    plan->arena_bytes++;
+    return plan->n_places > 0;
+}
+SPOIL(arena_without_offsets)
+{
+    UNUSED;
+    plan->n_places = 0;
+    plan->arena_bytes = plan->peak_bytes - plan->static_bytes;
+    return true;
+}
+/* A random place of more than 0 bytes, of a storage or of a workspace; NULL: none. */
+static mp_place *some_place(mp_plan *plan, random_source *random, bool workspace)
+{
+    if (!plan->n_places) return NULL;
+    size_t from = (size_t)random_below(random, (int)plan->n_places);
+    for (size_t i = 0; i < plan->n_places; i++) {
+        mp_place *p = &plan->places[(from + i) % plan->n_places];
+        if (p->bytes && (p->storage < 0) == workspace) return p;
+    }
+    return NULL;
+}
+SPOIL(offsets_overlap)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, false);
+    for (size_t i = 0; p && i < plan->n_places; i++) {
+        mp_place *q = &plan->places[i];
+        if (q == p || !q->bytes || q->first_step <= p->first_step || q->first_step >= p->last_step) continue;
+        q->offset = p->offset;
+        return true;
+    }
+    return false;
+}
+SPOIL(workspace_overlaps)
+{
+    (void)graph;
+    mp_place *w = some_place(plan, random, true);
+    for (size_t i = 0; w && i < plan->n_places; i++) {
+        mp_place *q = &plan->places[i];
+        if (q->storage < 0 || !q->bytes || q->first_step > w->first_step || q->last_step < w->first_step) continue;
+        w->offset = q->offset;
+        return true;
+    }
+    return false;
+}
+SPOIL(in_place_output_beside_its_input)
+{
+    (void)random;
+    for (size_t i = 0; i < plan->n_places; i++) {
+        for (size_t j = 0; j < plan->n_places; j++) {
+            mp_place *p = &plan->places[i], *q = &plan->places[j];
+            bool shared = p->last_step == q->first_step && p->offset == q->offset && p->first_step < q->first_step;
+            if (!shared || p->storage < 0 || q->storage < 0 || q->bytes <= graph->alignment) continue;
+            q->offset += graph->alignment; /* half in, half out */
+            return p->bytes > graph->alignment;
+        }
+    }
+    return false;
+}
+SPOIL(offset_misaligned)
+{
+    mp_place *p = some_place(plan, random, false);
+    if (p) p->offset++;
+    return p && graph->alignment > 1;
+}
+SPOIL(offset_negative)
+{
+    mp_place *p = some_place(plan, random, random_chance(random, 30));
+    if (p) p->offset = -graph->alignment;
+    return p != NULL;
+}
+static void remove_place(mp_plan *plan, mp_place *p)
+{
+    memmove(p, p + 1, (size_t)(plan->places + --plan->n_places - p) * sizeof *p);
+}
+SPOIL(offset_missing)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, false);
+    if (p) remove_place(plan, p);
+    return p && plan->n_places;
+}
+SPOIL(workspace_offset_missing)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, true);
+    if (p) remove_place(plan, p);
+    return p && plan->n_places;
+}
+SPOIL(offset_twice)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, random_chance(random, 30)), *q = some_place(plan, random, false);
+    if (!p || !q || p == q) return false;
+    mp_place *longer = mp_alloc(plan->n_places + 1, sizeof *longer);
+    memcpy(longer, plan->places, plan->n_places * sizeof *longer);
+    longer[plan->n_places] = *p;
+    longer[plan->n_places].offset = plan->arena_bytes / graph->alignment * graph->alignment + graph->alignment;
+    plan->n_places++;
+    mp_free(plan->places);
+    plan->places = longer;
+    return true;
+}
+SPOIL(offset_of_wrong_last_step)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, random_chance(random, 30));
+    if (p) p->last_step += random_chance(random, 50) ? 1 : -1;
+    return p != NULL;
+}
+SPOIL(offset_of_wrong_first_step)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, false);
+    if (!p || p->first_step == p->last_step) return false;
+    p->first_step++;
+    for (size_t i = 0; i < plan->n_places; i++) /* it may meet another instance of its storage */
+        if (&plan->places[i] != p && plan->places[i].storage == p->storage) return false;
+    return true;
+}
+SPOIL(offset_of_wrong_bytes)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, random_chance(random, 30));
+    if (p) p->bytes--;
+    return p != NULL;
+}
+SPOIL(offset_of_an_always_live_storage)
+{
+    (void)graph;
+    mp_place *p = some_place(plan, random, false);
+    if (p) p->storage = 0;
+    return p != NULL;
+}
+SPOIL(offset_of_a_workspace_that_is_none)
+{
+    mp_place *p = some_place(plan, random, true);
+    for (size_t t = 0; p && t < plan->n_steps; t++) {
+        if (graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes) continue;
+        p->first_step = p->last_step = (int)t;
+        return true;
+    }
+    return false;
+}
+const corruption corruptions_of_places[] = {
+    {"over_budget_of_the_arena", over_budget_of_the_arena, "over its budget", false},
+    {"over_budget_of_the_peak", over_budget_of_the_peak, "over its budget", false},
+    {"arena_wrong", arena_wrong, "an arena_bytes", false},
+    {"arena_without_offsets", arena_without_offsets, "without offsets", false},
+    {"offsets_overlap", offsets_overlap, "overlap", false},
+    {"workspace_overlaps", workspace_overlaps, "overlap", false},
+    {"in_place_output_beside_its_input", in_place_output_beside_its_input, "overlap", false},
+    {"offset_misaligned", offset_misaligned, "no multiple", false},
+    {"offset_negative", offset_negative, "no multiple", false},
+    {"offset_missing", offset_missing, "has no offset", false},
+    {"workspace_offset_missing", workspace_offset_missing, "has no offset", false},
+    {"offset_twice", offset_twice, "stands twice", false},
+    {"offset_of_wrong_last_step", offset_of_wrong_last_step, "says it ends", false},
+    {"offset_of_wrong_first_step", offset_of_wrong_first_step, NULL, false},
+    {"offset_of_wrong_bytes", offset_of_wrong_bytes, "bytes; it has", false},
+    {"offset_of_an_always_live_storage", offset_of_an_always_live_storage, NULL, false},
+    {"offset_of_a_workspace_that_is_none", offset_of_a_workspace_that_is_none, NULL, false},
+};
+const size_t n_corruptions_of_places = sizeof corruptions_of_places / sizeof *corruptions_of_places;

@@ -1,0 +1,208 @@
+#include "tests/interpreter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All tensors of a run; at[t] is NULL until t is computed. */
+struct run {
+    const mp_model *model;
+    double **at;
+};
+
+static int64_t count(const mp_tensor *t)
+{
+    return mp_tensor_elements(t);
+}
+
+/* The element of `from` that broadcasting puts at element k of a tensor shaped like `to`. */
+static int64_t broadcast_index(const mp_tensor *to, const mp_tensor *from, int64_t k)
+{
+    int64_t index = 0, stride = 1;
+    for (int d = 1; d <= to->rank; d++) {
+        int64_t size = to->dims[to->rank - d], position = k % size;
+        k /= size;
+        if (d > from->rank) continue;
+        int64_t own = from->dims[from->rank - d];
+        if (own != 1) index += position * stride;
+        stride *= own;
+    }
+    return index;
+}
+
+static double unary(const mp_operator *op, double x)
+{
+    const char *kind = op->kind;
+    double alpha = mp_operator_float(op, "alpha", !strcmp(kind, "HardSigmoid") ? 0.2 : 1);
+    if (!strcmp(kind, "Abs")) return fabs(x);
+    if (!strcmp(kind, "Exp")) return exp(x);
+    if (!strcmp(kind, "Identity") || !strcmp(kind, "Cast") || !strcmp(kind, "Reshape")) return x;
+    if (!strcmp(kind, "Sqrt")) return sqrt(x);
+    if (!strcmp(kind, "Reciprocal")) return 1 / x;
+    if (!strcmp(kind, "Erf")) return erf(x);
+    if (!strcmp(kind, "Tanh")) return tanh(x);
+    if (!strcmp(kind, "Sigmoid")) return 1 / (1 + exp(-x));
+    if (!strcmp(kind, "HardSigmoid")) return fmax(0, fmin(1, alpha * x + mp_operator_float(op, "beta", 0.5)));
+    if (!strcmp(kind, "HardSwish")) return x * fmax(0, fmin(1, x / 6 + 0.5));
+    if (!strcmp(kind, "Swish")) return x / (1 + exp(-alpha * x));
+    if (strcmp(kind, "Gelu") != 0) return NAN;
+    if (strcmp(mp_operator_text(op, "approximate", "none"), "tanh") != 0) return 0.5 * x * (1 + erf(x / sqrt(2)));
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static bool is_unary(const char *kind)
+{
+    static const char *const kinds[] = {"Abs", "Exp",  "Identity", "Cast",        "Reshape",   "Sqrt",  "Reciprocal",
+                                        "Erf", "Tanh", "Sigmoid",  "HardSigmoid", "HardSwish", "Swish", "Gelu"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(kind, kinds[k])) return true;
+    return false;
+}
+
+static bool binary(const char *kind, double a, double b, double *y)
+{
+    if (!strcmp(kind, "Add"))
+        *y = a + b;
+    else if (!strcmp(kind, "Sub"))
+        *y = a - b;
+    else if (!strcmp(kind, "Mul"))
+        *y = a * b;
+    else if (!strcmp(kind, "Div"))
+        *y = a / b;
+    else if (!strcmp(kind, "Pow"))
+        *y = pow(a, b);
+    else
+        return false;
+    return true;
+}
+
+static bool run_binary(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *out = mp_operator_out(r->model, op, 0);
+    for (int64_t k = 0; k < count(out); k++) {
+        double a = r->at[op->in[0]][broadcast_index(out, mp_operator_in(r->model, op, 0), k)];
+        double b = r->at[op->in[1]][broadcast_index(out, mp_operator_in(r->model, op, 1), k)];
+        if (!binary(op->kind, a, b, &y[k])) return false;
+    }
+    return true;
+}
+
+static void run_clip(const struct run *r, const mp_operator *op, double *y)
+{
+    for (int64_t k = 0; k < count(mp_operator_out(r->model, op, 0)); k++)
+        y[k] = fmin(fmax(r->at[op->in[0]][k], r->at[op->in[1]][0]), r->at[op->in[2]][0]);
+}
+
+/* Of matrices, or of a batch of matrices on the left; either may lie transposed. */
+static void run_product(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *a = mp_operator_in(r->model, op, 0), *b = mp_operator_in(r->model, op, 1);
+    const mp_tensor *out = mp_operator_out(r->model, op, 0);
+    bool ta = mp_operator_int(op, "transA", 0), tb = mp_operator_int(op, "transB", 0);
+    int64_t m = out->dims[out->rank - 2], n = out->dims[out->rank - 1], inner = b->dims[tb ? 1 : 0];
+    for (int64_t k = 0; k < count(out); k++) {
+        int64_t batch = a->rank > 2 ? k / (m * n) : 0, i = k / n % m, j = k % n;
+        const double *left = r->at[op->in[0]] + batch * m * inner, *right = r->at[op->in[1]];
+        y[k] = 0;
+        for (int64_t l = 0; l < inner; l++)
+            y[k] += left[ta ? l * m + i : i * inner + l] * right[tb ? j * inner + l : l * n + j];
+    }
+}
+
+static void run_transpose(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0), *out = mp_operator_out(r->model, op, 0);
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    for (int64_t k = 0; k < count(out); k++) {
+        int64_t rest = k, index = 0;
+        for (int d = out->rank - 1; d >= 0; d--) {
+            int64_t position = rest % out->dims[d], stride = 1;
+            rest /= out->dims[d];
+            for (int e = (int)(perm ? perm[d] : x->rank - 1 - d) + 1; e < x->rank; e++) stride *= x->dims[e];
+            index += position * stride;
+        }
+        y[k] = r->at[op->in[0]][index];
+    }
+}
+
+/* The mean over the axes that the output has with size 1. */
+static void run_mean(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0), *out = mp_operator_out(r->model, op, 0);
+    int64_t n = count(x) / count(out);
+    for (int64_t k = 0; k < count(x); k++) y[broadcast_index(x, out, k)] += r->at[op->in[0]][k] / (double)n;
+}
+
+static void run_normalization(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0);
+    const double *at = r->at[op->in[0]];
+    bool centred = !strcmp(op->kind, "LayerNormalization");
+    int64_t axis = mp_operator_int(op, "axis", -1), n = 1;
+    for (int d = (int)(axis < 0 ? axis + x->rank : axis); d < x->rank; d++) n *= x->dims[d];
+    for (int64_t row = 0; row < count(x); row += n) {
+        double mean = 0, square = 0;
+        for (int64_t k = 0; centred && k < n; k++) mean += at[row + k] / (double)n;
+        for (int64_t k = 0; k < n; k++) square += (at[row + k] - mean) * (at[row + k] - mean) / (double)n;
+        for (int64_t k = row; k < row + n; k++) {
+            y[k] = (at[k] - mean) / sqrt(square + mp_operator_float(op, "epsilon", 1e-5));
+            if (op->n_in > 1) y[k] *= r->at[op->in[1]][broadcast_index(x, mp_operator_in(r->model, op, 1), k)];
+            if (op->n_in > 2) y[k] += r->at[op->in[2]][broadcast_index(x, mp_operator_in(r->model, op, 2), k)];
+        }
+    }
+}
+
+static bool run_operator(const struct run *r, const mp_operator *op, double *y)
+{
+    const char *kind = op->kind;
+    if (is_unary(kind)) {
+        for (int64_t k = 0; k < count(mp_operator_out(r->model, op, 0)); k++) y[k] = unary(op, r->at[op->in[0]][k]);
+    } else if (!strcmp(kind, "Clip")) {
+        run_clip(r, op, y);
+    } else if (!strcmp(kind, "MatMul") || !strcmp(kind, "FusedMatMul") || !strcmp(kind, "Gemm")) {
+        run_product(r, op, y);
+    } else if (!strcmp(kind, "Transpose")) {
+        run_transpose(r, op, y);
+    } else if (!strcmp(kind, "ReduceMean")) {
+        run_mean(r, op, y);
+    } else if (strstr(kind, "Normalization")) {
+        run_normalization(r, op, y);
+    } else if (!run_binary(r, op, y)) {
+        printf("the interpreter does not know %s\n", kind);
+        return false;
+    }
+    return true;
+}
+
+/* What comes from outside: known values, and numbers around 0 for the rest. */
+static void fill(const mp_tensor *t, uint64_t seed, double *y)
+{
+    for (int64_t k = 0; k < count(t); k++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        y[k] = (double)(int64_t)(seed >> 40) / (1 << 23) - 1;
+        if (t->value) y[k] = t->value->is_real ? t->value->f[k] : (double)t->value->i[k];
+    }
+}
+
+double *interpret(const mp_model *model, int tensor)
+{
+    struct run r = {model, calloc(model->n_tensors, sizeof *r.at)};
+    double *result = NULL;
+    bool known = true;
+    for (size_t t = 0; t < model->n_tensors; t++) {
+        if (model->tensors[t].rank < 0) continue;
+        r.at[t] = calloc((size_t)count(&model->tensors[t]) + 1, sizeof **r.at);
+        if (model->tensors[t].producer < 0) fill(&model->tensors[t], t, r.at[t]);
+    }
+    for (size_t k = 0; known && k < model->n_operators; k++)
+        if (!model->operators[k].removed) known = run_operator(&r, &model->operators[k], r.at[model->operators[k].out[0]]);
+    if (known) {
+        result = r.at[tensor];
+        r.at[tensor] = NULL;
+    }
+    for (size_t t = 0; t < model->n_tensors; t++) free(r.at[t]);
+    free(r.at);
+    return result;
+}

@@ -1,0 +1,15 @@
+/* interpreter.h - runs a small float model, element by element: the oracle for what rewrites a model.
+ *
+ * Written from ONNX's definitions and slow. Values of data and parameters are drawn from their index, so that a model before
+ * and after a rewrite sees the same ones.
+ */
+#ifndef TESTS_INTERPRETER_H
+#define TESTS_INTERPRETER_H
+
+#include "estimator/model.h"
+
+/* The elements of tensor t after a run, to be released with free; NULL: the operator of this kind is not known here (printed).
+ */
+double *interpret(const mp_model *model, int tensor);
+
+#endif

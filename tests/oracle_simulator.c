@@ -1,0 +1,128 @@
+#include "oracle_simulator.h"
+
+#include <stdlib.h>
+
+static const mp_form *form_at(const mp_graph *graph, mp_step step)
+{
+    return &graph->nodes[step.node].forms[step.form];
+}
+
+static bool in(const int *list, size_t n, int s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == s) return true;
+    return false;
+}
+
+static bool read_at(const mp_graph *graph, mp_step step, int s)
+{
+    const mp_form *f = form_at(graph, step);
+    return in(f->reads, f->n_reads, s);
+}
+static bool written_at(const mp_graph *graph, mp_step step, int s)
+{
+    const mp_form *f = form_at(graph, step);
+    return in(f->writes, f->n_writes, s);
+}
+static bool added_at(const mp_graph *graph, mp_step step, int s)
+{
+    const mp_form *f = form_at(graph, step);
+    return in(f->adds, f->n_adds, s);
+}
+
+/* Whether an instance of s begins at step t: it is written, or gets its first contribution. */
+static bool begins(const mp_graph *graph, const mp_step *steps, int t, int s)
+{
+    if (written_at(graph, steps[t], s)) return true;
+    if (!added_at(graph, steps[t], s)) return false;
+    for (int u = 0; u < t; u++)
+        if (added_at(graph, steps[u], s)) return false;
+    return true;
+}
+
+/* The last step that uses the instance of s that begins at `first`, before another begins. `from` is the first step to look at.
+ */
+static int ends(const mp_graph *graph, const mp_step *steps, int n, int s, int first, int from)
+{
+    int end = first;
+    for (int u = from; u < n; u++) {
+        if (read_at(graph, steps[u], s)) end = u;
+        if (begins(graph, steps, u, s)) break;
+        if (added_at(graph, steps[u], s)) end = u;
+    }
+    return end;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const mp_span *x = a, *y = b;
+    if (x->first != y->first) return x->first - y->first;
+    if (x->storage != y->storage) return x->storage - y->storage;
+    return x->last - y->last;
+}
+
+static mp_span *find(simulation *sim, int storage, int first, int last)
+{
+    for (size_t k = sim->n_spans; k-- > 0;)
+        if (sim->spans[k].storage == storage && (first < 0 || sim->spans[k].first == first) &&
+            (last < 0 || sim->spans[k].last == last))
+            return &sim->spans[k];
+    return NULL;
+}
+
+simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
+{
+    simulation sim = {0};
+    int n_storages = (int)graph->n_storages, n_steps = (int)n;
+    sim.spans = calloc(n_steps * (size_t)n_storages + (size_t)n_storages + 1, sizeof *sim.spans);
+    sim.live_bytes = calloc(n + 1, sizeof *sim.live_bytes);
+    for (int s = 0; s < n_storages; s++) {
+        const mp_storage *storage = &graph->storages[s];
+        if (mp_storage_is_static(storage)) {
+            sim.static_bytes += storage->bytes;
+            continue;
+        }
+        if (storage->carried) sim.spans[sim.n_spans++] = (mp_span){s, 0, ends(graph, steps, n_steps, s, 0, 0), -1};
+        for (int t = 0; t < n_steps; t++) {
+            if (!begins(graph, steps, t, s)) continue;
+            int end = storage->carried ? n_steps - 1 : ends(graph, steps, n_steps, s, t, t + 1);
+            sim.spans[sim.n_spans++] = (mp_span){s, t, end, -1};
+        }
+    }
+    qsort(sim.spans, sim.n_spans, sizeof *sim.spans, compare);
+
+    for (int t = 0; t < n_steps; t++) {
+        const mp_form *f = form_at(graph, steps[t]);
+        for (size_t i = 0; i < f->n_in_place; i++) {
+            int from = f->in_place[i].from, to = f->in_place[i].to;
+            bool used = false;
+            for (size_t j = 0; j < i; j++) { /* an earlier pair that was taken, and has one of the two */
+                mp_span *other = find(&sim, f->in_place[j].to, t, -1);
+                bool taken = other && other->takes_room_of == f->in_place[j].from;
+                used = used || (taken && (f->in_place[j].from == from || f->in_place[j].to == to));
+            }
+            mp_span *span = find(&sim, to, t, -1);
+            if (used || !span || !find(&sim, from, -1, t)) continue;
+            if (graph->storages[from].bytes >= graph->storages[to].bytes) span->takes_room_of = from;
+        }
+    }
+    for (int t = 0; t < n_steps; t++) {
+        const mp_form *f = form_at(graph, steps[t]);
+        sim.live_bytes[t] = f->workspace_bytes;
+        for (size_t k = 0; k < sim.n_spans; k++) {
+            const mp_span *span = &sim.spans[k];
+            bool guest = span->first == t && span->takes_room_of >= 0;
+            if (span->first <= t && t <= span->last && !guest) sim.live_bytes[t] += graph->storages[span->storage].bytes;
+        }
+        if (sim.live_bytes[t] > sim.peak_bytes) sim.peak_bytes = sim.live_bytes[t];
+        sim.ticks += f->ticks;
+    }
+    sim.peak_bytes += sim.static_bytes;
+    return sim;
+}
+
+void simulation_free(simulation *s)
+{
+    free(s->spans);
+    free(s->live_bytes);
+}

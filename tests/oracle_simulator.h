@@ -1,0 +1,18 @@
+/* oracle_simulator.h - a slow, plain reading of the rules in timeline.h, to compare the timeline with. */
+#ifndef TESTS_ORACLE_SIMULATOR_H
+#define TESTS_ORACLE_SIMULATOR_H
+
+#include "estimator/timeline.h"
+
+typedef struct simulation {
+    size_t n_spans;
+    mp_span *spans; /* by (first, storage) */
+    int64_t *live_bytes;
+    int64_t static_bytes, peak_bytes, ticks;
+} simulation;
+
+/* Simulates steps that obey all rules. O(steps^2 * storages). */
+simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n);
+void simulation_free(simulation *s);
+
+#endif

@@ -1,0 +1,30 @@
+/* rule_case.h - one operator, written as text, through the registry: for tests of shape rules, FLOPs and extras.
+ *
+ * Inputs are separated by blanks: "float32[1,3,8,8] - int64[2]={4,-1}" is a tensor, one left out, and one whose value is known.
+ * Attributes likewise: "group=2 strides=[2,2] alpha=0.5 scales=[1.0,2.0] auto_pad=VALID". Outputs: "float32[1,8] - int64[]". A
+ * kind may carry its domain: "com.microsoft:FusedMatMul". Every failure is a failed test that shows the case.
+ */
+#ifndef TESTS_RULE_CASE_H
+#define TESTS_RULE_CASE_H
+
+#include "estimator/ops.h"
+
+typedef struct rule_case {
+    const char *kind;
+    int version;
+    const char *inputs, *attributes;
+    const char *outputs; /* what must come out; "!text": a refusal that names the operator and contains the text */
+} rule_case;
+
+/* Infers the operator and compares. */
+void rule_check(const rule_case *cases, size_t n);
+
+/* Infers the operator, which must succeed with `n_outputs` outputs, into a new model. Release with mp_model_free. */
+mp_model *rule_model(const rule_case *a_case, int n_outputs);
+
+/* Its FLOPs, and its extras as text: "mean 16, rstd 16"; "" for none. */
+double rule_flops(const char *kind, int version, const char *inputs, const char *attributes);
+void rule_check_extras(const char *kind, int version, const char *inputs, const char *attributes, mp_rules rules,
+                       const char *expected);
+
+#endif

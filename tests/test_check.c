@@ -1,0 +1,213 @@
+/* test_check.c - planner/check accepts plans that hold and refuses every kind of corruption, naming the fault.
+ *
+ * With MEMPLAN_DUMP=FOLDER set, graphs and plans are also written there, for check_plans.sh to compare verdicts.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "corruptions.h"
+#include "formats/graph_json.h"
+#include "formats/plan_json.h"
+#include "planner/check.h"
+
+/* A graph and a plan for it that holds, with offsets, a budget and a true floor. */
+static mp_plan *random_plan(uint64_t seed, mp_graph **graph)
+{
+    mp_plan *plan = NULL;
+    mp_error err = {0};
+    size_t n;
+    *graph = random_graph(seed, 2 + (int)(seed % 9), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
+    mp_step *steps = random_schedule(*graph, seed, (int)(seed % 4) * 5, &n);
+    if (mp_plan_new(*graph, "test", steps, n, &plan, &err) != MP_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+    mp_free(steps);
+    plan->seed = seed;
+    place_first_fit(*graph, plan);
+    if (plan->n_places) plan->budget_bytes = plan->static_bytes + plan->arena_bytes;
+    return plan;
+}
+
+static void dump(const mp_graph *graph, const mp_plan *plan, const char *verdict, const char *name, uint64_t seed)
+{
+    const char *folder = getenv("MEMPLAN_DUMP");
+    char path[512];
+    if (!folder) return;
+    snprintf(path, sizeof path, "%s/%s-%s-%llu.graph.json", folder, verdict, name, (unsigned long long)seed);
+    assert_int_equal(mp_graph_write(graph, path, NULL), MP_OK);
+    snprintf(path, sizeof path, "%s/%s-%s-%llu.plan.json", folder, verdict, name, (unsigned long long)seed);
+    assert_int_equal(mp_plan_write(plan, graph, path, NULL), MP_OK);
+}
+
+static void plans_that_hold_are_accepted(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        mp_graph *graph;
+        mp_error err = {0};
+        mp_plan *plan = random_plan(seed, &graph);
+        if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+        if (seed <= 100) dump(graph, plan, "holds", "as-made", seed);
+        plan->floor_bytes = plan->peak_bytes;
+        plan->lower_bound_seconds = plan->seconds;
+        mp_free(plan->recompute); /* claims that are not made need not be true */
+        mp_free(plan->frees_start);
+        mp_free(plan->frees);
+        plan->recompute = NULL;
+        plan->frees_start = plan->frees = NULL;
+        plan->graph_hash[0] = '\0';
+        plan->n_checkpoints = plan->n_places = 0;
+        plan->arena_bytes = plan->static_bytes = plan->baseline_peak_bytes = -1;
+        plan->baseline_seconds = -1;
+        plan->budget_bytes = plan->peak_bytes;
+        if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+        if (seed <= 20) dump(graph, plan, "holds", "bare", seed);
+        mp_plan_free(plan);
+        mp_graph_free(graph);
+    }
+}
+
+static void are_refused(const corruption *rows, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        const corruption *c = &rows[k];
+        int n_spoilt = 0;
+        for (uint64_t seed = 1; seed <= 300 && n_spoilt < 25; seed++) {
+            mp_graph *graph;
+            mp_error err = {0};
+            random_source random = {seed * 31 + k};
+            mp_plan *plan = random_plan(seed, &graph);
+            if (c->spoil(graph, plan, &random)) {
+                mp_status st = mp_plan_check(graph, plan, &err);
+                if (st != MP_REFUTED && st != MP_INVALID)
+                    fail_msg("%s, seed %llu: status %d %s", c->name, (unsigned long long)seed, (int)st, err.message);
+                if (c->fault && !strstr(err.message, c->fault))
+                    fail_msg("%s, seed %llu: %s", c->name, (unsigned long long)seed, err.message);
+                if (n_spoilt++ < 4) dump(graph, plan, c->own_claim ? "stricter" : "spoilt", c->name, seed);
+            }
+            mp_plan_free(plan);
+            mp_graph_free(graph);
+        }
+        if (n_spoilt < 10) fail_msg("only %d plans could be spoilt by %s", n_spoilt, c->name);
+    }
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+static void every_kind_of_wrong_steps_and_claims_is_refused(void **state)
+{
+    (void)state;
+    assert_true(n_corruptions + n_corruptions_of_places >= 40);
+    are_refused(corruptions, n_corruptions);
+}
+
+static void every_kind_of_wrong_offsets_is_refused(void **state)
+{
+    (void)state;
+    are_refused(corruptions_of_places, n_corruptions_of_places);
+}
+
+/* Runs one call on a plan with fewer and fewer allocations allowed. */
+static void check_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    mp_graph *graph;
+    mp_plan *plan = random_plan(8, &graph);
+    long live = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        mp_alloc_budget = k;
+        st = mp_plan_check(graph, plan, NULL);
+        mp_alloc_budget = -1;
+        assert_true(st == MP_OK || st == MP_NOMEM);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    mp_plan_free(plan);
+    mp_graph_free(graph);
+}
+
+static void a_new_plan_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    size_t n;
+    mp_graph *graph = random_graph(5, 6, MP_FUSE_NONE, false);
+    mp_step *steps = random_schedule(graph, 5, 6, &n);
+    long live = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        mp_plan *plan = NULL;
+        mp_alloc_budget = k;
+        st = mp_plan_new(graph, "test", steps, n, &plan, NULL);
+        mp_alloc_budget = -1;
+        assert_true(st == MP_OK || (st == MP_NOMEM && !plan));
+        mp_plan_free(plan);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    mp_free(steps);
+    mp_graph_free(graph);
+}
+
+/* f0 makes a, f1 reads a and makes b; backward reads b's gradient and a. With a recomputed in between, a is no checkpoint. */
+static void checkpoints_are_what_backward_reads_of_the_first_run(void **state)
+{
+    (void)state;
+    mp_graph *g;
+    mp_storage *s;
+    mp_node *node;
+    static const mp_kind kinds[] = {MP_KIND_ACTIVATION, MP_KIND_ACTIVATION, MP_KIND_ACTIVATION_GRADIENT};
+    static const struct {
+        mp_phase phase;
+        int reads[2], n_reads, writes;
+    } nodes[] = {{MP_PHASE_FORWARD, {0}, 0, 0},
+                 {MP_PHASE_FORWARD, {0}, 1, 1},
+                 {MP_PHASE_LOSS, {1}, 1, 2},
+                 {MP_PHASE_BACKWARD, {2, 0}, 2, -1}};
+    assert_int_equal(mp_graph_new("two", &g, NULL), MP_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+        s->bytes = 4;
+        s->kind = kinds[i];
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+        node->phase = nodes[i].phase;
+        node->forms[0].n_reads = (size_t)nodes[i].n_reads;
+        node->forms[0].reads = mp_graph_list(g, nodes[i].reads, (size_t)nodes[i].n_reads);
+        node->forms[0].n_writes = nodes[i].writes >= 0;
+        node->forms[0].writes = mp_graph_list(g, &nodes[i].writes, 1);
+    }
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    int found[3];
+    size_t n;
+    const mp_step keep[] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}}, again[] = {{0, 0}, {1, 0}, {2, 0}, {0, 0}, {3, 0}};
+    assert_int_equal(mp_plan_checkpoints(g, keep, 4, found, &n, NULL), MP_OK);
+    assert_true(n == 1 && found[0] == 0); /* b is read by the loss only */
+    assert_int_equal(mp_plan_checkpoints(g, again, 5, found, &n, NULL), MP_OK);
+    assert_int_equal(n, 0);
+
+    mp_plan *plan;
+    assert_int_equal(mp_plan_new(g, "hand", again, 5, &plan, NULL), MP_OK);
+    assert_true(plan->recompute[3] && !plan->recompute[0]);
+    assert_true(plan->peak_bytes == 8 && plan->baseline_peak_bytes == 12 && plan->n_checkpoints == 0);
+    const int frees_start[] = {0, 0, 1, 2, 2, 4}, frees[] = {0, 1, 2, 0};
+    assert_memory_equal(plan->frees_start, frees_start, sizeof frees_start);
+    assert_memory_equal(plan->frees, frees, sizeof frees);
+    mp_plan_free(plan);
+    mp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_that_hold_are_accepted),
+        cmocka_unit_test(every_kind_of_wrong_steps_and_claims_is_refused),
+        cmocka_unit_test(every_kind_of_wrong_offsets_is_refused),
+        cmocka_unit_test(check_survives_every_allocation_failure),
+        cmocka_unit_test(a_new_plan_survives_every_allocation_failure),
+        cmocka_unit_test(checkpoints_are_what_backward_reads_of_the_first_run),
+    };
+    return cmocka_run_group_tests_name("planner/check", tests, NULL, NULL);
+}

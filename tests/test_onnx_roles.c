@@ -1,0 +1,241 @@
+/* What is data and what is trained: files as their exporters write them, in miniature. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/onnx_builder.h"
+
+enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
+
+static mp_model *load(onnx_builder *b, int64_t batch)
+{
+    return onnx_load(b, &(mp_onnx_options){.batch = batch});
+}
+
+/* PyTorch without weights: state among the inputs; an embedding with tied weights, a causal mask, rotary tables, one
+ * normalization written out. */
+static void start_stripped(onnx_builder *b, const char *batch)
+{
+    char dims[40] = "";
+    onnx_start(b);
+    strcat(strcpy(dims, batch), ",8");
+    onnx_input(b, "ids", INT64, dims);
+    onnx_input(b, "pos_ids", INT64, "1,8");
+    onnx_input(b, "rot_a", FLOAT, "1,8,4");
+    onnx_input(b, "wte.weight", FLOAT, "10,4");
+    onnx_input(b, "wpe.weight", FLOAT, "8,4");
+    onnx_input(b, "h.scale", FLOAT, "4");
+    onnx_input(b, "h.attn.mask", BOOL, "1,8,4");
+    onnx_input(b, "h.learned", FLOAT, "1,8,4");
+    onnx_node(b, "Gather", "", "wte.weight,ids", "e");
+    onnx_node(b, "Gather", "", "wpe.weight,pos_ids", "p");
+    onnx_node(b, "Add", "", "e,p", "s");
+    onnx_node(b, "Mul", "", "s,rot_a", "q");
+    onnx_node(b, "Mul", "", "q,rot_a", "k");
+    onnx_node(b, "Mul", "", "k,h.scale", "n");
+    onnx_node(b, "Where", "", "h.attn.mask,n,k", "m");
+    onnx_node(b, "Add", "", "m,h.learned", "l");
+    onnx_node(b, "Transpose", "", "wte.weight", "head");
+    onnx_node(b, "MatMul", "", "l,head", "y");
+    onnx_output(b, "y", FLOAT, "");
+}
+
+static void stripped_state_is_no_data(void **state)
+{
+    (void)state;
+    static const char *const batches[] = {"N", "2", "1"};
+    for (int k = 0; k < 3; k++) {
+        onnx_builder b;
+        start_stripped(&b, batches[k]);
+        mp_model *model = load(&b, k == 0 ? 3 : 0);
+        assert_role(model, "ids", "data");
+        if (k < 2) assert_role(model, "pos_ids", "buffer"); /* with a batch of 1 nothing tells it from the ids */
+        assert_role(model, "rot_a", k < 2 ? "buffer" : "data");
+        assert_role(model, "wte.weight", "parameter");
+        assert_role(model, "wpe.weight", "parameter");
+        assert_role(model, "h.scale", "parameter");
+        assert_role(model, "h.attn.mask", "buffer");
+        assert_role(model, "h.learned", "parameter");
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
+/* Weights inside the file: integers, numbers and settings are no parameters, running statistics are buffers. */
+static void initializers_are_told_apart(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    static const float scales[] = {1, 1, 2, 2}, ends[] = {0, 6};
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "N,3,8,8");
+    onnx_input(&b, "fixed", FLOAT, "1,3,8,8"); /* no weights are missing, so this is no weight */
+    onnx_initializer(&b, "w", FLOAT, "5,3,1,1");
+    onnx_initializer(&b, "gamma", FLOAT, "5");
+    onnx_initializer(&b, "beta", FLOAT, "5");
+    onnx_initializer(&b, "mean", FLOAT, "5");
+    onnx_initializer(&b, "var", FLOAT, "5");
+    onnx_raw(onnx_initializer(&b, "scales", FLOAT, "4"), scales, sizeof scales);
+    onnx_raw(onnx_initializer(&b, "low", FLOAT, ""), ends, 4);
+    onnx_initializer(&b, "number", FLOAT, "");
+    onnx_initializer(&b, "unread", FLOAT, "7");
+    onnx_initializer(&b, "ids", INT64, "2");
+    onnx_node(&b, "Add", "", "x,fixed", "a");
+    onnx_node(&b, "Conv", "", "a,w", "c");
+    onnx_node(&b, "BatchNormalization", "", "c,gamma,beta,mean,var", "n");
+    onnx_node(&b, "Resize", "", "n,,scales", "r");
+    onnx_node(&b, "Clip", "", "r,low", "l");
+    onnx_node(&b, "Mul", "", "l,number", "m");
+    onnx_node(&b, "Gather", "", "m,ids", "y");
+    onnx_int(&b, b.graph.node[6], "axis", 3);
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 2);
+    assert_role(model, "x", "data");
+    assert_role(model, "fixed", "data");
+    assert_role(model, "w", "parameter");
+    assert_role(model, "gamma", "parameter");
+    assert_role(model, "beta", "parameter");
+    assert_role(model, "mean", "buffer");
+    assert_role(model, "var", "buffer");
+    assert_role(model, "scales", "constant");
+    assert_role(model, "low", "constant");
+    assert_role(model, "number", "constant");
+    assert_role(model, "unread", "constant");
+    assert_role(model, "ids", "constant");
+    assert_int_equal(onnx_find(model, "y")->dims[3], 2);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* Paddle's exporter once wrote weights as Constant operators, and the batch as -1. */
+static void constant_operators_can_be_weights(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    static const float values[6] = {0};
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "-1,2");
+    Onnx__NodeProto *w = onnx_node(&b, "Constant", "", "", "w"), *c = onnx_node(&b, "Constant", "", "", "c");
+    Onnx__NodeProto *one = onnx_node(&b, "Constant", "", "", "one");
+    onnx_attribute(&b, w, "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR)->t = onnx_tensor(&b, "", FLOAT, "2,3");
+    onnx_attribute(&b, c, "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR)->t = onnx_tensor(&b, "", FLOAT, "3");
+    onnx_attribute(&b, one, "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR)->t = onnx_tensor(&b, "", FLOAT, "");
+    onnx_raw(w->attribute[0]->t, values, 24);
+    onnx_raw(c->attribute[0]->t, values, 12);
+    onnx_raw(one->attribute[0]->t, values, 4);
+    onnx_node(&b, "MatMul", "", "x,w", "h");
+    onnx_node(&b, "Add", "", "h,c", "a");
+    onnx_node(&b, "Mul", "", "a,one", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 4);
+    assert_role(model, "x", "data");
+    assert_role(model, "w", "parameter");
+    assert_role(model, "c", "parameter");
+    assert_role(model, "one", "activation");
+    assert_int_equal(model->n_operators, 4);
+    assert_int_equal(onnx_find(model, "y")->dims[1], 3);
+    mp_model_free(model);
+    onnx_initializer(&b, "filter", FLOAT, "3,3"); /* now the file has weights, so a Constant is what it says */
+    onnx_node(&b, "MatMul", "", "y,filter", "z");
+    onnx_output(&b, "z", FLOAT, "");
+    model = load(&b, 4);
+    assert_role(model, "filter", "parameter");
+    assert_role(model, "w", "activation");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+static void data_can_be_named(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    const char *const one[] = {"h.learned"}, *const odd[] = {"ids", "nobody"};
+    start_stripped(&b, "N");
+    const mp_dimension size = {"N", 3};
+    mp_onnx_options options = {.dimensions = &size, .n_dimensions = 1, .data = one, .n_data = 1};
+    mp_model *model = onnx_load(&b, &options);
+    assert_role(model, "h.learned", "data");
+    assert_string_equal(onnx_find(model, "h.learned")->role_reason, "named with --data");
+    assert_role(model, "ids", "buffer");
+    assert_role(model, "wte.weight", "parameter");
+    mp_model_free(model);
+    onnx_refused(&b, &(mp_onnx_options){.batch = 3, .data = odd, .n_data = 2}, MP_INVALID, "--data,'nobody','ids'");
+    onnx_end(&b);
+}
+
+/* Files before IR version 4 list every initializer as an input as well. */
+static void initializers_may_be_listed_as_inputs(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "w", FLOAT, "2,3");
+    onnx_input(&b, "x", FLOAT, "4,2");
+    onnx_initializer(&b, "w", FLOAT, "2,3");
+    onnx_node(&b, "MatMul", "", "x,w", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    b.model.ir_version = 3;
+    mp_model *model = load(&b, 4);
+    assert_role(model, "w", "parameter");
+    assert_role(model, "x", "data");
+    assert_int_equal(model->n_inputs, 1);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* An unrolled recurrent network whose steps are taken from the batch: the sequence is no embedding table. */
+static void steps_of_a_sequence_are_data(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,8,4");
+    onnx_input(&b, "h0", FLOAT, "2,3");
+    onnx_input(&b, "wx", FLOAT, "4,3");
+    onnx_initializer(&b, "step", INT64, "");
+    onnx_node(&b, "Gather", "", "x,step", "x0");
+    onnx_int(&b, b.graph.node[0], "axis", 1);
+    onnx_node(&b, "MatMul", "", "x0,wx", "a");
+    onnx_node(&b, "Add", "", "a,h0", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "x", "data");
+    assert_role(model, "h0", "data");
+    assert_role(model, "wx", "parameter");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* Linear as PyTorch writes it: the weight is transposed first. A weight all the same, though no dimension tells the batch. */
+static void a_rearranged_weight_is_a_weight(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "1,5,4");
+    onnx_input(&b, "w", FLOAT, "3,4");
+    onnx_node(&b, "Cast", "", "w", "c");
+    onnx_int(&b, b.graph.node[0], "to", FLOAT);
+    onnx_node(&b, "Transpose", "", "c", "t");
+    onnx_node(&b, "MatMul", "", "x,t", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "x", "data");
+    assert_role(model, "w", "parameter");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(stripped_state_is_no_data),
+                                       cmocka_unit_test(initializers_are_told_apart),
+                                       cmocka_unit_test(constant_operators_can_be_weights),
+                                       cmocka_unit_test(data_can_be_named),
+                                       cmocka_unit_test(initializers_may_be_listed_as_inputs),
+                                       cmocka_unit_test(steps_of_a_sequence_are_data),
+                                       cmocka_unit_test(a_rearranged_weight_is_a_weight)};
+    return cmocka_run_group_tests_name("formats/onnx_roles", tests, NULL, NULL);
+}

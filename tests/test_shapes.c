@@ -1,0 +1,414 @@
+/* Shape rules, FLOPs and extras of the operators with arithmetic of their own, against cases worked out by hand or taken from
+ * the operators' specifications. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/infer.h"
+#include "tests/hand_model.h"
+#include "tests/rule_case.h"
+
+#define CHECK(...)                                       \
+    do {                                                 \
+        const rule_case cases[] = {__VA_ARGS__};         \
+        rule_check(cases, sizeof cases / sizeof *cases); \
+    } while (0)
+
+static void a_convolution_slides_its_window_over_the_padded_input(void **state)
+{
+    (void)state;
+    CHECK({"Conv", 11, "float32[2,3,224,224] float32[64,3,7,7] float32[64]", "strides=[2,2] pads=[3,3,3,3] kernel_shape=[7,7]",
+           "float32[2,64,112,112]"},
+          {"Conv", 1, "float16[1,4,10] float16[6,2,3]", "group=2 dilations=[2]", "float16[1,6,6]"},
+          {"Conv", 11, "float32[1,8,5,6,7] float32[8,1,2,3,3]", "group=8 pads=[0,1,1,1,1,1]", "float32[1,8,5,6,7]"},
+          {"Conv", 11, "float32[1,1,6,6,6,6] float32[2,1,3,3,3,3]", "", "float32[1,2,4,4,4,4]"},
+          {"Conv", 11, "float32[1,1,5,5] float32[1,1,3,3]", "auto_pad=SAME_UPPER strides=[2,2]", "float32[1,1,3,3]"},
+          {"Conv", 11, "float32[1,1,6,5] float32[1,1,3,3]", "auto_pad=SAME_LOWER strides=[2,2]", "float32[1,1,3,3]"},
+          {"Conv", 11, "float32[1,1,7,5] float32[1,1,1,1]", "auto_pad=SAME_LOWER strides=[4,3]", "float32[1,1,2,2]"},
+          {"Conv", 11, "float32[1,1,7,5] float32[1,1,3,3]", "auto_pad=VALID strides=[2,2]", "float32[1,1,3,2]"},
+          {"Conv", 11, "float32[0,1,7,5] float32[1,1,3,3]", "", "float32[0,1,5,3]"},
+          {"ConvInteger", 10, "uint8[1,1,3,3] uint8[1,1,2,2] uint8[]", "pads=[1,1,1,1]", "int32[1,1,4,4]"});
+}
+
+static void a_convolution_whose_operands_do_not_fit_is_refused(void **state)
+{
+    (void)state;
+    CHECK(
+        {"Conv", 11, "float32[1,3,8,8] float32[4,4,3,3]", "", "!has 3 channels"},
+        {"Conv", 11, "float32[1,4,8,8] float32[3,2,3,3]", "group=2", "!3 output channels do not divide into 2 groups"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "group=0", "!group may not be 0"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3]", "", "!has 3 dimensions"},
+        {"Conv", 11, "float32[4,8] float32[4,4]", "", "!has 2 dimensions instead of at least 3"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "kernel_shape=[3,5]", "!kernel_shape says 5 where the weight has 3"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "strides=[2]", "!strides has 1 values instead of 2"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "strides=[0,1]", "!strides may not be 0"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "dilations=[1,-1]", "!dilations may not be -1"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "pads=[1,1]", "!pads has 2 values instead of 4"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "auto_pad=WHATEVER", "!auto_pad 'WHATEVER' is not known"},
+        {"Conv", 11, "float32[1,4,8,2] float32[4,4,3,3]", "", "!does not fit into 2"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3] float32[3]", "", "!has 3 elements for 4 output channels"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "pads=[9000000000000000000,0,9000000000000000000,0]",
+         "!the padding is too large"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "dilations=[9000000000000000000,1]", "!dilated kernel is too large"});
+}
+
+static void a_transposed_convolution_turns_the_sizes_around(void **state)
+{
+    (void)state;
+    CHECK(
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "", "float32[1,2,5,5]"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2]", "float32[1,2,9,7]"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] output_padding=[1,1]", "float32[1,2,10,8]"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] output_shape=[10,8]", "float32[1,2,10,8]"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] pads=[1,2,1,2]", "float32[1,2,7,3]"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,1,2,2]", "dilations=[2,2]", "float32[1,1,5,5]"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "auto_pad=SAME_UPPER strides=[2,2]", "float32[1,2,6,6]"},
+        /* 2 * 4 + 1 is less than 3 * 4: padding does not extend */
+        {"ConvTranspose", 11, "float32[1,1,3] float32[1,1,1]", "auto_pad=SAME_UPPER strides=[4]", "float32[1,1,9]"},
+        {"ConvTranspose", 11, "float32[2,8,5] float32[8,3,4] float32[12]", "group=4 strides=[2] pads=[1,1]",
+         "float32[2,12,10]"},
+        {"ConvTranspose", 11, "float32[1,6,3,3] float32[6,2,3,3]", "group=4", "!6 input channels do not divide into 4 groups"},
+        {"ConvTranspose", 11, "float32[1,4,3,3] float32[6,2,3,3]", "", "!has 4 channels"},
+        {"ConvTranspose", 11, "float32[1,1,1,1] float32[1,2,3,3]", "pads=[2,2,2,2]", "!no size"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_shape=[10]", "!output_shape has 1 values"},
+        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_padding=[1]", "!output_padding has 1 values"});
+}
+
+static void pools_round_down_or_up_but_no_window_begins_in_the_padding(void **state)
+{
+    (void)state;
+    CHECK({"MaxPool", 12, "float32[1,64,112,112]", "kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]", "float32[1,64,56,56]"},
+          {"MaxPool", 12, "float32[1,64,55,55]", "kernel_shape=[3,3] strides=[2,2]", "float32[1,64,27,27] int64[1,64,27,27]"},
+          {"MaxPool", 12, "float32[1,1,4,4]", "kernel_shape=[3,3] strides=[2,2] ceil_mode=1", "float32[1,1,2,2]"},
+          {"MaxPool", 12, "float32[1,1,5,5]", "kernel_shape=[3,3] strides=[2,2] ceil_mode=1", "float32[1,1,2,2]"},
+          /* (2 + 0 - 1) / 2 rounds up to 2 windows, but the second would begin at 2, behind the input */
+          {"MaxPool", 12, "float32[1,1,2]", "kernel_shape=[1] strides=[2] ceil_mode=1", "float32[1,1,1]"},
+          {"AveragePool", 19, "float32[1,1,2,2]", "kernel_shape=[1,1] strides=[2,2] ceil_mode=1", "float32[1,1,1,1]"},
+          /* 6 + 1 + 1 - 3 = 5 in steps of 3: 2 rounded down, 3 up; the third would begin at 6, inside 6 + 1 */
+          {"MaxPool", 12, "float32[1,1,6]", "kernel_shape=[3] strides=[3] pads=[1,1] ceil_mode=1", "float32[1,1,3]"},
+          {"MaxPool", 12, "float32[1,1,5]", "kernel_shape=[3] strides=[3] pads=[1,2] ceil_mode=1", "float32[1,1,2]"},
+          /* nothing to round, and still the last window would begin at 6, behind 4 + 1 */
+          {"AveragePool", 19, "float32[1,1,4]", "kernel_shape=[1] pads=[1,2] ceil_mode=1", "float32[1,1,6]"},
+          /* rounded up, a window may be larger than the input: ceil((3 - 4) / 2) + 1 */
+          {"MaxPool", 12, "float32[1,1,3]", "kernel_shape=[4] strides=[2] ceil_mode=1", "float32[1,1,1]"},
+          {"MaxPool", 12, "float32[1,1,2]", "kernel_shape=[4] strides=[2] ceil_mode=1", "!does not fit into 2"},
+          {"MaxPool", 12, "float32[1,1,4]", "kernel_shape=[3] strides=[2] ceil_mode=1 auto_pad=VALID", "float32[1,1,1]"},
+          {"MaxPool", 12, "int8[1,1,4,4]", "kernel_shape=[2,2] dilations=[2,2]", "int8[1,1,2,2]"},
+          {"AveragePool", 11, "float32[1,3,32,32]", "kernel_shape=[2,2] auto_pad=SAME_LOWER", "float32[1,3,32,32]"},
+          {"LpPool", 18, "float32[1,3,32,30,28]", "kernel_shape=[2,2,2]", "float32[1,3,31,29,27]"},
+          {"GlobalAveragePool", 1, "float32[2,3,5,6,7]", "", "float32[2,3,1,1,1]"},
+          {"GlobalMaxPool", 1, "float32[2,3]", "", "float32[2,3]"},
+          {"MaxPool", 12, "float32[1,1,4,4]", "", "!kernel_shape is missing"},
+          {"MaxPool", 12, "float32[1,1,4,4]", "kernel_shape=[3]", "!kernel_shape has 1 values instead of 2"},
+          {"MaxPool", 12, "float32[1,1,4,4]", "kernel_shape=[5,5]", "!does not fit into 4"},
+          {"GlobalMaxPool", 1, "float32[2]", "", "!has 1 dimensions"});
+}
+
+static void sampling_takes_its_size_from_the_points(void **state)
+{
+    (void)state;
+    CHECK({"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2]", "kernel_shape=[2,2] strides=[2,2]", "float32[1,1,4,4]"},
+          {"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2] int64[4]={1,1,5,5}", "kernel_shape=[2,2] strides=[2,2]",
+           "float32[1,1,5,5]"},
+          {"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,3]", "kernel_shape=[2,2]", "!do not have the shape"},
+          {"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2] int64[4]", "kernel_shape=[2,2]", "!known only at run time"},
+          {"MaxRoiPool", 1, "float32[2,3,9,9] float32[7,5]", "pooled_shape=[4,5]", "float32[7,3,4,5]"},
+          {"MaxRoiPool", 1, "float32[2,3,9,9] float32[7,4]", "pooled_shape=[4,5]", "!4 numbers each instead of 5"},
+          {"RoiAlign", 16, "float32[2,3,9,9] float32[7,4] int64[7]", "output_height=4 output_width=5", "float32[7,3,4,5]"},
+          {"RoiAlign", 16, "float32[2,3,9,9] float32[7,4] int64[6]", "", "!7 regions come with 6 batch indices"},
+          {"GridSample", 16, "float32[2,3,9,9] float32[2,5,6,2]", "", "float32[2,3,5,6]"},
+          {"GridSample", 20, "float32[2,3,9,9,9] float32[2,5,6,7,3]", "", "float32[2,3,5,6,7]"},
+          {"GridSample", 16, "float32[2,3,9,9] float32[2,5,6,3]", "", "!3 coordinates instead of 2"},
+          {"GridSample", 16, "float32[2,3,9,9] float32[1,5,6,2]", "", "!is for 1 samples"});
+}
+
+static void resizing_follows_factors_or_sizes_in_every_version(void **state)
+{
+    (void)state;
+    CHECK({"Upsample", 7, "float32[1,1,2,3]", "scales=[1.0,1.0,2.0,3.0]", "float32[1,1,4,9]"},
+          {"Upsample", 1, "float32[1,1,2,3]", "height_scale=2.0 width_scale=1.5", "float32[1,1,4,4]"},
+          {"Upsample", 9, "float32[1,1,2,3] float32[4]={1,1,2,3}", "", "float32[1,1,4,9]"},
+          {"Resize", 10, "float32[1,1,5,5] float32[4]={1,1,0.6,2.5}", "", "float32[1,1,3,12]"},
+          {"Resize", 11, "float32[1,1,10,5] float32[0] float32[4]={1,1,0.7,2}", "", "float32[1,1,7,10]"},
+          {"Resize", 13, "float32[1,1,5,5] - - int64[4]={1,1,9,2}", "", "float32[1,1,9,2]"},
+          {"Resize", 11, "float32[1,1,5,5] float32[0] float32[0] int64[4]={1,1,9,2}", "", "float32[1,1,9,2]"},
+          {"Resize", 18, "float32[1,3,5,6] - - int64[2]={9,2}", "axes=[3,2]", "float32[1,3,2,9]"},
+          {"Resize", 18, "float32[1,3,5,6] - float32[2]={3,0.5}", "axes=[-1,-2]", "float32[1,3,2,18]"},
+          /* factors 7/2 and 8/4: the smaller one gives 4 x 8, the larger one 7 x 14 */
+          {"Resize", 18, "float32[1,1,2,4] - - int64[2]={7,8}", "axes=[2,3] keep_aspect_ratio_policy=not_larger",
+           "float32[1,1,4,8]"},
+          {"Resize", 18, "float32[1,1,2,4] - - int64[2]={7,8}", "axes=[2,3] keep_aspect_ratio_policy=not_smaller",
+           "float32[1,1,7,14]"},
+          {"Resize", 18, "float32[4,2] - - int64[2]={1,9}", "keep_aspect_ratio_policy=not_larger", "float32[1,1]"},
+          {"Resize", 18, "float32[3,2] - - int64[2]={1,1}", "keep_aspect_ratio_policy=not_larger", "float32[1,1]"},
+          {"Resize", 11, "float32[1,1,4,4] float32[8]={0,0,0.25,0.5,1,1,0.75,0.75} float32[4]={1,1,2,4}",
+           "coordinate_transformation_mode=tf_crop_and_resize", "float32[1,1,4,4]"},
+          {"Resize", 13, "float32[1,1,5,5] - float32[4]={1,1,2,2} int64[4]={1,1,9,2}", "", "!both scales and sizes are given"},
+          {"Resize", 13, "float32[1,1,5,5]", "", "!neither scales nor sizes are given"},
+          {"Resize", 13, "float32[1,1,5,5] - float32[2]={2,2}", "", "!2 factors are given for 4 axes"},
+          {"Resize", 13, "float32[1,1,5,5] - float32[4]={1,1,-2,2}", "", "!a factor of -2"},
+          {"Resize", 18, "float32[1,3,5,6] - - int64[2]={9,2}", "axes=[3,3]", "!axis 3 is given twice"},
+          {"Resize", 13, "float32[1,1,5,5] - float32[4]", "", "!known only at run time"});
+}
+
+static void matrix_products_broadcast_their_batches_and_take_vectors(void **state)
+{
+    (void)state;
+    CHECK({"MatMul", 13, "float32[3,4] float32[4,5]", "", "float32[3,5]"},
+          {"MatMul", 13, "float32[7,1,3,4] float32[6,4,5]", "", "float32[7,6,3,5]"},
+          {"MatMul", 13, "float32[4] float32[4]", "", "float32[]"},
+          {"MatMul", 13, "float32[4] float32[6,4,5]", "", "float32[6,5]"},
+          {"MatMul", 13, "float32[6,3,4] float32[4]", "", "float32[6,3]"},
+          {"MatMulInteger", 10, "uint8[4,3] int8[3,2] uint8[] int8[]", "", "int32[4,2]"},
+          {"com.microsoft:FusedMatMul", 1, "float32[2,4,3] float32[2,5,4]", "transA=1 transB=1 alpha=0.125", "float32[2,3,5]"},
+          /* the batch stands behind the rows: (rows, batch, columns) */
+          {"com.microsoft:FusedMatMul", 1, "float32[3,2,4] float32[2,4,5]", "transBatchA=1", "float32[2,3,5]"},
+          {"com.microsoft:FusedMatMul", 1, "float32[4,2,3] float32[5,2,4]", "transBatchA=1 transA=1 transBatchB=1 transB=1",
+           "float32[2,3,5]"},
+          {"MatMul", 13, "float32[3,4] float32[5,4]", "", "!4 columns meet 5 rows"},
+          {"MatMul", 13, "float32[2,3,4] float32[3,4,5]", "", "!batch dimensions"},
+          {"MatMul", 13, "float32[] float32[5,4]", "", "!has 0 dimensions instead of at least 1"},
+          {"Gemm", 13, "float32[3,4] float32[4,5] float32[5]", "", "float32[3,5]"},
+          {"Gemm", 7, "float32[4,3] float32[5,4] float32[3,1]", "transA=1 transB=1", "float32[3,5]"},
+          {"Gemm", 11, "float32[3,4] float32[4,5]", "", "float32[3,5]"},
+          {"Gemm", 13, "float32[3,4] float32[4,5] float32[]", "", "float32[3,5]"},
+          {"Gemm", 13, "float32[3,4] float32[4,5] float32[3]", "", "!cannot be added to a product of 3 x 5"},
+          {"Gemm", 13, "float32[3,4] float32[3,5]", "", "!4 columns meet 3 rows"},
+          {"Gemm", 13, "float32[2,3,4] float32[4,5]", "", "!has 3 dimensions instead of 2"},
+          {"Det", 11, "float32[3,3]", "", "float32[]"}, {"Det", 11, "float32[2,4,3,3]", "", "float32[2,4]"},
+          {"Det", 11, "float32[2,3]", "", "!not square"});
+}
+
+static void einsum_reads_its_equation(void **state)
+{
+    (void)state;
+    CHECK({"Einsum", 12, "float32[2,3,4] float32[2,4,5]", "equation=bij,bjk->bik", "float32[2,3,5]"},
+          {"Einsum", 12, "float32[2,3,4] float32[2,4,5]", "equation=bij,bjk", "float32[3,5]"},
+          {"Einsum", 12, "float32[3,4]", "equation=ij->ji", "float32[4,3]"},
+          {"Einsum", 12, "float32[3,4]", "equation=ba", "float32[4,3]"},
+          {"Einsum", 12, "float32[3,4]", "equation=aB", "float32[4,3]"},
+          {"Einsum", 12, "float32[3,3,4]", "equation=iij->j", "float32[4]"},
+          {"Einsum", 12, "float32[3,3]", "equation=ii", "float32[]"},
+          {"Einsum", 12, "float32[7,2,3,4] float32[2,4,5]", "equation=...ij,...jk->...ik", "float32[7,2,3,5]"},
+          {"Einsum", 12, "float32[7,2,3,4] float32[4]", "equation=...j,j", "float32[7,2,3]"},
+          {"Einsum", 12, "float32[7,3,4]", "equation=...ii->...i", "!sizes 3 and 4 for 'i'"},
+          {"Einsum", 12, "float32[7,4,4]", "equation=...ii->...i", "float32[7,4]"},
+          {"Einsum", 12, "float32[3] float32[4]", "equation=i,j->ij", "float32[3,4]"},
+          {"Einsum", 12, "float32[1,4] float32[3,5]", "equation=ij,ik->ijk", "float32[3,4,5]"},
+          {"Einsum", 12, "float32[3,5] float32[1,4]", "equation=ij,ik->ijk", "float32[3,5,4]"},
+          {"Einsum", 12, "float32[3,4] float32[5,6]", "equation=ij,jk->ik", "!'j' is 4 and 5"},
+          {"Einsum", 12, "float32[3,4]", "equation=ijk->i", "!names 3 dimensions"},
+          {"Einsum", 12, "float32[3,4]", "equation=ij->ijj", "!names 'j' twice"},
+          {"Einsum", 12, "float32[3,4]", "equation=ij->ik", "!'k', which no operand has"},
+          {"Einsum", 12, "float32[3,4]", "equation=ij,jk->ik", "!does not have 1 terms"},
+          {"Einsum", 12, "float32[3,4] float32[4]", "equation=ij->i", "!does not have 2 terms"},
+          {"Einsum", 12, "float32[3,4]", "equation=i.j->i", "!misplaced '.'"},
+          {"Einsum", 12, "float32[3,4]", "equation=i1->i", "!misplaced '1'"},
+          {"Einsum", 12, "float32[3,4]", "", "!the equation is missing"},
+          {"Einsum", 12, "float32[3] float32[3] float32[3]", "equation=i,i,i->i", "!3 operands is not supported"});
+}
+
+static void normalizations_give_their_statistics(void **state)
+{
+    (void)state;
+    CHECK({"BatchNormalization", 15, "float32[2,3,4,5] float32[3] float32[3] float64[3] float64[3]", "training_mode=1",
+           "float32[2,3,4,5] float64[3] float64[3]"},
+          {"BatchNormalization", 9, "float32[2,3,4,5] float32[3] float32[3] float32[3] float32[3]", "",
+           "float32[2,3,4,5] float32[3] float32[3] - float32[3]"},
+          {"BatchNormalization", 7, "float32[2,3,4] float32[3,4] float32[3,4] float32[3,4] float32[3,4]", "spatial=0",
+           "float32[2,3,4]"},
+          {"BatchNormalization", 15, "float32[7] float32[1] float32[1] float32[1] float32[1]", "", "float32[7]"},
+          {"BatchNormalization", 15, "float32[2,3,4,5] float32[3] float32[3] float32[4] float32[3]", "",
+           "!has 4 elements for the 3 channels"},
+          {"LayerNormalization", 17, "float16[2,3,4,5] float16[4,5] float16[4,5]", "axis=-2",
+           "float16[2,3,4,5] float32[2,3,1,1] float32[2,3,1,1]"},
+          {"LayerNormalization", 17, "float32[2,3,4] float32[4]", "stash_type=16", "float32[2,3,4] bfloat16[2,3,1]"},
+          {"SimplifiedLayerNormalization", 1, "float16[2,3] float16[3]", "", "float16[2,3] float32[2,1]"},
+          {"RMSNormalization", 23, "float32[2,3,4] float32[4]", "axis=2", "float32[2,3,4]"},
+          {"LayerNormalization", 17, "float32[2,3,4] float32[3]", "", "!does not fit"},
+          {"LayerNormalization", 17, "float32[2,1,4] float32[3,4]", "axis=1", "!does not fit"},
+          {"LayerNormalization", 17, "float32[2,3,4] float32[4] float32[5]", "", "!does not fit"},
+          {"LayerNormalization", 17, "float32[2,3,4] float32[4]", "axis=3", "!there is no axis 3 in 3 dimensions"},
+          {"LayerNormalization", 17, "float32[2,3,4] float32[4]", "stash_type=7", "!stash_type 7"});
+}
+
+static void reductions_take_their_axes_where_the_version_has_them(void **state)
+{
+    (void)state;
+    CHECK({"ReduceMean", 13, "float32[2,3,4]", "axes=[-1,0] keepdims=0", "float32[3]"},
+          {"ReduceMean", 13, "float32[2,3,4]", "axes=[1]", "float32[2,1,4]"},
+          {"ReduceMean", 13, "float32[2,3,4]", "", "float32[1,1,1]"},
+          {"ReduceMean", 13, "float32[2,3,4]", "keepdims=0", "float32[]"},
+          {"ReduceSum", 13, "float32[2,3,4] int64[1]={-2}", "", "float32[2,1,4]"},
+          {"ReduceSum", 13, "float32[2,3,4] int64[0]", "noop_with_empty_axes=1", "float32[2,3,4]"},
+          {"ReduceSum", 13, "float32[2,3,4] int64[0]", "", "float32[1,1,1]"},
+          {"ReduceSum", 13, "float32[2,3,4]", "noop_with_empty_axes=1 keepdims=0", "float32[2,3,4]"},
+          {"ReduceMax", 18, "int64[2,3,4] int64[2]={0,2}", "keepdims=0", "int64[3]"},
+          {"ReduceMax", 18, "float32[2,3,4] int64[1]={3}", "", "!there is no axis 3"},
+          {"ReduceMax", 18, "float32[2,3,4] int64[2]={2,-1}", "", "!axis 2 is given twice"},
+          {"ReduceMax", 18, "float32[2,3,4] int64[1]", "", "!known only at run time"},
+          {"ArgMax", 13, "float32[2,3,4]", "axis=-1 keepdims=0", "int64[2,3]"},
+          {"ArgMin", 1, "float32[2,3,4]", "", "int64[1,3,4]"},
+          {"ArgMin", 13, "float32[2,3,4]", "axis=3", "!there is no axis 3"});
+}
+
+static void recurrent_layers_know_directions_and_layouts(void **state)
+{
+    (void)state;
+    CHECK({"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "hidden_size=7",
+           "float32[5,1,2,7] float32[1,2,7] float32[1,2,7]"},
+          {"LSTM", 14, "float32[5,2,3] float32[2,28,3] float32[2,28,7] float32[2,56] int32[2] float32[2,2,7] float32[2,2,7]",
+           "hidden_size=7 direction=bidirectional", "- float32[2,2,7] float32[2,2,7]"},
+          {"GRU", 14, "float32[2,5,3] float32[1,21,3] float32[1,21,7] - - float32[2,1,7]", "layout=1 direction=reverse",
+           "float32[2,5,1,7] float32[2,1,7]"},
+          {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "hidden_size=7", "float32[5,1,2,7] float32[1,2,7]"},
+          {"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "hidden_size=8", "!should be [1, 32, 3]"},
+          {"GRU", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", "!should be [1, 21, 3]"},
+          {"GRU", 14, "float32[5,2,3] float32[1,21,3] float32[1,21,7] float32[1,21]", "", "!should be [1, 42]"},
+          {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "direction=sideways", "!'sideways' is not known"});
+}
+
+static void losses_reduce_over_the_labels(void **state)
+{
+    (void)state;
+    CHECK({"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4]", "", "float32[] float32[4,10]"},
+          {"SoftmaxCrossEntropyLoss", 13, "float32[4,10,5,6] int64[4,5,6] float32[10]", "reduction=none",
+           "float32[4,5,6] float32[4,10,5,6]"},
+          {"NegativeLogLikelihoodLoss", 13, "float32[4,10,5] int64[4,5]", "reduction=sum", "float32[]"},
+          {"memplan:MeanSquaredError", 1, "float32[4,10] float32[4,10]", "", "float32[]"},
+          {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[5]", "", "!have 5 along dimension 0"},
+          {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4,1]", "", "!has 2 dimensions"},
+          {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4] float32[9]", "", "!9 weights are given for 10 classes"},
+          {"NegativeLogLikelihoodLoss", 13, "float32[4,10] int64[4]", "reduction=max", "!reduction 'max' is not known"},
+          {"memplan:MeanSquaredError", 1, "float32[4,10] float32[10]", "", "!differ in shape"});
+}
+
+/* cmocka compares no doubles; these are whole numbers */
+#define SAME(flops, expected) assert_true((flops) == (expected))
+
+static void products_cost_two_flops_per_multiply_add(void **state)
+{
+    (void)state;
+    /* ResNet's stem: 112 * 112 * 64 outputs of 3 * 7 * 7 products */
+    SAME(rule_flops("Conv", 11, "float32[2,3,224,224] float32[64,3,7,7] float32[64]", "strides=[2,2] pads=[3,3,3,3]"),
+         2.0 * 2 * 112 * 112 * 64 * 3 * 49);
+    SAME(rule_flops("Conv", 11, "float32[1,32,8,8] float32[32,1,3,3]", "group=32 pads=[1,1,1,1]"), 2.0 * 32 * 64 * 9);
+    SAME(rule_flops("ConvInteger", 10, "uint8[1,1,3,3] uint8[2,1,2,2]", ""), 2.0 * 2 * 4 * 4);
+    /* every one of 4 x 3 x 3 inputs meets 2 x 3 x 3 weights */
+    SAME(rule_flops("ConvTranspose", 11, "float32[1,4,3,3] float32[4,2,3,3]", "strides=[2,2] group=2"), 2.0 * 36 * 18);
+    SAME(rule_flops("MatMul", 13, "float32[7,1,3,4] float32[6,4,5]", ""), 2.0 * 7 * 6 * 3 * 4 * 5);
+    SAME(rule_flops("MatMul", 13, "float32[4] float32[4]", ""), 8.0);
+    SAME(rule_flops("com.microsoft:FusedMatMul", 1, "float32[4,2,3] float32[5,2,4]",
+                    "transBatchA=1 transA=1 transBatchB=1 transB=1"),
+         2.0 * 2 * 3 * 4 * 5);
+    SAME(rule_flops("Gemm", 13, "float32[4,3] float32[5,4] float32[5]", "transA=1 transB=1"), 2.0 * 3 * 4 * 5);
+    SAME(rule_flops("Einsum", 12, "float32[7,2,3,4] float32[2,4,5]", "equation=...Bj,...jk->...Bk"), 2.0 * 7 * 2 * 3 * 4 * 5);
+    SAME(rule_flops("Einsum", 12, "float32[3,4]", "equation=ij->ji"), 0.0);
+    SAME(rule_flops("LSTM", 14, "float32[5,2,3] float32[2,28,3] float32[2,28,7]", "direction=bidirectional"),
+         2.0 * 5 * 2 * 2 * 28 * (3 + 7));
+}
+
+static void extras_are_as_large_as_what_backward_reads(void **state)
+{
+    (void)state;
+    const mp_rules ours = MP_RULES_EXECUTOR, torch = MP_RULES_PYTORCH;
+    rule_check_extras("Dropout", 13, "float32[4,10]", "", ours, "");
+    rule_check_extras("Dropout", 13, "float32[4,10]", "", torch, "noise 160");
+    rule_check_extras("MaxPool", 12, "float32[1,2,32,32]", "kernel_shape=[16,16] strides=[16,16]", ours, "indices 8");
+    rule_check_extras("MaxPool", 12, "float32[1,2,32,32]", "kernel_shape=[16,17] strides=[16,16]", ours, "indices 16");
+    rule_check_extras("MaxPool", 12, "float32[1,2,32,32]", "kernel_shape=[2,2] strides=[2,2]", torch, "indices 4096");
+    rule_check_extras("GlobalMaxPool", 1, "float32[4,3,7,7]", "", ours, "indices 48");
+    rule_check_extras("GlobalMaxPool", 1, "float32[4,3,7,7]", "", torch, "indices 96");
+    rule_check_extras("BatchNormalization", 15, "float16[2,3,4,5] float32[3] float32[3] float32[3] float32[3]", "", ours,
+                      "mean 12, invstd 12");
+    rule_check_extras("LayerNormalization", 17, "float32[2,3,4,5] float32[4,5]", "axis=-2", ours, "mean 24, rstd 24");
+    rule_check_extras("RMSNormalization", 23, "float64[2,3,4] float64[4]", "", torch, "rstd 48");
+    rule_check_extras("GroupNormalization", 21, "float32[2,6,4,5] float32[6] float32[6]", "num_groups=3", ours,
+                      "mean 24, rstd 24");
+    rule_check_extras("InstanceNormalization", 6, "float32[2,6,4,5] float32[6] float32[6]", "", ours, "mean 48, rstd 48");
+    rule_check_extras("LRN", 13, "float32[2,6,4,5]", "size=3", ours, "scale 960");
+    rule_check_extras("LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", ours, "reserve 1400");
+    rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", torch, "log_probabilities 160");
+    rule_check_extras("MaxPool", 12, "int8[1152921504606846976,1,4]", "kernel_shape=[4]", torch, "indices 9223372036854775807");
+}
+
+static void add(mp_model *model, const char *kind, int n_in, const int *in, int out)
+{
+    int index;
+    const mp_operator_draft draft = {
+        .kind = kind, .domain = "", .version = 17, .in = in, .n_in = n_in, .out = &out, .n_out = 1};
+    assert_int_equal(mp_model_operator(model, &draft, &index, NULL), MP_OK);
+}
+
+/* cos(-factor * Range(0, size, 1)), where the size is known at run time only and the cosine alone is declared, as [10] or
+ * [1, 10]. The factor is computed after the range. */
+static mp_model *counting_model(int factor_rank, int *counted)
+{
+    mp_model *model;
+    int scaled, negative, cosine;
+    assert_int_equal(mp_model_new("counting", "", &model, NULL), MP_OK);
+    int start = hand_tensor(model, "start", MP_ROLE_CONSTANT, MP_DTYPE_FLOAT, 0);
+    int size = hand_tensor(model, "size", MP_ROLE_DATA, MP_DTYPE_FLOAT, 0);
+    int factor = hand_tensor(model, "factor", MP_ROLE_CONSTANT, MP_DTYPE_FLOAT, factor_rank, 1, 1);
+    assert_int_equal(mp_model_tensor(model, "counted", counted, NULL), MP_OK);
+    assert_int_equal(mp_model_tensor(model, "scaled", &scaled, NULL), MP_OK);
+    assert_int_equal(mp_model_tensor(model, "negative", &negative, NULL), MP_OK);
+    assert_int_equal(mp_model_tensor(model, "cosine", &cosine, NULL), MP_OK);
+    add(model, "Range", 3, (int[]){start, size, start}, *counted);
+    if (factor_rank) add(model, "Neg", 1, &factor, negative);
+    add(model, "Mul", 2, (int[]){factor_rank ? negative : factor, *counted}, scaled);
+    add(model, "Cos", 1, &scaled, cosine);
+    mp_tensor *t = &model->tensors[cosine];
+    t->declared_rank = factor_rank ? factor_rank : 1;
+    t->declared_dims = mp_pool_alloc(model->pool, 2, sizeof *t->declared_dims);
+    t->declared_dims[0] = 1;
+    t->declared_dims[t->declared_rank - 1] = 10;
+    return model;
+}
+
+static void a_shape_of_run_time_may_be_declared_further_down(void **state)
+{
+    (void)state;
+    int counted;
+    mp_error err = {0};
+    mp_model *model = counting_model(0, &counted);
+    mp_alloc_budget = 0;
+    assert_int_equal(mp_model_infer(model, NULL), MP_NOMEM);
+    mp_alloc_budget = -1;
+    assert_int_equal(mp_model_infer(model, &err), MP_OK);
+    assert_int_equal(model->tensors[counted].rank, 1);
+    assert_int_equal(model->tensors[counted].dims[0], 10);
+    assert_int_equal(model->tensors[counted].dtype, MP_DTYPE_FLOAT);
+    mp_model_free(model);
+
+    model = counting_model(2, &counted); /* what is declared, [1, 10], is not the shape of the range */
+    assert_int_equal(mp_model_infer(model, &err), MP_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "depends on the value of"));
+    mp_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_convolution_slides_its_window_over_the_padded_input),
+        cmocka_unit_test(a_convolution_whose_operands_do_not_fit_is_refused),
+        cmocka_unit_test(a_transposed_convolution_turns_the_sizes_around),
+        cmocka_unit_test(pools_round_down_or_up_but_no_window_begins_in_the_padding),
+        cmocka_unit_test(sampling_takes_its_size_from_the_points),
+        cmocka_unit_test(resizing_follows_factors_or_sizes_in_every_version),
+        cmocka_unit_test(matrix_products_broadcast_their_batches_and_take_vectors),
+        cmocka_unit_test(einsum_reads_its_equation),
+        cmocka_unit_test(normalizations_give_their_statistics),
+        cmocka_unit_test(reductions_take_their_axes_where_the_version_has_them),
+        cmocka_unit_test(recurrent_layers_know_directions_and_layouts),
+        cmocka_unit_test(losses_reduce_over_the_labels),
+        cmocka_unit_test(products_cost_two_flops_per_multiply_add),
+        cmocka_unit_test(a_shape_of_run_time_may_be_declared_further_down),
+        cmocka_unit_test(extras_are_as_large_as_what_backward_reads),
+    };
+    return cmocka_run_group_tests_name("estimator/shapes", tests, NULL, NULL);
+}

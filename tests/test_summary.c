@@ -1,0 +1,170 @@
+/* Totals of a training graph that is small enough to add up by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "estimator/summary.h"
+
+/* Two layers: hidden = f1(x, w), out = f2(hidden, x); the loss keeps a statistic for itself; backward of f2 reads hidden and x,
+ * backward of f1 reads x and gives the gradient of w. */
+enum { X, W, HIDDEN, MASK, OUT, STATISTIC, D_OUT, D_HIDDEN, D_W, MOMENT, N_STORAGES };
+static const struct {
+    int64_t bytes, payload;
+    mp_kind kind;
+} storages[N_STORAGES] = {
+    [X] = {64, 40, MP_KIND_INPUT},
+    [W] = {256, 250, MP_KIND_PARAMETER},
+    [HIDDEN] = {128, 100, MP_KIND_ACTIVATION},
+    [MASK] = {32, 25, MP_KIND_SAVED},
+    [OUT] = {128, 99, MP_KIND_ACTIVATION},
+    [STATISTIC] = {32, 7, MP_KIND_SAVED},
+    [D_OUT] = {128, 99, MP_KIND_ACTIVATION_GRADIENT},
+    [D_HIDDEN] = {128, 100, MP_KIND_ACTIVATION_GRADIENT},
+    [D_W] = {256, 250, MP_KIND_GRADIENT},
+    [MOMENT] = {512, 500, MP_KIND_OPTIMIZER_STATE},
+};
+
+static const struct {
+    mp_phase phase;
+    double flops;
+    int64_t ticks, workspace;
+    int forward_of, reads[4], writes[4]; /* ended by -1 */
+} nodes[] = {
+    {MP_PHASE_FORWARD, 1000, 3, 10, -1, {X, W, -1}, {HIDDEN, MASK, -1}},
+    {MP_PHASE_FORWARD, 500, 2, 0, -1, {HIDDEN, X, -1}, {OUT, -1}},
+    {MP_PHASE_LOSS, 0, 1, 0, -1, {OUT, -1}, {STATISTIC, -1}},
+    {MP_PHASE_BACKWARD, 0, 1, 0, -1, {STATISTIC, -1}, {D_OUT, -1}},
+    {MP_PHASE_BACKWARD, 0, 5, 0, 1, {D_OUT, HIDDEN, X, -1}, {D_HIDDEN, -1}},
+    {MP_PHASE_BACKWARD, 0, 7, 90, 0, {D_HIDDEN, MASK, X, -1}, {D_W, -1}},
+    {MP_PHASE_UPDATE, 0, 11, 4, -1, {D_W, MOMENT, W, -1}, {W, MOMENT, -1}},
+};
+
+static size_t length(const int *list)
+{
+    size_t n = 0;
+    while (list[n] >= 0) n++;
+    return n;
+}
+
+static mp_graph *two_layers(void)
+{
+    mp_graph *graph;
+    mp_storage *s;
+    mp_node *node;
+    assert_int_equal(mp_graph_new("two layers", &graph, NULL), MP_OK);
+    for (int k = 0; k < N_STORAGES; k++) {
+        assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+        s->bytes = storages[k].bytes;
+        s->payload_bytes = storages[k].payload;
+        s->kind = storages[k].kind;
+        s->name = mp_pool_format(graph->pool, "s%d", k);
+        s->n_tensors = k == X;
+        s->tensors = mp_pool_alloc(graph->pool, 1, sizeof *s->tensors);
+        s->tensors[0] = s->name;
+    }
+    for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
+        assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+        node->name = mp_pool_format(graph->pool, "n%zu", k);
+        node->op = "Layer";
+        node->phase = nodes[k].phase;
+        node->flops = nodes[k].flops;
+        node->forward_of = nodes[k].forward_of;
+        mp_form *form = node->forms;
+        form->ticks = nodes[k].ticks;
+        form->workspace_bytes = nodes[k].workspace;
+        form->n_reads = length(nodes[k].reads);
+        form->reads = mp_graph_list(graph, nodes[k].reads, form->n_reads);
+        form->n_writes = length(nodes[k].writes);
+        form->writes = mp_graph_list(graph, nodes[k].writes, form->n_writes);
+    }
+    mp_error err = {0};
+    if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
+    return graph;
+}
+
+static void totals_are_the_payload_of_each_kind(void **state)
+{
+    mp_graph *graph = two_layers();
+    mp_summary sum;
+    (void)state;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    assert_int_equal(sum.kind_bytes[MP_KIND_PARAMETER], 250);
+    assert_int_equal(sum.kind_bytes[MP_KIND_GRADIENT], 250);
+    assert_int_equal(sum.kind_bytes[MP_KIND_OPTIMIZER_STATE], 500);
+    assert_int_equal(sum.workspace_bytes, 90);
+    assert_true(sum.forward_flops == 1500);
+    assert_int_equal(sum.forward_ticks, 3 + 2 + 1);
+    assert_int_equal(sum.backward_ticks, 1 + 5 + 7);
+    assert_int_equal(sum.update_ticks, 11);
+    mp_summary_free(&sum);
+    mp_graph_free(graph);
+}
+
+/* hidden and its mask are made by forward and read by backward; out is read by the loss only, the statistic is the loss's. */
+static void saved_activations_are_what_backward_reads_of_forward(void **state)
+{
+    mp_graph *graph = two_layers();
+    mp_summary sum;
+    (void)state;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    assert_int_equal(sum.saved_activation_bytes, 100 + 25);
+    mp_summary_free(&sum);
+    assert_int_equal(mp_summarize(graph, MP_RULES_PYTORCH, &sum, NULL), MP_OK);
+    assert_int_equal(sum.saved_activation_bytes, 100 + 25 + 40);
+    mp_summary_free(&sum);
+    mp_graph_free(graph);
+}
+
+static void each_operator_has_its_own_backward(void **state)
+{
+    mp_graph *graph = two_layers();
+    mp_summary sum;
+    (void)state;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    assert_int_equal(sum.n_operators, 3);
+    const mp_operator_summary *first = &sum.operators[0], *second = &sum.operators[1], *loss = &sum.operators[2];
+    assert_int_equal(first->backward_ticks, 7);
+    assert_int_equal(first->output_bytes, 100 + 25);
+    assert_int_equal(first->saved_bytes, 100 + 25);
+    assert_int_equal(first->workspace_bytes, 90);
+    assert_int_equal(second->backward_ticks, 5);
+    assert_int_equal(second->output_bytes, 99);
+    assert_int_equal(second->saved_bytes, 0);
+    assert_int_equal(loss->node, 2);
+    assert_int_equal(loss->backward_ticks, 0); /* only forward nodes have backward nodes of their own */
+    assert_int_equal(loss->saved_bytes, 7);
+    mp_summary_free(&sum);
+    mp_graph_free(graph);
+}
+
+static void a_summary_survives_every_allocation_failure(void **state)
+{
+    mp_graph *graph = two_layers();
+    mp_summary sum = {0};
+    mp_status st = MP_NOMEM;
+    long before = mp_alloc_live;
+    (void)state;
+    for (long k = 0; st != MP_OK; k++) {
+        mp_alloc_budget = k;
+        st = mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        mp_summary_free(&sum);
+        assert_int_equal(mp_alloc_live, before);
+    }
+    mp_graph_free(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(totals_are_the_payload_of_each_kind),
+        cmocka_unit_test(saved_activations_are_what_backward_reads_of_forward),
+        cmocka_unit_test(each_operator_has_its_own_backward),
+        cmocka_unit_test(a_summary_survives_every_allocation_failure),
+    };
+    return cmocka_run_group_tests_name("estimator/summary", tests, NULL, NULL);
+}

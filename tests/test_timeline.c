@@ -1,0 +1,260 @@
+/* test_timeline.c - estimator/timeline against a slow simulator and against sums done by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/timeline.h"
+#include "oracle_simulator.h"
+#include "random_graph.h"
+
+static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsigned long long seed)
+{
+    mp_error err = {0};
+    mp_timeline *tl = NULL;
+    if (mp_timeline_build(graph, steps, n, &tl, &err) != MP_OK) fail_msg("seed %llu: %s", seed, err.message);
+    simulation sim = simulate(graph, steps, n);
+    if (tl->n_spans != sim.n_spans) fail_msg("seed %llu: %zu spans, not %zu", seed, tl->n_spans, sim.n_spans);
+    for (size_t k = 0; k < sim.n_spans; k++) {
+        mp_span a = tl->spans[k], b = sim.spans[k];
+        if (a.storage != b.storage || a.first != b.first || a.last != b.last || a.takes_room_of != b.takes_room_of)
+            fail_msg("seed %llu: span %zu is storage %d from %d to %d in the room of %d, not storage %d from %d to %d in %d",
+                     seed, k, a.storage, a.first, a.last, a.takes_room_of, b.storage, b.first, b.last, b.takes_room_of);
+    }
+    int highest = -1;
+    for (int t = 0; t < (int)n; t++) {
+        if (tl->live_bytes[t] != sim.live_bytes[t])
+            fail_msg("seed %llu: %lld live bytes in step %d, not %lld", seed, (long long)tl->live_bytes[t], t,
+                     (long long)sim.live_bytes[t]);
+        if (highest < 0 || sim.live_bytes[t] > sim.live_bytes[highest]) highest = t;
+    }
+    assert_true(tl->n_steps == n && tl->peak_step == highest);
+    assert_true(tl->static_bytes == sim.static_bytes && tl->peak_bytes == sim.peak_bytes && tl->ticks == sim.ticks);
+    simulation_free(&sim);
+    mp_timeline_free(tl);
+}
+
+static void timeline_equals_the_simulator_on_random_training_graphs(void **state)
+{
+    (void)state;
+    size_t rooms = 0, recomputed = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        mp_graph *graph = random_graph(seed, 1 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
+        size_t n;
+        mp_step *steps = random_schedule(graph, seed, (int)(seed % 4) * 6, &n);
+        compare(graph, steps, n, seed);
+        recomputed += n - graph->n_nodes;
+        for (size_t i = 0; i < graph->n_nodes; i++) rooms += graph->nodes[i].forms[0].n_in_place;
+        steps = (mp_free(steps), mp_alloc(graph->n_nodes, sizeof *steps));
+        mp_keep_all(graph, steps);
+        compare(graph, steps, graph->n_nodes, seed);
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+    assert_true(rooms > 500 && recomputed > 500); /* the generator makes what is to be tested */
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+/* x -> f0 -> a -> f1 -> b -> f2 -> c; b may take the room of a; f1 has a workspace and a form without. */
+static mp_graph *chain(void)
+{
+    mp_graph *g;
+    mp_storage *s;
+    mp_node *n;
+    static const int64_t bytes[] = {1000, 10, 8, 5};
+    static const char *const names[] = {"x", "a", "b", "c"};
+    assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+        s->name = names[i];
+        s->bytes = bytes[i];
+        s->kind = i ? MP_KIND_ACTIVATION : MP_KIND_INPUT;
+    }
+    for (int i = 0; i < 3; i++) {
+        int read = i, write = i + 1;
+        assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
+        n->name = i == 0 ? "f0" : i == 1 ? "f1" : "f2";
+        mp_form *f = &n->forms[0];
+        f->reads = mp_graph_list(g, &read, 1);
+        f->writes = mp_graph_list(g, &write, 1);
+        f->n_reads = f->n_writes = 1;
+        f->ticks = i + 1;
+    }
+    n = &g->nodes[1];
+    mp_form *forms = mp_pool_alloc(g->pool, 2, sizeof *forms);
+    forms[0] = forms[1] = n->forms[0];
+    forms[1].ticks = 20;
+    forms[0].workspace_bytes = 3;
+    forms[0].in_place = mp_pool_alloc(g->pool, 1, sizeof *forms[0].in_place);
+    forms[0].in_place[0] = (mp_in_place){1, 2};
+    forms[0].n_in_place = 1;
+    n->forms = forms;
+    n->n_forms = 2;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    return g;
+}
+
+static void chain_with_a_recomputation_is_as_done_by_hand(void **state)
+{
+    (void)state;
+    mp_graph *g = chain();
+    /* step 0 makes a; 1 makes b in its room, beside 3 of workspace; 2 makes a again, read by nobody; 3 reads b */
+    const mp_step steps[] = {{0, 0}, {1, 0}, {0, 0}, {2, 0}};
+    mp_timeline *tl;
+    assert_int_equal(mp_timeline_build(g, steps, 4, &tl, NULL), MP_OK);
+    const int64_t live[] = {10, 10 + 3, 8 + 10, 8 + 5};
+    assert_memory_equal(tl->live_bytes, live, sizeof live);
+    assert_int_equal(tl->static_bytes, 1000);
+    assert_int_equal(tl->peak_bytes, 1018);
+    assert_int_equal(tl->peak_step, 2);
+    assert_int_equal(tl->ticks, 1 + 2 + 1 + 3);
+    assert_int_equal(tl->n_spans, 4);
+    const mp_span b = {2, 1, 3, 1};
+    assert_memory_equal(&tl->spans[1], &b, sizeof b);
+    int holders[2];
+    assert_int_equal(mp_timeline_holders(g, tl, 2, holders, 2), 2);
+    assert_int_equal(tl->spans[holders[0]].storage, 1);
+    assert_int_equal(tl->spans[holders[1]].storage, 2);
+    assert_int_equal(mp_timeline_holders(g, tl, 1, holders, 1), 1); /* b lies in a's room and holds nothing yet */
+    assert_int_equal(tl->spans[holders[0]].storage, 1);
+    mp_timeline_free(tl);
+
+    const mp_step apart[] = {{0, 0}, {1, 1}, {2, 0}}; /* the other form of f1: no workspace, nothing in place */
+    assert_int_equal(mp_timeline_build(g, apart, 3, &tl, NULL), MP_OK);
+    assert_int_equal(tl->peak_bytes, 1018);
+    assert_int_equal(tl->peak_step, 1);
+    assert_int_equal(tl->ticks, 1 + 20 + 3);
+    mp_timeline_free(tl);
+    mp_graph_free(g);
+}
+
+static void expect(const mp_graph *g, const mp_step *steps, size_t n, const char *message)
+{
+    mp_error err = {0};
+    mp_timeline *tl = NULL;
+    assert_int_equal(mp_timeline_build(g, steps, n, &tl, &err), MP_INVALID);
+    assert_string_equal(err.message, message);
+    assert_null(tl);
+}
+
+static void orders_that_cannot_run_are_refused(void **state)
+{
+    (void)state;
+    mp_graph *g = chain();
+    expect(g, (const mp_step[]){{0, 0}, {2, 0}}, 2, "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced");
+    expect(g, (const mp_step[]){{7, 0}}, 1, "step 0 names node number 7, which is not there");
+    expect(g, (const mp_step[]){{0, 1}}, 1, "step 0: node 0 (f0) has no alternative 1");
+    mp_graph_free(g);
+
+    /* a sum of two, read by a third node */
+    mp_storage *s;
+    mp_node *n;
+    const int sum = 0;
+    assert_int_equal(mp_graph_new("sum", &g, NULL), MP_OK);
+    assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+    *s = (mp_storage){.name = "d", .bytes = 1, .kind = MP_KIND_ACTIVATION_GRADIENT};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
+        n->phase = MP_PHASE_BACKWARD;
+        *(i < 2 ? &n->forms[0].adds : &n->forms[0].reads) = mp_graph_list(g, &sum, 1);
+        *(i < 2 ? &n->forms[0].n_adds : &n->forms[0].n_reads) = 1;
+    }
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    expect(g, (const mp_step[]){{0, 0}, {2, 0}}, 2,
+           "step 1: node 2 reads storage 0 (d), to which only 1 of 2 nodes have added");
+    expect(g, (const mp_step[]){{1, 0}}, 1, "step 0: node 1 adds to storage 0 (d) out of order");
+    g->storages[0].any_sum_order = true;
+    mp_timeline *tl;
+    assert_int_equal(mp_timeline_build(g, (const mp_step[]){{1, 0}, {0, 0}, {2, 0}}, 3, &tl, NULL), MP_OK);
+    assert_int_equal(tl->spans[0].last, 2);
+    mp_timeline_free(tl);
+    mp_graph_free(g);
+}
+
+static void holders_add_up_to_the_live_bytes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_graph *graph = random_graph(seed, 8, (mp_fuse)(seed % MP_N_FUSES), false);
+        size_t n;
+        mp_step *steps = random_schedule(graph, seed, 10, &n);
+        mp_timeline *tl;
+        int spans[400], three[3];
+        assert_int_equal(mp_timeline_build(graph, steps, n, &tl, NULL), MP_OK);
+        for (int t = 0; t < (int)n; t++) {
+            int64_t sum = graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
+            size_t n_holders = mp_timeline_holders(graph, tl, t, spans, 400);
+            for (size_t i = 0; i < n_holders; i++) {
+                const mp_storage *s = &graph->storages[tl->spans[spans[i]].storage];
+                sum += s->bytes;
+                if (i) assert_true(s->bytes <= graph->storages[tl->spans[spans[i - 1]].storage].bytes);
+            }
+            assert_int_equal(sum, tl->live_bytes[t]);
+            assert_int_equal(mp_timeline_holders(graph, tl, t, three, 3), n_holders);
+            for (size_t i = 0; i < 3 && i < n_holders; i++) assert_int_equal(three[i], spans[i]);
+        }
+        mp_timeline_free(tl);
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+}
+
+static void updates_come_last_in_keep_all_or_first_when_forward_fused(void **state)
+{
+    (void)state;
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+        mp_graph *graph = random_graph(11, 8, (mp_fuse)fuse, false);
+        mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+        int n_updates = 0;
+        mp_keep_all(graph, steps);
+        for (size_t i = 0; i < graph->n_nodes; i++) n_updates += graph->nodes[i].phase == MP_PHASE_UPDATE;
+        assert_true(n_updates > 1);
+        for (int t = 0; t < (int)graph->n_nodes; t++) {
+            bool update = graph->nodes[steps[t].node].phase == MP_PHASE_UPDATE;
+            assert_int_equal(update, fuse == MP_FUSE_FORWARD ? t < n_updates : t >= (int)graph->n_nodes - n_updates);
+            bool border = t == (fuse == MP_FUSE_FORWARD ? n_updates : (int)graph->n_nodes - n_updates);
+            if (t && !border) assert_true(steps[t].node > steps[t - 1].node);
+        }
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+}
+
+static void timeline_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    mp_graph *graph = random_graph(3, 6, MP_FUSE_FORWARD, false);
+    size_t n;
+    mp_step *steps = random_schedule(graph, 3, 5, &n);
+    long live = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        mp_timeline *tl = NULL;
+        mp_alloc_budget = k;
+        st = mp_timeline_build(graph, steps, n, &tl, NULL);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) {
+            assert_int_equal(st, MP_NOMEM);
+            assert_null(tl);
+        }
+        mp_timeline_free(tl);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    mp_free(steps);
+    mp_graph_free(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(timeline_equals_the_simulator_on_random_training_graphs),
+        cmocka_unit_test(chain_with_a_recomputation_is_as_done_by_hand),
+        cmocka_unit_test(orders_that_cannot_run_are_refused),
+        cmocka_unit_test(holders_add_up_to_the_live_bytes),
+        cmocka_unit_test(updates_come_last_in_keep_all_or_first_when_forward_fused),
+        cmocka_unit_test(timeline_survives_every_allocation_failure),
+    };
+    return cmocka_run_group_tests_name("estimator/timeline", tests, NULL, NULL);
+}
