@@ -11,22 +11,22 @@ int mp_model_resolve(const mp_model *model, int tensor)
     return tensor;
 }
 
-/* The values are known, or it is a constant of the file whose elements are too many to be kept. */
+/* Is all that the operator writes known? A constant of the file is, though it may have too many elements to be kept. */
+static bool is_known(const mp_model *model, const mp_operator *op)
+{
+    if (op->op && op->op->max_in == 0 && !(op->op->traits & MP_TRAIT_RANDOM)) return true;
+    for (int k = 0; k < op->n_out; k++)
+        if (op->out[k] >= 0 && !model->tensors[op->out[k]].value) return false;
+    return true;
+}
+
 static mp_status fold_known(mp_rewriter *r, int index)
 {
-    mp_model *model = r->model;
-    const mp_operator *op = &model->operators[index];
-    bool known = op->op && op->op->max_in == 0 && !(op->op->traits & MP_TRAIT_RANDOM);
-    if (!known) {
-        for (int k = 0; k < op->n_out; k++) {
-            known = op->out[k] < 0 || model->tensors[op->out[k]].value;
-            if (!known) return MP_OK;
-        }
-        if (!known) return MP_OK;
-    }
+    const mp_operator *op = &r->model->operators[index];
+    if (!is_known(r->model, op)) return MP_OK;
     mp_rewriter_remove(r, index);
     for (int k = 0; k < op->n_out; k++)
-        if (op->out[k] >= 0) model->tensors[op->out[k]].role = MP_ROLE_CONSTANT;
+        if (op->out[k] >= 0) r->model->tensors[op->out[k]].role = MP_ROLE_CONSTANT;
     r->changes++;
     return MP_OK;
 }

@@ -7,12 +7,13 @@
  *   inputs       1. named with --data: data (then no other input is)
  *                2. only read as batch normalization's mean and variance: buffer
  *                3. an open dimension: data
- *                4. the file has weights as initializers, and neither is this one called like state ("weight", "bias") nor is
- * it read only as a weight while another input has an open dimension: data
+ *                4. the file has weights as initializers: data, unless it is called like state ("weight", "bias") or only
+ *                   read as a weight while another input has an open dimension
  *                5. other inputs have an open dimension: this one is state (below)
- *                6. every input is fixed: what is only read as a weight is a parameter; what stands behind the first weight in
- * the list, what is called like state, a single floating-point number, and what has a leading 1 where the first input has a
- * batch, is state; the rest is data initializers and state
+ *                6. every input is fixed: what is only read as a weight is a parameter; what stands behind the first weight
+ *                   in the list, what is called like state, a single floating-point number, and what has a leading 1 where
+ *                   the first input has a batch, is state; the rest is data
+ *   initializers and state
  *                7. integers, booleans: constant (initializers), buffer (inputs); a floating-point initializer that is a single
  *                   number, that nothing reads, or that only sets how operators work (Resize's scales): constant
  *                8. a mask that is only compared; a table that many operators add or multiply, or that is called like one

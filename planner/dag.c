@@ -248,6 +248,8 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
     cut = mp_alloc((size_t)dag->n_vertices + 2, sizeof *cut);
     MP_REQUIRE(pairs && dependent && cut, err, MP_NOMEM, "out of memory for the cut tensors of %s", graph->name);
     mark_data_dependent(graph, dag, dependent);
+    for (int v = 0; v < dag->n_vertices; v++) /* a view that owns no storage leads nowhere */
+        if (!graph->nodes[dag->node[v]].forms[0].n_writes) dependent[v] = false;
     for (int e = 0; e < dag->successors_start[dag->n_vertices]; e++) {
         const int from = pairs[2 * e], to = pairs[2 * e + 1];
         if (!dependent[from] || !dependent[to]) continue;

@@ -27,8 +27,8 @@ void mp_plan_free(mp_plan *plan)
     mp_free(plan);
 }
 
-/* A gradient carried in from the step before has no first production to keep. What is saved for backward only (a mask, statistics)
- * is no tensor of the model, so nobody could set it. */
+/* A gradient carried in from the step before has no first production to keep. What is saved for backward only (a mask,
+ * statistics) is no tensor of the model, so nobody could set it. */
 static bool may_be_checkpoint(const mp_storage *storage)
 {
     return !mp_storage_is_static(storage) && !storage->carried && storage->kind != MP_KIND_SAVED;

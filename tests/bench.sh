@@ -12,8 +12,8 @@ memplan=$1 graphs=${2:-$(dirname "$0")/../../shared/bench/graphs}
 [ -d "$graphs" ] || { echo "bench: the graphs are not here: $graphs" >&2; exit 2; }
 json=$(mktemp) && trap 'rm -f "$json"' EXIT
 value() { sed -n "s/^ *\"$1\": *\([^,]*\),*$/\1/p" "$json"; }
-plan() { # GRAPH FRACTION SOLVER -> "overhead-in-%-of-forward seconds"
-    "$memplan" plan "$1" --budget "$2%" --solver "$3" --json > "$json" || { echo "- $(value planning_seconds)"; return; }
+plan() { # GRAPH FRACTION SOLVER FORWARD-SECONDS -> "overhead-in-%-of-forward seconds"
+    "$memplan" plan "$1" --budget "$2%" --solver "$3" --json > "$json" || { printf -- '- %.2f\n' "$(value planning_seconds)"; return; }
     awk -v s="$(value seconds)" -v b="$(value baseline_seconds)" -v f="$4" -v t="$(value planning_seconds)" \
         'BEGIN { printf "%.1f %.2f\n", 100 * (s - b) / f, t }'
 }

@@ -18,7 +18,7 @@ struct enumeration {
     mp_step steps[MOST_STEPS];
     int runs[MOST_STEPS];
     size_t n, n_left; /* steps so far; nodes that have not run */
-    long n_schedules, most;
+    long n_schedules, most, n_tries;
     int64_t lowest_peak;
 };
 
@@ -30,21 +30,28 @@ static int64_t made_by(const mp_form *form, int s)
     return n;
 }
 
-/* Whether the next step may run this form, judged from the steps so far alone. */
+/* The node that updates storage s, -1: none. */
+static int update_of(const mp_graph *graph, int s)
+{
+    for (int i = 0; i < (int)graph->n_nodes; i++)
+        if (graph->nodes[i].phase == MP_PHASE_UPDATE && graph->storages[s].kind == MP_KIND_PARAMETER &&
+            made_by(&graph->nodes[i].forms[0], s))
+            return i;
+    return -1;
+}
+
+/* Whether the next step may run this form, judged from the steps so far; orders that could not be completed are left out. */
 static bool may_run(const struct enumeration *e, int node, const mp_form *form)
 {
     const mp_graph *graph = e->graph;
     mp_phase phase = graph->nodes[node].phase;
+    bool forward = graph->fuse == MP_FUSE_FORWARD;
     for (size_t i = 0; i < form->n_reads; i++) {
-        int s = form->reads[i], n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
+        int s = form->reads[i], n_adders = graph->adders_start[s + 1] - graph->adders_start[s], update = update_of(graph, s);
         const mp_storage *storage = &graph->storages[s];
         int64_t made = 0;
-        for (size_t t = 0; t < e->n; t++) {
-            const mp_node *x = &graph->nodes[e->steps[t].node];
-            made += made_by(&x->forms[e->steps[t].form], s);
-            bool writes_parameter = x->phase == MP_PHASE_UPDATE && storage->kind == MP_KIND_PARAMETER && made_by(x->forms, s);
-            if (writes_parameter && phase != MP_PHASE_UPDATE && graph->fuse != MP_FUSE_FORWARD) return false;
-        }
+        if (update >= 0 && phase != MP_PHASE_UPDATE && (e->runs[update] > 0) != forward) return false;
+        for (size_t t = 0; t < e->n; t++) made += made_by(&graph->nodes[e->steps[t].node].forms[e->steps[t].form], s);
         if (mp_storage_is_static(storage) || (storage->carried && !made)) continue;
         if (made < (n_adders ? n_adders : 1)) return false;
     }
@@ -53,20 +60,19 @@ static bool may_run(const struct enumeration *e, int node, const mp_form *form)
         for (size_t t = 0; t < e->n; t++) turn += (int)made_by(&graph->nodes[e->steps[t].node].forms[e->steps[t].form], s);
         if (!graph->storages[s].any_sum_order && graph->adders[graph->adders_start[s] + turn] != node) return false;
     }
-    if (phase != MP_PHASE_UPDATE) return true;
-    for (size_t t = 0; t < e->n && graph->fuse == MP_FUSE_FORWARD; t++) {
-        const mp_form *x = &graph->nodes[e->steps[t].node].forms[e->steps[t].form];
-        for (size_t i = 0; i < x->n_reads && graph->nodes[e->steps[t].node].phase != MP_PHASE_UPDATE; i++)
-            if (graph->storages[x->reads[i]].kind == MP_KIND_PARAMETER && made_by(form, x->reads[i])) return false;
+    for (int i = 0; i < (int)graph->n_nodes && phase == MP_PHASE_UPDATE; i++) {
+        const mp_node *other = &graph->nodes[i];
+        bool backward = other->phase == MP_PHASE_LOSS || other->phase == MP_PHASE_BACKWARD;
+        if (graph->fuse == MP_FUSE_NONE && backward && !e->runs[i]) return false;
+        for (size_t k = 0; k < other->forms[0].n_reads && other->phase != MP_PHASE_UPDATE; k++)
+            if (update_of(graph, other->forms[0].reads[k]) == node && (e->runs[i] > 0) == forward) return false;
     }
-    for (size_t i = 0; i < graph->n_nodes && graph->fuse == MP_FUSE_NONE; i++)
-        if (!e->runs[i] && (graph->nodes[i].phase == MP_PHASE_LOSS || graph->nodes[i].phase == MP_PHASE_BACKWARD)) return false;
     return true;
 }
 
 static void enumerate(struct enumeration *e)
 {
-    if (e->n_schedules >= e->most) return;
+    if (e->n_schedules >= e->most || e->n_tries++ > 20000) return;
     if (!e->n_left) {
         simulation sim = simulate(e->graph, e->steps, e->n);
         if (!e->n_schedules++ || sim.peak_bytes < e->lowest_peak) e->lowest_peak = sim.peak_bytes;
@@ -100,13 +106,13 @@ static void floor_is_never_above_the_peak_of_any_schedule(void **state)
         assert_true(2 * graph->n_nodes <= MOST_STEPS);
         assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
         enumerate(&e);
-        if (!e.n_schedules) fail_msg("seed %llu has no schedule", (unsigned long long)seed);
+        if (!e.n_schedules) fail_msg("seed %llu: no schedule in %ld tries", (unsigned long long)seed, e.n_tries);
         if (floor_bytes > e.lowest_peak)
             fail_msg("seed %llu: floor %lld, and a schedule needs %lld", (unsigned long long)seed, (long long)floor_bytes,
                      (long long)e.lowest_peak);
-        assert_true(node >= 0 && node < (int)graph->n_nodes);
+        assert_true(node >= -1 && node < (int)graph->n_nodes);
         n_equal += floor_bytes == e.lowest_peak;
-        n_complete += e.n_schedules < e.most;
+        n_complete += e.n_schedules < e.most && e.n_tries <= 20000;
         mp_graph_free(graph);
     }
     if (n_complete < 60 || n_equal < 60) fail_msg("%d of 200 complete, %d equal to the floor", n_complete, n_equal);

@@ -228,6 +228,37 @@ static void a_rearranged_weight_is_a_weight(void **state)
     onnx_end(&b);
 }
 
+/* Names from a state dictionary, and masks that are only compared. */
+static void names_and_comparisons_count(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "enc.bias", FLOAT, "4");
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_node(&b, "Add", "", "x,enc.bias", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "enc.bias", "parameter");
+    assert_role(model, "x", "data");
+    mp_model_free(model);
+    onnx_input(&b, "dec.weight", FLOAT, "4");
+    onnx_initializer(&b, "w", FLOAT, "4,4");
+    onnx_initializer(&b, "zones", FLOAT, "4,4");
+    onnx_node(&b, "MatMul", "", "y,w", "z");
+    onnx_node(&b, "Mul", "", "z,dec.weight", "u");
+    onnx_node(&b, "Equal", "", "zones,w", "v");
+    onnx_output(&b, "u", FLOAT, "");
+    onnx_output(&b, "v", BOOL, "");
+    model = load(&b, 0);
+    assert_role(model, "dec.weight", "parameter");
+    assert_role(model, "x", "data");
+    assert_role(model, "w", "parameter");
+    assert_role(model, "zones", "buffer");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stripped_state_is_no_data),
@@ -236,6 +267,7 @@ int main(void)
                                        cmocka_unit_test(data_can_be_named),
                                        cmocka_unit_test(initializers_may_be_listed_as_inputs),
                                        cmocka_unit_test(steps_of_a_sequence_are_data),
-                                       cmocka_unit_test(a_rearranged_weight_is_a_weight)};
+                                       cmocka_unit_test(a_rearranged_weight_is_a_weight),
+                                       cmocka_unit_test(names_and_comparisons_count)};
     return cmocka_run_group_tests_name("formats/onnx_roles", tests, NULL, NULL);
 }

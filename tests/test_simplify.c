@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "estimator/simplify.h"
+#include "formats/onnx.h"
 #include "tests/model_text.h"
 
 /* Simplifies a model given as text; the caller releases it. */
@@ -370,6 +371,57 @@ static void simplification_survives_every_allocation_failure(void **state)
     assert_true(k > 10);
 }
 
+static int count_kind(const mp_model *model, const char *kind)
+{
+    int n = 0;
+    for (size_t k = 0; k < model->n_operators; k++) n += !strcmp(model->operators[k].kind, kind);
+    return n;
+}
+
+/* Counted from the architectures: BERT-base has two normalizations in each of 12 layers, one behind the embedding, one in its
+ * head, and a Gelu in each layer and the head; and so on. */
+static void real_models_have_as_many_normalizations_and_activations_as_their_papers_say(void **state)
+{
+    (void)state;
+    static const struct expected {
+        const char *model, *kind;
+        int n;
+    } rows[] = {
+        {"bert_base", "LayerNormalization", 26},
+        {"bert_base", "Gelu", 13},
+        {"bert_large", "LayerNormalization", 50},
+        {"gpt2_small", "LayerNormalization", 25},
+        {"gpt2_small", "Gelu", 12},
+        {"vit_b_16", "LayerNormalization", 25},
+        {"vit_b_16", "Gelu", 12},
+        {"convnext_tiny", "LayerNormalization", 23},
+        {"convnext_tiny", "Gelu", 18},
+        {"efficientnet_b0", "Swish", 49},
+        {"mobilenet_v3_large", "HardSwish", 21},
+        {"bert_base", "Erf", 0},
+        {"bert_base", "Sqrt", 0},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        mp_error err = {0};
+        mp_model *model;
+        char path[256];
+        snprintf(path, sizeof path, "../shared/models/%s.onnx", rows[k].model);
+        mp_status st = mp_onnx_read(path, &(mp_onnx_options){.batch = 2}, &model, &err);
+        if (st == MP_IO) {
+            print_message("skipped: %s is not there\n", path);
+            skip();
+        }
+        if (st != MP_OK || mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK) fail_msg("%s", err.message);
+        if (count_kind(model, rows[k].kind) != rows[k].n)
+            fail_msg("%s has %d %s, not %d", rows[k].model, count_kind(model, rows[k].kind), rows[k].kind, rows[k].n);
+        for (size_t j = 0; j < model->n_operators; j++) {
+            const mp_operator *op = &model->operators[j];
+            if (!strcmp(op->kind, "Transpose")) assert_int_not_equal(mp_operator_in(model, op, 0)->role, MP_ROLE_PARAMETER);
+        }
+        mp_model_free(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +441,7 @@ int main(void)
         cmocka_unit_test(other_transpositions_stay),
         cmocka_unit_test(without_simplification_only_what_must_be_is_done),
         cmocka_unit_test(simplifying_again_changes_nothing),
+        cmocka_unit_test(real_models_have_as_many_normalizations_and_activations_as_their_papers_say),
         cmocka_unit_test(simplification_survives_every_allocation_failure),
     };
     return cmocka_run_group_tests_name("estimator/simplify", tests, NULL, NULL);
