@@ -60,7 +60,8 @@ done:
     return st;
 }
 
-/* Whether cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression. */
+/* Whether cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression.
+ */
 static bool has_classes(const mp_tensor *t)
 {
     return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;

@@ -57,7 +57,13 @@ typedef enum mp_gradient_form {
 #define MP_TRAIT_STATISTICS 8u        /* batch normalization: reads and updates running statistics, the first run only */
 #define MP_TRAIT_GATHER 16u           /* moves only as many bytes as it writes, not all of input 0 */
 #define MP_TRAIT_NEGATES 32u          /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
-#define MP_TRAIT_STRIDES 64u          /* PyTorch makes a strided view of it (transposition, slice, expansion) */
+/* How PyTorch sees an operator, for its rules: */
+#define MP_TRAIT_PARTS 64u         /* a strided view of a part of its input (slice, split) */
+#define MP_TRAIT_PERMUTES 128u     /* a strided view in another order (transposition) */
+#define MP_TRAIT_EXPANDS 256u      /* a strided view that repeats elements */
+#define MP_TRAIT_PADS 512u         /* padding, which pooling does by itself there ... */
+#define MP_TRAIT_PADS_ITSELF 1024u /* ... namely this one */
+#define MP_TRAIT_WHOLE 2048u       /* needs nothing to go back if it reduces everything to one number */
 
 /* Bytes and shape of the extras a forward run leaves for backward. Returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {

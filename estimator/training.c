@@ -62,7 +62,7 @@ uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
     int last = MP_GRADIENTS_MAX - 1;
     const mp_tensor *y = mp_operator_out(b->model, op, 0);
     /* PyTorch's mean over dimensions keeps its input, the one over everything keeps its size */
-    bool is_whole = b->options->rules == MP_RULES_PYTORCH && !strcmp(op->kind, "ReduceMean") && y && y->rank == 0;
+    bool is_whole = b->options->rules == MP_RULES_PYTORCH && (op->op->traits & MP_TRAIT_WHOLE) && y && y->rank == 0;
     return is_whole ? 0 : op->op->needs[b->options->rules][k < last ? k : last];
 }
 
@@ -286,6 +286,7 @@ static mp_status prepare(mp_builder *b)
     MP_REQUIRE(b->graph->options && b->graph->target && b->relevant && b->forward && b->extras && b->copies &&
                    b->has_gradient && b->storage && b->key && b->gradient && b->strides,
                b->err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_model_consumers(b->model, &b->consumers, b->err));
     for (size_t t = 0; t < n; t++) {
         b->storage[t] = b->gradient[t].storage = -1;
         b->key[t] = (int)t;
@@ -314,6 +315,7 @@ mp_status mp_training_graph(const mp_model *model, const mp_training_options *op
     *out = b.graph;
     b.graph = NULL;
 done:
+    mp_consumers_free(&b.consumers);
     mp_free(b.relevant);
     mp_free(b.forward);
     mp_free(b.extras);

@@ -28,6 +28,7 @@ typedef struct mp_builder {
     const mp_model *model;
     const mp_training_options *options;
     const mp_target *target;
+    mp_consumers consumers;
     int loss; /* tensor, -1: gradients of the outputs are inputs */
     mp_graph *graph;
     mp_error *err;
@@ -52,6 +53,13 @@ int64_t mp_builder_bytes(const mp_builder *b, int tensor);
 int mp_builder_operand(const mp_builder *b, int op, int k);
 /* What the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_SELF. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
+
+/* True if the operator's outputs lie in its first input's storage. */
+bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
+/* How output o of a strided view lies in it. */
+unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int o);
+/* The dense copies that a batched product makes of its operands under PyTorch's rules, as writes of the node at hand. */
+mp_status mp_builder_copies(mp_builder *b, int op);
 
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
 /* Lists without repetition, ignoring -1. */

@@ -1,8 +1,4 @@
-/* training_forward.c - the storages of tensors, and the forward and loss nodes.
- *
- * Views lie in the storage of what they view. Under PyTorch's rules transpositions, slices and expansions are views too, with
- * strides; what needs dense memory (a reshape of a permuted tensor, the operands of a batched product) copies them first.
- */
+/* training_forward.c - the storages of tensors, and the forward and loss nodes. Views lie in the storage of what they view. */
 #include <string.h>
 
 #include "estimator/ops_rules.h"
@@ -40,120 +36,6 @@ done:
     return st;
 }
 
-/* ---- PyTorch's strided views ---- */
-
-/* True if taking a part along `axis` leaves the elements side by side. */
-static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
-{
-    bool differs = false;
-    for (int d = 0; d < whole->rank && d < part->rank; d++) {
-        if (differs && whole->dims[d] != part->dims[d]) return false;
-        if (whole->dims[d] != part->dims[d]) differs = true;
-        if (!differs && whole->dims[d] != 1) {
-            for (int e = d + 1; e < whole->rank; e++)
-                if (whole->dims[e] != part->dims[e]) return false;
-        }
-    }
-    return true;
-}
-
-static bool moves_only_ones(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor *x = mp_operator_in(model, op, 0);
-    size_t n;
-    const int64_t *order = mp_operator_ints(op, "perm", &n);
-    int64_t last = -1;
-    for (int d = 0; d < x->rank; d++) {
-        int64_t from = order && d < (int)n ? order[d] : x->rank - 1 - d;
-        if (from < 0 || from >= x->rank || x->dims[from] == 1) continue;
-        if (from < last) return false;
-        last = from;
-    }
-    return true;
-}
-
-/* Taking one index along an axis. */
-static bool selects(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor *index = op->n_in == 2 && op->op->traits & MP_TRAIT_GATHER ? mp_operator_in(model, op, 1) : NULL;
-    return index && index->rank == 0 && index->value && mp_operator_in(model, op, 0)->rank > 0;
-}
-
-/* PyTorch's pooling pads by itself; an export writes the padding as an operator of its own. */
-static bool pads_for_pooling(const mp_model *model, const mp_operator *op, const mp_consumers *consumers)
-{
-    int t = op->out[0];
-    if (strcmp(op->kind, "Pad") || t < 0 || model->tensors[t].is_output) return false;
-    for (int c = consumers->start[t]; c < consumers->start[t + 1]; c++)
-        if (strcmp(model->operators[consumers->list[c]].kind, "AveragePool")) return false;
-    return consumers->start[t] < consumers->start[t + 1];
-}
-
-/* How output `o` of a strided view lies. */
-static unsigned char strides_of(const mp_builder *b, const mp_operator *op, int o)
-{
-    const mp_model *m = b->model;
-    unsigned char inherited = b->strides[op->in[0]];
-    if (!strcmp(op->kind, "Transpose")) return moves_only_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
-    if (inherited == MP_STRIDES_PERMUTED || !strcmp(op->kind, "Expand")) return MP_STRIDES_PERMUTED;
-    if (selects(m, op)) {
-        const mp_tensor *x = mp_operator_in(m, op, 0);
-        int64_t axis = mp_operator_int(op, "axis", 0);
-        return mp_product(x->dims, 0, (int)(axis < 0 ? axis + x->rank : axis)) == 1 ? inherited : MP_STRIDES_GAPS;
-    }
-    bool dense = part_is_dense(mp_operator_in(m, op, 0), mp_operator_out(m, op, o));
-    return dense ? inherited : MP_STRIDES_GAPS;
-}
-
-/* Bytes of the dense copy that a batched product makes of operand i, 0: none. It expands the operand's batch dimensions to those
- * of the result and merges them into one: a copy, unless all of them or none of those are expanded. */
-static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
-{
-    const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
-    const mp_tensor *y = mp_operator_out(b->model, op, 0);
-    bool batched = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_einsum; /* convolutions take strides */
-    if (!batched || t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
-    int64_t bytes = mp_builder_bytes(b, op->in[i]), times = 1, expanded;
-    bool kept = false;
-    for (int d = 3; op->op->shape == mp_shape_matmul && other && other->rank >= 3 && y && d <= y->rank; d++) {
-        int64_t size = d <= t->rank ? t->dims[t->rank - d] : 1;
-        if (size == 1)
-            times *= y->dims[y->rank - d];
-        else
-            kept = true;
-    }
-    if (times > 1 && kept) return mp_multiply(bytes, times, &expanded) ? expanded : INT64_MAX / 2;
-    return b->strides[op->in[i]] == MP_STRIDES_PERMUTED ? bytes : 0;
-}
-
-/* The dense copies that a batched product makes of its operands. */
-static mp_status copy_operands(mp_builder *b, int k)
-{
-    mp_status st = MP_OK;
-    const mp_operator *op = &b->model->operators[k];
-    if (b->options->rules != MP_RULES_PYTORCH || op->op->gradient != MP_GRADIENT_SPLIT) goto done;
-    for (int i = 0; i < 2 && i < op->n_in; i++) {
-        int64_t bytes = op->in[i] >= 0 ? copy_bytes(b, op, i) : 0;
-        if (!bytes) continue;
-        const char *name = mp_pool_format(b->graph->pool, "%s:copy%d", op->name, i);
-        MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
-        MP_TRY(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->copies[k][i]));
-        MP_TRY(mp_builder_put(b, &b->writes, b->copies[k][i]));
-    }
-done:
-    return st;
-}
-
-/* ---- storages and nodes ---- */
-
-/* True if the operator's outputs lie in its first input's storage. */
-static bool is_view(const mp_builder *b, const mp_operator *op, const mp_consumers *consumers)
-{
-    if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
-    if (op->op->gradient == MP_GRADIENT_VIEW) return b->strides[op->in[0]] != MP_STRIDES_PERMUTED;
-    return op->op->traits & MP_TRAIT_STRIDES || selects(b->model, op) || pads_for_pooling(b->model, op, consumers);
-}
-
 /* The extras that some gradient of this operator reads. */
 static mp_status build_extras(mp_builder *b, int k, mp_extra extras[MP_EXTRAS_MAX])
 {
@@ -176,14 +58,14 @@ done:
     return st;
 }
 
-static mp_status build_outputs(mp_builder *b, int k, const mp_consumers *consumers)
+static mp_status build_outputs(mp_builder *b, int k)
 {
     mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
     for (int o = 0; o < op->n_out; o++) {
         int t = op->out[o];
         if (t < 0) continue;
-        bool used = consumers->start[t + 1] > consumers->start[t];
+        bool used = b->consumers.start[t + 1] > b->consumers.start[t];
         bool asked = t == b->loss || (b->loss < 0 && b->model->tensors[t].is_output);
         if (o > 0 && !used && !asked) continue;
         MP_TRY(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t),
@@ -228,13 +110,13 @@ static mp_status build_view(mp_builder *b, int k)
         int t = op->out[o];
         if (t < 0) continue;
         b->storage[t] = b->storage[from];
-        b->strides[t] = op->op->gradient == MP_GRADIENT_VIEW ? b->strides[from] : strides_of(b, op, o);
+        b->strides[t] = op->op->gradient == MP_GRADIENT_VIEW ? b->strides[from] : mp_builder_strides(b, op, o);
         if (op->op->gradient == MP_GRADIENT_VIEW) b->key[t] = b->key[from];
     }
     return MP_OK;
 }
 
-static mp_status build_node(mp_builder *b, int k, mp_phase phase, const mp_consumers *consumers)
+static mp_status build_node(mp_builder *b, int k, mp_phase phase)
 {
     mp_status st = MP_OK;
     mp_extra extras[MP_EXTRAS_MAX];
@@ -242,16 +124,16 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase, const mp_consu
     int64_t unmoved = 0;
     for (int i = 0; i < op->n_in; i++)
         if (op->in[i] >= 0) MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->in[i]]));
-    if (is_view(b, op, consumers)) {
+    if (mp_builder_is_view(b, op)) {
         MP_TRY(build_view(b, k));
         if (op->op->gradient == MP_GRADIENT_VIEW) {
             b->reads.n = 0;
             goto done;
         }
     } else {
-        MP_TRY(build_outputs(b, k, consumers));
+        MP_TRY(build_outputs(b, k));
         MP_TRY(build_extras(b, k, extras));
-        MP_TRY(copy_operands(b, k));
+        MP_TRY(mp_builder_copies(b, k));
         MP_TRY(write_statistics(b, op));
         if (op->op->gradient == MP_GRADIENT_VIEW) b->key[op->out[0]] = b->key[op->in[0]];
     }
@@ -264,7 +146,7 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase, const mp_consu
     MP_TRY(mp_builder_node(b, op->name, op->kind, phase, op, -1, flops, unmoved, &b->forward[k]));
     mp_node *node = &b->graph->nodes[b->forward[k]];
     if (op->op->traits & MP_TRAIT_RANDOM) node->flags |= MP_NODE_RANDOM;
-    if (is_view(b, op, consumers)) {
+    if (mp_builder_is_view(b, op)) {
         node->flags |= MP_NODE_VIEW;
         node->forms[0].ticks = 0;
     }
@@ -275,17 +157,14 @@ done:
 mp_status mp_build_forward(mp_builder *b)
 {
     mp_status st = MP_OK;
-    mp_consumers consumers = {0};
     int loss = loss_operator(b);
-    MP_TRY(mp_model_consumers(b->model, &consumers, b->err));
     for (int k = 0; k < (int)b->model->n_operators; k++) {
         const mp_operator *op = &b->model->operators[k];
         if (!b->relevant[k]) continue;
         for (int i = 0; i < op->n_in; i++)
             if (op->in[i] >= 0) MP_TRY(give_storage(b, op->in[i]));
-        MP_TRY(build_node(b, k, k == loss ? MP_PHASE_LOSS : MP_PHASE_FORWARD, &consumers));
+        MP_TRY(build_node(b, k, k == loss ? MP_PHASE_LOSS : MP_PHASE_FORWARD));
     }
 done:
-    mp_consumers_free(&consumers);
     return st;
 }

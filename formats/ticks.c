@@ -10,7 +10,7 @@ static bool all_whole(const double *seconds, size_t n, double scale)
 {
     for (size_t i = 0; i < n; i++) {
         double ticks = seconds[i] * scale;
-        if (fabs(ticks - rint(ticks)) > 1e-9 * ticks) return false;
+        if (fabs(ticks - rint(ticks)) > 1e-13 * ticks) return false;
     }
     return true;
 }

@@ -1,0 +1,101 @@
+/* What backward keeps under PyTorch's rules, against what PyTorch 1.13.1 itself reports (train mode, fp32, CPU, before any
+ * loss): figures of the models in examples/ always, all of ../shared/truth/truth.csv where it is there. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/estimator.h"
+#include "formats/onnx.h"
+
+#define TRUTH "../shared/truth/truth.csv"
+#define MODELS "../shared/models"
+
+static int64_t saved_bytes(const char *path, int64_t batch, mp_rules rules)
+{
+    mp_error err = {0};
+    mp_onnx_options read = {.batch = batch};
+    mp_training_options options = {.loss = MP_LOSS_NONE, .dtype = MP_DTYPE_FLOAT, .rules = rules};
+    mp_target target = mp_roofline(mp_device_find("a100"));
+    mp_model *model = NULL;
+    mp_graph *graph = NULL;
+    mp_summary summary;
+    int loss;
+    if (mp_onnx_read(path, &read, &model, &err) != MP_OK || mp_model_simplify(model, rules, true, NULL, &err) != MP_OK ||
+        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
+        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK ||
+        mp_summarize(graph, rules, &summary, &err) != MP_OK)
+        fail_msg("%s: %s", path, err.message);
+    int64_t bytes = summary.saved_activation_bytes;
+    mp_summary_free(&summary);
+    mp_graph_free(graph);
+    mp_model_free(model);
+    return bytes;
+}
+
+static void pytorch_keeps_these_bytes_of_the_examples(void **state)
+{
+    (void)state;
+    assert_int_equal(saved_bytes("examples/mlp4.onnx", 128, MP_RULES_PYTORCH), 1976320);
+    assert_int_equal(saved_bytes("examples/resnet50.onnx", 2, MP_RULES_PYTORCH), 172031488);
+    assert_int_equal(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_PYTORCH), 687488512);
+}
+
+static void our_executor_keeps_less(void **state)
+{
+    (void)state;
+    assert_true(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_EXECUTOR) < 687488512);
+}
+
+/* Stochastic depth draws one number per sample and block, which PyTorch keeps and these exports do not contain. */
+static int64_t noise_bytes(const char *model, int64_t batch)
+{
+    if (!strcmp(model, "efficientnet_b0")) return 9 * 4 * batch;
+    if (!strcmp(model, "convnext_tiny")) return 17 * 4 * batch;
+    return 0;
+}
+
+static void pytorch_keeps_what_the_table_says(void **state)
+{
+    (void)state;
+    enum { MODEL, BATCH, SAVED = 6, N_COLUMNS };
+    FILE *file = fopen(TRUTH, "r");
+    if (!file) {
+        print_message("SKIPPED: no " TRUTH "; only examples/ was checked\n");
+        skip();
+    }
+    char line[1024], path[512];
+    int n = 0, wrong = 0;
+    assert_non_null(fgets(line, sizeof line, file)); /* the header */
+    while (fgets(line, sizeof line, file)) {
+        char *columns[N_COLUMNS], *rest = line;
+        for (int k = 0; k < N_COLUMNS; k++) assert_non_null(columns[k] = strsep(&rest, ","));
+        int64_t batch = strtoll(columns[BATCH], NULL, 10), truth = strtoll(columns[SAVED], NULL, 10);
+        snprintf(path, sizeof path, MODELS "/%s.onnx", columns[MODEL]);
+        int64_t found = saved_bytes(path, batch, MP_RULES_PYTORCH) + noise_bytes(columns[MODEL], batch);
+        n++;
+        if (found == truth) continue;
+        wrong++;
+        print_error("%s, batch %" PRId64 ": %" PRId64 " bytes, not %" PRId64 "\n", path, batch, found, truth);
+    }
+    fclose(file);
+    print_message("%d rows of truth.csv compared\n", n);
+    assert_int_equal(wrong, 0);
+    assert_true(n >= 44);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pytorch_keeps_these_bytes_of_the_examples),
+        cmocka_unit_test(our_executor_keeps_less),
+        cmocka_unit_test(pytorch_keeps_what_the_table_says),
+    };
+    return cmocka_run_group_tests_name("estimator/saved", tests, NULL, NULL);
+}

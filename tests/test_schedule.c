@@ -1,0 +1,333 @@
+/* From segments and kept storages to an order of steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/check.h"
+#include "planner/dag.h"
+#include "planner/schedule.h"
+#include "planner/solver.h"
+#include "tests/random_graph.h"
+
+enum { SEEDS = 400 };
+
+/* A chain of `n` forward nodes f0 .. f(n-1), each reading the activation before and a parameter of its own, a loss, backward
+ * nodes that read the input of their forward node and the gradient of its output, and updates. Storages: input 0, activations 1
+ * .. n, parameters, gradients of activations, gradients of parameters. Nodes: forward, loss, backward, updates. */
+static mp_graph *chain(int n, mp_fuse fuse, bool with_output)
+{
+    mp_graph *graph = NULL;
+    const int parameter = n + 1, gradient = 2 * n + 1, parameter_gradient = 3 * n + 1;
+    assert_int_equal(mp_graph_new("chain", &graph, NULL), MP_OK);
+    graph->fuse = fuse;
+    for (int i = 0; i < 4 * n + 1; i++) {
+        mp_storage *s;
+        assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+        s->name = mp_pool_format(graph->pool, "s%d", i);
+        s->bytes = s->payload_bytes = i >= parameter && i < gradient ? 3 : i >= parameter_gradient ? 3 : 10;
+        s->kind = i == 0                   ? MP_KIND_INPUT
+                  : i < parameter          ? MP_KIND_ACTIVATION
+                  : i < gradient           ? MP_KIND_PARAMETER
+                  : i < parameter_gradient ? MP_KIND_ACTIVATION_GRADIENT
+                                           : MP_KIND_GRADIENT;
+    }
+    for (int i = 0; i < 3 * n + 1; i++) {
+        mp_node *node;
+        int reads[4], writes[2];
+        size_t n_reads = 0, n_writes = 0;
+        assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+        node->name = mp_pool_format(graph->pool, "n%d", i);
+        node->op = "node";
+        node->forward_of = -1;
+        node->forms[0].ticks = 1;
+        if (i < n) {
+            node->phase = MP_PHASE_FORWARD;
+            reads[n_reads++] = i;
+            reads[n_reads++] = parameter + i;
+            writes[n_writes++] = i + 1;
+        } else if (i == n) {
+            node->phase = MP_PHASE_LOSS;
+            reads[n_reads++] = n;
+            writes[n_writes++] = gradient + n - 1;
+        } else if (i <= 2 * n) {
+            const int of = 2 * n - i;
+            node->phase = MP_PHASE_BACKWARD;
+            node->forward_of = of;
+            reads[n_reads++] = of;
+            reads[n_reads++] = parameter + of;
+            reads[n_reads++] = gradient + of;
+            if (with_output) reads[n_reads++] = of + 1;
+            writes[n_writes++] = parameter_gradient + of;
+            if (of > 0) writes[n_writes++] = gradient + of - 1;
+        } else {
+            const int of = i - 2 * n - 1;
+            node->phase = MP_PHASE_UPDATE;
+            reads[n_reads++] = parameter_gradient + of;
+            reads[n_reads++] = parameter + of;
+            writes[n_writes++] = parameter + of;
+        }
+        node->forms[0].n_reads = n_reads;
+        node->forms[0].n_writes = n_writes;
+        node->forms[0].reads = mp_graph_list(graph, reads, n_reads);
+        node->forms[0].writes = mp_graph_list(graph, writes, n_writes);
+    }
+    if (fuse == MP_FUSE_FORWARD)
+        for (int i = 0; i < n; i++) graph->storages[parameter_gradient + i].carried = true;
+    mp_error err = {0};
+    if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
+    return graph;
+}
+
+static void assert_order(const mp_step *steps, size_t n, const int *expected, size_t n_expected)
+{
+    for (size_t t = 0; t < n && t < n_expected; t++)
+        if (steps[t].node != expected[t]) fail_msg("step %zu runs node %d, not %d", t, steps[t].node, expected[t]);
+    assert_int_equal(n, n_expected);
+}
+
+/* Forward f0 f1 f2 | f3 with f2's output kept: backward of f3 needs only it; then f0 and f1 are run again, f2 is not. */
+static void checkpoint_of_a_chain_recomputes_its_first_segment(void **state)
+{
+    (void)state;
+    static const int expected[] = {0, 1, 2, 3, /* loss */ 4, /* backward of f3 */ 5, /* again */ 0, 1, 6, 7, 8, 9, 10, 11, 12};
+    mp_graph *graph = chain(4, MP_FUSE_NONE, false);
+    const int segment[13] = {0, 0, 0, 1};
+    bool keep[17] = {false};
+    mp_step *steps = NULL;
+    size_t n = 0;
+    keep[3] = true;
+    assert_int_equal(mp_schedule_segments(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
+    assert_order(steps, n, expected, sizeof expected / sizeof *expected);
+    mp_free(steps);
+
+    const int checkpoint = 3;
+    int64_t peak, ticks;
+    assert_int_equal(mp_segments_on(graph, &checkpoint, 1, &peak, &ticks, NULL), MP_OK);
+    assert_int_equal(ticks, 13 + 2);
+    mp_graph_free(graph);
+}
+
+/* Where backward reads the output as well, the end of a segment is still there: it was kept. */
+static void segments_are_recomputed_from_the_last_to_the_first(void **state)
+{
+    (void)state;
+    static const int expected[] = {0,  1,          2,  3,  4,  5,  /* loss */ 6, 7,  8,  /* f2 */ 2, 9,
+                                   10, /* f0 */ 0, 11, 12, 13, 14, 15,           16, 17, 18};
+    mp_graph *graph = chain(6, MP_FUSE_NONE, true);
+    const int segment[19] = {0, 0, 1, 1, 2, 2};
+    bool keep[25] = {false};
+    mp_step *steps = NULL;
+    size_t n = 0;
+    keep[2] = keep[4] = true;
+    assert_int_equal(mp_schedule_segments(graph, segment, 3, keep, &steps, &n, NULL), MP_OK);
+    assert_order(steps, n, expected, sizeof expected / sizeof *expected);
+    mp_free(steps);
+    mp_graph_free(graph);
+}
+
+/* Two values of a segment in place of six: the peak, by hand. Static: input 10 + 4 parameters of 3. Keep-all: at the loss, 4
+ * activations and a gradient; at backward of f3: activations 1..3, its gradient, the next, a parameter gradient. */
+static void peak_of_a_chain_is_what_a_hand_computes(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain(4, MP_FUSE_NONE, false);
+    const int checkpoint = 3;
+    int64_t peak, ticks;
+    assert_int_equal(mp_segments_on(graph, NULL, 0, &peak, &ticks, NULL), MP_OK);
+    assert_int_equal(ticks, 13);
+    assert_int_equal(peak, 22 + 30 + 10 + 10 + 3);
+    assert_int_equal(mp_segments_on(graph, &checkpoint, 1, &peak, &ticks, NULL), MP_OK);
+    /* Activation 3 is read for the last time by backward of f3. Backward of f2: activations 1 and 2 made again, two gradients
+     * of activations, two of parameters (those wait for their updates at the end). */
+    assert_int_equal(peak, 22 + 46);
+    mp_graph_free(graph);
+}
+
+static void updates_stand_where_the_graph_fuses_them(void **state)
+{
+    (void)state;
+    static const int none[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    static const int backward[] = {0, 1, 2, 3, 4, 9, 5, 8, 6, 7};
+    static const int forward[] = {7, 8, 9, 0, 1, 2, 3, 4, 5, 6};
+    static const int *const expected[] = {none, backward, forward};
+    for (int fuse = 0; fuse < 3; fuse++) {
+        mp_graph *graph = chain(3, (mp_fuse)fuse, true);
+        const int segment[10] = {0};
+        const bool keep[13] = {false};
+        mp_step *steps = NULL;
+        size_t n = 0;
+        assert_int_equal(mp_schedule_segments(graph, segment, 1, keep, &steps, &n, NULL), MP_OK);
+        assert_order(steps, n, expected[fuse], 10);
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+}
+
+/* A recomputation reads the old value of a parameter: its update has to wait for it. f0 and f1 again read parameters 0 and 1.
+ */
+static void fused_update_waits_for_recomputation(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain(3, MP_FUSE_BACKWARD, false);
+    const int segment[10] = {0, 0, 1};
+    const bool keep[13] = {false}; /* not even the boundary: it is run again for the backward of f2 */
+    mp_step *steps = NULL;
+    size_t n = 0;
+    assert_int_equal(mp_schedule_segments(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
+    mp_plan *plan = NULL;
+    mp_error err = {0};
+    assert_int_equal(mp_plan_new(graph, "", steps, n, &plan, NULL), MP_OK);
+    if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("%s", err.message);
+    int last_read[3] = {-1, -1, -1}, update[3];
+    for (int t = 0; t < (int)n; t++) {
+        const int node = steps[t].node;
+        if (node < 3) last_read[node] = t;
+        if (node > 3 && node < 7) last_read[6 - node] = t;
+        if (node >= 7) update[node - 7] = t;
+    }
+    for (int i = 0; i < 3; i++) assert_int_equal(update[i], last_read[i] + 1);
+    mp_plan_free(plan);
+    mp_free(steps);
+    mp_graph_free(graph);
+}
+
+static void segments_against_the_data_flow_are_refused(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain(3, MP_FUSE_NONE, false);
+    const int against[10] = {1, 0, 1}, outside[10] = {0, 0, 2};
+    const bool keep[13] = {false};
+    mp_step *steps = NULL;
+    size_t n = 0;
+    assert_int_equal(mp_schedule_segments(graph, against, 2, keep, &steps, &n, NULL), MP_INVALID);
+    assert_int_equal(mp_schedule_segments(graph, outside, 2, keep, &steps, &n, NULL), MP_INVALID);
+    assert_null(steps);
+    const int of_backward = 2 * 3 + 1; /* the gradient of an activation is no checkpoint */
+    int64_t peak, ticks;
+    assert_int_equal(mp_segments_on(graph, &of_backward, 1, &peak, &ticks, NULL), MP_INVALID);
+    mp_graph_free(graph);
+    graph = random_graph(1, 6, MP_FUSE_NONE, true);
+    int *zeros = mp_alloc(graph->n_nodes + graph->n_storages, sizeof *zeros);
+    assert_int_equal(mp_schedule_segments(graph, zeros, 1, (bool *)zeros, &steps, &n, NULL), MP_NOT_APPLICABLE);
+    mp_free(zeros);
+    mp_graph_free(graph);
+}
+
+/* Random segments: each node in one not before those of its predecessors. */
+static int random_segments(const mp_graph *graph, random_source *random, int *segment)
+{
+    mp_dag *dag = NULL;
+    const int n_segments = 1 + random_below(random, 5);
+    assert_int_equal(mp_dag_build(graph, &dag, NULL), MP_OK);
+    for (int v = 0; v < dag->n_vertices; v++) {
+        int low = 0;
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            if (segment[dag->node[dag->predecessors[e]]] > low) low = segment[dag->node[dag->predecessors[e]]];
+        segment[dag->node[v]] = low + random_below(random, n_segments - low);
+    }
+    mp_dag_free(dag);
+    return n_segments;
+}
+
+static void every_schedule_is_a_valid_plan(void **state)
+{
+    (void)state;
+    long n_recomputed = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 14), (mp_fuse)(seed % 3), false);
+        random_source random = {seed};
+        int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
+        bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
+        const int n_segments = random_segments(graph, &random, segment);
+        const int percent = random_below(&random, 101);
+        for (size_t s = 0; s < graph->n_storages; s++) keep[s] = random_chance(&random, percent);
+        mp_schedule_keep_small(graph, keep);
+        mp_step *steps = NULL;
+        mp_plan *plan = NULL;
+        size_t n = 0;
+        mp_error err = {0};
+        if (mp_schedule_segments(graph, segment, n_segments, keep, &steps, &n, &err) != MP_OK ||
+            mp_plan_new(graph, "", steps, n, &plan, &err) != MP_OK || mp_plan_check(graph, plan, &err) != MP_OK)
+            fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+        n_recomputed += (long)(n - graph->n_nodes);
+        if (n_segments == 1) assert_int_equal(n, graph->n_nodes);
+        /* A node all of whose outputs are kept never runs again. */
+        for (size_t t = 0; t < n; t++) {
+            const mp_form *form = &graph->nodes[steps[t].node].forms[0];
+            bool all = form->n_writes > 0;
+            for (size_t i = 0; i < form->n_writes; i++) all &= keep[form->writes[i]];
+            if (all && plan->recompute[t]) fail_msg("seed %llu: step %zu", (unsigned long long)seed, t);
+        }
+        mp_plan_free(plan);
+        mp_free(steps);
+        mp_free(segment);
+        mp_free(keep);
+        mp_graph_free(graph);
+    }
+    if (n_recomputed < SEEDS / 2) fail_msg("only %ld nodes were run again", n_recomputed);
+}
+
+/* Keeping everything repeats nothing, whatever the segments. */
+static void nothing_runs_twice_when_everything_is_kept(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 14), (mp_fuse)(seed % 3), false);
+        random_source random = {seed};
+        int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
+        bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
+        mp_step *steps = NULL;
+        size_t n = 0;
+        memset(keep, true, graph->n_storages * sizeof *keep);
+        assert_int_equal(mp_schedule_segments(graph, segment, random_segments(graph, &random, segment), keep, &steps, &n, NULL),
+                         MP_OK);
+        assert_int_equal(n, graph->n_nodes);
+        mp_free(steps);
+        mp_free(segment);
+        mp_free(keep);
+        mp_graph_free(graph);
+    }
+}
+
+static void schedule_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain(4, MP_FUSE_BACKWARD, true);
+    const int segment[13] = {0, 0, 1, 1};
+    const bool keep[17] = {false};
+    const long live = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        mp_step *steps = NULL;
+        size_t n;
+        mp_alloc_budget = k;
+        st = mp_schedule_segments(graph, segment, 2, keep, &steps, &n, NULL);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) {
+            assert_int_equal(st, MP_NOMEM);
+            assert_null(steps);
+        }
+        mp_free(steps);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    mp_graph_free(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checkpoint_of_a_chain_recomputes_its_first_segment),
+        cmocka_unit_test(segments_are_recomputed_from_the_last_to_the_first),
+        cmocka_unit_test(peak_of_a_chain_is_what_a_hand_computes),
+        cmocka_unit_test(updates_stand_where_the_graph_fuses_them),
+        cmocka_unit_test(fused_update_waits_for_recomputation),
+        cmocka_unit_test(segments_against_the_data_flow_are_refused),
+        cmocka_unit_test(every_schedule_is_a_valid_plan),
+        cmocka_unit_test(nothing_runs_twice_when_everything_is_kept),
+        cmocka_unit_test(schedule_survives_every_allocation_failure),
+    };
+    return cmocka_run_group_tests_name("planner/schedule", tests, NULL, NULL);
+}
