@@ -31,11 +31,11 @@ typedef struct mp_timeline {
     size_t n_steps;
     int64_t *live_bytes; /* per step */
     int64_t static_bytes;
-    int64_t peak_bytes;  /* static_bytes + the highest live_bytes */
-    int peak_step;       /* the first step at the peak; -1 without steps */
-    int64_t ticks;       /* the sum over steps */
+    int64_t peak_bytes; /* static_bytes + the highest live_bytes */
+    int peak_step;      /* the first step at the peak; -1 without steps */
+    int64_t ticks;      /* the sum over steps */
     size_t n_spans;
-    mp_span *spans;      /* ordered by (first, storage) */
+    mp_span *spans; /* ordered by (first, storage) */
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
