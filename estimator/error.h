@@ -15,16 +15,16 @@
 #ifndef ESTIMATOR_ERROR_H
 #define ESTIMATOR_ERROR_H
 
-#define MP_STATUS_LIST(X)                                                                                              \
-    X(OK, "success")                                                                                                   \
-    X(NOMEM, "out of memory")                                                                                          \
-    X(PARSE, "malformed input")                                                                                        \
-    X(INVALID, "invalid argument")                                                                                     \
-    X(UNSUPPORTED, "not supported")                                                                                    \
-    X(INFEASIBLE, "the budget is too small")                                                                           \
-    X(NOT_APPLICABLE, "not applicable to this graph")                                                                  \
-    X(LIMIT, "limit reached")                                                                                          \
-    X(IO, "input/output error")                                                                                        \
+#define MP_STATUS_LIST(X)                             \
+    X(OK, "success")                                  \
+    X(NOMEM, "out of memory")                         \
+    X(PARSE, "malformed input")                       \
+    X(INVALID, "invalid argument")                    \
+    X(UNSUPPORTED, "not supported")                   \
+    X(INFEASIBLE, "the budget is too small")          \
+    X(NOT_APPLICABLE, "not applicable to this graph") \
+    X(LIMIT, "limit reached")                         \
+    X(IO, "input/output error")                       \
     X(REFUTED, "the claim does not hold")
 
 #define MP_STATUS_ENUM(name, text) MP_##name,
@@ -56,16 +56,16 @@ void mp_error_locate(mp_error *err, const char *input, int line, int column);
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 
 /* Both need `mp_status st` and the label `done` in the function they stand in. */
-#define MP_TRY(call)                                                                                                   \
-    do {                                                                                                               \
-        if ((st = (call)) != MP_OK) goto done;                                                                         \
+#define MP_TRY(call)                           \
+    do {                                       \
+        if ((st = (call)) != MP_OK) goto done; \
     } while (0)
-#define MP_REQUIRE(condition, err, code, ...)                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            st = MP_FAIL(err, code, __VA_ARGS__);                                                                      \
-            goto done;                                                                                                 \
-        }                                                                                                              \
+#define MP_REQUIRE(condition, err, code, ...)     \
+    do {                                          \
+        if (!(condition)) {                       \
+            st = MP_FAIL(err, code, __VA_ARGS__); \
+            goto done;                            \
+        }                                         \
     } while (0)
 
 #endif

@@ -59,7 +59,10 @@ struct mp_pool {
 
 enum { CHUNK_BYTES = 64 * 1024 };
 
-mp_pool *mp_pool_new(void) { return mp_alloc(1, sizeof(mp_pool)); }
+mp_pool *mp_pool_new(void)
+{
+    return mp_alloc(1, sizeof(mp_pool));
+}
 
 void mp_pool_free(mp_pool *pool)
 {
@@ -117,7 +120,10 @@ bool mp_multiply(int64_t a, int64_t b, int64_t *product)
     return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, product);
 }
 
-bool mp_add(int64_t a, int64_t b, int64_t *sum) { return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, sum); }
+bool mp_add(int64_t a, int64_t b, int64_t *sum)
+{
+    return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, sum);
+}
 
 bool mp_round_up(int64_t bytes, int64_t alignment, int64_t *rounded)
 {

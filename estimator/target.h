@@ -12,13 +12,13 @@
 /* One row of devices.def. */
 typedef struct mp_device {
     const char *name;
-    const char *title;         /* "NVIDIA A100 SXM4 80 GB" */
-    double fp32_flops;         /* peak of matrix products per second, multiply-add = 2 */
+    const char *title; /* "NVIDIA A100 SXM4 80 GB" */
+    double fp32_flops; /* peak of matrix products per second, multiply-add = 2 */
     double fp16_flops, bf16_flops;
-    double bytes_per_second;   /* memory bandwidth */
-    double launch_seconds;     /* fixed cost of one node */
+    double bytes_per_second; /* memory bandwidth */
+    double launch_seconds;   /* fixed cost of one node */
     int64_t memory_bytes;
-    int64_t alignment;         /* of every allocation */
+    int64_t alignment; /* of every allocation */
 } mp_device;
 
 size_t mp_device_count(void);
@@ -30,9 +30,9 @@ typedef struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* NULL for updates and for copies that no operator stands for */
     mp_phase phase;
-    double flops;          /* of products */
-    int64_t moved_bytes;   /* read and written */
-    mp_dtype dtype;        /* that products are computed in */
+    double flops;        /* of products */
+    int64_t moved_bytes; /* read and written */
+    mp_dtype dtype;      /* that products are computed in */
 } mp_work;
 
 typedef struct mp_cost {
