@@ -189,20 +189,33 @@ void mp_dag_free(mp_dag *dag)
 
 /* ---- cut tensors ---- */
 
-/* Marks the vertices that depend on the batch. A weight that is cast or transposed in every step depends on parameters only;
- * it enters the network at its side and is no path from the inputs. Without a node that reads a batch, all count. */
-static void mark_data_dependent(const mp_graph *graph, const mp_dag *dag, bool *dependent)
+/* Marks the vertices that depend on a storage of this kind; all of them if none does. */
+static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kind, bool *dependent)
 {
     bool any = false;
     for (int v = 0; v < dag->n_vertices; v++) {
         const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
         for (size_t i = 0; i < form->n_reads; i++)
-            if (graph->storages[form->reads[i]].kind == MP_KIND_INPUT) dependent[v] = any = true;
+            if (graph->storages[form->reads[i]].kind == kind) dependent[v] = any = true;
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             if (dependent[dag->predecessors[e]]) dependent[v] = true;
     }
-    if (any) return;
-    for (int v = 0; v < dag->n_vertices; v++) dependent[v] = true;
+    for (int v = 0; v < dag->n_vertices && !any; v++) dependent[v] = true;
+}
+
+/* Marks the vertices of the network proper: they depend on the batch and on parameters. A weight that is cast in every step
+ * depends on parameters only, a mask made from the batch on the batch only: they enter at the side and are no path from the
+ * inputs. A view that owns no storage leads nowhere. */
+static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network)
+{
+    bool *trained = mp_alloc((size_t)dag->n_vertices, sizeof *trained);
+    if (!trained) return false;
+    mark_dependent(graph, dag, MP_KIND_INPUT, network);
+    mark_dependent(graph, dag, MP_KIND_PARAMETER, trained);
+    for (int v = 0; v < dag->n_vertices; v++)
+        network[v] = network[v] && trained[v] && graph->nodes[dag->node[v]].forms[0].n_writes > 0;
+    mp_free(trained);
+    return true;
 }
 
 /* The one storage of vertex v that forward nodes read later, if the others that they read are tiny; -1: none or several. */
@@ -235,7 +248,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
     mp_status st = MP_OK;
     mp_dag *dag = NULL;
     int *pairs = NULL;
-    bool *dependent = NULL, *cut = NULL, g_live = false, points_live = false;
+    bool *network = NULL, *cut = NULL, g_live = false, points_live = false;
     igraph_t g;
     igraph_vector_int_t points;
     size_t m = 0, found = 0;
@@ -244,23 +257,21 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
     MP_TRY(mp_dag_build(graph, &dag, err));
     const int source = dag->n_vertices, sink = source + 1;
     pairs = edge_pairs(dag, 2 * (size_t)dag->n_vertices);
-    dependent = mp_alloc((size_t)dag->n_vertices, sizeof *dependent);
+    network = mp_alloc((size_t)dag->n_vertices, sizeof *network);
     cut = mp_alloc((size_t)dag->n_vertices + 2, sizeof *cut);
-    MP_REQUIRE(pairs && dependent && cut, err, MP_NOMEM, "out of memory for the cut tensors of %s", graph->name);
-    mark_data_dependent(graph, dag, dependent);
-    for (int v = 0; v < dag->n_vertices; v++) /* a view that owns no storage leads nowhere */
-        if (!graph->nodes[dag->node[v]].forms[0].n_writes) dependent[v] = false;
+    MP_REQUIRE(pairs && network && cut && mark_network(graph, dag, network), err, MP_NOMEM,
+               "out of memory for the cut tensors of %s", graph->name);
     for (int e = 0; e < dag->successors_start[dag->n_vertices]; e++) {
         const int from = pairs[2 * e], to = pairs[2 * e + 1];
-        if (!dependent[from] || !dependent[to]) continue;
+        if (!network[from] || !network[to]) continue;
         pairs[2 * m] = from;
         pairs[2 * m++ + 1] = to;
     }
     for (int v = 0; v < dag->n_vertices; v++) {
         bool first = true, last = dag->successors_start[v] == dag->successors_start[v + 1];
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
-            if (dependent[dag->predecessors[e]]) first = false;
-        if (!dependent[v]) continue; /* without edges: cuts nothing */
+            if (network[dag->predecessors[e]]) first = false;
+        if (!network[v]) continue; /* without edges: cuts nothing */
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
     }
@@ -279,7 +290,7 @@ done:
     if (points_live) igraph_vector_int_destroy(&points);
     if (g_live) igraph_destroy(&g);
     mp_free(pairs);
-    mp_free(dependent);
+    mp_free(network);
     mp_free(cut);
     mp_dag_free(dag);
     igraph_set_error_handler(before);

@@ -92,20 +92,21 @@ static void cut_tensors_are_those_that_no_path_avoids(void **state)
 }
 
 /* x -> a -> b -> c, with a weight that is cast in every step and read by b: the cast is no path from the inputs. */
-static void parameters_do_not_spoil_a_cut(void **state)
+static void parameters_and_masks_do_not_spoil_a_cut(void **state)
 {
     (void)state;
     static const struct {
         mp_kind kind;
         int64_t bytes;
-    } storages[] = {{MP_KIND_INPUT, 4},      {MP_KIND_PARAMETER, 4},  {MP_KIND_ACTIVATION, 8},   {MP_KIND_ACTIVATION, 4},
-                    {MP_KIND_ACTIVATION, 8}, {MP_KIND_ACTIVATION, 8}, {MP_KIND_ACTIVATION, 640}, {MP_KIND_SAVED, 10}};
-    /* a: reads x (0), writes 2; cast: reads 1, writes 3; b: reads 2 and 3, writes 6 and 7; c: reads 6 and 7, writes 4; d: 4 ->
-     * 5 */
-    static const int lists[5][5] = {
-        {0, -1, 2, -1, -1}, {1, -1, 3, -1, -1}, {2, 3, 6, 7, -1}, {6, 7, 4, -1, -1}, {4, -1, 5, -1, -1}};
+    } storages[] = {{MP_KIND_INPUT, 4},        {MP_KIND_PARAMETER, 4},  {MP_KIND_ACTIVATION, 8},
+                    {MP_KIND_ACTIVATION, 4},   {MP_KIND_ACTIVATION, 8}, {MP_KIND_ACTIVATION, 8},
+                    {MP_KIND_ACTIVATION, 640}, {MP_KIND_SAVED, 10},     {MP_KIND_ACTIVATION, 4}};
+    /* a: reads x (0) and the parameter (1), writes 2; cast: reads 1, writes 3; mask: reads 0, writes 8; b: reads 2 and 3,
+     * writes 6 and 7; c: reads 6 and 7, writes 4; d: reads 4 and 8, writes 5 */
+    static const int lists[6][5] = {{0, 1, 2, -1, -1}, {1, -1, 3, -1, -1}, {0, -1, 8, -1, -1},
+                                    {2, 3, 6, 7, -1},  {6, 7, 4, -1, -1},  {4, 8, 5, -1, -1}};
     mp_graph *graph = NULL;
-    int cuts[8];
+    int cuts[9];
     size_t n_cuts;
     assert_int_equal(mp_graph_new("cast", &graph, NULL), MP_OK);
     for (size_t i = 0; i < sizeof storages / sizeof *storages; i++) {
@@ -227,7 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_graph_has_an_edge_per_value_that_is_read),
         cmocka_unit_test(cut_tensors_are_those_that_no_path_avoids),
-        cmocka_unit_test(parameters_do_not_spoil_a_cut),
+        cmocka_unit_test(parameters_and_masks_do_not_spoil_a_cut),
         cmocka_unit_test(every_order_is_topological),
         cmocka_unit_test(cycle_is_refused_and_the_callers_error_handler_stays),
         cmocka_unit_test(dag_survives_every_allocation_failure),
