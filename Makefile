@@ -48,6 +48,10 @@ test: all $(TESTS) | $B/test-packages ## build and pass all tests
 bench: $B/memplan ## compare with published programs and figures (needs ../shared/bench)
 	@tests/bench.sh $B/memplan
 
+verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
+	@tests/check_plans.sh $B ../shared/tools/check_plan.py
+	@tests/verify_plans.sh $B/memplan ../shared
+
 check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
 
@@ -107,5 +111,5 @@ $B/build-packages: Makefile
 $B/test-packages: Makefile | $B/build-packages
 	$(call install-packages,$(TEST_PACKAGES))
 
-.PHONY: all demo test bench check format install clean help
+.PHONY: all demo test bench verify check format install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -75,27 +75,6 @@ void mp_boundaries_free(mp_boundaries *b)
     mp_free(b);
 }
 
-/* The first end at or after each position is found by one sweep from the back; a storage crosses an end if that of its birth
- * comes before its last reader. New ends lie at births before the end that called for them, so one sweep finds most of them. */
-void mp_boundaries_close(const mp_boundaries *b, bool *ends)
-{
-    const mp_graph *graph = b->graph;
-    for (bool again = true; again;) {
-        again = false;
-        int next = b->n;
-        for (int p = b->n - 1; p >= 0; p--) {
-            const mp_form *form = &graph->nodes[b->node[p]].forms[0];
-            if (ends[p]) next = p;
-            for (size_t i = 0; i < form->n_writes && !ends[p]; i++) {
-                const int s = form->writes[i];
-                if (b->birth[s] < 0 || b->last[s] <= next || graph->storages[s].kind != MP_KIND_ACTIVATION) continue;
-                ends[p] = again = true;
-                next = p;
-            }
-        }
-    }
-}
-
 mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const bool *keep, mp_step **steps, size_t *n,
                                  mp_error *err)
 {

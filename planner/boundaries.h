@@ -24,10 +24,6 @@ typedef struct mp_boundaries {
 mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error *err);
 void mp_boundaries_free(mp_boundaries *boundaries);
 
-/* Makes the list of ends[0..n) name itself: where a segment ends, the activations that cross it are checkpoints, and a segment
- * ends at each node that produces a checkpoint. O(n * rounds + storages * rounds). */
-void mp_boundaries_close(const mp_boundaries *boundaries, bool *ends);
-
 /* The schedule of the segments that end at ends[0..n), holding what crosses, what is small, and what `keep` (NULL: nothing)
  * names besides. As mp_schedule_segments. */
 mp_status mp_boundaries_schedule(const mp_boundaries *boundaries, const bool *ends, const bool *keep, mp_step **steps,

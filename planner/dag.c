@@ -268,9 +268,11 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
         pairs[2 * m++ + 1] = to;
     }
     for (int v = 0; v < dag->n_vertices; v++) {
-        bool first = true, last = dag->successors_start[v] == dag->successors_start[v + 1];
+        bool first = true, last = true;
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             if (network[dag->predecessors[e]]) first = false;
+        for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
+            if (network[dag->successors[e]]) last = false;
         if (!network[v]) continue; /* without edges: cuts nothing */
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;

@@ -98,7 +98,7 @@ static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *se
     const mp_lower_set_graph graph = {x->dag, x->dag->bytes, ticks, segment_bytes};
     mp_status st = mp_lower_sets_all(&graph, ALL_SETS, &sets, err);
     if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, ORDERS, PRUNED_SETS, &sets, err);
-    const int64_t moves = mp_search_moves(x->search) / 2, budget_bytes = mp_search_request(x->search)->budget_bytes;
+    const int64_t moves = (mp_search_moves(x->search) - 1) / 2, budget_bytes = mp_search_request(x->search)->budget_bytes;
     if (st == MP_OK) st = mp_lower_set_ladder(x->search, sets, budget_bytes, moves, offer, x, err);
     mp_lower_sets_free(sets);
     return st;

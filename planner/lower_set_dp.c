@@ -103,24 +103,10 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     t->most = mp_alloc(n, sizeof *t->most);
     t->rest = mp_alloc(n, sizeof *t->rest);
     if (!t->levels || !t->start || !t->fewest || !t->most || !t->rest) return no_memory(err);
-    for (int i = 0; i < t->n_levels; i++) t->levels[i].set = -1;
+    for (int i = 0; i < t->n_levels; i++) t->levels[i].kept_bytes = INT64_MAX;
     t->low = t->n_levels;
     t->high = -1;
     return MP_OK;
-}
-
-/* What two states of one class are judged by: bytes first. */
-static void offer(table *t, const state *s)
-{
-    const int k = (int)(s->overhead >> t->shift);
-    state *kept = &t->levels[k];
-    if (kept->set >= 0 &&
-        (kept->kept_bytes < s->kept_bytes ||
-         (kept->kept_bytes == s->kept_bytes && (t->least ? kept->overhead <= s->overhead : kept->overhead >= s->overhead))))
-        return;
-    *kept = *s;
-    if (k < t->low) t->low = k;
-    if (k > t->high) t->high = k;
 }
 
 /* Moves the classes of one set into the states that remain: in the order of the aim, each with fewer bytes than all before. */
@@ -130,18 +116,47 @@ static mp_status collect(table *t, int set, mp_error *err)
     t->start[set] = t->n_states;
     for (int i = 0; i <= t->high - t->low; i++) {
         state *s = &t->levels[t->least ? t->low + i : t->high - i];
-        if (s->set < 0) continue;
         if (s->kept_bytes < fewest) {
             fewest = s->kept_bytes;
             if (!mp_grow(&t->states, &t->capacity, t->n_states + 1, sizeof *t->states)) return no_memory(err);
             t->states[t->n_states++] = *s;
         }
-        s->set = -1;
+        s->kept_bytes = INT64_MAX;
     }
     t->low = t->n_levels;
     t->high = -1;
     t->start[set + 1] = t->n_states;
     return MP_OK;
+}
+
+/* Extends the states of one set by a pair; of two states of a class, the one with fewer bytes remains, then the one of the
+ * better overhead. The innermost loop of the search. */
+static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t room, int64_t overhead)
+{
+    const size_t first = t->start[pair->from];
+    const int64_t limit = t->limit - t->rest[set] - overhead;
+    size_t end = t->start[pair->from + 1];
+    if (t->least) { /* the overheads grow towards the end: those within the limit are the first */
+        for (size_t low = first; low < end;) {
+            const size_t middle = low + (end - low) / 2;
+            if (t->states[middle].overhead <= limit)
+                low = middle + 1;
+            else
+                end = middle;
+        }
+    }
+    for (size_t i = end; i > first; i--) {
+        const state *from = &t->states[i - 1];
+        if (from->kept_bytes > room) break; /* fewer bytes towards the end of a set's states: those that fit are the last */
+        const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
+        const int k = (int)(sum >> t->shift);
+        state *best = &t->levels[k];
+        if (kept_bytes > best->kept_bytes) continue;
+        if (kept_bytes == best->kept_bytes && (t->least ? sum >= best->overhead : sum <= best->overhead)) continue;
+        *best = (state){sum, kept_bytes, set, (int)(i - 1)};
+        if (k < t->low) t->low = k;
+        if (k > t->high) t->high = k;
+    }
 }
 
 static void reach(table *t, int set, int64_t budget_bytes, bool charge)
@@ -152,15 +167,8 @@ static void reach(table *t, int set, int64_t budget_bytes, bool charge)
         int64_t room = budget_bytes - pair->cost_bytes;
         if (room < 0) break; /* and so for all that follow: they cost more */
         if (t->most[set] - pair->kept_bytes < room) room = t->most[set] - pair->kept_bytes;
-        const int64_t overhead = charge ? pair->ticks / t->unit : 0, limit = t->limit - t->rest[set] - overhead;
-        /* Fewer bytes towards the end of a set's states: the ones that fit are the last. */
-        for (size_t i = t->start[pair->from + 1]; i > t->start[pair->from]; i--) {
-            const state *from = &t->states[i - 1];
-            if (from->kept_bytes > room) break;
-            if (from->overhead > limit) continue;
-            const state s = {from->overhead + overhead, from->kept_bytes + pair->kept_bytes, set, (int)(i - 1)};
-            offer(t, &s);
-        }
+        if (t->fewest[pair->from] > room) continue;
+        extend(t, set, pair, room, charge ? pair->ticks / t->unit : 0);
     }
 }
 
@@ -192,7 +200,8 @@ mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, m
     MP_TRY(begin(&t, sets, aim, max_levels, most_ticks, err));
     find_fewest(sets, budget_bytes, t.fewest);
     find_rest(&t, budget_bytes, charge_last);
-    offer(&t, &(state){.set = 0, .previous = -1});
+    t.levels[0] = (state){.previous = -1};
+    t.low = t.high = 0;
     MP_TRY(collect(&t, 0, err));
     for (int k = 1; k < sets->n; k++) {
         if (t.most[k] >= 0 && t.fewest[k] != INT64_MAX) reach(&t, k, budget_bytes, charge_last || k + 1 < sets->n);

@@ -24,6 +24,7 @@ typedef struct ladder {
     const mp_lower_sets *sets;
     int64_t budget_bytes;
     int picks;
+    int64_t moves; /* left */
     mp_lower_set_judge judge;
     void *data;
 } ladder;
@@ -32,7 +33,8 @@ typedef struct ladder {
 static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int picks, int64_t *least_peak, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (int i = 0; i < picks && found->n && !mp_search_stopped(x->search); i++) {
+    for (int i = 0; i < picks && found->n && x->moves > 0 && !mp_search_stopped(x->search); i++) {
+        x->moves--;
         const size_t at = picks > 1 ? (found->n - 1) * (size_t)i / (size_t)(picks - 1) : 0;
         const int *sequence = found->sequence + found->sequence_start[at];
         const int length = found->sequence_start[at + 1] - found->sequence_start[at];
@@ -56,7 +58,7 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
         if (levels == LEVELS && (is_small || *most_ticks != INT64_MAX)) continue; /* only to find a limit */
         mp_lower_set_strategies_free(&least);
         MP_TRY(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 4; /* for choice */
+        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8; /* for choice */
     }
     MP_TRY(offer_some(x, &least, x->picks, least_peak, err));
     if (!both_aims) goto done;
@@ -76,7 +78,7 @@ static mp_status climb(ladder *x, mp_error *err)
     for (size_t p = x->sets->pairs_start[x->sets->n - 1]; p < x->sets->pairs_start[x->sets->n]; p++)
         if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes; /* all in one segment */
     MP_TRY(mp_lower_set_least_budget(x->sets, &least_bytes, err));
-    for (int rung = 0; rung <= RUNGS && over < PATIENCE && !mp_search_stopped(x->search); rung++) {
+    for (int rung = 0; rung <= RUNGS && over < PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= PATIENCE && mp_search_settled(x->search)) break;
         /* finer towards the least, where a little room is worth most */
         const int64_t model_bytes =
@@ -94,7 +96,7 @@ mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int6
 {
     const int most = sets->pairs_start[sets->n] < SMALL ? 3 * PICKS : PICKS;
     const int64_t share = moves / RUNGS;
-    ladder x = {search, sets, budget_bytes, share < 1 ? 1 : share > most ? most : (int)share, judge, data};
+    ladder x = {search, sets, budget_bytes, share < 1 ? 1 : share > most ? most : (int)share, moves, judge, data};
     return climb(&x, err);
 }
 

@@ -7,7 +7,8 @@
  * 1. Dynamic programming over the prefixes of the forward list, which are lower sets (lower_set.h).
  * 2. Climbing: adding and taking away single ends, first towards the smallest peak, then, on a ladder of budgets from the
  * smallest peak to that of keep-all, as far as the user's budget goes, towards less time within each budget of the ladder.
- * Every list is closed (boundaries.h), so that it names all that it holds, and judged by the timeline.
+ * What is judged, by the timeline, is always the schedule of a list that can be read off it again, so that a user who copies
+ * the checkpoints of the plan gets the plan.
  */
 #include <string.h>
 
@@ -38,22 +39,91 @@ static mp_status no_memory(mp_error *err)
     return MP_FAIL(err, MP_NOMEM, "out of memory for a search of segments");
 }
 
-/* Closes x->ends and judges it, or finds what came of it before; *which is the verdict. */
+/* Ends a segment at the node that makes each named activation, and keeps what is named. Always-live storages need no keeping.
+ */
+static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < n; i++) {
+        const int s = checkpoints[i];
+        MP_REQUIRE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is no storage of %s",
+                   b->graph->name);
+        if (mp_storage_is_static(&b->graph->storages[s])) continue;
+        MP_REQUIRE(b->birth[s] >= 0, err, MP_INVALID, "the checkpoint %s is not computed by the forward pass",
+                   b->graph->storages[s].name);
+        keep[s] = true;
+        if (b->graph->storages[s].kind == MP_KIND_ACTIVATION) ends[b->birth[s]] = true;
+    }
+done:
+    return st;
+}
+
+/* The schedule of a list of checkpoints. */
+static mp_status list_schedule(const mp_boundaries *boundaries, const int *checkpoints, size_t n_checkpoints, mp_step **steps,
+                               size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = boundaries->graph;
+    bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
+    if (!ends || !keep) {
+        st = no_memory(err);
+        goto done;
+    }
+    MP_TRY(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
+    MP_TRY(mp_boundaries_schedule(boundaries, ends, keep, steps, n, err));
+done:
+    mp_free(ends);
+    mp_free(keep);
+    return st;
+}
+
+/* The schedule of the segments that end at x->ends, or of the list of checkpoints that a user would read off it, and so on,
+ * until the list read off is the list put in: then list and plan stand for each other. *n = 0 if that takes too long. */
+static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = x->boundaries->graph;
+    enum { ROUNDS = 8 };
+    int *list = mp_alloc(graph->n_storages, sizeof *list), *before = mp_alloc(graph->n_storages, sizeof *before);
+    size_t n_list = 0, n_before;
+    bool settled = false;
+    if (!list || !before) {
+        st = no_memory(err);
+        goto done;
+    }
+    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
+    MP_TRY(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
+    for (int round = 0; round < ROUNDS && !settled; round++) {
+        memcpy(before, list, n_list * sizeof *list);
+        n_before = n_list;
+        mp_free(*steps);
+        *steps = NULL;
+        MP_TRY(list_schedule(x->boundaries, list, n_list, steps, n, err));
+        MP_TRY(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
+        settled = n_list == n_before && !memcmp(list, before, n_list * sizeof *list);
+    }
+    if (!settled) *n = 0;
+done:
+    mp_free(list);
+    mp_free(before);
+    return st;
+}
+
+/* Judges the list that x->ends leads to, or finds what came of it before; *which is the verdict. */
 static mp_status judge(segments *x, int *which, mp_error *err)
 {
     mp_status st = MP_OK;
     const size_t n = (size_t)x->boundaries->n;
     mp_step *steps = NULL;
     size_t n_steps = 0;
-    verdict v = {0};
-    mp_boundaries_close(x->boundaries, x->ends);
+    verdict v = {NULL, INT64_MAX, INT64_MAX};
     for (size_t i = 0; i < x->n_verdicts; i++)
         if (!memcmp(x->verdicts[i].ends, x->ends, n * sizeof *x->ends)) {
             *which = (int)i;
             return MP_OK;
         }
-    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n_steps, err));
-    MP_TRY(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
+    MP_TRY(settle(x, &steps, &n_steps, err));
+    if (n_steps) MP_TRY(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
     v.ends = mp_alloc(n, sizeof *v.ends);
     if (!v.ends || !mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts)) {
         st = no_memory(err);
@@ -196,60 +266,23 @@ done:
     return st;
 }
 
-/* Ends a segment at the node that makes each named activation, and keeps what is named. Always-live storages need no keeping.
- */
-static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
-{
-    mp_status st = MP_OK;
-    for (size_t i = 0; i < n; i++) {
-        const int s = checkpoints[i];
-        MP_REQUIRE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is no storage of %s",
-                   b->graph->name);
-        if (mp_storage_is_static(&b->graph->storages[s])) continue;
-        MP_REQUIRE(b->birth[s] >= 0, err, MP_INVALID, "the checkpoint %s is not computed by the forward pass",
-                   b->graph->storages[s].name);
-        keep[s] = true;
-        if (b->graph->storages[s].kind == MP_KIND_ACTIVATION) ends[b->birth[s]] = true;
-    }
-done:
-    return st;
-}
-
-/* The schedule of a list of checkpoints. */
-static mp_status list_schedule(const mp_graph *graph, const int *checkpoints, size_t n_checkpoints, mp_step **steps, size_t *n,
-                               mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_boundaries *boundaries = NULL;
-    bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
-    if (!ends || !keep) {
-        st = no_memory(err);
-        goto done;
-    }
-    MP_TRY(mp_boundaries_new(graph, &boundaries, err));
-    MP_TRY(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
-    MP_TRY(mp_boundaries_schedule(boundaries, ends, keep, steps, n, err));
-done:
-    mp_boundaries_free(boundaries);
-    mp_free(ends);
-    mp_free(keep);
-    return st;
-}
-
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_boundaries *boundaries = NULL;
     mp_step *steps = NULL;
     mp_timeline *timeline = NULL;
     size_t n_steps = 0;
-    MP_TRY(list_schedule(graph, checkpoints, n, &steps, &n_steps, err));
+    MP_TRY(mp_boundaries_new(graph, &boundaries, err));
+    MP_TRY(list_schedule(boundaries, checkpoints, n, &steps, &n_steps, err));
     MP_TRY(mp_timeline_build(graph, steps, n_steps, &timeline, err));
     *peak_bytes = timeline->peak_bytes;
     *ticks = timeline->ticks;
 done:
     mp_timeline_free(timeline);
     mp_free(steps);
+    mp_boundaries_free(boundaries);
     return st;
 }
 
@@ -260,12 +293,12 @@ mp_status mp_run_segments(mp_search *search, mp_error *err)
     segments x = {.search = search};
     mp_step *steps = NULL;
     size_t n = 0;
+    MP_TRY(mp_boundaries_new(request->graph, &x.boundaries, err));
     if (request->checkpoints) {
-        MP_TRY(list_schedule(request->graph, request->checkpoints, request->n_checkpoints, &steps, &n, err));
+        MP_TRY(list_schedule(x.boundaries, request->checkpoints, request->n_checkpoints, &steps, &n, err));
         MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
         goto done;
     }
-    MP_TRY(mp_boundaries_new(request->graph, &x.boundaries, err));
     x.candidate = mp_alloc(CANDIDATES, sizeof *x.candidate);
     x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
     if (!x.candidate || !x.ends) {

@@ -91,7 +91,8 @@ static void cut_tensors_are_those_that_no_path_avoids(void **state)
     assert_true(n_found > SEEDS);
 }
 
-/* x -> a -> b -> c, with a weight that is cast in every step and read by b: the cast is no path from the inputs. */
+/* x -> a -> b -> c -> d, with a weight that is cast in every step and read by a and d, and a mask made from the batch: neither
+ * is a path from the inputs that bypasses what lies between. */
 static void parameters_and_masks_do_not_spoil_a_cut(void **state)
 {
     (void)state;
@@ -101,10 +102,10 @@ static void parameters_and_masks_do_not_spoil_a_cut(void **state)
     } storages[] = {{MP_KIND_INPUT, 4},        {MP_KIND_PARAMETER, 4},  {MP_KIND_ACTIVATION, 8},
                     {MP_KIND_ACTIVATION, 4},   {MP_KIND_ACTIVATION, 8}, {MP_KIND_ACTIVATION, 8},
                     {MP_KIND_ACTIVATION, 640}, {MP_KIND_SAVED, 10},     {MP_KIND_ACTIVATION, 4}};
-    /* a: reads x (0) and the parameter (1), writes 2; cast: reads 1, writes 3; mask: reads 0, writes 8; b: reads 2 and 3,
-     * writes 6 and 7; c: reads 6 and 7, writes 4; d: reads 4 and 8, writes 5 */
-    static const int lists[6][5] = {{0, 1, 2, -1, -1}, {1, -1, 3, -1, -1}, {0, -1, 8, -1, -1},
-                                    {2, 3, 6, 7, -1},  {6, 7, 4, -1, -1},  {4, 8, 5, -1, -1}};
+    /* cast: reads the parameter (1), writes 3; mask: reads x (0), writes 8; a: reads x and the cast, writes 2; b: reads 2 and
+     * the mask, writes 6 and 7; c: reads 6 and 7, writes 4; d: reads 4 and the cast, writes 5 */
+    static const int lists[6][5] = {{1, -1, 3, -1, -1}, {0, -1, 8, -1, -1}, {0, 3, 2, -1, -1},
+                                    {2, 8, 6, 7, -1},   {6, 7, 4, -1, -1},  {4, 3, 5, -1, -1}};
     mp_graph *graph = NULL;
     int cuts[9];
     size_t n_cuts;

@@ -194,6 +194,134 @@ static void fused_update_waits_for_recomputation(void **state)
     mp_graph_free(graph);
 }
 
+/* One node of a graph written as text: lists are digits, a storage each. */
+typedef struct row {
+    mp_phase phase;
+    int forward_of;
+    const char *reads, *writes, *adds;
+} row;
+
+static int *digits(mp_graph *graph, const char *text, size_t *n)
+{
+    int list[10];
+    *n = strlen(text);
+    for (size_t i = 0; i < *n; i++) list[i] = text[i] - '0';
+    return mp_graph_list(graph, list, *n);
+}
+
+/* A graph of these nodes; `kinds` has a letter per storage: input, parameter, activation, gradient, delta (of an activation).
+ */
+static mp_graph *graph_of(const char *kinds, const row *rows, size_t n, mp_fuse fuse)
+{
+    mp_graph *graph = NULL;
+    mp_error err = {0};
+    assert_int_equal(mp_graph_new("rows", &graph, NULL), MP_OK);
+    graph->fuse = fuse;
+    for (size_t i = 0; kinds[i]; i++) {
+        mp_storage *s;
+        assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+        s->name = mp_pool_format(graph->pool, "s%zu", i);
+        s->bytes = s->payload_bytes = 4;
+        s->kind = kinds[i] == 'i'   ? MP_KIND_INPUT
+                  : kinds[i] == 'p' ? MP_KIND_PARAMETER
+                  : kinds[i] == 'a' ? MP_KIND_ACTIVATION
+                  : kinds[i] == 'g' ? MP_KIND_GRADIENT
+                                    : MP_KIND_ACTIVATION_GRADIENT;
+    }
+    for (size_t i = 0; i < n; i++) {
+        mp_node *node;
+        assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+        node->name = mp_pool_format(graph->pool, "n%zu", i);
+        node->op = "node";
+        node->phase = rows[i].phase;
+        node->forward_of = rows[i].forward_of;
+        mp_form *form = &node->forms[0];
+        form->reads = digits(graph, rows[i].reads, &form->n_reads);
+        form->writes = digits(graph, rows[i].writes, &form->n_writes);
+        form->adds = digits(graph, rows[i].adds, &form->n_adds);
+        form->ticks = 1;
+    }
+    if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
+    return graph;
+}
+
+static void assert_schedule(const mp_graph *graph, const int *segment, int n_segments, const char *kept, const int *expected,
+                            size_t n_expected)
+{
+    bool keep[10] = {false};
+    mp_step *steps = NULL;
+    size_t n = 0;
+    for (; *kept; kept++) keep[*kept - '0'] = true;
+    assert_int_equal(mp_schedule_segments(graph, segment, n_segments, keep, &steps, &n, NULL), MP_OK);
+    assert_order(steps, n, expected, n_expected);
+    mp_free(steps);
+}
+
+#define F MP_PHASE_FORWARD
+#define L MP_PHASE_LOSS
+#define B MP_PHASE_BACKWARD
+#define U MP_PHASE_UPDATE
+
+/* f0 -> x (1); f1: x -> b (2); f2: x -> c (3); f3: b, c -> y (4). Backward of f1 and f2 add into one gradient (8) and read what
+ * their forward node made. */
+static const row branches[] = {{F, -1, "0", "1", ""},  {F, -1, "1", "2", ""}, {F, -1, "1", "3", ""},
+                               {F, -1, "23", "4", ""}, {L, -1, "4", "5", ""}, {B, 3, "5", "67", ""},
+                               {B, 2, "37", "", "8"},  {B, 1, "26", "", "8"}, {B, 0, "8", "9", ""}};
+
+/* The sum wants f2's backward before f1's, though f1 is in the later segment: what f1's backward reads is held until then. */
+static void node_that_a_sum_holds_up_finds_its_values_still_there(void **state)
+{
+    (void)state;
+    mp_graph *graph = graph_of("iaaaadddda", branches, 9, MP_FUSE_NONE);
+    const int segment[9] = {0, 2, 1, 2};
+    static const int expected[] = {0, 2, 1, 3, 4, 5, /* segment 1 */ 2, 6, 7, 8};
+    assert_schedule(graph, segment, 3, "1", expected, 10);
+    mp_graph_free(graph);
+}
+
+static void later_segments_go_first_where_the_sum_allows_any_order(void **state)
+{
+    (void)state;
+    mp_graph *graph = graph_of("iaaaadddda", branches, 9, MP_FUSE_NONE);
+    const int segment[9] = {0, 2, 1, 2};
+    static const int expected[] = {0, 2, 1, 3, 4, 5, 7, /* segment 1 */ 2, 6, 8};
+    graph->storages[8].any_sum_order = true;
+    assert_schedule(graph, segment, 3, "1", expected, 10);
+    mp_graph_free(graph);
+}
+
+/* Backward reads only the last of three values (3): the two before it are made again because that needs them. */
+static void recomputation_is_closed_under_its_inputs(void **state)
+{
+    (void)state;
+    static const row rows[] = {{F, -1, "0", "1", ""}, {F, -1, "1", "2", ""}, {F, -1, "2", "3", ""}, {F, -1, "3", "4", ""},
+                               {L, -1, "4", "5", ""}, {B, 3, "5", "6", ""},  {B, 2, "36", "7", ""}};
+    mp_graph *graph = graph_of("iaaaaddd", rows, 7, MP_FUSE_NONE);
+    const int segment[7] = {0, 0, 0, 1};
+    static const int all[] = {0, 1, 2, 3, 4, 5, 0, 1, 2, 6}, from_second[] = {0, 1, 2, 3, 4, 5, 1, 2, 6};
+    assert_schedule(graph, segment, 2, "", all, 10);
+    assert_schedule(graph, segment, 2, "1", from_second, 9);
+    mp_graph_free(graph);
+}
+
+/* The parameter's gradient (5) is complete before the data gradient has read the parameter (1). */
+static void fused_update_waits_for_the_last_reader_of_its_parameter(void **state)
+{
+    (void)state;
+    static const row rows[] = {{F, -1, "0", "2", ""}, {F, -1, "12", "3", ""}, {L, -1, "3", "4", ""}, {B, 1, "24", "5", ""},
+                               {B, 1, "14", "6", ""}, {B, 0, "6", "7", ""},   {U, -1, "5", "1", ""}};
+    mp_graph *graph = graph_of("ipaadgdd", rows, 7, MP_FUSE_BACKWARD);
+    const int segment[7] = {0, 0};
+    static const int expected[] = {0, 1, 2, 3, 4, 6, 5};
+    assert_schedule(graph, segment, 1, "", expected, 7);
+    mp_graph_free(graph);
+}
+
+#undef F
+#undef L
+#undef B
+#undef U
+
 static void segments_against_the_data_flow_are_refused(void **state)
 {
     (void)state;
@@ -324,6 +452,10 @@ int main(void)
         cmocka_unit_test(peak_of_a_chain_is_what_a_hand_computes),
         cmocka_unit_test(updates_stand_where_the_graph_fuses_them),
         cmocka_unit_test(fused_update_waits_for_recomputation),
+        cmocka_unit_test(node_that_a_sum_holds_up_finds_its_values_still_there),
+        cmocka_unit_test(later_segments_go_first_where_the_sum_allows_any_order),
+        cmocka_unit_test(recomputation_is_closed_under_its_inputs),
+        cmocka_unit_test(fused_update_waits_for_the_last_reader_of_its_parameter),
         cmocka_unit_test(segments_against_the_data_flow_are_refused),
         cmocka_unit_test(every_schedule_is_a_valid_plan),
         cmocka_unit_test(nothing_runs_twice_when_everything_is_kept),

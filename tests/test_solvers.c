@@ -12,7 +12,7 @@
 #include "tests/oracle_simulator.h"
 #include "tests/random_graph.h"
 
-enum { SEEDS = 60, BUDGETS = 9 };
+enum { SEEDS = 40, BUDGETS = 9 };
 
 static int64_t keep_all_peak(const mp_graph *graph)
 {
@@ -56,7 +56,8 @@ static void every_plan_holds_and_more_room_never_costs_more(void **state)
             int64_t before = INT64_MAX;
             for (int i = 0; i < BUDGETS; i++) { /* from below the floor to beyond keep-all */
                 const int64_t budget = floor_bytes - 1 + (whole + 2 - floor_bytes) * i / (BUDGETS - 1);
-                const mp_request request = {.graph = graph, .budget_bytes = budget, .solver = solver, .seed = seed, .moves = 0};
+                const mp_request request = {
+                    .graph = graph, .budget_bytes = budget, .solver = solver, .seed = seed, .moves = 400};
                 mp_answer answer = {0};
                 mp_error err = {0};
                 const mp_status st = mp_solve(&request, &answer, &err);
@@ -121,7 +122,7 @@ static void same_request_gives_the_same_plan(void **state)
 static void more_room_never_costs_more_with_few_moves(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= SEEDS / 2; seed++) {
+    for (uint64_t seed = 1; seed <= SEEDS / 3; seed++) {
         mp_graph *graph = random_graph(seed, 24, (mp_fuse)(seed % 3), false);
         const int64_t whole = keep_all_peak(graph);
         for (int64_t moves = 2; moves <= 200; moves *= 5)
@@ -195,25 +196,31 @@ static void stopped_search_still_answers(void **state)
     mp_graph_free(graph);
 }
 
-/* `segments` on the list that it found itself comes to the plan it found: nothing is held that the list does not name. */
+/* `segments` on the list of the plan that it found comes to that plan: what a user gets who copies the list. */
 static void list_that_segments_finds_stands_for_its_plan(void **state)
 {
     (void)state;
-    int n_exact = 0, n = 0;
+    int n_lists = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 16, MP_FUSE_NONE, false);
-        const mp_request request = {.graph = graph, .budget_bytes = 0, .solver = "segments"};
-        mp_answer answer = {0};
-        int64_t peak, ticks;
-        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
-        const mp_plan *plan = answer.smallest;
-        assert_int_equal(mp_segments_on(graph, plan->checkpoints, plan->n_checkpoints, &peak, &ticks, NULL), MP_OK);
-        n_exact += peak <= plan->peak_bytes && ticks <= plan->ticks;
-        n++;
-        mp_answer_free(&answer);
+        for (int percent = 0; percent < 100; percent += 25) {
+            const mp_request request = {
+                .graph = graph, .budget_bytes = keep_all_peak(graph) / 100 * percent, .solver = "segments", .moves = 200};
+            mp_answer answer = {0};
+            int64_t peak, ticks;
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            const mp_plan *plan = answer.plan ? answer.plan : answer.smallest;
+            if (plan->ticks > plan->baseline_ticks) {
+                assert_int_equal(mp_segments_on(graph, plan->checkpoints, plan->n_checkpoints, &peak, &ticks, NULL), MP_OK);
+                assert_int_equal(peak, plan->peak_bytes);
+                assert_int_equal(ticks, plan->ticks);
+                n_lists++;
+            }
+            mp_answer_free(&answer);
+        }
         mp_graph_free(graph);
     }
-    if (n_exact < n) fail_msg("only %d of %d", n_exact, n);
+    assert_true(n_lists > SEEDS);
 }
 
 static void solve_survives_every_allocation_failure(void **state)
