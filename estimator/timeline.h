@@ -31,11 +31,11 @@ typedef struct mp_timeline {
     size_t n_steps;
     int64_t *live_bytes; /* per step */
     int64_t static_bytes;
-    int64_t peak_bytes;  /* static_bytes + the highest live_bytes */
-    int peak_step;       /* the first step at the peak; -1 without steps */
-    int64_t ticks;       /* the sum over steps */
+    int64_t peak_bytes; /* static_bytes + the highest live_bytes */
+    int peak_step;      /* the first step at the peak; -1 without steps */
+    int64_t ticks;      /* the sum over steps */
     size_t n_spans;
-    mp_span *spans;      /* ordered by (first, storage) */
+    mp_span *spans; /* ordered by (first, storage) */
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
@@ -47,6 +47,10 @@ void mp_timeline_free(mp_timeline *timeline);
 /* The instances that are live at a step, largest first (ties by storage): up to `room` indices into timeline->spans are
  * written to `spans`; returns how many there are in all. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room);
+
+/* What lies in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
+ * the last. O(spans + steps). */
+void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 
 /* The order of the baseline of every percentage: keep-all. The nodes in list order, base forms, nothing twice; updates after
  * all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place). Writes
