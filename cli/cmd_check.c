@@ -23,30 +23,13 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
     return holds ? EXIT_DONE : EXIT_NO;
 }
 
-/* A plan knows how its graph was built from the model; the command line may repeat that, but not say otherwise. */
-static mp_status load(options *o, const char *path, subject *s, mp_error *err)
-{
-    mp_status st = MP_OK;
-    json_t *source = NULL;
-    if (!subject_is_graph(o->operands[0])) {
-        MP_TRY(plan_options(path, &source, err));
-        st = options_adopt(o, source, err);
-        if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-        MP_TRY(st);
-    }
-    MP_TRY(subject_load(o->operands[0], o, s, err));
-done:
-    if (source) json_decref(source);
-    return st;
-}
-
 int cmd_check(options *o)
 {
     const char *path = o->operands[1];
     mp_error err = {0};
     subject s = {0};
     mp_plan *plan = NULL;
-    mp_status st = load(o, path, &s, &err);
+    mp_status st = subject_load_as_planned(o->operands[0], path, o, &s, &err);
     if (st == MP_OK) {
         st = mp_plan_read(path, s.graph, &plan, &err);
         if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);

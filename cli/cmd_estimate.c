@@ -87,7 +87,11 @@ static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *r
               mp_json_set(json, "backward_seconds", json_real((double)row->backward_ticks * graph->tick_seconds)) &&
               mp_json_set(json, "output_bytes", json_integer(row->output_bytes)) &&
               mp_json_set(json, "saved_bytes", json_integer(row->saved_bytes)) &&
-              mp_json_set(json, "workspace_bytes", json_integer(row->workspace_bytes));
+              mp_json_set(json, "workspace_bytes", json_integer(row->workspace_bytes)) &&
+              mp_json_set(json, "live_before_bytes", json_integer(row->live_before_bytes)) &&
+              mp_json_set(json, "live_after_bytes", json_integer(row->live_after_bytes)) &&
+              mp_json_set(json, "backward_live_before_bytes", whole_or_null(row->backward_live_before_bytes, -1)) &&
+              mp_json_set(json, "backward_live_after_bytes", whole_or_null(row->backward_live_after_bytes, -1));
     if (ok) return json;
     if (json) json_decref(json);
     return NULL;
@@ -218,18 +222,33 @@ done:
     return st;
 }
 
+/* A quantity that does not exist is a dash. */
+static const char *bytes_or_dash(int64_t bytes, char *text)
+{
+    return bytes < 0 ? "-" : bytes_short(bytes, text);
+}
+
 static void print_operators(const estimate *e)
 {
     const mp_graph *graph = e->subject.graph;
-    char output[QUANTITY_MAX], saved[QUANTITY_MAX], flops[QUANTITY_MAX], forward[QUANTITY_MAX], backward[QUANTITY_MAX];
-    printf("\n%12s %12s %12s %10s %10s  %-24s %s\n", "output", "saved", "FLOPs", "forward", "backward", "operator", "name");
+    const double tick = graph->tick_seconds;
+    printf("\nOperators, with all that lies in memory before and after they run:\n");
+    printf("%47s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
+    printf("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "workspace", "FLOPs", "before",
+           "after", "time", "before", "after", "time", "operator", "name");
     for (size_t k = 0; k < e->summary.n_operators; k++) {
+        enum { COLUMNS = 10 };
+        char text[COLUMNS][QUANTITY_MAX];
         const mp_operator_summary *row = &e->summary.operators[k];
         const mp_node *node = &graph->nodes[row->node];
-        printf("%12s %12s %12s %10s %10s  %-24s %s\n", bytes_short(row->output_bytes, output),
-               bytes_short(row->saved_bytes, saved), flops_text(row->flops, flops),
-               seconds_text((double)row->forward_ticks * graph->tick_seconds, forward),
-               seconds_text((double)row->backward_ticks * graph->tick_seconds, backward), node->op, node->name);
+        const bool back = row->backward_live_before_bytes >= 0;
+        printf("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", bytes_short(row->output_bytes, text[0]),
+               bytes_short(row->saved_bytes, text[1]), bytes_short(row->workspace_bytes, text[2]),
+               flops_text(row->flops, text[3]), bytes_short(row->live_before_bytes, text[4]),
+               bytes_short(row->live_after_bytes, text[5]), seconds_text((double)row->forward_ticks * tick, text[6]),
+               bytes_or_dash(row->backward_live_before_bytes, text[7]), bytes_or_dash(row->backward_live_after_bytes, text[8]),
+               back ? seconds_text((double)row->backward_ticks * tick, text[9]) : "-", node->op ? node->op : "",
+               node->name ? node->name : "");
     }
 }
 

@@ -12,7 +12,8 @@ void help_overview(FILE *to)
         snprintf(usage, sizeof usage, "%s %s", commands[k].name, commands[k].operands);
         fprintf(to, "  %-20s %s\n", usage, commands[k].summary);
     }
-    fputs("\nMODEL is an ONNX file, or a training graph that 'memplan graph' wrote (its name ends in .json).\n"
+    fputs("\nMODEL is an ONNX file, or a training graph: one that 'memplan graph' wrote (its name ends in .json),\nor one in "
+          "Graphviz's DOT (.dot, .gv).\n"
           "'memplan help COMMAND' lists the options of a command.\n"
           "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or bad input.\n",
           to);

@@ -34,17 +34,27 @@ static const char *dtype_choice(size_t k)
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
 
+static const char *view_choice(size_t k)
+{
+    static const char *const views[] = {"auto", "memory", "arena"};
+    return k < 3 ? views[k] : NULL;
+}
+
 #define AT(field) offsetof(options, field)
 #define ESTIMATE (1u << CMD_ESTIMATE)
 #define PLAN (1u << CMD_PLAN)
 #define GRAPH (1u << CMD_GRAPH)
 #define CHECK (1u << CMD_CHECK)
-#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK)
+#define TIMELINE (1u << CMD_TIMELINE)
+#define SWEEP (1u << CMD_SWEEP)
+#define FIT (1u << CMD_FIT)
+#define DRAW (1u << CMD_DRAW)
+#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | SWEEP | FIT | DRAW | TIMELINE)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 /* clang-format off */
 const option_row option_rows[N_OPTIONS] = {
-    [OPT_BATCH]       = {"batch", KIND_COUNT, AT(batch), MODEL, "batch", "N", NULL, 1, NULL, "the batch size (default: as the file fixes it)"},
+    [OPT_BATCH]       = {"batch", KIND_COUNT, AT(batch), MODEL & ~FIT, "batch", "N", NULL, 1, NULL, "the batch size (default: as the file fixes it)"},
     [OPT_DIM]         = {"dim", KIND_BINDING, AT(dims), MODEL, "dims", "NAME=N", NULL, 0, NULL, "the size of a symbolic dimension; may be repeated"},
     [OPT_DATA]        = {"data", KIND_LIST, AT(data), MODEL, "data", "NAME", NULL, 0, NULL, "this input is data, all others are parameters; may be repeated (default: by rule)"},
     [OPT_OUTPUT]      = {"output", KIND_TEXT, AT(output), MODEL, "output", "NAME", NULL, 0, NULL, "the tensor the loss is put on (default: the first output)"},
@@ -57,14 +67,23 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_RULES]       = {"rules", KIND_CHOICE, AT(rules), MODEL, "rules", "WHOSE", "executor", 0, rules_choice, "what backward keeps: as little as it can, or what PyTorch's autograd keeps"},
     [OPT_NO_SIMPLIFY] = {"no-simplify", KIND_OFF, AT(simplify), MODEL, "simplify", NULL, NULL, 0, NULL, "take the operators as the file writes them"},
     [OPT_BUDGET]      = {"budget", KIND_TEXT, AT(budget), PLAN, NULL, "BYTES", NULL, 0, NULL, "memory for everything: 8GiB, 800MB, 16e9, 60% of the peak without a plan, or floor+50%"},
-    [OPT_SOLVER]      = {"solver", KIND_CHOICE, AT(solver), PLAN, NULL, "NAME", "auto", 0, solver_choice, "the searcher ('memplan solvers' explains them)"},
+    [OPT_SOLVER]      = {"solver", KIND_CHOICE, AT(solver), PLAN | FIT, NULL, "NAME", "auto", 0, solver_choice, "the searcher ('memplan solvers' explains them)"},
+    [OPT_BUDGETS]     = {"budgets", KIND_TEXT, AT(budgets), SWEEP, NULL, "B1,B2,...", NULL, 0, NULL, "as plan's --budget, several (default: from the smallest feasible to keep-all)"},
+    [OPT_SOLVERS]     = {"solvers", KIND_TEXT, AT(solvers), SWEEP, NULL, "S1,S2,...", NULL, 0, NULL, "these searchers only (default: all that apply)"},
+    [OPT_MEMORY]      = {"memory", KIND_TEXT, AT(memory), FIT, NULL, "BYTES", NULL, 0, NULL, "what the step may take, parameters and all: 24GiB, 800MB, 16e9"},
+    [OPT_OVERHEAD]    = {"overhead", KIND_TEXT, AT(overhead), FIT, NULL, "PERCENT", "20%", 0, NULL, "extra time that recomputation may take (default: 20%)"},
     [OPT_CHECKPOINTS] = {"checkpoints", KIND_TEXT, AT(checkpoints), PLAN, NULL, "T1,T2,...", NULL, 0, NULL, "keep exactly these tensors, as segments does"},
-    [OPT_SEED]        = {"seed", KIND_COUNT, AT(seed), PLAN, NULL, "N", NULL, 0, NULL, "of searchers that draw numbers (default: 0)"},
-    [OPT_MOVES]       = {"moves", KIND_COUNT, AT(moves), PLAN, NULL, "N", NULL, 1, NULL, "how many candidates a searcher may try (default: its own)"},
+    [OPT_SEED]        = {"seed", KIND_COUNT, AT(seed), PLAN | SWEEP | FIT, NULL, "N", NULL, 0, NULL, "of searchers that draw numbers (default: 0)"},
+    [OPT_MOVES]       = {"moves", KIND_COUNT, AT(moves), PLAN | SWEEP | FIT, NULL, "N", NULL, 1, NULL, "how many candidates a searcher may try (default: its own)"},
     [OPT_TIME_LIMIT]  = {"time-limit", KIND_SECONDS, AT(time_limit), PLAN, NULL, "SECONDS", NULL, 0, NULL, "stop the search then, with the best so far"},
     [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH, NULL, "FILE", NULL, 0, NULL, "write the plan or graph here; - is standard output"},
+    [OPT_PLAN]        = {"plan", KIND_TEXT, AT(plan), DRAW | TIMELINE, NULL, "PLAN", NULL, 0, NULL, "as this plan runs it (default: everything is kept)"},
+    [OPT_DEPTH]       = {"depth", KIND_COUNT, AT(depth), DRAW, NULL, "N", NULL, 1, NULL, "open N levels of modules (default: as many as 100 boxes allow)"},
+    [OPT_TRAINING]    = {"training", KIND_FLAG, AT(training), DRAW, NULL, NULL, NULL, 0, NULL, "the whole step, side by side: forward, with backward, with the plan's recomputation"},
+    [OPT_VIEW]        = {"view", KIND_CHOICE, AT(view), TIMELINE, NULL, "WHAT", "auto", 0, view_choice, "live memory, the address map of a plan with offsets, or what there is of both"},
+    [OPT_PICTURE]     = {"o", KIND_TEXT, AT(out), SWEEP | DRAW | TIMELINE, NULL, "FILE", NULL, 0, NULL, "draw it into this file: .svg, .png, .pdf or .dot"},
     [OPT_PER_OP]      = {"per-op", KIND_FLAG, AT(per_op), ESTIMATE, NULL, NULL, NULL, 0, NULL, "a line for each operator"},
-    [OPT_JSON]        = {"json", KIND_FLAG, AT(json), ESTIMATE | PLAN | CHECK, NULL, NULL, NULL, 0, NULL, "answer in JSON, with exact integers"},
+    [OPT_JSON]        = {"json", KIND_FLAG, AT(json), ESTIMATE | PLAN | CHECK | SWEEP | FIT, NULL, NULL, NULL, 0, NULL, "answer in JSON, with exact integers"},
     [OPT_HELP]        = {"help", KIND_FLAG, AT(help), EVERY, NULL, NULL, NULL, 0, NULL, "show this"},
 };
 /* clang-format on */

@@ -156,7 +156,7 @@ static int take_option(options *o, int argc, char **argv, int *k)
     const option_row *row = &option_rows[id];
     bool repeats = row->kind == KIND_LIST || row->kind == KIND_BINDING, flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
     if (option_given(o, (option_id)id) && !repeats) return usage_error("%.*s is given twice", (int)length, word);
-    o->given |= 1u << id;
+    o->given |= (uint64_t)1 << id;
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
     if (equals) return store(o, row, equals + 1);

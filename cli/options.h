@@ -16,6 +16,10 @@ typedef enum command_id {
     CMD_PLAN,
     CMD_GRAPH,
     CMD_CHECK,
+    CMD_TIMELINE,
+    CMD_SWEEP,
+    CMD_FIT,
+    CMD_DRAW,
     CMD_OPS,
     CMD_SOLVERS,
     CMD_DEVICES,
@@ -40,11 +44,20 @@ typedef enum option_id {
     OPT_NO_SIMPLIFY,
     OPT_BUDGET,
     OPT_SOLVER,
+    OPT_BUDGETS,
+    OPT_SOLVERS,
+    OPT_MEMORY,
+    OPT_OVERHEAD,
     OPT_CHECKPOINTS,
     OPT_SEED,
     OPT_MOVES,
     OPT_TIME_LIMIT,
     OPT_OUT,
+    OPT_PLAN,
+    OPT_DEPTH,
+    OPT_TRAINING,
+    OPT_VIEW,
+    OPT_PICTURE,
     OPT_PER_OP,
     OPT_JSON,
     OPT_HELP,
@@ -76,14 +89,19 @@ typedef struct options {
     bool simplify;
     const char *budget, *checkpoints; /* NULL: not given */
     const char *solver;
-    int64_t seed, moves; /* moves 0: the solver's own default */
-    double time_limit;   /* 0: none */
-    const char *out;     /* NULL: not given */
+    const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */
+    int64_t seed, moves;                               /* moves 0: the solver's own default */
+    double time_limit;                                 /* 0: none */
+    const char *out;                                   /* NULL: not given */
+    const char *plan;                                  /* NULL: not given */
+    int64_t depth;                                     /* 0: not given */
+    bool training;
+    const char *view;
     bool per_op, json, help;
     size_t n_operands;
     const char **operands;
     command_id command;
-    uint32_t given; /* bit k: option k was on the command line */
+    uint64_t given; /* bit k: option k was on the command line */
     json_t *source; /* owns the texts that options_adopt took */
 } options;
 

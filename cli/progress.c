@@ -30,15 +30,28 @@ bool progress_show(const mp_progress *now, void *data)
     progress *p = data;
     char extra[QUANTITY_MAX] = "none yet", peak[QUANTITY_MAX] = "none yet", floor[QUANTITY_MAX];
     if (interrupted) return false;
+    if (now->elapsed_seconds < p->shown_at) p->shown_at = -1; /* another search */
     if (!p->terminal || now->elapsed_seconds < p->shown_at + 0.1) return true;
     p->shown_at = now->elapsed_seconds;
     p->any = true;
     if (now->best_ticks >= 0) extra_text((double)now->best_ticks, (double)now->baseline_ticks, extra);
     if (now->smallest_peak_bytes >= 0) bytes_short(now->smallest_peak_bytes, peak);
-    fprintf(stderr, "\r\033[K%s  %.1f s  %lld tried  extra time %s  smallest %s (floor %s)", now->solver, now->elapsed_seconds,
-            (long long)now->n_offers, extra, peak, bytes_short(p->floor_bytes, floor));
+    fprintf(stderr, "\r\033[K%s%s  %.1f s  %lld tried  extra time %s  smallest %s", p->what, now->solver, now->elapsed_seconds,
+            (long long)now->n_offers, extra, peak);
+    if (p->floor_bytes > 0) fprintf(stderr, " (floor %s)", bytes_short(p->floor_bytes, floor));
     fflush(stderr);
     return true;
+}
+
+bool progress_next(progress *p, const char *what)
+{
+    snprintf(p->what, sizeof p->what, "%s: ", what);
+    if (p->terminal && !interrupted) {
+        p->any = true;
+        fprintf(stderr, "\r\033[K%s", what);
+        fflush(stderr);
+    }
+    return !interrupted;
 }
 
 void progress_end(progress *p)

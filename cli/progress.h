@@ -9,11 +9,14 @@ typedef struct progress {
     int64_t floor_bytes;
     double shown_at; /* seconds into the search */
     bool terminal, any;
+    char what[48]; /* stands in front of the line: what is searched, of several */
 } progress;
 
 /* Around a search: `progress_show` is its mp_progress_call with the progress as data. */
 void progress_start(progress *p, int64_t floor_bytes);
 bool progress_show(const mp_progress *now, void *p);
+/* Where several searches follow each other: says which one is next. False: the user has asked to stop. */
+bool progress_next(progress *p, const char *what);
 void progress_end(progress *p);
 
 #endif

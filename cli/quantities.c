@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/bytes_text.h"
+
 bool parse_count(const char *text, int64_t *count)
 {
     if (!*text || strspn(text, "0123456789") != strlen(text)) return false;
@@ -100,15 +102,7 @@ int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes)
 
 const char *bytes_short(int64_t bytes, char *text)
 {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    int k = -1;
-    for (; k < 5 && value >= 1023.995; k++) value /= 1024;
-    if (k < 0)
-        snprintf(text, QUANTITY_MAX, "%lld B", (long long)bytes);
-    else
-        snprintf(text, QUANTITY_MAX, "%.2f %s", value, units[k]);
-    return text;
+    return mp_bytes_text(bytes, text);
 }
 
 const char *count_text(int64_t count, char *text)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/quantities.h"
+#include "estimator/module_name.h"
 
 enum {
     GROUPS_MAX = 12,  /* on a terminal modules are told apart as deeply as this many groups allow, */
@@ -23,13 +24,10 @@ const char *storage_title(const mp_graph *graph, int storage, mp_label *room)
     return room->text;
 }
 
-/* The length of the first `depth` components of a name's module path. The last component is the tensor itself. */
+/* Tensors of modules have names that begin with a slash. */
 static size_t module_length(const char *name, int depth)
 {
-    const char *end = strrchr(name, '/'), *at = name;
-    if (name[0] != '/' || end == name) return 0;
-    for (int k = 0; k < depth && at && at != end; k++) at = strchr(at + 1, '/');
-    return (size_t)((at ? at : end) - name);
+    return name[0] == '/' ? mp_module_length(name, depth) : 0;
 }
 
 static bool same_module(const char *a, const char *b, int depth)
@@ -53,30 +51,10 @@ static size_t count_groups(const char *const *names, size_t n, int depth)
     return groups;
 }
 
-/* "/layer1/layer1.0/conv1" as modules are called: layer1.0.conv1 (a component that repeats the one before it stands for both).
- */
 static void print_module(const char *path, size_t length)
 {
-    const char *end = path + length, *previous = NULL;
-    size_t previous_length = 0;
-    if (!length)
-        printf("  (no module)");
-    else
-        printf("  ");
-    for (const char *at = path; at < end;) {
-        const char *start = at + 1, *stop = memchr(start, '/', (size_t)(end - start));
-        size_t n = (size_t)((stop ? stop : end) - start);
-        bool repeats =
-            previous && n > previous_length && start[previous_length] == '.' && !strncmp(start, previous, previous_length);
-        if (repeats)
-            printf("%.*s", (int)(n - previous_length), start + previous_length);
-        else
-            printf("%s%.*s", previous ? "." : "", (int)n, start);
-        previous = start;
-        previous_length = n;
-        at = start + n;
-    }
-    putchar('\n');
+    char text[256];
+    printf("  %s\n", length ? mp_module_text(path, length, text, sizeof text) : "(no module)");
 }
 
 void report_tensors(const char *const *names, size_t n, const char *hint)

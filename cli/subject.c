@@ -7,14 +7,17 @@
 #include "cli/quantities.h"
 #include "estimator/target.h"
 #include "estimator/training.h"
+#include "formats/graph_dot.h"
 #include "formats/graph_json.h"
 #include "formats/json.h"
 #include "formats/onnx.h"
+#include "formats/plan_json.h"
+#include "planner/check.h"
 
 bool subject_is_graph(const char *path)
 {
     size_t n = strlen(path);
-    return n >= 5 && !strcmp(path + n - 5, ".json");
+    return (n >= 5 && !strcmp(path + n - 5, ".json")) || mp_graph_dot_is(path);
 }
 
 static mp_status no_model_options(const options *o, mp_error *err)
@@ -99,7 +102,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     *out = (subject){.path = path};
     if (subject_is_graph(path)) {
         MP_TRY(no_model_options(o, err));
-        MP_TRY(mp_graph_read(path, &out->graph, err));
+        MP_TRY(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
         MP_TRY(read_model(path, o, &out->model, err));
         MP_TRY(build_graph(out, o, err));
@@ -108,6 +111,36 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     MP_REQUIRE(out->options, err, MP_NOMEM, "the options");
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}
+
+mp_status subject_load_as_planned(const char *path, const char *plan_path, options *o, subject *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *source = NULL;
+    if (plan_path && !subject_is_graph(path)) {
+        MP_TRY(plan_options(plan_path, &source, err));
+        st = options_adopt(o, source, err);
+        if (st != MP_OK) mp_error_locate(err, plan_path, 0, 0);
+        MP_TRY(st);
+    }
+    MP_TRY(subject_load(path, o, out, err));
+done:
+    if (source) json_decref(source);
+    return st;
+}
+
+mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err)
+{
+    mp_plan *plan = NULL;
+    mp_status st = mp_plan_read(path, s->graph, &plan, err);
+    if (st == MP_OK) st = mp_plan_check(s->graph, plan, err);
+    if (st == MP_OK) {
+        *out = plan;
+        return MP_OK;
+    }
+    mp_error_locate(err, path, 0, 0);
+    mp_plan_free(plan);
     return st;
 }
 

@@ -9,6 +9,7 @@
 #include "estimator/model.h"
 #include "estimator/simplify.h"
 #include "estimator/timeline.h"
+#include "planner/plan.h"
 
 typedef struct subject {
     const char *path;
@@ -18,10 +19,16 @@ typedef struct subject {
     json_t *options; /* of the graph */
 } subject;
 
-/* Reads the file: a name that ends in .json is a training graph, anything else an ONNX model, which is simplified, given a loss
- * and turned into its training graph as the options say. MP_INVALID: options about models for a graph file. Release with
- * subject_free in any case. */
+/* Reads the file: a name that ends in .json, .dot or .gv is a training graph, anything else an ONNX model, which is simplified,
+ * given a loss and turned into its training graph as the options say. MP_INVALID: options about models for a graph file.
+ * Release with subject_free in any case. */
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err);
+/* The same for a model that a plan was made for: what the command line leaves open is as the plan says. plan_path NULL: as
+ * above. */
+mp_status subject_load_as_planned(const char *path, const char *plan_path, options *o, subject *out, mp_error *err);
+/* The plan in a file, for this graph; checked, because a picture or figure of a wrong plan would mislead. Released with
+ * mp_plan_free. MP_REFUTED: it does not hold; the rest as mp_plan_read. */
+mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err);
 void subject_free(subject *s);
 bool subject_is_graph(const char *path);
 

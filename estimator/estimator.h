@@ -5,6 +5,7 @@
 #include "estimator/graph.h"
 #include "estimator/infer.h"
 #include "estimator/model.h"
+#include "estimator/module_name.h"
 #include "estimator/ops.h"
 #include "estimator/simplify.h"
 #include "estimator/summary.h"

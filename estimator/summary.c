@@ -1,5 +1,7 @@
 #include "estimator/summary.h"
 
+#include "estimator/timeline.h"
+
 /* Whether some backward node reads the storage in its base form. */
 static bool read_by_backward(const mp_graph *graph, int storage)
 {
@@ -35,6 +37,38 @@ static void summarize_writes(const mp_graph *graph, const mp_form *form, mp_oper
     }
 }
 
+/* What lies in memory around each operator's nodes when everything is kept. `row_of`: node -> its operator's row + 1. */
+static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_summary *sum, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    int64_t *between = mp_alloc(graph->n_nodes + 1, sizeof *between);
+    MP_REQUIRE(steps && between, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    mp_timeline_between(graph, timeline, between);
+    for (size_t t = 0; t < graph->n_nodes; t++) {
+        const mp_node *node = &graph->nodes[steps[t].node];
+        const bool is_own = row_of[steps[t].node] > 0, is_backward = node->phase == MP_PHASE_BACKWARD && node->forward_of >= 0;
+        const int index = is_own ? row_of[steps[t].node] : is_backward ? row_of[node->forward_of] : 0;
+        if (!index) continue;
+        mp_operator_summary *row = &sum->operators[index - 1];
+        if (is_own) {
+            row->live_before_bytes = between[t];
+            row->live_after_bytes = between[t + 1];
+            continue;
+        }
+        if (row->backward_live_before_bytes < 0) row->backward_live_before_bytes = between[t];
+        row->backward_live_after_bytes = between[t + 1];
+    }
+done:
+    mp_timeline_free(timeline);
+    mp_free(steps);
+    mp_free(between);
+    return st;
+}
+
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -51,7 +85,11 @@ mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, m
         if (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_LOSS) {
             row = &sum.operators[sum.n_operators++];
             row_of[n] = (int)sum.n_operators;
-            *row = (mp_operator_summary){.node = (int)n, .flops = node->flops, .forward_ticks = form->ticks};
+            *row = (mp_operator_summary){.node = (int)n,
+                                         .flops = node->flops,
+                                         .forward_ticks = form->ticks,
+                                         .backward_live_before_bytes = -1,
+                                         .backward_live_after_bytes = -1};
             summarize_writes(graph, form, row);
             sum.forward_flops += node->flops;
             sum.forward_ticks += form->ticks;
@@ -65,6 +103,7 @@ mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, m
         }
         if (row && form->workspace_bytes > row->workspace_bytes) row->workspace_bytes = form->workspace_bytes;
     }
+    MP_TRY(summarize_live(graph, row_of, &sum, err));
     *out = sum;
     sum.operators = NULL;
 done:

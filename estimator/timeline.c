@@ -234,6 +234,20 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
     return n;
 }
 
+void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes)
+{
+    int64_t live = timeline->static_bytes;
+    for (size_t t = 0; t <= timeline->n_steps; t++) between_bytes[t] = 0;
+    for (size_t k = 0; k < timeline->n_spans; k++) {
+        const mp_span *span = &timeline->spans[k];
+        const int64_t bytes = graph->storages[span->storage].bytes;
+        if (span->first == span->last) continue; /* gone before the next step */
+        between_bytes[span->first + 1] += bytes;
+        between_bytes[span->last + 1] -= bytes;
+    }
+    for (size_t t = 0; t <= timeline->n_steps; t++) between_bytes[t] = live += between_bytes[t];
+}
+
 void mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
     size_t n = 0;

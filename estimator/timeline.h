@@ -48,6 +48,10 @@ void mp_timeline_free(mp_timeline *timeline);
  * written to `spans`; returns how many there are in all. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room);
 
+/* What lies in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
+ * the last. O(spans + steps). */
+void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
+
 /* The order of the baseline of every percentage: keep-all. The nodes in list order, base forms, nothing twice; updates after
  * all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place). Writes
  * graph->n_nodes steps. */

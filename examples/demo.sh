@@ -9,3 +9,18 @@ say memplan plan examples/resnet50.onnx --batch 32 --budget 60% -o "$folder/plan
 "$memplan" plan examples/resnet50.onnx --batch 32 --budget 60% -o "$folder/plan.json"
 say memplan check examples/resnet50.onnx "$folder/plan.json"
 "$memplan" check examples/resnet50.onnx "$folder/plan.json"
+draw() { # FILE ARGUMENT...: a picture; the last lines say where they all are
+    file=$folder/$1
+    shift
+    say memplan "$@" -o "$file"
+    "$memplan" "$@" -o "$file"
+    pictures="$pictures
+  $(realpath "$file")"
+}
+draw timeline.svg timeline examples/resnet50.onnx --plan "$folder/plan.json"
+draw timeline.png timeline examples/resnet50.onnx --plan "$folder/plan.json"
+draw timeline_keep_all.png timeline examples/resnet50.onnx --batch 32
+draw model.svg draw examples/resnet50.onnx --plan "$folder/plan.json"
+draw model.png draw examples/resnet50.onnx --plan "$folder/plan.json"
+draw curve.png sweep examples/resnet50.onnx --batch 32 --solvers segments,lower-set
+printf '\nPictures:%s\n' "$pictures"

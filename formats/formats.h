@@ -2,8 +2,13 @@
 #ifndef FORMATS_FORMATS_H
 #define FORMATS_FORMATS_H
 
+#include "formats/canvas.h"
+#include "formats/curve_picture.h"
+#include "formats/graph_dot.h"
 #include "formats/graph_json.h"
+#include "formats/graph_picture.h"
 #include "formats/onnx.h"
 #include "formats/plan_json.h"
+#include "formats/timeline_picture.h"
 
 #endif

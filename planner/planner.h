@@ -4,9 +4,13 @@
 
 #include "planner/check.h"
 #include "planner/dag.h"
+#include "planner/fates.h"
+#include "planner/fit.h"
 #include "planner/floor.h"
 #include "planner/plan.h"
 #include "planner/schedule.h"
 #include "planner/solver.h"
+#include "planner/spread.h"
+#include "planner/sweep.h"
 
 #endif

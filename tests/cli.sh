@@ -13,7 +13,7 @@ passed=0 failed=0
 for text in tests/cli/*.onnx.txt; do
     protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto < "$text" > "$work/$(basename "$text" .txt)" || exit 2
 done
-cp tests/cli/*.json examples/resnet50.onnx "$work"
+cp tests/cli/*.json tests/cli/*.dot examples/branch.dot examples/resnet50.onnx "$work"
 cd "$work" || exit 2
 head -c 300 mlp.onnx > truncated.onnx
 head -c 300 chain.json > chain_truncated.json
@@ -49,7 +49,7 @@ holds() {
 # ---- help and completion
 try help help
 try version version
-for command in estimate plan graph check ops solvers devices help version complete; do try "help_$command" help "$command"; done
+for command in estimate plan graph check timeline draw sweep fit ops solvers devices help version complete; do try "help_$command" help "$command"; done
 try help_long plan --help
 try help_unknown help estimat
 try bare
@@ -86,6 +86,15 @@ try usage_budget_percent plan mlp.onnx --batch 64 --budget 6.0.0%
 try usage_budget_huge plan mlp.onnx --batch 64 --budget 1e30
 try usage_time_limit plan mlp.onnx --batch 64 --budget 60% --time-limit nan
 try usage_contradiction plan mlp.onnx --batch 64 --budget 60% --solver chen --checkpoints /up/Relu_output_0
+try usage_sweep_solver sweep mlp.onnx --batch 64 --solvers chen,chne
+try usage_sweep_twice sweep mlp.onnx --batch 64 --solvers chen,chen
+try usage_sweep_budget sweep mlp.onnx --batch 64 --budgets 60%,half
+try usage_sweep_empty sweep mlp.onnx --batch 64 --budgets 60%,,70%
+try usage_sweep_picture sweep mlp.onnx --batch 64 -o curve.jpg
+try usage_fit_memory fit mlp.onnx
+try usage_fit_share fit mlp.onnx --memory 60%
+try usage_fit_overhead fit mlp.onnx --memory 1GiB --overhead much
+try usage_fit_batch fit mlp.onnx --memory 1GiB --batch 4
 try usage_stdout_twice plan mlp.onnx --batch 64 --budget 60% --json -o -
 try usage_graph_batch plan chain.json --budget 60% --batch 4
 try usage_graph_fuse estimate chain.json --fuse backward
@@ -139,12 +148,80 @@ try check_lie_json check mlp.onnx lie.json --json
 head -c 400 plan.json > cut.json
 try check_truncated check mlp.onnx cut.json
 try check_absent check mlp.onnx absent.json
+for ending in svg png pdf dot; do holds "timeline_$ending" sh -c "
+    '$memplan' timeline mlp.onnx --plan plan.json -o once.$ending && '$memplan' timeline mlp.onnx --plan plan.json -o twice.$ending &&
+    cmp once.$ending twice.$ending && test -s once.$ending"; done
+holds timeline_keep_all "$memplan" timeline chain.json -o chain.svg
+try timeline timeline mlp.onnx --plan plan.json --view memory -o timeline.svg
+holds timeline_says_what_plan_said sh -c "
+    grep -q \"instead of \" timeline.svg && grep -q 'fullest\|>budget<' timeline.svg && grep -q '>keep everything ' timeline.svg"
+try timeline_no_file timeline mlp.onnx --plan plan.json
+try timeline_ending timeline mlp.onnx --plan plan.json -o timeline.jpeg
+try timeline_view timeline mlp.onnx --plan plan.json -o timeline.svg --view addresses
+try timeline_no_plan timeline mlp.onnx --batch 64 -o none.svg --view arena
+try timeline_no_offsets timeline mlp.onnx --plan plan.json -o none.svg --view arena
+try timeline_lie timeline mlp.onnx --plan lie.json -o none.svg
+try timeline_unwritable timeline mlp.onnx --plan plan.json -o no/such/folder.svg
+holds timeline_writes_nothing_on_failure test ! -e none.svg
+for ending in svg png pdf dot; do holds "draw_$ending" sh -c "
+    '$memplan' draw mlp.onnx --plan plan.json -o once.$ending && '$memplan' draw mlp.onnx --plan plan.json -o twice.$ending &&
+    cmp once.$ending twice.$ending && test -s once.$ending"; done
+try draw draw mlp.onnx --plan plan.json --depth 1 -o draw.svg
+holds draw_shows_checkpoints_and_colours sh -c "
+    grep -q 'its output is a checkpoint' draw.svg && grep -q '>recomputed: ' draw.svg && grep -q '>kept: ' draw.svg && grep -q '>up<' draw.svg"
+try draw_training draw mlp.onnx --plan plan.json --training -o training.svg
+holds draw_training_shows_three sh -c "
+    grep -q '>forward<' training.svg && grep -q '>forward and backward<' training.svg && grep -q '>with recomputation<' training.svg &&
+    grep -q '>again<' training.svg"
+holds draw_training_keep_all sh -c "'$memplan' draw resnet50.onnx --batch 2 --training -o two.svg && ! grep -q '>with recomputation<' two.svg"
+holds draw_graph_file "$memplan" draw graph.json --plan plan.json -o graph.svg
+try draw_no_file draw mlp.onnx --plan plan.json
+try draw_ending draw mlp.onnx --plan plan.json -o draw.jpeg
+try draw_depth draw mlp.onnx --plan plan.json --depth 0 -o none.svg
+try draw_lie draw mlp.onnx --plan lie.json -o none.svg
+try draw_contradiction draw mlp.onnx --plan plan.json --batch 64 -o none.svg
+try draw_unwritable draw mlp.onnx --plan plan.json -o no/such/folder.svg
+holds draw_writes_nothing_on_failure test ! -e none.svg
+holds pictures_are_xml sh -c "
+    command -v python3 > /dev/null || exit 0
+    python3 -c 'import sys, xml.dom.minidom; [xml.dom.minidom.parse(f) for f in sys.argv[1:]]' draw.svg training.svg graph.svg"
+
+# ---- graphs in DOT
+try dot_estimate estimate branch.dot
+try dot_plan plan branch.dot --budget 80% --solver chen -o branch.json
+try dot_check check branch.dot branch.json
+holds dot_becomes_json sh -c "'$memplan' graph branch.dot -o branch_graph.json && '$memplan' check branch_graph.json branch.json"
+holds dot_draws "$memplan" draw branch.dot --plan branch.json -o branch.svg
+for bad in malformed cyclic undirected missing hostile; do try "bad_dot_$bad" plan "graph_$bad.dot" --budget 60% -o "written_$bad.json"; done
+try bad_dot_absent estimate absent.gv
+try bad_dot_batch estimate branch.dot --batch 4
+holds dot_wrote_nothing sh -c '! ls written_*'
+
 holds graph_to_stdout sh -c "'$memplan' graph mlp.onnx --batch 4096 | cmp - graph.json"
 holds plan_to_stdout sh -c "'$memplan' plan mlp.onnx --batch 4096 --budget floor+60% --solver chen -o - | cmp - plan.json"
 holds a_graph_file_plans_like_its_model sh -c "
     '$memplan' plan graph.json --budget floor+60% --solver chen -o plan2.json > /dev/null && '$memplan' check mlp.onnx plan2.json"
 holds plans_are_the_same_every_time sh -c "
     '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o once.json > /dev/null && '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o twice.json > /dev/null && cmp once.json twice.json"
+
+# ---- the trade-off curve and the largest batch
+try sweep sweep mlp.onnx --batch 4096 --solvers chen,segments --budgets 90%,floor+40%,1MiB
+try sweep_default sweep mlp.onnx --batch 4096
+try sweep_json sweep mlp.onnx --batch 4096 --solvers chen --budgets floor+40%,1MiB --json
+try sweep_graph sweep chain.json
+try sweep_infeasible sweep mlp.onnx --batch 4096 --budgets 1MiB
+holds sweep_draws sh -c "'$memplan' sweep mlp.onnx --batch 4096 -o curve.svg && grep -q '</svg>' curve.svg && cp curve.svg once.svg &&
+    '$memplan' sweep mlp.onnx --batch 4096 -o curve.svg && cmp once.svg curve.svg"
+holds sweep_unwritable sh -c "'$memplan' sweep mlp.onnx --batch 64 --solvers none -o no/such/curve.svg; test \$? = 1"
+try fit fit mlp.onnx --memory 16MiB --overhead 5% --solver segments
+try fit_json fit mlp.onnx --memory 16MiB --overhead 5% --solver segments --json
+try fit_none fit mlp.onnx --memory 1MiB
+try fit_graph fit chain.json --memory 1MiB
+try fit_fixed fit mlp.onnx --dim N=4 --memory 16MiB
+try fit_absent fit absent.onnx --memory 16MiB
+holds fit_agrees_with_plan sh -c "
+    batch=\$('$memplan' fit mlp.onnx --memory 16MiB --overhead 5% --json | sed -n 's/.*\"batch_any\": \([0-9]*\).*/\1/p')
+    '$memplan' plan mlp.onnx --budget 16MiB --batch \$batch > /dev/null && ! '$memplan' plan mlp.onnx --budget 16MiB --batch \$((batch + 1)) > /dev/null"
 
 # ---- the system fails: exit status 1
 for command in help 'estimate mlp.onnx --batch 64 --json' 'graph mlp.onnx --batch 64'; do

@@ -140,6 +140,30 @@ static void each_operator_has_its_own_backward(void **state)
     mp_graph_free(graph);
 }
 
+/* Always live: x 64, w 256, moment 512. In order: f1 makes hidden 128 and mask 32, f2 out 128, the loss its statistic 32 (out
+ * ends), its backward d_out 128, backward of f2 d_hidden 128 (hidden and d_out end), that of f1 d_w 256. */
+static void live_bytes_stand_before_and_after_each_operator(void **state)
+{
+    mp_graph *graph = two_layers();
+    mp_summary sum;
+    enum { ALWAYS = 64 + 256 + 512 };
+    (void)state;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    const mp_operator_summary *first = &sum.operators[0], *second = &sum.operators[1], *loss = &sum.operators[2];
+    assert_int_equal(first->live_before_bytes, ALWAYS);
+    assert_int_equal(first->live_after_bytes, ALWAYS + 128 + 32);
+    assert_int_equal(second->live_before_bytes, ALWAYS + 128 + 32);
+    assert_int_equal(second->live_after_bytes, ALWAYS + 128 + 32 + 128);
+    assert_int_equal(loss->live_after_bytes, ALWAYS + 128 + 32 + 32);
+    assert_int_equal(loss->backward_live_before_bytes, -1);
+    assert_int_equal(second->backward_live_before_bytes, ALWAYS + 128 + 32 + 128);
+    assert_int_equal(second->backward_live_after_bytes, ALWAYS + 32 + 128);
+    assert_int_equal(first->backward_live_before_bytes, ALWAYS + 32 + 128);
+    assert_int_equal(first->backward_live_after_bytes, ALWAYS + 256);
+    mp_summary_free(&sum);
+    mp_graph_free(graph);
+}
+
 static void a_summary_survives_every_allocation_failure(void **state)
 {
     mp_graph *graph = two_layers();
@@ -164,6 +188,7 @@ int main(void)
         cmocka_unit_test(totals_are_the_payload_of_each_kind),
         cmocka_unit_test(saved_activations_are_what_backward_reads_of_forward),
         cmocka_unit_test(each_operator_has_its_own_backward),
+        cmocka_unit_test(live_bytes_stand_before_and_after_each_operator),
         cmocka_unit_test(a_summary_survives_every_allocation_failure),
     };
     return cmocka_run_group_tests_name("estimator/summary", tests, NULL, NULL);

@@ -32,6 +32,17 @@ static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsig
     }
     assert_true(tl->n_steps == n && tl->peak_step == highest);
     assert_true(tl->static_bytes == sim.static_bytes && tl->peak_bytes == sim.peak_bytes && tl->ticks == sim.ticks);
+    int64_t *between = mp_alloc(n + 1, sizeof *between);
+    assert_non_null(between);
+    mp_timeline_between(graph, tl, between);
+    for (int t = 0; t <= (int)n; t++) {
+        int64_t live = sim.static_bytes; /* what was there in the step before and is in this one */
+        for (size_t k = 0; k < sim.n_spans; k++)
+            if (sim.spans[k].first < t && sim.spans[k].last >= t) live += graph->storages[sim.spans[k].storage].bytes;
+        if (between[t] != live)
+            fail_msg("seed %llu: %lld bytes before step %d, not %lld", seed, (long long)between[t], t, (long long)live);
+    }
+    mp_free(between);
     simulation_free(&sim);
     mp_timeline_free(tl);
 }

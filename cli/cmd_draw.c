@@ -1,0 +1,33 @@
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/subject.h"
+#include "formats/canvas.h"
+#include "formats/graph_picture.h"
+
+int cmd_draw(options *o)
+{
+    mp_error err = {0};
+    subject s = {0};
+    mp_plan *plan = NULL;
+    char title[256];
+    int rc = EXIT_DONE;
+    if (!o->out) return usage_error("draw needs a file to draw into: -o model.svg");
+    if (mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    if (subject_load_as_planned(o->operands[0], o->plan, o, &s, &err) != MP_OK ||
+        (o->plan && subject_plan(&s, o->plan, &plan, &err) != MP_OK)) {
+        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+    } else {
+        const mp_picture_request request = {.graph = s.graph,
+                                            .plan = plan,
+                                            .title = subject_title(&s, title, sizeof title),
+                                            .depth = o->depth > 1000 ? 1000 : (int)o->depth};
+        mp_status st = (o->training ? mp_training_picture : mp_graph_picture)(&request, o->out, &err);
+        if (st == MP_LIMIT || st == MP_INVALID)
+            rc = input_failed(&err);
+        else if (st != MP_OK)
+            rc = output_failed(&err);
+    }
+    mp_plan_free(plan);
+    subject_free(&s);
+    return rc;
+}

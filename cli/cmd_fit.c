@@ -1,0 +1,221 @@
+/* cmd_fit.c - the largest batch that fits a memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/progress.h"
+#include "cli/quantities.h"
+#include "cli/subject.h"
+#include "formats/json.h"
+#include "planner/fit.h"
+
+static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
+
+/* ---- reading what is asked ---- */
+
+static int settle(const options *o, int64_t *memory_bytes, double *overhead)
+{
+    const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
+    budget b, share;
+    if (!o->memory) return usage_error("fit needs to know the memory: --memory 24GiB");
+    if (!budget_parse(o->memory, &b, &why) || b.kind != BUDGET_BYTES) return usage_error("--memory: '%s' %s", o->memory, why);
+    if (!budget_parse(o->overhead, &share, &why) || share.kind != BUDGET_OF_PEAK)
+        return usage_error("--overhead: '%s' is not a percentage like 20%%", o->overhead);
+    *memory_bytes = b.bytes;
+    *overhead = share.percent / 100;
+    return EXIT_DONE;
+}
+
+/* Only a model whose batch is open can be built at another one. A file that needs no --batch has fixed it. */
+static mp_status refuse_fixed(const options *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *path = o->operands[0];
+    subject s;
+    mp_error ours = {0};
+    if (subject_is_graph(path)) {
+        st = MP_FAIL(err, MP_INVALID, "fit needs a model, and this is a training graph already, built for one batch");
+    } else if (subject_load(path, o, &s, &ours) == MP_OK) {
+        const int64_t batch = subject_batch(&s);
+        if (batch > 0)
+            st = MP_FAIL(err, MP_INVALID, "the batch is fixed at %lld, and fit needs a model that leaves it open",
+                         (long long)batch);
+        else
+            st = MP_FAIL(err, MP_INVALID, "the model has no batch, so there is none to choose");
+    }
+    if (!subject_is_graph(path)) subject_free(&s);
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}
+
+/* ---- building and searching ---- */
+
+typedef struct builder {
+    const options *asked;
+    char name[128]; /* of the model, from the last graph */
+} builder;
+
+static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
+{
+    builder *b = data;
+    options o = *b->asked;
+    subject s;
+    o.batch = batch;
+    const mp_status st = subject_load(o.operands[0], &o, &s, err);
+    if (st == MP_OK) {
+        snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
+        *out = s.graph;
+        s.graph = NULL;
+    }
+    subject_free(&s);
+    return st;
+}
+
+static bool show(int64_t batch, const mp_progress *search, void *data)
+{
+    char what[48];
+    if (search) return progress_show(search, data);
+    snprintf(what, sizeof what, "batch %lld", (long long)batch);
+    return progress_next(data, what);
+}
+
+/* ---- the answer ---- */
+
+static const char *const end_names[] = {
+    [MP_FIT_UNKNOWN] = "unknown",     [MP_FIT_PROVED] = "proved",     [MP_FIT_OVER] = "over",
+    [MP_FIT_NOT_FOUND] = "not-found", [MP_FIT_TOO_SLOW] = "too-slow", [MP_FIT_MOST_MET] = "limit"};
+
+static json_t *bytes_or_null(int64_t bytes)
+{
+    return bytes >= 0 ? json_integer(bytes) : json_null();
+}
+
+static json_t *answer_json(const mp_fit_answer *a)
+{
+    const bool any = a->batch > 0;
+    json_t *json = json_object(), *next = json_object();
+    bool ok = json && next && mp_json_set(json, "batch", json_integer(a->batch)) &&
+              mp_json_set(json, "peak_bytes", any ? json_integer(a->peak_bytes) : json_null()) &&
+              mp_json_set(json, "static_bytes", any ? json_integer(a->static_bytes) : json_null()) &&
+              mp_json_set(json, "overhead", any ? json_real(a->overhead) : json_null()) &&
+              mp_json_set(json, "seconds", any ? json_real(a->seconds) : json_null()) &&
+              mp_json_set(json, "solver", any ? json_string(a->solver) : json_null()) &&
+              mp_json_set(next, "batch", json_integer(a->batch + 1)) &&
+              mp_json_set(next, "reason", json_string(end_names[a->end])) &&
+              mp_json_set(next, "floor_bytes", bytes_or_null(a->next_floor_bytes)) &&
+              mp_json_set(next, "smallest_feasible_bytes", bytes_or_null(a->next_smallest_bytes)) &&
+              mp_json_set(next, "overhead", a->next_overhead >= 0 ? json_real(a->next_overhead) : json_null());
+    if (ok && mp_json_set(json, "next", json_incref(next))) {
+        json_decref(next);
+        return json;
+    }
+    if (json) json_decref(json);
+    if (next) json_decref(next);
+    return NULL;
+}
+
+static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const char *name)
+{
+    const mp_fit_answer *a = found->answers;
+    json_t *json = json_object();
+    bool ok = json && mp_json_set(json, "model", mp_json_text(name)) &&
+              mp_json_set(json, "memory_bytes", json_integer(r->memory_bytes)) &&
+              mp_json_set(json, "overhead", json_real(r->overhead)) &&
+              mp_json_set(json, "batch_keep_all", json_integer(a[MP_FIT_KEEP_ALL].batch)) &&
+              mp_json_set(json, "batch_recompute", json_integer(a[MP_FIT_RECOMPUTE].batch)) &&
+              mp_json_set(json, "batch_any", json_integer(a[MP_FIT_ANY].batch)) &&
+              mp_json_set(json, "complete", json_boolean(!found->stopped)) &&
+              mp_json_set(json, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL])) &&
+              mp_json_set(json, "recompute", answer_json(&a[MP_FIT_RECOMPUTE])) &&
+              mp_json_set(json, "any", answer_json(&a[MP_FIT_ANY]));
+    if (ok) return json;
+    if (json) json_decref(json);
+    return NULL;
+}
+
+static void print_answer(mp_fit_means means, const mp_fit_answer *a)
+{
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], time[QUANTITY_MAX], each[QUANTITY_MAX], extra[QUANTITY_MAX];
+    if (!a->batch) {
+        printf("  %-10s %9s\n", titles[means], "none");
+        return;
+    }
+    printf("  %-10s %9lld  %11s  %18s bytes  %9s  %9s  %11s  %s\n", titles[means], (long long)a->batch,
+           bytes_short(a->peak_bytes, bytes), count_text(a->peak_bytes, exact), extra_text(1 + a->overhead, 1, extra),
+           seconds_text(a->seconds, time), seconds_text(a->seconds / (double)a->batch, each), a->solver);
+}
+
+/* Why the batch after it is not the answer. */
+static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
+{
+    char bytes[QUANTITY_MAX], over[QUANTITY_MAX], floor[QUANTITY_MAX], extra[QUANTITY_MAX], limit[QUANTITY_MAX];
+    printf("  %-10s %9lld  ", titles[means], (long long)a->batch + 1);
+    switch (a->end) {
+    case MP_FIT_UNKNOWN:
+        puts("was not tried any more");
+        return;
+    case MP_FIT_MOST_MET:
+        puts("is more than fit tries");
+        return;
+    case MP_FIT_TOO_SLOW:
+        extra_text(1 + a->next_overhead, 1, extra);
+        extra_text(1 + r->overhead, 1, limit);
+        printf("fits, but takes %s where %s is allowed\n", extra, limit);
+        return;
+    case MP_FIT_PROVED:
+        printf("does not fit: no schedule needs less than its floor of %s\n", bytes_short(a->next_floor_bytes, floor));
+        return;
+    case MP_FIT_OVER:
+    case MP_FIT_NOT_FOUND:
+        bytes_short(a->next_smallest_bytes, bytes);
+        bytes_short(a->next_smallest_bytes - r->memory_bytes, over);
+        if (a->end == MP_FIT_OVER)
+            printf("does not fit: it takes %s, %s too much\n", bytes, over);
+        else
+            printf("was not found to fit: the smallest plan takes %s, %s too much (floor %s)\n", bytes, over,
+                   bytes_short(a->next_floor_bytes, floor));
+    }
+}
+
+static void print_fit(const mp_fit_request *r, const mp_fit *found, const char *name)
+{
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], limit[QUANTITY_MAX];
+    printf("%s in %s (%s bytes): the largest batch that fits, keeping all, recomputing for at most %s of time, and for any\n\n",
+           name, bytes_short(r->memory_bytes, bytes), count_text(r->memory_bytes, exact),
+           extra_text(1 + r->overhead, 1, limit));
+    printf("  %-10s %9s  %11s  %24s  %9s  %9s  %11s  %s\n", "", "batch", "peak", "", "extra", "time", "per sample", "found by");
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k]);
+    if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
+    puts("\nThe next batch:");
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
+}
+
+int cmd_fit(options *o)
+{
+    mp_error err = {0};
+    mp_fit found = {0};
+    builder b = {.asked = o};
+    progress shown;
+    mp_fit_request request = {.graph_at = graph_at,
+                              .graph_data = &b,
+                              .solver = o->solver,
+                              .seed = (uint64_t)o->seed,
+                              .moves = o->moves,
+                              .progress = show,
+                              .progress_data = &shown};
+    int rc = settle(o, &request.memory_bytes, &request.overhead);
+    if (rc) return rc;
+    if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
+    progress_start(&shown, 0);
+    const mp_status st = mp_fit_batch(&request, &found, &err);
+    progress_end(&shown);
+    if (st != MP_OK) return input_failed(&err);
+    if (found.stopped) complain("the search was cut short; this is what it had found");
+    if (o->json)
+        rc = print_json(fit_json(&request, &found, b.name));
+    else
+        print_fit(&request, &found, b.name);
+    return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : EXIT_NO;
+}

@@ -1,0 +1,322 @@
+/* cmd_sweep.c - the trade-off curve: what each searcher makes of each of several budgets. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/progress.h"
+#include "cli/quantities.h"
+#include "cli/subject.h"
+#include "formats/canvas.h"
+#include "formats/curve_picture.h"
+#include "formats/json.h"
+#include "planner/floor.h"
+#include "planner/sweep.h"
+
+/* ---- reading what is asked ---- */
+
+/* The parts of a list with commas, in a copy that the list owns. */
+typedef struct parts {
+    size_t n;
+    char *copy;
+    const char **items;
+} parts;
+
+static int split(const char *option, const char *text, parts *out)
+{
+    size_t length = strlen(text), n = 1;
+    for (size_t k = 0; k < length; k++) n += text[k] == ',';
+    *out = (parts){.copy = mp_alloc(length + 1, 1), .items = mp_alloc(n, sizeof *out->items)};
+    if (!out->copy || !out->items) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    memcpy(out->copy, text, length);
+    for (char *at = out->copy, *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = 0;
+        if (!*at) return usage_error("--%s has an empty part in its list", option);
+        out->items[out->n++] = at;
+    }
+    return EXIT_DONE;
+}
+
+static void parts_free(parts *p)
+{
+    mp_free(p->copy);
+    mp_free(p->items);
+}
+
+typedef struct wanted {
+    parts solvers, budget_texts;
+    budget *budgets; /* one per text */
+    int64_t *bytes;
+} wanted;
+
+static int read_solvers(const options *o, wanted *w)
+{
+    int rc = o->solvers ? split("solvers", o->solvers, &w->solvers) : EXIT_DONE;
+    for (size_t k = 0; !rc && k < w->solvers.n; k++) {
+        const char *name = w->solvers.items[k], *known = NULL;
+        for (size_t i = 0; i < mp_solver_count(); i++)
+            if (!strcmp(mp_solver_row(i)->name, name)) known = mp_solver_row(i)->name;
+        if (!known) return usage_error("--solvers: there is no '%s'; 'memplan solvers' lists them", name);
+        for (size_t i = 0; i < k; i++)
+            if (w->solvers.items[i] == known) return usage_error("--solvers: %s is given twice", name);
+        w->solvers.items[k] = known;
+    }
+    return rc;
+}
+
+static int read_budgets(const options *o, wanted *w)
+{
+    const char *why = NULL;
+    int rc = o->budgets ? split("budgets", o->budgets, &w->budget_texts) : EXIT_DONE;
+    const size_t n = w->budget_texts.n;
+    if (rc) return rc;
+    w->budgets = mp_alloc(n, sizeof *w->budgets);
+    w->bytes = mp_alloc(n, sizeof *w->bytes);
+    if (!w->budgets || !w->bytes) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    for (size_t k = 0; k < n; k++)
+        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why))
+            return usage_error("--budgets: '%s' %s", w->budget_texts.items[k], why);
+    return EXIT_DONE;
+}
+
+static int settle(const options *o, wanted *w)
+{
+    mp_error err = {0};
+    int rc = read_solvers(o, w);
+    if (!rc) rc = read_budgets(o, w);
+    if (!rc && o->out && mp_canvas_check_path(o->out, &err) != MP_OK) rc = input_failed(&err);
+    return rc;
+}
+
+/* ---- searching ---- */
+
+static bool show(size_t k, size_t n, const mp_progress *search, void *data)
+{
+    char what[48];
+    if (search) return progress_show(search, data);
+    snprintf(what, sizeof what, "%zu of %zu", k + 1, n);
+    return progress_next(data, what);
+}
+
+static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_sweep *found, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *keep_all = NULL;
+    progress shown;
+    int64_t floor_bytes;
+    int unused;
+    mp_sweep_request request = {.graph = s->graph,
+                                .budgets = w->budget_texts.n ? w->bytes : NULL,
+                                .n_budgets = w->budget_texts.n,
+                                .solvers = w->solvers.items,
+                                .n_solvers = w->solvers.n,
+                                .seed = (uint64_t)o->seed,
+                                .moves = o->moves,
+                                .progress = show,
+                                .progress_data = &shown};
+    MP_TRY(keep_all_timeline(s->graph, &keep_all, &unused, err));
+    MP_TRY(mp_floor(s->graph, &floor_bytes, &unused, err));
+    for (size_t k = 0; k < request.n_budgets; k++)
+        w->bytes[k] = budget_resolve(&w->budgets[k], keep_all->peak_bytes, floor_bytes);
+    progress_start(&shown, floor_bytes);
+    st = mp_sweep_budgets(&request, found, err);
+    progress_end(&shown);
+done:
+    mp_timeline_free(keep_all);
+    return st;
+}
+
+/* ---- the answer ---- */
+
+static double overhead_of(const mp_sweep *found, int64_t ticks)
+{
+    return found->keep_all_ticks > 0 ? (double)ticks / (double)found->keep_all_ticks - 1 : 0;
+}
+
+static json_t *spread_json(const mp_sweep *found)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; list && k < found->n_spread; k++) {
+        const mp_spread_point *p = &found->spread[k];
+        if (json_array_append_new(list, json_pack("{sI sI sf sf}", "n_checkpoints", (json_int_t)p->n_checkpoints, "peak_bytes",
+                                                  (json_int_t)p->peak_bytes, "seconds", (double)p->ticks * found->tick_seconds,
+                                                  "overhead", overhead_of(found, p->ticks)))) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *point_json(const mp_sweep *found, const mp_sweep_point *p)
+{
+    const bool is = p->feasible;
+    json_t *json = json_object();
+    bool ok = json && mp_json_set(json, "budget_bytes", json_integer(p->budget_bytes)) &&
+              mp_json_set(json, "feasible", json_boolean(is)) &&
+              mp_json_set(json, "peak_bytes", is ? json_integer(p->peak_bytes) : json_null()) &&
+              mp_json_set(json, "seconds", is ? json_real((double)p->ticks * found->tick_seconds) : json_null()) &&
+              mp_json_set(json, "overhead", is ? json_real(overhead_of(found, p->ticks)) : json_null()) &&
+              mp_json_set(json, "n_checkpoints", is ? json_integer((json_int_t)p->n_checkpoints) : json_null()) &&
+              mp_json_set(json, "n_recomputed", is ? json_integer((json_int_t)p->n_recomputed) : json_null());
+    if (ok) return json;
+    if (json) json_decref(json);
+    return NULL;
+}
+
+static json_t *curves_json(const mp_sweep *found)
+{
+    json_t *list = json_array();
+    bool ok = list;
+    for (size_t k = 0; ok && k < found->n_curves; k++) {
+        const mp_sweep_curve *c = &found->curves[k];
+        json_t *json = json_object(), *points = json_array();
+        ok = json && points;
+        for (size_t i = 0; ok && i < c->n; i++) ok = !json_array_append_new(points, point_json(found, &c->points[i]));
+        ok = ok && mp_json_set(json, "solver", json_string(c->solver)) &&
+             mp_json_set(json, "smallest_feasible_bytes", json_integer(c->smallest_bytes));
+        if (!ok && points) json_decref(points);
+        ok = ok && mp_json_set(json, "points", points);
+        if (!ok && json) json_decref(json);
+        ok = ok && !json_array_append_new(list, json);
+    }
+    if (ok || !list) return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *sweep_json(const subject *s, const mp_sweep *found)
+{
+    json_t *json = json_object();
+    const int64_t batch = subject_batch(s);
+    bool ok = json && mp_json_set(json, "model", mp_json_text(s->graph->name ? s->graph->name : "")) &&
+              mp_json_set(json, "batch", batch > 0 ? json_integer(batch) : json_null()) &&
+              mp_json_set(json, "static_bytes", json_integer(found->static_bytes)) &&
+              mp_json_set(json, "floor_bytes", json_integer(found->floor_bytes)) &&
+              mp_json_set(json, "baseline_peak_bytes", json_integer(found->keep_all_bytes)) &&
+              mp_json_set(json, "baseline_seconds", json_real((double)found->keep_all_ticks * found->tick_seconds)) &&
+              mp_json_set(json, "complete", json_boolean(!found->stopped)) && mp_json_set(json, "curves", curves_json(found)) &&
+              mp_json_set(json, "evenly_spread", spread_json(found));
+    if (ok) return json;
+    if (json) json_decref(json);
+    return NULL;
+}
+
+static void print_line(const mp_sweep *found, int64_t budget_bytes, int64_t peak_bytes, int64_t ticks)
+{
+    char budget[QUANTITY_MAX] = "", peak[QUANTITY_MAX], extra[QUANTITY_MAX];
+    if (budget_bytes >= 0) bytes_short(budget_bytes, budget);
+    printf("  %12s  %12s  %6.1f %%  %9s", budget, bytes_short(peak_bytes, peak),
+           found->keep_all_bytes > 0 ? 100.0 * (double)peak_bytes / (double)found->keep_all_bytes : 100.0,
+           extra_text((double)ticks, (double)found->keep_all_ticks, extra));
+}
+
+/* Whether no other searcher found anything cheaper for the same budget. */
+static bool is_cheapest(const mp_sweep *found, const mp_sweep_point *p)
+{
+    for (size_t k = 0; k < found->n_curves; k++)
+        for (size_t i = 0; i < found->curves[k].n; i++) {
+            const mp_sweep_point *other = &found->curves[k].points[i];
+            if (other->feasible && other->budget_bytes <= p->budget_bytes && other->ticks < p->ticks) return false;
+        }
+    return true;
+}
+
+static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
+{
+    char bytes[QUANTITY_MAX];
+    printf("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
+    for (size_t k = 0; k < c->n; k++) {
+        const mp_sweep_point *p = &c->points[k];
+        if (!p->feasible) {
+            printf("  %12s  %12s\n", bytes_short(p->budget_bytes, bytes), "none found");
+            continue;
+        }
+        print_line(found, p->budget_bytes, p->peak_bytes, p->ticks);
+        printf("  %11zu  %10zu%s\n", p->n_checkpoints, p->n_recomputed, is_cheapest(found, p) ? "  *" : "");
+    }
+}
+
+/* Too few, the best, too many. */
+static void print_spread(const mp_sweep *found)
+{
+    size_t best = 0;
+    if (found->n_spread < 3) return;
+    for (size_t k = 0; k < found->n_spread; k++)
+        if (found->spread[k].peak_bytes < found->spread[best].peak_bytes) best = k;
+    const size_t rows[] = {1, best, found->n_spread - 1};
+    puts("\nMore and more checkpoints, evenly spread and recomputed by segments:");
+    printf("  %12s  %12s  %8s  %9s\n", "checkpoints", "peak", "", "extra");
+    for (size_t k = 0; k < 3; k++) {
+        const mp_spread_point *p = &found->spread[rows[k]];
+        char peak[QUANTITY_MAX], extra[QUANTITY_MAX];
+        if (k && rows[k] == rows[k - 1]) continue;
+        printf("  %12zu  %12s  %6.1f %%  %9s%s\n", p->n_checkpoints, bytes_short(p->peak_bytes, peak),
+               100.0 * (double)p->peak_bytes / (double)found->keep_all_bytes,
+               extra_text((double)p->ticks, (double)found->keep_all_ticks, extra),
+               rows[k] == best ? "  the smallest peak"
+               : k             ? "  many fill the memory themselves"
+                               : "  few leave long segments to make again");
+    }
+}
+
+static void print_sweep(const subject *s, const mp_sweep *found)
+{
+    char title[256], floor[QUANTITY_MAX];
+    printf("%s: peak and extra time by budget (* nobody was cheaper)\n\n", subject_title(s, title, sizeof title));
+    printf("  %12s  %12s  %8s  %9s  %11s  %10s\n", "budget", "peak", "", "extra", "checkpoints", "recomputed");
+    print_line(found, -1, found->keep_all_bytes, found->keep_all_ticks);
+    printf("  keep all; the floor is %s\n", bytes_short(found->floor_bytes, floor));
+    for (size_t k = 0; k < found->n_curves; k++) print_curve(found, &found->curves[k]);
+    print_spread(found);
+}
+
+static bool any_feasible(const mp_sweep *found)
+{
+    for (size_t k = 0; k < found->n_curves; k++)
+        for (size_t i = 0; i < found->curves[k].n; i++)
+            if (found->curves[k].points[i].feasible) return true;
+    return false;
+}
+
+int cmd_sweep(options *o)
+{
+    mp_error err = {0};
+    subject s = {0};
+    mp_sweep found = {0};
+    wanted w = {0};
+    char title[256];
+    int rc = settle(o, &w);
+    if (rc) goto done;
+    if (subject_load(o->operands[0], o, &s, &err) != MP_OK || sweep(o, &w, &s, &found, &err) != MP_OK) {
+        rc = input_failed(&err);
+        goto done;
+    }
+    rc = any_feasible(&found) ? EXIT_DONE : EXIT_NO;
+    if (o->out && mp_curve_picture(&found, subject_title(&s, title, sizeof title), o->out, &err) != MP_OK) {
+        rc = output_failed(&err);
+        goto done;
+    }
+    if (found.stopped) complain("the sweep was cut short; this is what it had found");
+    if (o->json) {
+        const int printed = print_json(sweep_json(&s, &found));
+        if (printed) rc = printed;
+    } else {
+        print_sweep(&s, &found);
+    }
+done:
+    mp_sweep_free(&found);
+    subject_free(&s);
+    parts_free(&w.solvers);
+    parts_free(&w.budget_texts);
+    mp_free(w.budgets);
+    mp_free(w.bytes);
+    return rc;
+}

@@ -1,0 +1,38 @@
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/subject.h"
+#include "formats/canvas.h"
+#include "formats/timeline_picture.h"
+
+static mp_timeline_view view_of(const options *o)
+{
+    if (!strcmp(o->view, "auto")) return MP_VIEW_ALL;
+    return !strcmp(o->view, "arena") ? MP_VIEW_ARENA : MP_VIEW_MEMORY;
+}
+
+int cmd_timeline(options *o)
+{
+    mp_error err = {0};
+    subject s = {0};
+    mp_plan *plan = NULL;
+    char title[256];
+    int rc = EXIT_DONE;
+    if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
+    if (mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    if (view_of(o) == MP_VIEW_ARENA && !o->plan) return usage_error("--view arena needs --plan, a plan with offsets");
+    if (subject_load_as_planned(o->operands[0], o->plan, o, &s, &err) != MP_OK ||
+        (o->plan && subject_plan(&s, o->plan, &plan, &err) != MP_OK)) {
+        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+    } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
+        complain("%s: the plan has no offsets, so there is no address map to draw: addresses come with the packing of an arena",
+                 o->plan);
+        rc = EXIT_NO;
+    } else if (mp_timeline_picture(s.graph, plan, subject_title(&s, title, sizeof title), view_of(o), o->out, &err) != MP_OK) {
+        rc = output_failed(&err);
+    }
+    mp_plan_free(plan);
+    subject_free(&s);
+    return rc;
+}

@@ -1,0 +1,60 @@
+#include "estimator/module_name.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+int mp_module_depth(const char *name)
+{
+    int n = 0;
+    for (const char *at = name; *at; at++) n += *at == '/' && at != name;
+    return n;
+}
+
+size_t mp_module_length(const char *name, int depth)
+{
+    size_t end = 0;
+    for (const char *at = name; *at && depth > 0; at++)
+        if (*at == '/' && at != name) {
+            end = (size_t)(at - name);
+            depth--;
+        }
+    return end;
+}
+
+/* Appends what fits, without cutting a UTF-8 character. */
+static size_t append(char *text, size_t at, size_t room, const char *piece, size_t n)
+{
+    if (n > room - 1 - at) {
+        n = room - 1 - at;
+        while (n > 0 && ((unsigned char)piece[n] & 0xC0) == 0x80) n--;
+    }
+    memcpy(text + at, piece, n);
+    text[at + n] = '\0';
+    return at + n;
+}
+
+char *mp_module_text(const char *name, size_t length, char *text, size_t room)
+{
+    const char *end = name + length, *previous = NULL;
+    size_t previous_length = 0, n = 0;
+    text[0] = '\0';
+    for (const char *at = name + (length > 0 && *name == '/'); at < end;) {
+        const char *slash = memchr(at, '/', (size_t)(end - at));
+        size_t component = (size_t)((slash ? slash : end) - at);
+        bool repeats =
+            previous && component > previous_length && at[previous_length] == '.' && !strncmp(at, previous, previous_length);
+        if (previous && !repeats) n = append(text, n, room, ".", 1);
+        n = repeats ? append(text, n, room, at + previous_length, component - previous_length)
+                    : append(text, n, room, at, component);
+        previous = at;
+        previous_length = component;
+        at += component + 1;
+    }
+    return text;
+}
+
+const char *mp_module_leaf(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash && slash[1] ? slash + 1 : name;
+}

@@ -1,0 +1,21 @@
+/* module_name.h - the modules that stand in the names of operators and tensors: "/layer1/layer1.0/conv1/Conv" is the Conv of
+ * module layer1.0.conv1, three levels deep. The last component is the operator or tensor itself. A leading slash is a matter of
+ * taste. All are O(length of the name).
+ */
+#ifndef ESTIMATOR_MODULE_NAME_H
+#define ESTIMATOR_MODULE_NAME_H
+
+#include <stddef.h>
+
+/* How many modules a name stands in, one within the other. */
+int mp_module_depth(const char *name);
+/* The length of the part of a name that says its first `depth` modules, without the slash behind them; all if there are fewer.
+ */
+size_t mp_module_length(const char *name, int depth);
+/* What people call the module behind name[0..length): "layer1.0.conv1". A component that repeats the one before it stands for
+ * both. Cut to `room` bytes, between characters. Returns text. */
+char *mp_module_text(const char *name, size_t length, char *text, size_t room);
+/* The name without the modules: "Conv". */
+const char *mp_module_leaf(const char *name);
+
+#endif

@@ -1,0 +1,290 @@
+#include "formats/block_drawing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/bytes_text.h"
+
+enum {
+    TOOLTIP_LINES = 24, /* operators that a tooltip lists */
+    TOOLTIP_ROOM = 6000
+};
+#define TITLE_SIZE 16.0
+#define SUBTITLE_SIZE 10.0
+#define LEGEND_SIZE 9.5
+#define LEGEND_LINE 17.0
+#define SWATCH 11.0
+#define TITLE_ROOM 44.0 /* above the legend */
+
+static const struct {
+    const char *color, *text;
+} fates[MP_N_FATES] = {[MP_FATE_NONE] = {"#cbd5e1", "always there"},
+                       [MP_FATE_FORWARD_ONLY] = {"#a5c8fa", "forward only"},
+                       [MP_FATE_RECOMPUTED] = {"#f59e0b", "recomputed"},
+                       [MP_FATE_KEPT] = {"#3b82f6", "kept"}};
+
+const char *mp_fate_color(mp_fate fate)
+{
+    return fates[fate].color;
+}
+const char *mp_fate_text(mp_fate fate)
+{
+    return fates[fate].text;
+}
+
+/* ---- facts ---- */
+
+void mp_block_facts_free(mp_block_facts *facts)
+{
+    mp_free(facts->fates);
+    mp_free(facts->checkpoint);
+    mp_free(facts->of);
+    *facts = (mp_block_facts){0};
+}
+
+static mp_status find_fates(mp_block_facts *facts, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = facts->graph;
+    mp_step *keep_all = NULL;
+    if (facts->plan) {
+        MP_TRY(mp_fates(graph, facts->plan->steps, facts->plan->n_steps, facts->fates, err));
+        for (size_t k = 0; k < facts->plan->n_checkpoints; k++) facts->checkpoint[facts->plan->checkpoints[k]] = true;
+    } else {
+        MP_REQUIRE(keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), err, MP_NOMEM, "no memory for a picture");
+        mp_keep_all(graph, keep_all);
+        MP_TRY(mp_fates(graph, keep_all, graph->n_nodes, facts->fates, err));
+    }
+done:
+    mp_free(keep_all);
+    return st;
+}
+
+/* Whether a node of another block of the forward pass reads it. */
+static bool is_read_outside(const mp_block_facts *facts, int storage, int block)
+{
+    const mp_graph *graph = facts->graph;
+    for (int i = graph->readers_start[storage]; i < graph->readers_start[storage + 1]; i++) {
+        int other = facts->blocks->block_of[graph->readers[i]];
+        if (other >= 0 && other != block) return true;
+    }
+    return false;
+}
+
+static void add_node(mp_block_facts *facts, const bool *counted, int node)
+{
+    int block = facts->blocks->block_of[node];
+    mp_block_fact *fact = &facts->of[block];
+    const mp_form *form = &facts->graph->nodes[node].forms[0];
+    for (size_t i = 0; i < form->n_writes; i++) {
+        int s = form->writes[i];
+        if (counted[s]) continue;
+        const mp_storage *storage = &facts->graph->storages[s];
+        if (storage->kind == MP_KIND_BUFFER || storage->kind == MP_KIND_PARAMETER || storage->kind == MP_KIND_OPTIMIZER_STATE)
+            continue;
+        fact->bytes[facts->fates[s]] += storage->bytes;
+        facts->total.bytes[facts->fates[s]] += storage->bytes;
+        if (!facts->checkpoint[s]) continue;
+        fact->n_checkpoints++;
+        facts->total.n_checkpoints++;
+        if (facts->blocks->blocks[block].n == 1 || is_read_outside(facts, s, block)) fact->ends_in_checkpoint = true;
+    }
+}
+
+mp_status mp_block_facts_find(const mp_graph *graph, const mp_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_block_facts facts = {.graph = graph, .blocks = blocks, .plan = plan};
+    bool *counted = mp_alloc(graph->n_storages, sizeof *counted);
+    facts.fates = mp_alloc(graph->n_storages, sizeof *facts.fates);
+    facts.checkpoint = mp_alloc(graph->n_storages, sizeof *facts.checkpoint);
+    facts.of = mp_alloc(blocks->n, sizeof *facts.of);
+    MP_REQUIRE(counted && facts.fates && facts.checkpoint && facts.of, err, MP_NOMEM, "no memory for a picture");
+    MP_TRY(find_fates(&facts, err));
+    for (size_t k = 0; k < blocks->n_nodes; k++) {
+        const mp_form *form = &graph->nodes[blocks->nodes[k]].forms[0];
+        add_node(&facts, counted, blocks->nodes[k]);
+        for (size_t i = 0; i < form->n_writes; i++) counted[form->writes[i]] = true;
+    }
+    *out = facts;
+    facts = (mp_block_facts){0};
+done:
+    mp_free(counted);
+    mp_block_facts_free(&facts);
+    return st;
+}
+
+/* ---- boxes ---- */
+
+static int64_t bytes_of(const mp_block_fact *fact)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < MP_N_FATES; k++) bytes += fact->bytes[k];
+    return bytes;
+}
+
+/* What lies in a block: its operators with what each makes, and what becomes of that. */
+static void tooltip_text(const mp_block_facts *facts, const mp_block *block, char *text)
+{
+    const mp_graph *graph = facts->graph;
+    char bytes[MP_BYTES_TEXT_MAX];
+    size_t n = 0, shown = block->n <= TOOLTIP_LINES ? block->n : TOOLTIP_LINES - 1;
+    text[0] = '\0';
+    if (block->n > 1) n += (size_t)snprintf(text, TOOLTIP_ROOM, "%.200s: %.200s", block->title, block->subtitle);
+    for (size_t k = 0; k < shown && n < TOOLTIP_ROOM - 400; k++) {
+        const mp_node *node = &graph->nodes[facts->blocks->nodes[block->first + k]];
+        const mp_form *form = &node->forms[0];
+        n += (size_t)snprintf(text + n, TOOLTIP_ROOM - n, "%s%.120s%s%.40s%s", n ? "\n" : "", node->name, *node->op ? " (" : "",
+                              node->op, *node->op ? ")" : "");
+        for (size_t i = 0; i < form->n_writes && i < 2; i++) {
+            const mp_storage *s = &graph->storages[form->writes[i]];
+            if (s->kind == MP_KIND_BUFFER) continue;
+            n +=
+                (size_t)snprintf(text + n, TOOLTIP_ROOM - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
+                                 facts->checkpoint[form->writes[i]] ? "checkpoint" : fates[facts->fates[form->writes[i]]].text);
+        }
+    }
+    if (shown < block->n) snprintf(text + n, TOOLTIP_ROOM - n, "\n... and %zu more", block->n - shown);
+}
+
+static mp_status outline(mp_canvas *canvas, double x, double y, double width, double height, const char *color, double pen,
+                         mp_error *err)
+{
+    const double xy[] = {x, y, x + width, y, x + width, y + height, x, y + height, x, y};
+    return mp_canvas_line(canvas, xy, 5, color, pen, false, err);
+}
+
+/* Fills a box with the colours of what becomes of the bytes, in shares. */
+static mp_status fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y, mp_error *err)
+{
+    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+    mp_status st = MP_OK;
+    double total = (double)bytes_of(fact), at = 0;
+    if (total <= 0) return mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_GRID, NULL, NULL, err);
+    for (size_t k = 0; k < MP_N_FATES; k++) {
+        double share = (double)fact->bytes[order[k]] / total;
+        if (share <= 0) continue;
+        MP_TRY(mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, fates[order[k]].color,
+                             NULL, NULL, err));
+        at += share;
+    }
+done:
+    return st;
+}
+
+/* Text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
+static mp_status line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text, mp_error *err)
+{
+    char shown[MP_BLOCK_TEXT];
+    double room = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
+    while (size > least && mp_canvas_text_width(text, size, bold) > room) size -= 0.25;
+    mp_canvas_shorten(text, size, bold, room, shown, sizeof shown);
+    return mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT, shown, err);
+}
+
+mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle,
+                        const char *bytes, const char *tooltip, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(
+        outline(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, bold ? MP_COLOR_TEXT : MP_COLOR_WIRE, bold ? 2.5 : 0.75, err));
+    bool three = *subtitle != '\0';
+    MP_TRY(line_of_text(canvas, x, y + (three ? 29 : 24), 9.5, true, title, err));
+    MP_TRY(line_of_text(canvas, x, y + 17.5, 8, false, subtitle, err));
+    MP_TRY(line_of_text(canvas, x, y + (three ? 6.5 : 10.5), 8, false, bytes, err));
+    if (tooltip) MP_TRY(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, "#ffffff00", NULL, tooltip, err));
+done:
+    return st;
+}
+
+mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
+                        mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_block *block = &facts->blocks->blocks[k];
+    const mp_block_fact *fact = &facts->of[k];
+    char bytes[MP_BYTES_TEXT_MAX], text[MP_BYTES_TEXT_MAX + 48], *tip = NULL;
+    MP_REQUIRE(tip = mp_alloc(TOOLTIP_ROOM, 1), err, MP_NOMEM, "no memory for a picture");
+    MP_TRY(fill_shares(canvas, fact, x, y, err));
+    mp_bytes_text(bytes_of(fact), bytes);
+    if (block->n > 1 && fact->n_checkpoints)
+        snprintf(text, sizeof text, "%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
+    else
+        snprintf(text, sizeof text, "%s", bytes);
+    if (tooltip) tooltip_text(facts, block, tip);
+    MP_TRY(
+        mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, text, tooltip ? tip : NULL, err));
+done:
+    mp_free(tip);
+    return st;
+}
+
+/* ---- the heading ---- */
+
+void mp_plan_subtitle(const mp_plan *plan, char *text, size_t room)
+{
+    char peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
+    size_t n = 0;
+    text[0] = '\0';
+    if (!plan || plan->peak_bytes < 0) return;
+    n += (size_t)snprintf(text, room, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
+    if (plan->budget_bytes >= 0)
+        n += (size_t)snprintf(text + n, room - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
+    if (plan->baseline_peak_bytes > 0)
+        n += (size_t)snprintf(text + n, room - n, " (keep-all: %s, %+.0f %%)", mp_bytes_text(plan->baseline_peak_bytes, other),
+                              100.0 * (double)(plan->peak_bytes - plan->baseline_peak_bytes) /
+                                  (double)plan->baseline_peak_bytes);
+    if (plan->seconds >= 0 && plan->baseline_seconds > 0)
+        snprintf(text + n, room - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));
+}
+
+static double entry_width(const mp_legend_row *row)
+{
+    return SWATCH + 6 + mp_canvas_text_width(row->text, LEGEND_SIZE, false) + 20;
+}
+
+/* Where entry k stands: entries fill lines from left to right. */
+static void entry_place(const mp_legend_row *rows, size_t k, double width, double *x, double *line)
+{
+    *x = *line = 0;
+    for (size_t i = 0; i <= k; i++) {
+        if (*x > 0 && *x + entry_width(&rows[i]) - 20 > width) {
+            *x = 0;
+            ++*line;
+        }
+        if (i < k) *x += entry_width(&rows[i]);
+    }
+}
+
+double mp_heading_height(const mp_legend_row *rows, size_t n, double width)
+{
+    double x, line = -1;
+    if (n) entry_place(rows, n - 1, width, &x, &line);
+    return TITLE_ROOM + (line + 1) * LEGEND_LINE + 14;
+}
+
+double mp_heading_width(const char *title, const char *subtitle)
+{
+    return fmax(mp_canvas_text_width(title, TITLE_SIZE, true), mp_canvas_text_width(subtitle, SUBTITLE_SIZE, false)) + 4;
+}
+
+mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
+                          const mp_legend_row *rows, size_t n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_canvas_text(canvas, x, y - 14, MP_ALIGN_LEFT, TITLE_SIZE, true, MP_COLOR_TEXT, title, err));
+    MP_TRY(mp_canvas_text(canvas, x, y - 32, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
+    for (size_t k = 0; k < n; k++) {
+        double at, line;
+        entry_place(rows, k, width, &at, &line);
+        double left = x + at, bottom = y - TITLE_ROOM - line * LEGEND_LINE - SWATCH;
+        MP_TRY(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
+        if (rows[k].bold) MP_TRY(outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2, err));
+        MP_TRY(mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT,
+                              rows[k].text, err));
+    }
+done:
+    return st;
+}

@@ -1,0 +1,69 @@
+/* block_drawing.h - what the pictures of a graph share: what becomes of the tensors in a block, the box that says it, and the
+ * heading with the legend. Private to formats/.
+ */
+#ifndef FORMATS_BLOCK_DRAWING_H
+#define FORMATS_BLOCK_DRAWING_H
+
+#include "formats/canvas.h"
+#include "formats/graph_blocks.h"
+#include "planner/fates.h"
+#include "planner/plan.h"
+
+#define MP_BLOCK_WIDTH 134.0
+#define MP_BLOCK_HEIGHT 42.0
+#define MP_COLOR_TEXT "#0f172a"
+#define MP_COLOR_MUTED "#64748b"
+#define MP_COLOR_GRID "#e2e8f0"
+#define MP_COLOR_WIRE "#94a3b8"
+
+/* What a block's nodes make, by what becomes of it. */
+typedef struct mp_block_fact {
+    int64_t bytes[MP_N_FATES]; /* NONE: what is always there (outputs the user asked for) */
+    size_t n_checkpoints;
+    bool ends_in_checkpoint; /* a checkpoint is what others read of it */
+} mp_block_fact;
+
+typedef struct mp_block_facts {
+    const mp_graph *graph;
+    const mp_blocks *blocks;
+    const mp_plan *plan; /* NULL: keep-all */
+    mp_fate *fates;      /* per storage */
+    bool *checkpoint;    /* per storage; none without a plan, where all that is kept would be one */
+    mp_block_fact *of;   /* per block */
+    mp_block_fact total;
+} mp_block_facts;
+
+/* On MP_OK release with mp_block_facts_free (zeroed is fine). MP_NOMEM. */
+mp_status mp_block_facts_find(const mp_graph *graph, const mp_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
+                              mp_error *err);
+void mp_block_facts_free(mp_block_facts *facts);
+
+/* The colour and the name of a fate. */
+const char *mp_fate_color(mp_fate fate), *mp_fate_text(mp_fate fate);
+
+/* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of what becomes of its tensors; a bold
+ * outline if it ends in a checkpoint; with a tooltip, if wanted, that lists what is in it. */
+mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
+                        mp_error *err);
+/* The outline and the three lines of a box of that size which is filled already. tooltip NULL: none. */
+mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle,
+                        const char *bytes, const char *tooltip, mp_error *err);
+
+/* An entry of a legend. */
+typedef struct mp_legend_row {
+    const char *color; /* of the swatch; NULL: none */
+    bool bold;         /* a swatch with a bold outline */
+    char text[96];
+} mp_legend_row;
+
+/* What a heading takes at this width, and the heading, its top at y. */
+double mp_heading_height(const mp_legend_row *rows, size_t n, double width);
+mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
+                          const mp_legend_row *rows, size_t n, mp_error *err);
+/* The least width at which nothing of a heading is cut. */
+double mp_heading_width(const char *title, const char *subtitle);
+
+/* "peak 1.69 GiB of a budget of 1.75 GiB (keep-all: 2.82 GiB, -40 %), 5.9 % more time", or "" without a plan. */
+void mp_plan_subtitle(const mp_plan *plan, char *text, size_t room);
+
+#endif

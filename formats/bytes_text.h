@@ -1,0 +1,12 @@
+/* bytes_text.h - bytes as people read them. */
+#ifndef FORMATS_BYTES_TEXT_H
+#define FORMATS_BYTES_TEXT_H
+
+#include <stdint.h>
+
+enum { MP_BYTES_TEXT_MAX = 64 };
+
+/* "7.43 GiB" into `text` of MP_BYTES_TEXT_MAX; returns it. */
+const char *mp_bytes_text(int64_t bytes, char *text);
+
+#endif

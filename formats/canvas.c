@@ -1,0 +1,418 @@
+/* canvas.c - pictures through Graphviz.
+ *
+ * What is drawn is kept as text in Graphviz's language of drawing operations (xdot) and handed over as the background of a
+ * graph that is laid out with nop2, which moves nothing. Boxes with a tooltip are the nodes of that graph, because only objects
+ * of the graph can carry one. A node without size in two opposite corners fixes the frame.
+ *
+ * Graphviz keeps state for the whole process (the error hook, plugins), so one picture is written at a time, and its context is
+ * never released: its pango plugin remembers the last font by a pointer into the context, and reads it at the next picture.
+ */
+#include "formats/canvas.h"
+
+#include <cgraph.h>
+#include <gvc.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "estimator/memory.h"
+#include "formats/canvas_text.h"
+#include "formats/file.h"
+
+#define FONT "DejaVu Sans,Verdana,sans-serif"
+
+enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
+#define POINT_LIMIT 1e6     /* no coordinate lies further out */
+#define PIXEL_LIMIT 32000.0 /* a side of a PNG; cairo draws no larger ones */
+#define PIXELS_LIMIT 100e6  /* of a whole PNG */
+#define SCREEN_DPI 96.0
+#define RAISED 0.2 /* of its size: how far Graphviz lifts a text that it sets with pango */
+#define CORNER 0.5 /* half of the least size of a node, rounded as Graphviz does */
+#define INCH 72.0  /* in points */
+
+typedef struct node_box {
+    double x, y, width, height; /* the centre */
+    char fill[COLOR_MAX], stroke[COLOR_MAX];
+    char *tooltip;
+} node_box;
+
+struct mp_canvas {
+    double width, height;
+    mp_pool *pool;
+    char *title;
+    char *drawing;
+    size_t length, capacity;
+    node_box *boxes;
+    size_t n_boxes, boxes_capacity;
+    bool failed; /* memory ran out while appending */
+};
+
+/* ---- recording ---- */
+
+/* A cleaned copy in the pool; NULL: no memory. */
+static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
+{
+    char *copy = mp_pool_alloc(canvas->pool, strlen(text) + 1, 3);
+    if (copy) mp_canvas_clean(text, lines, copy);
+    return copy;
+}
+
+mp_status mp_canvas_new(const char *title, double width, double height, mp_canvas **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_canvas *canvas = mp_alloc(1, sizeof *canvas);
+    MP_REQUIRE(canvas, err, MP_NOMEM, "no memory for a picture");
+    MP_REQUIRE(isfinite(width) && isfinite(height) && width >= 1 && height >= 1 && width <= POINT_LIMIT &&
+                   height <= POINT_LIMIT,
+               err, MP_INVALID, "a picture of %g by %g points cannot be drawn", width, height);
+    canvas->width = width;
+    canvas->height = height;
+    canvas->pool = mp_pool_new();
+    MP_REQUIRE(canvas->pool, err, MP_NOMEM, "no memory for a picture");
+    canvas->title = clean_copy(canvas, title, false);
+    MP_REQUIRE(canvas->title, err, MP_NOMEM, "no memory for a picture");
+    *out = canvas;
+    canvas = NULL;
+done:
+    mp_canvas_free(canvas);
+    return st;
+}
+
+void mp_canvas_free(mp_canvas *canvas)
+{
+    if (!canvas) return;
+    mp_pool_free(canvas->pool);
+    mp_free(canvas->drawing);
+    mp_free(canvas->boxes);
+    mp_free(canvas);
+}
+
+static void append(mp_canvas *canvas, const char *text)
+{
+    size_t n = strlen(text);
+    if (canvas->failed || !mp_grow(&canvas->drawing, &canvas->capacity, canvas->length + n + 1, 1)) {
+        canvas->failed = true;
+        return;
+    }
+    memcpy(canvas->drawing + canvas->length, text, n + 1);
+    canvas->length += n;
+}
+
+/* value * scale, rounded to `digits` decimals, without the locale's decimal point. */
+static const char *number_text(double value, double scale, int digits, char *text)
+{
+    long long power = 1, units;
+    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* and not a number */
+    if (value > POINT_LIMIT) value = POINT_LIMIT;
+    for (int k = 0; k < digits; k++) power *= 10;
+    units = llround(value * scale * (double)power);
+    snprintf(text, NUMBER_MAX, "%s%lld.%0*lld", units < 0 ? "-" : "", llabs(units) / power, digits, llabs(units) % power);
+    for (size_t n = strlen(text); text[n - 1] == '0' || text[n - 1] == '.'; n--) { /* 12.50 -> 12.5, 12.00 -> 12 */
+        bool point = text[n - 1] == '.';
+        text[n - 1] = '\0';
+        if (point) break;
+    }
+    return text;
+}
+
+static void append_number(mp_canvas *canvas, double value)
+{
+    char text[NUMBER_MAX];
+    append(canvas, number_text(value, 1, 2, text));
+    append(canvas, " ");
+}
+
+static void append_count(mp_canvas *canvas, size_t n)
+{
+    char text[NUMBER_MAX];
+    snprintf(text, sizeof text, "%zu ", n);
+    append(canvas, text);
+}
+
+/* An operation that takes a string: "c 7 -#rrggbb ". */
+static void append_setting(mp_canvas *canvas, char operation, const char *value)
+{
+    char name[] = {operation, ' ', '\0'};
+    append(canvas, name);
+    append_count(canvas, strlen(value));
+    append(canvas, "-");
+    append(canvas, value);
+    append(canvas, " ");
+}
+
+static void append_pen(mp_canvas *canvas, const char *color, double width, bool dashed)
+{
+    char text[NUMBER_MAX], style[2 * NUMBER_MAX];
+    snprintf(style, sizeof style, "setlinewidth(%s)", number_text(width, 1, 2, text));
+    append_setting(canvas, 'S', style);
+    append_setting(canvas, 'S', dashed ? "dashed" : "solid");
+    append_setting(canvas, 'c', color);
+}
+
+/* A filled shape; without a stroke, its outline is drawn in nothing. */
+static void append_fill(mp_canvas *canvas, const char *fill, const char *stroke)
+{
+    if (stroke)
+        append_pen(canvas, stroke, 1, false);
+    else
+        append_setting(canvas, 'c', "#ffffff00");
+    append_setting(canvas, 'C', fill);
+}
+
+static void append_points(mp_canvas *canvas, const char *operation, const double *xy, size_t n)
+{
+    append(canvas, operation);
+    append_count(canvas, n);
+    for (size_t k = 0; k < 2 * n; k++) append_number(canvas, xy[k]);
+}
+
+static mp_status appended(const mp_canvas *canvas, mp_error *err)
+{
+    return canvas->failed ? MP_FAIL(err, MP_NOMEM, "no memory for a picture") : MP_OK;
+}
+
+static mp_status add_node_box(mp_canvas *canvas, const node_box *box, const char *tooltip, mp_error *err)
+{
+    char *copy = clean_copy(canvas, tooltip, true);
+    if (!copy || !mp_grow(&canvas->boxes, &canvas->boxes_capacity, canvas->n_boxes + 1, sizeof *canvas->boxes))
+        return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
+    canvas->boxes[canvas->n_boxes] = *box;
+    canvas->boxes[canvas->n_boxes++].tooltip = copy;
+    return MP_OK;
+}
+
+mp_status mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill,
+                        const char *stroke, const char *tooltip, mp_error *err)
+{
+    if (tooltip) {
+        node_box box = {.x = x + width / 2, .y = y + height / 2, .width = width, .height = height};
+        snprintf(box.fill, sizeof box.fill, "%s", fill);
+        snprintf(box.stroke, sizeof box.stroke, "%s", stroke ? stroke : "#ffffff00");
+        return add_node_box(canvas, &box, tooltip, err);
+    }
+    append_fill(canvas, fill, stroke);
+    append_points(canvas, "P ", (double[]){x, y, x + width, y, x + width, y + height, x, y + height}, 4);
+    return appended(canvas, err);
+}
+
+mp_status mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill, mp_error *err)
+{
+    append_fill(canvas, fill, NULL);
+    append_points(canvas, "P ", xy, n);
+    return appended(canvas, err);
+}
+
+mp_status mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed,
+                         mp_error *err)
+{
+    append_pen(canvas, color, width, dashed);
+    append_points(canvas, "L ", xy, n);
+    return appended(canvas, err);
+}
+
+mp_status mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, mp_error *err)
+{
+    const double *tip = xy + 2 * (n - 1), *before = n > 1 ? tip - 2 : tip, size = 4 + 1.5 * width;
+    double dx = tip[0] - before[0], dy = tip[1] - before[1], length = hypot(dx, dy);
+    mp_status st = mp_canvas_line(canvas, xy, n, color, width, false, err);
+    if (st != MP_OK || n < 2 || !(length > 0)) return st;
+    dx *= size / length;
+    dy *= size / length;
+    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the head is 0.8 as wide as long */
+    const double head[] = {tip[0], tip[1], base_x - 0.4 * dy, base_y + 0.4 * dx, base_x + 0.4 * dy, base_y - 0.4 * dx};
+    return mp_canvas_area(canvas, head, 3, color, err);
+}
+
+mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill, mp_error *err)
+{
+    append_fill(canvas, fill, NULL);
+    append(canvas, "E ");
+    for (size_t k = 0; k < 4; k++) append_number(canvas, (double[]){x, y, radius, radius}[k]);
+    return appended(canvas, err);
+}
+
+mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
+                         const char *text, mp_error *err)
+{
+    static const char *const justify[] = {[MP_ALIGN_LEFT] = "-1 ", [MP_ALIGN_CENTER] = "0 ", [MP_ALIGN_RIGHT] = "1 "};
+    char *copy = clean_copy(canvas, text, false);
+    if (!copy) return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
+    if (!*copy) return MP_OK;
+    append_setting(canvas, 'c', color);
+    append(canvas, "F ");
+    append_number(canvas, size);
+    append_count(canvas, strlen(FONT));
+    append(canvas, "-" FONT " ");
+    append(canvas, bold ? "t 1 T " : "t 0 T ");
+    append_number(canvas, x);
+    append_number(canvas, y - RAISED * size);
+    append(canvas, justify[align]);
+    append_number(canvas, mp_canvas_text_width(text, size, bold));
+    append_count(canvas, strlen(copy));
+    append(canvas, "-");
+    append(canvas, copy);
+    append(canvas, " ");
+    return appended(canvas, err);
+}
+
+/* ---- writing ---- */
+
+/* The format that a path asks for; NULL: none that is known. */
+static const char *format_of(const char *path)
+{
+    static const char *const formats[] = {"svg", "png", "pdf", "dot"};
+    const char *point = strrchr(path, '.');
+    for (size_t k = 0; point && k < sizeof formats / sizeof *formats; k++)
+        if (!strcasecmp(point + 1, formats[k])) return formats[k];
+    return NULL;
+}
+
+mp_status mp_canvas_check_path(const char *path, mp_error *err)
+{
+    if (format_of(path)) return MP_OK;
+    MP_FAIL(err, MP_INVALID, "a picture's name must end in .svg, .png, .pdf or .dot");
+    mp_error_locate(err, path, 0, 0);
+    return MP_INVALID;
+}
+
+/* A tooltip as a Graphviz escape string: it is read for entities, then twice for backslashes. */
+static char *escaped_tooltip(mp_pool *pool, const char *text)
+{
+    char *to = mp_pool_alloc(pool, strlen(text) + 1, 5);
+    size_t n = 0;
+    for (; to && *text; text++) {
+        const char *piece = *text == '&' ? "&amp;" : *text == '\\' ? "\\\\\\\\" : *text == '\n' ? "\\n" : NULL;
+        if (piece)
+            n += (size_t)sprintf(to + n, "%s", piece);
+        else
+            to[n++] = *text;
+    }
+    return to;
+}
+
+static int hear_nothing(char *message)
+{
+    (void)message;
+    return 0;
+}
+
+static int set(void *object, const char *name, const char *value)
+{
+    return agsafeset(object, (char *)name, (char *)value, "");
+}
+
+/* A node of this name and place. width and height 0: a point that fixes the frame. */
+static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
+{
+    char x[NUMBER_MAX], y[NUMBER_MAX], text[2 * NUMBER_MAX];
+    Agnode_t *node = agnode(g, (char *)name, 1);
+    if (!node) return NULL;
+    snprintf(text, sizeof text, "%s,%s", number_text(box->x, 1, 2, x), number_text(box->y, 1, 2, y));
+    set(node, "pos", text);
+    set(node, "label", "");
+    set(node, "width", number_text(box->width, 1 / INCH, 6, x));
+    set(node, "height", number_text(box->height, 1 / INCH, 6, y));
+    return node;
+}
+
+/* Dots per inch of a PNG: as on a screen, fewer for a huge picture. */
+static double resolution(const mp_canvas *canvas)
+{
+    double width = canvas->width / INCH, height = canvas->height / INCH;
+    return fmin(SCREEN_DPI, fmin(PIXEL_LIMIT / fmax(width, height), sqrt(PIXELS_LIMIT / (width * height))));
+}
+
+static mp_status fill_graph(const mp_canvas *canvas, Agraph_t *g, const char *format, mp_error *err)
+{
+    static const char *const defaults[][2] = {
+        {"pos", ""},      {"width", "0"},      {"height", "0"},        {"fixedsize", "true"}, {"label", "\\N"},
+        {"shape", "box"}, {"style", "filled"}, {"color", "#ffffff00"}, {"tooltip", ""},       {"fillcolor", "#ffffff00"}};
+    mp_status st = MP_OK;
+    char text[3 * NUMBER_MAX], width[NUMBER_MAX], height[NUMBER_MAX];
+    mp_pool *pool = mp_pool_new();
+    node_box corner = {.x = CORNER, .y = CORNER};
+    MP_REQUIRE(pool, err, MP_NOMEM, "no memory for a picture");
+    for (size_t k = 0; k < sizeof defaults / sizeof *defaults; k++)
+        agattr(g, AGNODE, (char *)defaults[k][0], (char *)defaults[k][1]);
+    set(g, "bgcolor", "white");
+    set(g, "pad", "0");
+    set(g, "margin", "0");
+    set(g, "notranslate", "true");
+    set(g, "outputorder", "nodesfirst");
+    snprintf(text, sizeof text, "0,0,%s,%s", number_text(canvas->width, 1, 2, width),
+             number_text(canvas->height, 1, 2, height));
+    set(g, "bb", text);
+    if (!strcmp(format, "png")) set(g, "dpi", number_text(resolution(canvas), 1, 2, text));
+    set(g, "_background", canvas->drawing ? canvas->drawing : "");
+    for (size_t k = 0; k < canvas->n_boxes; k++) {
+        const node_box *box = &canvas->boxes[k];
+        char *tooltip = escaped_tooltip(pool, box->tooltip);
+        Agnode_t *node;
+        snprintf(text, sizeof text, "box%zu", k);
+        node = add_node(g, text, box);
+        MP_REQUIRE(node && tooltip, err, MP_NOMEM, "no memory for a picture");
+        set(node, "color", box->stroke);
+        set(node, "fillcolor", box->fill);
+        set(node, "tooltip", tooltip);
+    }
+    for (int k = 0; k < 2; k++) {
+        Agnode_t *node = add_node(g, k == 0 ? "corner0" : "corner1", &corner);
+        MP_REQUIRE(node, err, MP_NOMEM, "no memory for a picture");
+        set(node, "style", "invis");
+        corner.x = canvas->width - CORNER;
+        corner.y = canvas->height - CORNER;
+    }
+done:
+    mp_pool_free(pool);
+    return st;
+}
+
+/* cairo writes the time into a PDF: it is overwritten, so that the same picture is the same file. */
+static void remove_date(char *bytes, size_t size)
+{
+    static const char key[] = "/CreationDate (D:";
+    for (size_t at = 0; at + sizeof key < size; at++) {
+        if (bytes[at] != '/' || memcmp(bytes + at, key, sizeof key - 1) != 0) continue;
+        for (size_t k = at + sizeof key - 1, digit = 0; k < size && bytes[k] >= '0' && bytes[k] <= '9'; k++, digit++)
+            bytes[k] = digit < 14 ? "20000101000000"[digit] : '0';
+    }
+}
+
+mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    static GVC_t *gvc;
+    const char *format = format_of(path);
+    agusererrf hook;
+    Agraph_t *g = NULL;
+    char *bytes = NULL;
+    unsigned size = 0;
+    bool laid_out = false;
+    if (!format) return mp_canvas_check_path(path, err);
+    pthread_mutex_lock(&one_at_a_time);
+    hook = agseterrf(hear_nothing);
+    if (!gvc) gvc = gvContext();
+    g = agopen(canvas->title, Agdirected, NULL);
+    MP_REQUIRE(gvc && g, err, MP_NOMEM, "no memory for a picture");
+    MP_TRY(fill_graph(canvas, g, format, err));
+    MP_REQUIRE(gvLayout(gvc, g, "nop2") == 0, err, MP_UNSUPPORTED,
+               "this Graphviz cannot place pictures: its layout plugin neato is missing");
+    laid_out = true;
+    MP_REQUIRE(gvRenderData(gvc, g, format, &bytes, &size) == 0 && bytes && size > 0, err, MP_UNSUPPORTED,
+               "this Graphviz cannot write .%s: its plugin pango or the fonts are missing", format);
+    if (!strcmp(format, "pdf")) remove_date(bytes, size);
+    MP_TRY(mp_file_write(path, bytes, size, err));
+done:
+    if (bytes) gvFreeRenderData(bytes);
+    if (laid_out) gvFreeLayout(gvc, g);
+    if (g) agclose(g);
+    agseterrf(hook);
+    pthread_mutex_unlock(&one_at_a_time);
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}

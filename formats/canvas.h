@@ -1,0 +1,55 @@
+/* canvas.h - pictures through Graphviz: the one file that calls cgraph and gvc for output.
+ *
+ * A picture is given in points with y upwards, (0, 0) at the bottom left, and drawn with Graphviz's engine nop2, which takes
+ * every position as it is: boxes with a tooltip become nodes, everything else (areas, lines, text, boxes without tooltip)
+ * drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or
+ * "#rrggbbaa" to let through what lies below. All text is escaped here: names may
+ * hold anything that is UTF-8 (broken UTF-8 and control characters are replaced). The same calls give the same file.
+ */
+#ifndef FORMATS_CANVAS_H
+#define FORMATS_CANVAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "estimator/error.h"
+
+typedef struct mp_canvas mp_canvas;
+
+typedef enum mp_align { MP_ALIGN_LEFT, MP_ALIGN_CENTER, MP_ALIGN_RIGHT } mp_align;
+
+/* An empty picture of this size on white. Released with mp_canvas_free (NULL is fine). MP_NOMEM. */
+mp_status mp_canvas_new(const char *title, double width, double height, mp_canvas **out, mp_error *err);
+void mp_canvas_free(mp_canvas *canvas);
+
+/* A filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (viewers of SVG show it) the box
+ * becomes a node, which lies above all that is none: use that for at most some two thousand boxes a picture. MP_NOMEM. */
+mp_status mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill,
+                        const char *stroke, const char *tooltip, mp_error *err);
+/* A filled polygon of n points x0 y0 x1 y1 ... */
+mp_status mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill, mp_error *err);
+/* A line through n points. */
+mp_status mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed,
+                         mp_error *err);
+/* The same, solid, with an arrowhead at its last point (which the last stretch should be long enough for). */
+mp_status mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, mp_error *err);
+/* A filled circle. */
+mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill, mp_error *err);
+/* One line of text with its baseline at y. */
+mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
+                         const char *text, mp_error *err);
+/* About how wide a text will be, without asking a font: for layout that must be the same on every machine. */
+double mp_canvas_text_width(const char *text, double size, bool bold);
+
+/* The end of a text that is too wide, behind an ellipsis ("...bn1/Relu_output_0": names differ at their end), or all of it,
+ * into `to` of `room` (>= 8) bytes. */
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t room);
+
+/* Writes it in the format that the ending of path names: svg, png, pdf or dot. Atomic, as mp_file_write. MP_INVALID: another
+ * ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */
+mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err);
+
+/* Checks that a path has one of these endings, so that a typo is found before the work is done. MP_INVALID. */
+mp_status mp_canvas_check_path(const char *path, mp_error *err);
+
+#endif

@@ -1,0 +1,96 @@
+/* canvas_text.c - text as pictures can show it: clean UTF-8, and about how wide it is.
+ *
+ * Widths are the advances of DejaVu Sans in thousandths of the font size, the font that pictures ask for first. Layout uses
+ * them and not the fonts that happen to be installed, so that a picture is the same everywhere.
+ */
+#include "formats/canvas_text.h"
+
+#include <string.h>
+
+#include "formats/canvas.h"
+
+enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
+
+static const short advance[2][95] = {
+    {318, 401, 460, 838, 636, 950, 780, 275, 390,  390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,
+     636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
+     603, 787, 695, 635, 611, 732, 684, 989, 685,  611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635,
+     634, 278, 278, 579, 278, 974, 634, 612, 635,  635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838},
+    {348, 456, 521, 838, 696, 1002, 872, 306,  457,  457, 523, 838, 380, 415, 380, 365, 696, 696, 696, 696, 696, 696, 696, 696,
+     696, 696, 400, 400, 838, 838,  838, 580,  1000, 774, 762, 734, 830, 683, 683, 821, 837, 372, 372, 775, 637, 995, 837, 850,
+     733, 850, 770, 720, 682, 812,  774, 1103, 771,  724, 725, 457, 365, 457, 838, 500, 500, 675, 716, 593, 716, 678, 435, 716,
+     712, 343, 343, 665, 343, 1042, 712, 687,  716,  716, 493, 595, 478, 712, 652, 924, 645, 652, 582, 712, 365, 712, 838},
+};
+
+uint32_t mp_canvas_next(const char **text)
+{
+    const unsigned char *s = (const unsigned char *)*text;
+    int more = *s < 0x80 ? 0 : *s >= 0xC2 && *s < 0xE0 ? 1 : *s >= 0xE0 && *s < 0xF0 ? 2 : *s >= 0xF0 && *s < 0xF5 ? 3 : -1;
+    uint32_t c = more <= 0 ? *s : *s & (0x3Fu >> more);
+    (*text)++;
+    if (more < 0) return REPLACEMENT;
+    for (int k = 1; k <= more; k++) {
+        if ((s[k] & 0xC0) != 0x80) return REPLACEMENT; /* the bytes so far; what follows is read anew */
+        c = c << 6 | (s[k] & 0x3F);
+        if (k == 1 && more == 2 && (c < 0x20 || (c >= 0x360 && c < 0x380))) return REPLACEMENT; /* overlong, surrogate */
+        if (k == 1 && more == 3 && (c < 0x10 || c >= 0x110)) return REPLACEMENT;                /* overlong, over U+10FFFF */
+    }
+    *text += more;
+    if (c < 0x20 || c == 0x7F) return c == '\n' || c == '\t' || c == '\r' ? c : REPLACEMENT;
+    if ((c >= 0x80 && c < 0xA0) || (c & 0xFFFE) == 0xFFFE) return REPLACEMENT;
+    return c;
+}
+
+static size_t put(uint32_t c, char *to)
+{
+    if (c < 0x80) return to[0] = (char)c, 1;
+    if (c < 0x800) return to[0] = (char)(0xC0 | c >> 6), to[1] = (char)(0x80 | (c & 0x3F)), 2;
+    if (c < 0x10000) {
+        to[0] = (char)(0xE0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 0x3F)), to[2] = (char)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    to[0] = (char)(0xF0 | c >> 18), to[1] = (char)(0x80 | (c >> 12 & 0x3F));
+    to[2] = (char)(0x80 | (c >> 6 & 0x3F)), to[3] = (char)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+size_t mp_canvas_clean(const char *text, bool lines, char *to)
+{
+    size_t n = 0;
+    while (*text) {
+        uint32_t c = mp_canvas_next(&text);
+        if (c == '\t' || c == '\r' || (c == '\n' && !lines)) c = ' ';
+        n += put(c, to + n);
+    }
+    to[n] = '\0';
+    return n;
+}
+
+static double character_width(uint32_t c, double size, bool bold)
+{
+    int thousandths = c >= ' ' && c < 0x7F ? advance[bold][c - ' '] : c >= WIDE_FROM ? 1000 : 640;
+    return thousandths * size / 1000;
+}
+
+double mp_canvas_text_width(const char *text, double size, bool bold)
+{
+    double width = 0;
+    while (*text) width += character_width(mp_canvas_next(&text), size, bold);
+    return width;
+}
+
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t room)
+{
+    static const char ellipsis[] = "\xE2\x80\xA6";
+    size_t length = strlen(text);
+    double has = mp_canvas_text_width(text, size, bold);
+    bool cut = has > width || length >= room;
+    if (cut) width -= mp_canvas_text_width(ellipsis, size, bold);
+    while (cut && *text && (length + sizeof ellipsis > room || has > width)) {
+        const char *from = text;
+        has -= character_width(mp_canvas_next(&text), size, bold);
+        length -= (size_t)(text - from);
+    }
+    strcpy(to, cut ? ellipsis : "");
+    return strcat(to, text);
+}

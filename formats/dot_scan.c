@@ -1,0 +1,280 @@
+#include "formats/dot_scan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+enum { NEVER = 1 << 28 }; /* the size of a group that cannot be told */
+
+typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOKEN_OTHER } token_kind;
+
+typedef struct token {
+    token_kind kind;
+    char symbol; /* OTHER */
+    const char *text;
+    size_t length;
+    int line, column;
+} token;
+
+typedef struct scanner {
+    const char *path;
+    const char *at, *end, *line_start;
+    int line;
+    mp_error *err;
+} scanner;
+
+static mp_status fail_at(const scanner *s, const char *where, const char *what)
+{
+    MP_FAIL(s->err, MP_PARSE, "%s", what);
+    mp_error_locate(s->err, s->path, s->line, (int)(where - s->line_start) + 1);
+    return MP_PARSE;
+}
+
+static void step(scanner *s)
+{
+    if (*s->at == '\n') {
+        s->line++;
+        s->line_start = s->at + 1;
+    }
+    s->at++;
+}
+
+static bool sees(const scanner *s, const char *text)
+{
+    size_t n = strlen(text);
+    return (size_t)(s->end - s->at) >= n && !memcmp(s->at, text, n);
+}
+
+/* White space and comments. */
+static mp_status skip(scanner *s)
+{
+    while (s->at < s->end) {
+        if (strchr(" \t\r\n", *s->at)) {
+            step(s);
+        } else if (*s->at == '#' || sees(s, "//")) {
+            while (s->at < s->end && *s->at != '\n') s->at++;
+        } else if (sees(s, "/*")) {
+            const char *start = s->at;
+            s->at += 2;
+            while (s->at < s->end && !sees(s, "*/")) step(s);
+            if (s->at >= s->end) return fail_at(s, start, "a comment does not end");
+            s->at += 2;
+        } else {
+            break;
+        }
+    }
+    return MP_OK;
+}
+
+static mp_status quoted(scanner *s)
+{
+    int line = s->line, column = (int)(s->at - s->line_start) + 1;
+    for (s->at++; s->at < s->end && *s->at != '"'; step(s))
+        if (*s->at == '\\' && s->at + 1 < s->end) step(s);
+    if (s->at < s->end) {
+        s->at++;
+        return MP_OK;
+    }
+    MP_FAIL(s->err, MP_PARSE, "a quoted text does not end");
+    mp_error_locate(s->err, s->path, line, column);
+    return MP_PARSE;
+}
+
+static mp_status html(scanner *s)
+{
+    int depth = 0;
+    do {
+        if (s->at >= s->end) return fail_at(s, s->at, "an HTML text does not end");
+        if (sees(s, "<!--")) return fail_at(s, s->at, "a comment within an HTML text is not supported");
+        depth += *s->at == '<' ? 1 : *s->at == '>' ? -1 : 0;
+        step(s);
+    } while (depth > 0);
+    return MP_OK;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
+}
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static void word(scanner *s)
+{
+    if (is_letter(*s->at)) {
+        while (s->at < s->end && (is_letter(*s->at) || is_digit(*s->at))) s->at++;
+        return;
+    }
+    s->at += *s->at == '-';
+    while (s->at < s->end && (is_digit(*s->at) || *s->at == '.')) s->at++;
+}
+
+static mp_status next(scanner *s, token *out)
+{
+    mp_status st = skip(s);
+    if (st != MP_OK) return st;
+    *out = (token){.kind = TOKEN_END, .text = s->at, .line = s->line, .column = (int)(s->at - s->line_start) + 1};
+    if (s->at >= s->end) return MP_OK;
+    out->kind = TOKEN_NAME;
+    if (*s->at == '"') {
+        st = quoted(s);
+    } else if (*s->at == '<') {
+        st = html(s);
+    } else if (sees(s, "->") || sees(s, "--")) {
+        out->kind = TOKEN_EDGE;
+        s->at += 2;
+    } else if (is_letter(*s->at) || is_digit(*s->at) || *s->at == '.' ||
+               (*s->at == '-' && s->at + 1 < s->end && (is_digit(s->at[1]) || s->at[1] == '.'))) {
+        word(s);
+        if (s->at - out->text == 8 && !strncasecmp(out->text, "subgraph", 8)) out->kind = TOKEN_SUBGRAPH;
+    } else {
+        out->kind = TOKEN_OTHER;
+        out->symbol = *s->at;
+        step(s);
+    }
+    out->length = (size_t)(s->at - out->text);
+    return st;
+}
+
+/* What the scan knows at a token. */
+typedef struct state {
+    token last; /* the token before */
+    bool in_list;
+    bool named; /* behind "subgraph" or "subgraph NAME" */
+    int depth;
+    int64_t n_names, n_mentions, n_tokens, n_edges;
+    struct level {            /* of braces */
+        int64_t names_before; /* n_names when it was opened */
+        bool edge_into;       /* an edge leads into it */
+        int64_t left;         /* how many nodes that edge starts at */
+        bool hidden;          /* it refers to a subgraph by name */
+        int chain;            /* edges of the statement around it */
+    } levels[MP_DOT_DEPTH_MAX + 1];
+    int64_t left;      /* how many nodes the thing before may stand for */
+    bool edge;         /* an edge leads from it */
+    int64_t edge_left; /* how many nodes that edge starts at; for a list of nodes behind it, too */
+    bool in_edge;
+    int chain;
+    size_t n_attributes;
+    struct name {
+        const char *text;
+        size_t length;
+    } attributes[MP_DOT_ATTRIBUTES_MAX];
+} state;
+
+static mp_status fail(const scanner *s, const token *t, const char *what, int limit)
+{
+    if (limit)
+        MP_FAIL(s->err, MP_PARSE, "%s (%d are the most)", what, limit);
+    else
+        MP_FAIL(s->err, MP_PARSE, "%s", what);
+    mp_error_locate(s->err, s->path, t->line, t->column);
+    return MP_PARSE;
+}
+
+static mp_status note_attribute(const scanner *s, state *now)
+{
+    for (size_t k = 0; k < now->n_attributes; k++)
+        if (now->attributes[k].length == now->last.length && !memcmp(now->attributes[k].text, now->last.text, now->last.length))
+            return MP_OK;
+    if (now->n_attributes == MP_DOT_ATTRIBUTES_MAX)
+        return fail(s, &now->last, "too many different attributes", MP_DOT_ATTRIBUTES_MAX);
+    now->attributes[now->n_attributes++] = (struct name){now->last.text, now->last.length};
+    return MP_OK;
+}
+
+/* A node or group of `count` nodes stands at the end of an edge, or begins a statement. */
+static mp_status note_end(const scanner *s, state *now, const token *t, int64_t count)
+{
+    if (now->edge) {
+        if (count >= NEVER || now->edge_left >= NEVER)
+            return fail(s, t, "an edge from or to a subgraph is supported only as { ... }", 0);
+        now->n_edges += count * now->edge_left;
+        if (now->n_edges > MP_DOT_EDGES_MAX) return fail(s, t, "too many edges", MP_DOT_EDGES_MAX);
+    } else {
+        now->chain = 0;
+    }
+    now->in_edge = now->edge;
+    now->edge = false;
+    now->left = count;
+    return MP_OK;
+}
+
+/* "a, b -> c, d": one more node at the same end. */
+static mp_status note_another(const scanner *s, state *now, const token *t)
+{
+    int64_t left = now->left + 1;
+    now->edge = now->in_edge;
+    mp_status st = note_end(s, now, t, 1);
+    now->left = left;
+    return st;
+}
+
+static mp_status note_brace(const scanner *s, state *now, const token *t)
+{
+    if (t->symbol == '{') {
+        if (now->depth == MP_DOT_DEPTH_MAX) return fail(s, t, "subgraphs too deep within each other", MP_DOT_DEPTH_MAX);
+        now->levels[++now->depth] = (struct level){now->n_names, now->edge, now->edge_left, now->named, now->chain};
+        now->edge = false;
+        return MP_OK;
+    }
+    if (now->depth == 0) return MP_OK; /* the parser will complain */
+    struct level level = now->levels[now->depth--];
+    now->levels[now->depth].hidden |= level.hidden;
+    now->edge = level.edge_into;
+    now->edge_left = level.left;
+    now->chain = level.chain;
+    int64_t count = now->n_names - level.names_before;
+    return note_end(s, now, t, level.hidden ? NEVER : count > 0 ? count : 1);
+}
+
+static mp_status note(const scanner *s, state *now, const token *t)
+{
+    mp_status st = MP_OK;
+    if (t->kind == TOKEN_SUBGRAPH) {
+        /* "subgraph x { ... }" defines, "subgraph x" alone refers: the braces, if any, decide below */
+        now->levels[now->depth].hidden = now->named = true;
+        if (now->edge) now->edge_left = NEVER;
+        now->left = NEVER;
+    } else if (t->kind == TOKEN_NAME) {
+        now->n_names++;
+        bool port =
+            now->last.kind == TOKEN_OTHER && (now->last.symbol == ':' || now->last.symbol == '+' || now->last.symbol == '=');
+        if (now->in_list || port || now->last.kind == TOKEN_SUBGRAPH) return MP_OK;
+        if (++now->n_mentions > MP_DOT_MENTIONS_MAX) return fail(s, t, "too many nodes and edges", MP_DOT_MENTIONS_MAX);
+        if (now->last.kind == TOKEN_OTHER && now->last.symbol == ',')
+            st = note_another(s, now, t);
+        else
+            st = note_end(s, now, t, 1);
+    } else if (t->kind == TOKEN_EDGE && !now->in_list) {
+        if (++now->chain > MP_DOT_CHAIN_MAX) return fail(s, t, "too many edges in one statement", MP_DOT_CHAIN_MAX);
+        now->edge = true;
+        now->edge_left = now->left;
+    } else if (t->kind == TOKEN_OTHER) {
+        if (t->symbol == '[') now->in_list = true;
+        if (t->symbol == ']') now->in_list = false;
+        if (t->symbol == '=') st = note_attribute(s, now);
+        if ((t->symbol == '{' || t->symbol == '}') && !now->in_list) st = note_brace(s, now, t);
+    }
+    return st;
+}
+
+mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error *err)
+{
+    scanner s = {.path = path, .at = text, .end = text + size, .line_start = text, .line = 1, .err = err};
+    state now = {.left = 1};
+    if (memchr(text, '\0', size)) return fail_at(&s, text, "a zero byte is no DOT text");
+    for (;;) {
+        token t;
+        mp_status st = next(&s, &t);
+        if (st == MP_OK && t.kind == TOKEN_END) return MP_OK;
+        if (st == MP_OK && ++now.n_tokens > MP_DOT_TOKENS_MAX) st = fail(&s, &t, "too many words", MP_DOT_TOKENS_MAX);
+        if (st == MP_OK) st = note(&s, &now, &t);
+        if (st != MP_OK) return st;
+        now.named = t.kind == TOKEN_SUBGRAPH || (now.last.kind == TOKEN_SUBGRAPH && t.kind == TOKEN_NAME);
+        now.last = t;
+    }
+}

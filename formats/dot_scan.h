@@ -1,0 +1,28 @@
+/* dot_scan.h - a look at DOT text before Graphviz reads it. Private to formats/.
+ *
+ * Graphviz has no limits: twenty kilobytes of "{1500 nodes} -> {1500 nodes}" are two million edges, every attribute name costs
+ * a word in every node and edge, and every level of nesting an entry per node. The scan reads tokens as Graphviz's lexer does
+ * and bounds what the text can grow into. It judges no grammar: Graphviz does.
+ */
+#ifndef FORMATS_DOT_SCAN_H
+#define FORMATS_DOT_SCAN_H
+
+#include <stddef.h>
+
+#include "estimator/error.h"
+
+enum {
+    MP_DOT_NODES_MAX = 100000,
+    MP_DOT_EDGES_MAX = 200000,
+    MP_DOT_MENTIONS_MAX = 500000, /* of nodes, in statements and edges */
+    MP_DOT_CHAIN_MAX = 1000,      /* edges of one statement: Graphviz's parser has room for so many */
+    MP_DOT_DEPTH_MAX = 32,        /* subgraphs within each other */
+    MP_DOT_ATTRIBUTES_MAX = 32,   /* different names */
+    MP_DOT_TOKENS_MAX = 4000000
+};
+
+/* MP_PARSE (with path, line and column): zero bytes, text, comment or HTML that does not end, or more than the limits above; an
+ * edge from or to a `subgraph` ("a -> {b c}" is fine: its nodes are spelled out). O(size). */
+mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error *err);
+
+#endif

@@ -1,0 +1,323 @@
+/* graph_blocks.c - modules, runs and repetitions. */
+#include "formats/graph_blocks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/module_name.h"
+
+enum {
+    LEVELS_MAX = 64, /* names deeper than this are treated as if they ended there */
+    FEW = 12,        /* so few blocks say little: the next level is shown folded */
+    TITLE_MAX = 24,  /* longer names of modules lose the outer ones */
+    PERIOD_MAX = 128 /* the longest repetition that is looked for */
+};
+
+typedef struct builder {
+    const mp_graph *graph;
+    mp_blocks *out;
+    mp_error *err;
+} builder;
+
+static const char *name_of(const builder *b, size_t k)
+{
+    return b->graph->nodes[b->out->nodes[k]].name;
+}
+
+static mp_status no_memory(const builder *b)
+{
+    return MP_FAIL(b->err, MP_NOMEM, "no memory for the blocks of %zu nodes", b->graph->n_nodes);
+}
+
+static mp_status list_nodes(builder *b)
+{
+    const mp_graph *graph = b->graph;
+    mp_blocks *out = b->out;
+    out->nodes = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->nodes);
+    out->block_of = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->block_of);
+    out->blocks = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->blocks);
+    if (!out->nodes || !out->block_of || !out->blocks) return no_memory(b);
+    for (size_t k = 0; k < graph->n_nodes; k++) {
+        mp_phase phase = graph->nodes[k].phase;
+        out->block_of[k] = -1;
+        if (phase == MP_PHASE_FORWARD || phase == MP_PHASE_LOSS) out->nodes[out->n_nodes++] = (int)k;
+    }
+    return MP_OK;
+}
+
+/* ---- modules ---- */
+
+/* Whether node k of the list stands in the same module of this depth as its predecessor. A node that stands less deep is a
+ * block of its own. */
+static bool joins(const builder *b, size_t k, int depth)
+{
+    const char *name = name_of(b, k), *before = name_of(b, k - 1);
+    if (mp_module_depth(name) < depth || mp_module_depth(before) < depth) return false;
+    size_t length = mp_module_length(name, depth);
+    return length == mp_module_length(before, depth) && !strncmp(name, before, length);
+}
+
+static size_t count_blocks(const builder *b, int depth)
+{
+    size_t n = b->out->n_nodes > 0;
+    for (size_t k = 1; k < b->out->n_nodes; k++) n += !joins(b, k, depth);
+    return n;
+}
+
+static void cut_blocks(builder *b, int depth)
+{
+    mp_blocks *out = b->out;
+    out->n = 0;
+    for (size_t k = 0; k < out->n_nodes; k++) {
+        if (k == 0 || !joins(b, k, depth)) out->blocks[out->n++] = (mp_block){.first = k, .n_parts = 1, .depth = depth};
+        out->blocks[out->n - 1].n++;
+    }
+}
+
+/* ---- folding ---- */
+
+/* What a block does, whatever it is called. */
+static uint64_t signature(const builder *b, const mp_block *block)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t k = 0; k < block->n; k++)
+        for (const char *at = b->graph->nodes[b->out->nodes[block->first + k]].op;; at++) {
+            hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+            if (!*at) break;
+        }
+    return hash;
+}
+
+/* Blocks that lie in one module of the level above may be folded into one. */
+static bool siblings(const builder *b, size_t block, int depth)
+{
+    const char *name = name_of(b, b->out->blocks[block].first), *before = name_of(b, b->out->blocks[block - 1].first);
+    size_t length = mp_module_length(name, depth - 1);
+    return length == mp_module_length(before, depth - 1) && !strncmp(name, before, length);
+}
+
+/* The shortest period that nine tenths of a sequence keep; 1 if there is none. */
+static size_t period_of(const uint64_t *signatures, size_t n)
+{
+    for (size_t p = 1; p <= PERIOD_MAX && 2 * p <= n; p++) {
+        size_t equal = 0;
+        for (size_t k = 0; k + p < n; k++) equal += signatures[k] == signatures[k + p];
+        if (10 * equal >= 9 * (n - p)) return p;
+    }
+    return 1;
+}
+
+/* A run of siblings and after how many of them its pattern repeats. */
+typedef struct run {
+    size_t n, period;
+} run;
+
+static size_t fold_of(const run *r, size_t least)
+{
+    return (least + r->period - 1) / r->period * r->period;
+}
+
+static size_t count_folded(const run *runs, size_t n_runs, size_t least)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < n_runs; k++) n += (runs[k].n + fold_of(&runs[k], least) - 1) / fold_of(&runs[k], least);
+    return n;
+}
+
+/* Folds neighbours within runs of siblings, the same number everywhere, until `most` are left or nothing can be folded. */
+static mp_status fold_blocks(builder *b, int depth, size_t most)
+{
+    mp_status st = MP_OK;
+    mp_blocks *out = b->out;
+    size_t n_runs = 0, n = 0, at = 0, least = 1;
+    uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
+    run *runs = mp_alloc(out->n, sizeof *runs);
+    if (!signatures || !runs) MP_TRY(no_memory(b));
+    for (size_t k = 0; k < out->n; k++) {
+        if (k == 0 || !siblings(b, k, depth)) n_runs++;
+        runs[n_runs - 1].n++;
+        signatures[k] = signature(b, &out->blocks[k]);
+    }
+    for (size_t k = 0; k < n_runs; k++) {
+        runs[k].period = period_of(signatures + at, runs[k].n);
+        at += runs[k].n;
+    }
+    while (count_folded(runs, n_runs, least) > most && least < out->n) least += 1 + least / 16;
+    at = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        size_t fold = fold_of(&runs[k], least);
+        for (size_t i = 0; i < runs[k].n; i++, at++) {
+            mp_block block = out->blocks[at];
+            if (i % fold == 0) {
+                out->blocks[n++] = block;
+            } else {
+                out->blocks[n - 1].n += block.n;
+                out->blocks[n - 1].n_parts++;
+            }
+        }
+    }
+    out->n = n;
+done:
+    mp_free(signatures);
+    mp_free(runs);
+    return st;
+}
+
+/* How deep modules are opened: as asked for, else as deep as `most` blocks allow. A first level that says little is opened once
+ * more and folded. */
+static mp_status cut_and_fold(builder *b, int depth, size_t most)
+{
+    mp_status st = MP_OK;
+    int deepest = 1; /* at this depth every node is a block */
+    for (size_t k = 0; k < b->out->n_nodes; k++) {
+        int levels = mp_module_depth(name_of(b, k)) + 1;
+        if (levels > deepest) deepest = levels < LEVELS_MAX ? levels : LEVELS_MAX;
+    }
+    if (depth > 0) {
+        cut_blocks(b, depth);
+        return MP_OK;
+    }
+    for (depth = deepest; depth > 1 && count_blocks(b, depth) > most;) depth--;
+    size_t n = count_blocks(b, depth);
+    if (n < FEW && depth < deepest) {
+        cut_blocks(b, depth + 1);
+        MP_TRY(fold_blocks(b, depth + 1, most));
+        if (b->out->n > n && b->out->n <= most) goto done;
+    }
+    cut_blocks(b, depth);
+    if (n > most) MP_TRY(fold_blocks(b, depth, most));
+done:
+    return st;
+}
+
+/* ---- names ---- */
+
+/* What a single operator is called: by its kind, else its name, else its number. */
+static const char *operator_title(const builder *b, size_t k, mp_label *room)
+{
+    const mp_node *node = &b->graph->nodes[b->out->nodes[k]];
+    if (*node->op) return node->op;
+    if (*node->name) return mp_module_leaf(node->name);
+    *room = mp_node_label(b->graph, b->out->nodes[k]);
+    return room->text;
+}
+
+/* What one end of a folded block is called. */
+static const char *end_title(const builder *b, size_t k, int depth, char *text)
+{
+    const char *name = name_of(b, k);
+    mp_label label;
+    if (mp_module_depth(name) < depth)
+        snprintf(text, MP_BLOCK_TEXT, "%s", *name ? mp_module_leaf(name) : operator_title(b, k, &label));
+    else
+        mp_module_text(name, mp_module_length(name, depth), text, MP_BLOCK_TEXT);
+    return text;
+}
+
+static mp_status name_block(builder *b, mp_block *block)
+{
+    const char *name = name_of(b, block->first), *last = name_of(b, block->first + block->n - 1);
+    char from[MP_BLOCK_TEXT], to[MP_BLOCK_TEXT];
+    mp_label label;
+    mp_pool *pool = b->out->pool;
+    if (block->n == 1) {
+        const char *kind = operator_title(b, block->first, &label);
+        size_t module = mp_module_length(name, LEVELS_MAX);
+        block->title = mp_pool_text(pool, kind, strlen(kind));
+        if (module)
+            mp_module_text(name, module, from, sizeof from);
+        else if (b->graph->nodes[b->out->nodes[block->first]].phase == MP_PHASE_LOSS)
+            snprintf(from, sizeof from, "loss");
+        else
+            snprintf(from, sizeof from, "%s", !strcmp(kind, mp_module_leaf(name)) ? "" : mp_module_leaf(name));
+        block->subtitle = mp_pool_text(pool, from, strlen(from));
+    } else if (block->n_parts == 1) {
+        size_t outer = 0, length = mp_module_length(name, block->depth);
+        for (int k = 1;
+             mp_module_text(name + outer, length - outer, from, sizeof from) && strlen(from) > TITLE_MAX && k < block->depth;
+             k++)
+            outer = mp_module_length(name, k);
+        block->title = mp_pool_text(pool, from, strlen(from));
+        block->subtitle = mp_pool_format(pool, "%zu operators", block->n);
+    } else {
+        end_title(b, block->first, block->depth, from);
+        end_title(b, block->first + block->n - 1, block->depth, to);
+        block->title = mp_pool_format(pool, "%s \xe2\x80\x93 %s", from, mp_module_depth(last) ? mp_module_leaf(to) : to);
+        block->subtitle = block->n == block->n_parts
+                              ? mp_pool_format(pool, "%zu operators", block->n)
+                              : mp_pool_format(pool, "%zu blocks, %zu operators", block->n_parts, block->n);
+    }
+    return block->title && block->subtitle ? MP_OK : no_memory(b);
+}
+
+/* ---- edges ---- */
+
+static int by_ends(const void *a, const void *b)
+{
+    const mp_block_edge *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+/* A reader reads what the last writer before it made. (The graph's producers would leave out what is always there: outputs that
+ * the user asked for.) */
+static mp_status find_edges(builder *b)
+{
+    mp_status st = MP_OK;
+    mp_blocks *out = b->out;
+    const mp_graph *graph = b->graph;
+    mp_block_edge *edges = NULL;
+    size_t n = 0, capacity = 0;
+    int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* block + 1 */
+    if (!writer) MP_TRY(no_memory(b));
+    for (size_t k = 0; k < out->n_nodes; k++) {
+        const mp_form *form = &graph->nodes[out->nodes[k]].forms[0];
+        int to = out->block_of[out->nodes[k]];
+        for (size_t i = 0; i < form->n_reads; i++) {
+            int from = writer[form->reads[i]] - 1;
+            if (from < 0 || from == to) continue;
+            if (!mp_grow(&edges, &capacity, n + 1, sizeof *edges)) MP_TRY(no_memory(b));
+            edges[n++] = (mp_block_edge){from, to};
+        }
+        for (size_t i = 0; i < form->n_writes; i++) writer[form->writes[i]] = to + 1;
+    }
+    if (n) qsort(edges, n, sizeof *edges, by_ends);
+    out->edges = mp_pool_alloc(out->pool, n, sizeof *edges);
+    if (!out->edges) MP_TRY(no_memory(b));
+    for (size_t k = 0; k < n; k++)
+        if (k == 0 || by_ends(&edges[k - 1], &edges[k])) out->edges[out->n_edges++] = edges[k];
+done:
+    mp_free(edges);
+    mp_free(writer);
+    return st;
+}
+
+void mp_blocks_free(mp_blocks *blocks)
+{
+    if (!blocks) return;
+    mp_pool_free(blocks->pool);
+    mp_free(blocks);
+}
+
+mp_status mp_blocks_build(const mp_graph *graph, int depth, size_t most, mp_blocks **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    builder b = {.graph = graph, .err = err};
+    b.out = mp_alloc(1, sizeof *b.out);
+    if (b.out) b.out->pool = mp_pool_new();
+    if (!b.out || !b.out->pool) MP_TRY(no_memory(&b));
+    MP_TRY(list_nodes(&b));
+    MP_TRY(cut_and_fold(&b, depth, most));
+    for (size_t k = 0; k < b.out->n; k++) {
+        mp_block *block = &b.out->blocks[k];
+        MP_TRY(name_block(&b, block));
+        for (size_t i = 0; i < block->n; i++) b.out->block_of[b.out->nodes[block->first + i]] = (int)k;
+    }
+    MP_TRY(find_edges(&b));
+    *out = b.out;
+    b.out = NULL;
+done:
+    mp_blocks_free(b.out);
+    return st;
+}

@@ -1,0 +1,307 @@
+/* graph_dot.c - DOT through cgraph. Nothing is laid out: foreign DOT can hang or crash Graphviz's layouts. */
+#include "formats/graph_dot.h"
+
+#include <cgraph.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "formats/dot_scan.h"
+#include "formats/file.h"
+#include "formats/ticks.h"
+
+enum { FILE_MAX = 16 << 20 };
+
+/* cgraph tells its errors in pieces to a hook without an argument. */
+static _Thread_local char heard[256];
+
+static int hear(char *piece)
+{
+    size_t n = strlen(heard);
+    snprintf(heard + n, sizeof heard - n, "%s", piece);
+    return 0;
+}
+
+bool mp_graph_dot_is(const char *path)
+{
+    const char *point = strrchr(path, '.');
+    return point && (!strcasecmp(point, ".dot") || !strcasecmp(point, ".gv"));
+}
+
+/* "Error: <unknown>: syntax error in line 3 near '}'\n" becomes a sentence and a line. */
+static mp_status syntax_error(const char *path, mp_error *err)
+{
+    char *line = strstr(heard, " in line "), *near = strstr(heard, " near "), *end;
+    long number = line ? strtol(line + 9, NULL, 10) : 0;
+    for (end = heard + strlen(heard); end > heard && strchr("\n\r ", end[-1]); end--) end[-1] = '\0';
+    if (strstr(heard, "memory exhausted"))
+        MP_FAIL(err, MP_PARSE, "statements are too deep within each other or too long");
+    else if (near)
+        MP_FAIL(err, MP_PARSE, "syntax error%.120s", near);
+    else
+        MP_FAIL(err, MP_PARSE, "this is no graph in the DOT language");
+    if (number > 0) mp_error_locate(err, path, (int)number, 1);
+    return MP_PARSE;
+}
+
+static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_error *err)
+{
+    agusererrf hook = agseterrf(hear);
+    Agraph_t *g;
+    mp_status st = MP_OK;
+    heard[0] = '\0';
+    agreseterrors();
+    g = agmemread(text);
+    if (!g || agerrors() >= AGERR) { /* after an error there may be a part of the graph */
+        st = syntax_error(path, err);
+        if (g) agclose(g);
+    } else {
+        *out = g;
+    }
+    agreseterrors();
+    agseterrf(hook);
+    return st;
+}
+
+/* ---- attributes ---- */
+
+typedef struct reader {
+    Agraph_t *g;
+    mp_graph *graph;
+    size_t n;
+    Agnode_t **nodes;   /* by the order in the file */
+    int *index_of_rank; /* in which order they run: place in the graph -> index */
+    double *seconds;    /* by place in the graph */
+    mp_error *err;
+} reader;
+
+/* What a node's attribute says; NULL: nothing. */
+static const char *attribute(Agnode_t *node, const char *key)
+{
+    const char *text = agget(node, (char *)key);
+    return text && *text ? text : NULL;
+}
+
+static mp_status bytes_of(Agnode_t *node, const char *key, bool required, int64_t *bytes, mp_error *err)
+{
+    const char *text = attribute(node, key);
+    char *end;
+    *bytes = 0;
+    if (!text && !required) return MP_OK;
+    if (!text) return MP_FAIL(err, MP_PARSE, "node '%.120s' has no attribute '%s'", agnameof(node), key);
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || *end || end == text || strchr(" \t\n+-", *text))
+        return MP_FAIL(err, MP_PARSE, "node '%.120s': %s '%.40s' is no whole number of bytes", agnameof(node), key, text);
+    *bytes = value;
+    return MP_OK;
+}
+
+static mp_status seconds_of(Agnode_t *node, double *seconds, mp_error *err)
+{
+    const char *text = attribute(node, "seconds");
+    char *end;
+    if (!text) return MP_FAIL(err, MP_PARSE, "node '%.120s' has no attribute 'seconds'", agnameof(node));
+    *seconds = strtod(text, &end);
+    if (*end || end == text || strspn(text, "0123456789.eE+-") != strlen(text) || !isfinite(*seconds) || *seconds < 0)
+        return MP_FAIL(err, MP_PARSE, "node '%.120s': seconds '%.40s' is no time", agnameof(node), text);
+    return MP_OK;
+}
+
+static mp_status phase_of(Agnode_t *node, mp_phase *phase, mp_error *err)
+{
+    const char *text = attribute(node, "phase");
+    int found = text ? mp_phase_find(text) : MP_PHASE_FORWARD;
+    if (found < 0)
+        return MP_FAIL(err, MP_PARSE, "node '%.120s': phase '%.40s' is none of forward, loss, backward, update", agnameof(node),
+                       text);
+    *phase = (mp_phase)found;
+    return MP_OK;
+}
+
+/* ---- order ---- */
+
+/* cgraph's sequence numbers are in the order in which nodes are first mentioned; they start at 1. */
+static int index_of(Agnode_t *node)
+{
+    return (int)AGSEQ(node) - 1;
+}
+
+static mp_status list_nodes(reader *r)
+{
+    mp_status st = MP_OK;
+    int nodes = agnnodes(r->g), edges = agnedges(r->g);
+    MP_REQUIRE(nodes <= MP_DOT_NODES_MAX, r->err, MP_PARSE, "%d nodes (%d are the most)", nodes, MP_DOT_NODES_MAX);
+    MP_REQUIRE(edges <= MP_DOT_EDGES_MAX, r->err, MP_PARSE, "%d edges (%d are the most)", edges, MP_DOT_EDGES_MAX);
+    MP_REQUIRE(nodes > 0, r->err, MP_PARSE, "the graph has no nodes");
+    r->n = (size_t)nodes;
+    r->nodes = mp_alloc(r->n, sizeof *r->nodes);
+    r->index_of_rank = mp_alloc(r->n, sizeof *r->index_of_rank);
+    r->seconds = mp_alloc(r->n, sizeof *r->seconds);
+    MP_REQUIRE(r->nodes && r->index_of_rank && r->seconds, r->err, MP_NOMEM, "no memory for a graph of %d nodes", nodes);
+    for (Agnode_t *node = agfstnode(r->g); node; node = agnxtnode(r->g, node)) {
+        int k = index_of(node);
+        MP_REQUIRE(k >= 0 && k < nodes && !r->nodes[k], r->err, MP_PARSE, "node '%.120s' cannot be placed", agnameof(node));
+        r->nodes[k] = node;
+    }
+done:
+    return st;
+}
+
+/* A heap of indices, the smallest first. */
+static void sift_in(int *heap, size_t n, int value)
+{
+    for (; n > 0 && heap[(n - 1) / 2] > value; n = (n - 1) / 2) heap[n] = heap[(n - 1) / 2];
+    heap[n] = value;
+}
+static int sift_out(int *heap, size_t n) /* n: before */
+{
+    int least = heap[0], value = heap[--n];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= value) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = value;
+    return least;
+}
+
+/* Kahn's order, of all nodes that could run the one that stands first in the file. */
+static mp_status order_nodes(reader *r)
+{
+    mp_status st = MP_OK;
+    int *waits = mp_alloc(r->n, sizeof *waits), *heap = mp_alloc(r->n, sizeof *heap);
+    size_t n_heap = 0, n = 0;
+    MP_REQUIRE(waits && heap, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    for (size_t k = 0; k < r->n; k++) {
+        for (Agedge_t *e = agfstin(r->g, r->nodes[k]); e; e = agnxtin(r->g, e)) {
+            MP_REQUIRE(agtail(e) != r->nodes[k], r->err, MP_PARSE, "node '%.120s' reads what it makes itself",
+                       agnameof(r->nodes[k]));
+            waits[k]++;
+        }
+        if (!waits[k]) sift_in(heap, n_heap++, (int)k);
+    }
+    while (n_heap > 0) {
+        int k = sift_out(heap, n_heap--);
+        r->index_of_rank[n++] = k;
+        for (Agedge_t *e = agfstout(r->g, r->nodes[k]); e; e = agnxtout(r->g, e))
+            if (--waits[index_of(aghead(e))] == 0) sift_in(heap, n_heap++, index_of(aghead(e)));
+    }
+    for (size_t k = 0; n < r->n && k < r->n; k++)
+        MP_REQUIRE(waits[k] == 0, r->err, MP_PARSE, "node '%.120s' lies on a cycle of edges, or behind one",
+                   agnameof(r->nodes[k]));
+done:
+    mp_free(waits);
+    mp_free(heap);
+    return st;
+}
+
+/* ---- the graph ---- */
+
+static char *copy_name(reader *r, const char *name)
+{
+    return mp_pool_text(r->graph->pool, name, strlen(name));
+}
+
+static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, int *seen)
+{
+    mp_status st = MP_OK;
+    Agnode_t *node = r->nodes[r->index_of_rank[place]];
+    mp_storage *s;
+    mp_node *n;
+    mp_phase phase = MP_PHASE_FORWARD;
+    const int written = (int)place;
+    size_t n_reads = 0;
+    place_of[r->index_of_rank[place]] = written;
+    MP_TRY(phase_of(node, &phase, r->err));
+    MP_TRY(mp_graph_storage(r->graph, &s, r->err));
+    MP_TRY(bytes_of(node, "bytes", true, &s->bytes, r->err));
+    s->payload_bytes = s->bytes;
+    s->kind = phase == MP_PHASE_BACKWARD || phase == MP_PHASE_UPDATE ? MP_KIND_ACTIVATION_GRADIENT : MP_KIND_ACTIVATION;
+    MP_TRY(mp_graph_node(r->graph, &n, r->err));
+    n->phase = phase;
+    s->name = n->name = copy_name(r, agnameof(node));
+    MP_TRY(bytes_of(node, "workspace", false, &n->forms[0].workspace_bytes, r->err));
+    MP_TRY(seconds_of(node, &r->seconds[place], r->err));
+    for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges are one read */
+        int from = place_of[index_of(agtail(e))];
+        if (seen[from] == written + 1) continue;
+        seen[from] = written + 1;
+        reads[n_reads++] = from;
+    }
+    n->forms[0].reads = mp_graph_list(r->graph, reads, n->forms[0].n_reads = n_reads);
+    n->forms[0].writes = mp_graph_list(r->graph, &written, n->forms[0].n_writes = 1);
+    MP_REQUIRE(s->name && n->forms[0].reads && n->forms[0].writes, r->err, MP_NOMEM, "no memory for a graph of %zu nodes",
+               r->n);
+done:
+    return st;
+}
+
+static mp_status set_ticks(reader *r)
+{
+    mp_status st = MP_OK;
+    size_t culprit;
+    int64_t *ticks = mp_alloc(r->n, sizeof *ticks);
+    MP_REQUIRE(ticks, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    MP_TRY(mp_ticks_choose(r->seconds, r->n, &r->graph->tick_seconds, &culprit, r->err));
+    MP_TRY(mp_ticks_convert(r->seconds, r->n, r->graph->tick_seconds, ticks, r->err));
+    for (size_t k = 0; k < r->n; k++) r->graph->nodes[k].forms[0].ticks = ticks[k];
+done:
+    mp_free(ticks);
+    return st;
+}
+
+static mp_status build(reader *r)
+{
+    mp_status st = MP_OK;
+    int *place_of = NULL, *reads = NULL, *seen = NULL;
+    MP_REQUIRE(agisdirected(r->g), r->err, MP_PARSE, "the graph is not directed (write digraph and ->)");
+    MP_TRY(list_nodes(r));
+    MP_TRY(order_nodes(r));
+    MP_TRY(mp_graph_new("", &r->graph, r->err));
+    place_of = mp_alloc(r->n, sizeof *place_of);
+    reads = mp_alloc(r->n, sizeof *reads);
+    seen = mp_alloc(r->n, sizeof *seen);
+    r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* cgraph's name for none */
+    r->graph->fuse = MP_FUSE_BACKWARD;
+    MP_REQUIRE(place_of && reads && seen && r->graph->name, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    for (size_t place = 0; place < r->n; place++) MP_TRY(add_node(r, place, place_of, reads, seen));
+    MP_TRY(set_ticks(r));
+    MP_TRY(mp_graph_finish(r->graph, r->err));
+done:
+    mp_free(place_of);
+    mp_free(reads);
+    mp_free(seen);
+    return st;
+}
+
+mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_file file = {0};
+    reader r = {.err = err};
+    char *text = NULL;
+    MP_TRY(mp_file_open(path, FILE_MAX, &file, err));
+    MP_REQUIRE(text = mp_alloc(file.size + 1, 1), err, MP_NOMEM, "no memory for a file of %zu bytes", file.size);
+    if (file.size) memcpy(text, file.bytes, file.size);
+    size_t mark = strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3; /* a byte order mark, which cgraph takes for letters */
+    MP_TRY(mp_dot_scan(path, text + mark, file.size - mark, err));
+    MP_TRY(parse(path, text + mark, &r.g, err));
+    MP_TRY(build(&r));
+    *out = r.graph;
+    r.graph = NULL;
+done:
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    if (r.g) agclose(r.g);
+    mp_graph_free(r.graph);
+    mp_free(r.nodes);
+    mp_free(r.index_of_rank);
+    mp_free(r.seconds);
+    mp_free(text);
+    mp_file_close(&file);
+    return st;
+}

@@ -1,0 +1,92 @@
+/* graph_picture.c - the forward pass as boxes and wires. */
+#include "formats/graph_picture.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "formats/block_drawing.h"
+#include "formats/bytes_text.h"
+#include "formats/canvas.h"
+#include "formats/graph_blocks.h"
+#include "formats/placement.h"
+
+#define MARGIN 24.0
+#define ASPECT 1.45
+#define LEAST_WIDTH 420.0
+enum { TOOLTIPS_MAX = 2000 };
+
+static size_t write_legend(const mp_block_facts *facts, mp_legend_row *rows)
+{
+    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+    char bytes[MP_BYTES_TEXT_MAX];
+    size_t n = 0;
+    for (size_t k = 0; k < MP_N_FATES; k++) {
+        if (!facts->total.bytes[order[k]]) continue;
+        rows[n].color = mp_fate_color(order[k]);
+        snprintf(rows[n].text, sizeof rows[n].text, "%s: %s%s", mp_fate_text(order[k]),
+                 mp_bytes_text(facts->total.bytes[order[k]], bytes), order[k] == MP_FATE_KEPT ? " for backward" : "");
+        n++;
+    }
+    if (facts->total.n_checkpoints) {
+        rows[n] = (mp_legend_row){.color = "#ffffff", .bold = true};
+        snprintf(rows[n].text, sizeof rows[n].text, "its output is a checkpoint (%zu in all)", facts->total.n_checkpoints);
+        n++;
+    }
+    return n;
+}
+
+static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, double top, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < placed->n_wires; k++) {
+        const mp_wire *wire = &placed->wires[k];
+        double xy[8];
+        for (size_t i = 0; i < wire->n; i++) {
+            xy[2 * i] = MARGIN + wire->xy[2 * i];
+            xy[2 * i + 1] = top - wire->xy[2 * i + 1];
+        }
+        if (wire->arrow)
+            MP_TRY(mp_canvas_arrow(canvas, xy, wire->n, MP_COLOR_WIRE, 1, err));
+        else
+            MP_TRY(mp_canvas_line(canvas, xy, wire->n, MP_COLOR_WIRE, 1, false, err));
+    }
+done:
+    return st;
+}
+
+mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_blocks *blocks = NULL;
+    mp_block_facts facts = {0};
+    mp_placement *placed = NULL;
+    mp_canvas *canvas = NULL;
+    mp_legend_row legend[MP_N_FATES + 1] = {0};
+    char about[256], subtitle[320];
+    MP_TRY(mp_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
+    MP_REQUIRE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
+               "a picture of %zu boxes would not be readable; give a smaller depth", blocks->n);
+    MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
+    MP_TRY(mp_block_facts_find(request->graph, blocks, request->plan, &facts, err));
+    MP_TRY(mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
+    mp_plan_subtitle(request->plan, about, sizeof about);
+    snprintf(subtitle, sizeof subtitle, "%zu operators in %zu boxes%s%s", blocks->n_nodes, blocks->n, *about ? "; " : "",
+             about);
+    size_t n_legend = write_legend(&facts, legend);
+    double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(request->title, subtitle));
+    double heading = mp_heading_height(legend, n_legend, width), height = placed->height + heading + 2 * MARGIN;
+    MP_TRY(mp_canvas_new(request->title, width + 2 * MARGIN, height, &canvas, err));
+    MP_TRY(mp_heading_draw(canvas, MARGIN, height - MARGIN, width, request->title, subtitle, legend, n_legend, err));
+    double top = height - MARGIN - heading;
+    MP_TRY(draw_wires(canvas, placed, top, err));
+    for (size_t k = 0; k < blocks->n; k++)
+        MP_TRY(mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
+                             blocks->n <= TOOLTIPS_MAX, err));
+    MP_TRY(mp_canvas_write(canvas, path, err));
+done:
+    mp_canvas_free(canvas);
+    mp_placement_free(placed);
+    mp_block_facts_free(&facts);
+    mp_blocks_free(blocks);
+    return st;
+}

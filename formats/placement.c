@@ -1,0 +1,374 @@
+/* placement.c - coordinates and wires. */
+#include "formats/placement.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/placement_rows.h"
+
+#define SLOT_GAP 14.0   /* between boxes of a row */
+#define ROW_GAP 16.0    /* between rows, without tracks */
+#define TRACK_GAP 5.0   /* between horizontal wires in a gap between rows */
+#define LANE_GAP 6.0    /* between vertical wires beside a column */
+#define GUTTER_GAP 16.0 /* beside the lanes, on both sides together */
+
+/* A wire's stretch beside a column, or above all columns (then in x). */
+typedef struct stretch {
+    int from;   /* box */
+    int gutter; /* beside this column; -1: above */
+    double low, high;
+    int lane;
+} stretch;
+
+typedef struct router {
+    size_t n;
+    const mp_block_edge *edges;
+    size_t n_edges;
+    double box_width, box_height;
+    size_t n_rows, n_columns;
+    int *row, *slot, *column;    /* column: per row */
+    size_t *outs, *ins;          /* per row: tracks below it for what leaves, above it for what enters */
+    int *out_track, *in_track;   /* per box; -1: all its wires are straight */
+    double *top, *left, *gutter; /* per row: its top; per column: its left side and where its lanes begin */
+    stretch *stretches;
+    size_t n_stretches, capacity;
+    mp_placement *out;
+    mp_error *err;
+} router;
+
+static mp_status no_memory(const router *r)
+{
+    return MP_FAIL(r->err, MP_NOMEM, "no memory for a drawing of %zu boxes", r->n);
+}
+
+static int column_of(const router *r, int box)
+{
+    return r->column[r->row[box]];
+}
+
+static bool is_next(const router *r, const mp_block_edge *e)
+{
+    return r->row[e->to] == r->row[e->from] + 1 && column_of(r, e->to) == column_of(r, e->from);
+}
+
+static bool is_vertical(const router *r, const mp_block_edge *e)
+{
+    return is_next(r, e) && r->slot[e->from] == r->slot[e->to];
+}
+
+/* Numbers the tracks: one per box that has wires which are not vertical, in the gap on that side. */
+static void number_tracks(router *r)
+{
+    for (size_t k = 0; k < r->n_rows; k++) r->outs[k] = r->ins[k] = 0;
+    for (size_t k = 0; k < r->n; k++) r->out_track[k] = r->in_track[k] = -1;
+    for (size_t k = 0; k < r->n_edges; k++) {
+        const mp_block_edge *e = &r->edges[k];
+        if (is_vertical(r, e)) continue;
+        if (r->out_track[e->from] < 0) r->out_track[e->from] = (int)r->outs[r->row[e->from]]++;
+        if (is_next(r, e)) continue;
+        if (r->in_track[e->to] < 0) r->in_track[e->to] = (int)r->ins[r->row[e->to]]++;
+    }
+}
+
+/* How wide and high each row is and how many wires cross below it decides where columns end; where columns end decides which
+ * wires are straight. Heights only grow a little by that, so one round does. */
+static mp_status wrap(router *r, double aspect)
+{
+    mp_status st = MP_OK;
+    double *heights = mp_alloc(r->n_rows, sizeof *heights), *widths = mp_alloc(r->n_rows, sizeof *widths);
+    size_t *crossing = mp_alloc(r->n_rows + 1, sizeof *crossing);
+    if (!heights || !widths || !crossing) MP_TRY(no_memory(r));
+    for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
+    number_tracks(r);
+    for (size_t k = 0; k < r->n_edges; k++) { /* a box's farthest wire: it has one lane */
+        const mp_block_edge *e = &r->edges[k];
+        if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
+        crossing[r->row[e->from]]++;
+        crossing[r->row[e->to]]--; /* the sums are what counts: they do not go below zero */
+    }
+    for (size_t k = 1; k < r->n_rows; k++) crossing[k] += crossing[k - 1];
+    for (size_t k = 0; k < r->n; k++)
+        widths[r->row[k]] = fmax(widths[r->row[k]], (r->slot[k] + 1) * (r->box_width + SLOT_GAP) + GUTTER_GAP);
+    for (size_t k = 0; k < r->n_rows; k++) {
+        size_t tracks = r->outs[k] + (k + 1 < r->n_rows ? r->ins[k + 1] : 0);
+        heights[k] = r->box_height + ROW_GAP + TRACK_GAP * (double)tracks;
+        widths[k] += LANE_GAP * (double)crossing[k];
+    }
+    r->n_columns = mp_placement_wrap(r->n_rows, heights, widths, crossing, aspect, r->column);
+    number_tracks(r);
+done:
+    mp_free(heights);
+    mp_free(widths);
+    mp_free(crossing);
+    return st;
+}
+
+static double gap_below(const router *r, size_t row)
+{
+    return r->outs[row] * TRACK_GAP + ROW_GAP / 2;
+}
+static double gap_above(const router *r, size_t row)
+{
+    return r->ins[row] * TRACK_GAP + ROW_GAP / 2;
+}
+static double out_y(const router *r, int box)
+{
+    return r->top[r->row[box]] + r->box_height + ROW_GAP / 4 + (r->out_track[box] + 0.5) * TRACK_GAP;
+}
+static double in_y(const router *r, int box)
+{
+    return r->top[r->row[box]] - ROW_GAP / 2 - (r->in_track[box] + 0.5) * TRACK_GAP;
+}
+
+/* ---- lanes ---- */
+
+static mp_status stretch_to(router *r, int from, int gutter, double a, double b)
+{
+    double low = fmin(a, b), high = fmax(a, b);
+    for (size_t k = r->n_stretches; k-- > 0 && r->stretches[k].from == from;)
+        if (r->stretches[k].gutter == gutter) {
+            r->stretches[k].low = fmin(r->stretches[k].low, low);
+            r->stretches[k].high = fmax(r->stretches[k].high, high);
+            return MP_OK;
+        }
+    if (!mp_grow(&r->stretches, &r->capacity, r->n_stretches + 1, sizeof *r->stretches)) return no_memory(r);
+    r->stretches[r->n_stretches++] = (stretch){.from = from, .gutter = gutter, .low = low, .high = high};
+    return MP_OK;
+}
+
+/* The gutter through which a wire comes to its reader: the one right of the column if it never leaves it, else left of it. */
+static int entry_gutter(const router *r, const mp_block_edge *e)
+{
+    int from = column_of(r, e->from), to = column_of(r, e->to);
+    return to == from ? from : to - 1;
+}
+
+static mp_status find_stretches(router *r)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < r->n_edges; k++) {
+        const mp_block_edge *e = &r->edges[k];
+        if (is_next(r, e)) continue;
+        int leave = column_of(r, e->from), enter = entry_gutter(r, e);
+        if (enter == leave) {
+            MP_TRY(stretch_to(r, e->from, leave, out_y(r, e->from), in_y(r, e->to)));
+        } else { /* over the top of the columns between */
+            MP_TRY(stretch_to(r, e->from, leave, out_y(r, e->from), 0));
+            MP_TRY(stretch_to(r, e->from, -1, leave, enter));
+            MP_TRY(stretch_to(r, e->from, enter, 0, in_y(r, e->to)));
+        }
+    }
+done:
+    return st;
+}
+
+static int by_gutter(const void *a, const void *b)
+{
+    const stretch *x = a, *y = b;
+    if (x->gutter != y->gutter) return x->gutter < y->gutter ? -1 : 1;
+    double dx = x->high - x->low, dy = y->high - y->low;
+    if (x->low != y->low) return x->low < y->low ? -1 : 1;
+    if (dx != dy) return dx < dy ? -1 : 1;
+    return (x->from > y->from) - (x->from < y->from);
+}
+static int by_box(const void *a, const void *b)
+{
+    const stretch *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return (x->gutter > y->gutter) - (x->gutter < y->gutter);
+}
+
+/* Lanes without overlaps, the first free one for each stretch from above; lanes[g + 1] is how many gutter g needs. */
+static mp_status give_lanes(router *r, size_t *lanes)
+{
+    double *end = mp_alloc(r->n_stretches, sizeof *end); /* per lane of the gutter at hand */
+    if (!end) return no_memory(r);
+    if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_gutter);
+    for (size_t k = 0; k < r->n_stretches; k++) {
+        stretch *s = &r->stretches[k];
+        size_t *n = &lanes[s->gutter + 1], lane = 0;
+        while (lane < *n && end[lane] + 1 > s->low) lane++;
+        if (lane == *n) ++*n;
+        end[lane] = s->high;
+        s->lane = (int)lane;
+    }
+    if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_box);
+    mp_free(end);
+    return MP_OK;
+}
+
+static const stretch *stretch_of(const router *r, int from, int gutter)
+{
+    stretch wanted = {.from = from, .gutter = gutter};
+    return bsearch(&wanted, r->stretches, r->n_stretches, sizeof *r->stretches, by_box);
+}
+
+static double lane_x(const router *r, int from, int gutter)
+{
+    return r->gutter[gutter] + stretch_of(r, from, gutter)->lane * LANE_GAP;
+}
+
+/* ---- coordinates ---- */
+
+static void stack_rows(router *r)
+{
+    double y = 0;
+    for (size_t k = 0; k < r->n_rows; k++) {
+        if (k == 0 || r->column[k] != r->column[k - 1]) y = 0;
+        y += gap_above(r, k);
+        r->top[k] = y;
+        y += r->box_height + gap_below(r, k);
+        r->out->height = fmax(r->out->height, y);
+    }
+}
+
+static mp_status place_columns(router *r, const size_t *lanes)
+{
+    double x = 0, above = (double)lanes[0] * TRACK_GAP;
+    int *widest = mp_alloc(r->n_columns, sizeof *widest);
+    if (!widest) return no_memory(r);
+    for (size_t k = 0; k < r->n; k++)
+        if (r->slot[k] > widest[column_of(r, (int)k)]) widest[column_of(r, (int)k)] = r->slot[k];
+    for (size_t c = 0; c < r->n_columns; c++) {
+        r->left[c] = x;
+        x += (widest[c] + 1) * (r->box_width + SLOT_GAP) - SLOT_GAP;
+        r->gutter[c] = x + GUTTER_GAP / 2;
+        r->out->width = fmax(x, r->gutter[c] + (double)lanes[c + 1] * LANE_GAP);
+        x = r->gutter[c] + (double)lanes[c + 1] * LANE_GAP + GUTTER_GAP / 2;
+    }
+    for (size_t k = 0; k < r->n_rows; k++) r->top[k] += above;
+    r->out->height += above;
+    for (size_t k = 0; k < r->n; k++) {
+        r->out->x[k] = r->left[column_of(r, (int)k)] + r->slot[k] * (r->box_width + SLOT_GAP);
+        r->out->y[k] = r->top[r->row[k]];
+    }
+    mp_free(widest);
+    return MP_OK;
+}
+
+/* ---- wires ---- */
+
+static mp_status add_wire(router *r, int from, bool arrow, const double *xy, size_t n)
+{
+    mp_placement *out = r->out;
+    if (!mp_grow(&out->wires, &out->wires_capacity, out->n_wires + 1, sizeof *out->wires)) return no_memory(r);
+    mp_wire *wire = &out->wires[out->n_wires++];
+    *wire = (mp_wire){.from = from, .arrow = arrow, .n = n};
+    memcpy(wire->xy, xy, 2 * n * sizeof *xy);
+    return MP_OK;
+}
+
+static double middle(const router *r, int box)
+{
+    return r->out->x[box] + r->box_width / 2;
+}
+
+/* From a box into its own lane, along its lanes, and from box to box above the columns. */
+static mp_status wires_of_stretches(router *r, double above)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < r->n_stretches; k++) {
+        const stretch *s = &r->stretches[k];
+        if (s->gutter < 0) {
+            double y = above - (s->lane + 0.5) * TRACK_GAP, a = lane_x(r, s->from, (int)s->low);
+            MP_TRY(add_wire(r, s->from, false, (double[]){a, y, lane_x(r, s->from, (int)s->high), y}, 2));
+            continue;
+        }
+        const stretch *bus = stretch_of(r, s->from, -1);
+        double x = lane_x(r, s->from, s->gutter), low = s->low + above, high = s->high + above;
+        if (bus && s->low <= 0) low = above - (bus->lane + 0.5) * TRACK_GAP;
+        if (low < high) MP_TRY(add_wire(r, s->from, false, (double[]){x, low, x, high}, 2));
+        if (s->gutter != column_of(r, s->from)) continue;
+        double from = middle(r, s->from), y = r->out->y[s->from] + r->box_height;
+        MP_TRY(add_wire(r, s->from, false, (double[]){from, y, from, out_y(r, s->from), x, out_y(r, s->from)}, 3));
+    }
+done:
+    return st;
+}
+
+static mp_status wires_into_boxes(router *r)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < r->n_edges; k++) {
+        const mp_block_edge *e = &r->edges[k];
+        double to = middle(r, e->to), from = middle(r, e->from), top = r->out->y[e->to];
+        if (is_vertical(r, e)) {
+            MP_TRY(add_wire(r, e->from, true, (double[]){from, r->out->y[e->from] + r->box_height, to, top}, 2));
+        } else if (is_next(r, e)) {
+            double y = out_y(r, e->from);
+            MP_TRY(
+                add_wire(r, e->from, true, (double[]){from, r->out->y[e->from] + r->box_height, from, y, to, y, to, top}, 4));
+        } else {
+            double x = lane_x(r, e->from, entry_gutter(r, e)), y = in_y(r, e->to);
+            MP_TRY(add_wire(r, e->from, true, (double[]){x, y, to, y, to, top}, 3));
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- all of it ---- */
+
+void mp_placement_free(mp_placement *placement)
+{
+    if (!placement) return;
+    mp_free(placement->x);
+    mp_free(placement->y);
+    mp_free(placement->wires);
+    mp_free(placement);
+}
+
+static void router_free(router *r)
+{
+    void *const blocks[] = {r->row,      r->slot, r->column, r->outs,   r->ins,      r->out_track,
+                            r->in_track, r->top,  r->left,   r->gutter, r->stretches};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) mp_free(blocks[k]);
+    mp_placement_free(r->out);
+}
+
+static mp_status start(router *r)
+{
+    r->row = mp_alloc(r->n, sizeof *r->row);
+    r->slot = mp_alloc(r->n, sizeof *r->slot);
+    r->column = mp_alloc(r->n, sizeof *r->column); /* rows, columns: no more than boxes */
+    r->outs = mp_alloc(r->n, sizeof *r->outs);
+    r->ins = mp_alloc(r->n, sizeof *r->ins);
+    r->out_track = mp_alloc(r->n, sizeof *r->out_track);
+    r->in_track = mp_alloc(r->n, sizeof *r->in_track);
+    r->top = mp_alloc(r->n, sizeof *r->top);
+    r->left = mp_alloc(r->n, sizeof *r->left);
+    r->gutter = mp_alloc(r->n, sizeof *r->gutter);
+    r->out = mp_alloc(1, sizeof *r->out);
+    if (!r->row || !r->slot || !r->column || !r->outs || !r->ins || !r->out_track || !r->in_track || !r->top || !r->left ||
+        !r->gutter || !r->out)
+        return no_memory(r);
+    r->out->x = mp_alloc(r->n, sizeof *r->out->x);
+    r->out->y = mp_alloc(r->n, sizeof *r->out->y);
+    return r->out->x && r->out->y ? MP_OK : no_memory(r);
+}
+
+mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
+                           double aspect, mp_placement **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    router r = {.n = n, .edges = edges, .n_edges = n_edges, .box_width = box_width, .box_height = box_height, .err = err};
+    size_t *lanes = mp_alloc(n + 1, sizeof *lanes);
+    if (!lanes) MP_TRY(no_memory(&r));
+    MP_TRY(start(&r));
+    MP_TRY(mp_placement_rows(n, edges, n_edges, r.row, r.slot, &r.n_rows, err));
+    MP_TRY(wrap(&r, aspect));
+    stack_rows(&r);
+    MP_TRY(find_stretches(&r));
+    MP_TRY(give_lanes(&r, lanes));
+    MP_TRY(place_columns(&r, lanes));
+    MP_TRY(wires_of_stretches(&r, (double)lanes[0] * TRACK_GAP));
+    MP_TRY(wires_into_boxes(&r));
+    r.out->n_columns = r.n_columns;
+    *out = r.out;
+    r.out = NULL;
+done:
+    mp_free(lanes);
+    router_free(&r);
+    return st;
+}

@@ -1,0 +1,40 @@
+/* placement.h - where the boxes and wires of an acyclic graph go: a layered drawing in the manner of Sugiyama (1981), for
+ * graphs that are long and thin.
+ *
+ * Every box stands in the row that its longest path from a source says, within the row in the order of the barycenters of its
+ * neighbours. As thousands of rows make no picture, rows are wrapped into columns like text. A wire to the row below
+ * runs straight to it; any other leaves the column through the gap below its box, runs beside the column in a lane that it
+ * shares with the other wires of its box only, and enters through the gap above its reader: no wire crosses a box.
+ */
+#ifndef FORMATS_PLACEMENT_H
+#define FORMATS_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "estimator/error.h"
+#include "estimator/memory.h"
+#include "formats/graph_blocks.h"
+
+typedef struct mp_wire {
+    int from;   /* the box whose output it carries */
+    bool arrow; /* it ends at a reader */
+    size_t n;
+    double xy[8]; /* n points */
+} mp_wire;
+
+typedef struct mp_placement {
+    double width, height; /* of all of it, from (0, 0) at the top left; y grows downwards */
+    double *x, *y;        /* per box: its top left corner */
+    size_t n_columns;
+    size_t n_wires, wires_capacity;
+    mp_wire *wires;
+} mp_placement;
+
+/* Places n boxes of one size. edges: from < to, each pair once, sorted. `aspect` is the width over height to aim for. On MP_OK
+ * *out is released with mp_placement_free (NULL is fine). MP_NOMEM. O(columns * n + edges log edges). */
+mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
+                           double aspect, mp_placement **out, mp_error *err);
+void mp_placement_free(mp_placement *placement);
+
+#endif

@@ -1,0 +1,180 @@
+/* placement_rows.c - longest paths, barycenters, line breaks. */
+#include "formats/placement_rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A box while its row is put in order. */
+typedef struct place {
+    int box, rank;
+    bool main; /* on the main line, which stands leftmost */
+    double barycenter;
+    int remaining; /* the longest path from here on */
+} place;
+
+static int by_place(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    if (x->main != y->main) return x->main ? -1 : 1;
+    if (x->barycenter != y->barycenter) return x->barycenter < y->barycenter ? -1 : 1;
+    if (x->remaining != y->remaining) return x->remaining > y->remaining ? -1 : 1;
+    return (x->box > y->box) - (x->box < y->box);
+}
+
+/* Longest paths from the sources; a source itself stands right above its first reader. remaining: longest paths to the sinks.
+ */
+static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int *rank, int *remaining)
+{
+    for (size_t k = 0; k < n; k++) rank[k] = remaining[k] = 0;
+    for (size_t k = 0; k < n_edges; k++) /* sorted by from, which is a topological order */
+        if (rank[edges[k].to] < rank[edges[k].from] + 1) rank[edges[k].to] = rank[edges[k].from] + 1;
+    for (size_t k = n_edges; k-- > 0;)
+        if (remaining[edges[k].from] < remaining[edges[k].to] + 1) remaining[edges[k].from] = remaining[edges[k].to] + 1;
+    for (size_t k = 0; k < n_edges;) {
+        int from = edges[k].from, first = rank[edges[k].to];
+        for (; k < n_edges && edges[k].from == from; k++)
+            if (rank[edges[k].to] < first) first = rank[edges[k].to];
+        if (rank[from] == 0) rank[from] = first - 1;
+    }
+}
+
+/* Marks one longest path of the whole graph: every rank has one box of it. */
+static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges, const int *rank, const int *remaining,
+                           bool *on_line)
+{
+    size_t at = 0;
+    for (size_t k = 1; k < n; k++)
+        if (remaining[k] > remaining[at]) at = k;
+    for (size_t k = 0; k < n; k++) on_line[k] = k == at;
+    for (size_t k = 0; k < n_edges; k++) { /* sorted by from, and from < to: what follows comes later */
+        const mp_block_edge *e = &edges[k];
+        if ((size_t)e->from != at || rank[e->to] != rank[at] + 1 || remaining[e->to] != remaining[at] - 1) continue;
+        at = (size_t)e->to;
+        on_line[at] = true;
+    }
+}
+
+/* Gives the boxes of every rank their slots, from left to right, each as close to its barycenter as those before it allow. */
+static void give_slots(const place *places, size_t n, int *slot)
+{
+    int next = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (k == 0 || places[k].rank != places[k - 1].rank) next = 0;
+        int wanted = places[k].main ? 0 : (int)floor(places[k].barycenter + 1e-9);
+        slot[places[k].box] = wanted > next ? wanted : next;
+        next = slot[places[k].box] + 1;
+    }
+}
+
+/* One sweep: the barycenters of the neighbours above, below or both. */
+static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_edges, bool above, bool below, double *sum,
+                  int *count, int *slot)
+{
+    for (size_t k = 0; k < n; k++) sum[k] = count[k] = 0;
+    for (size_t k = 0; k < n_edges; k++) {
+        if (above) sum[edges[k].to] += slot[edges[k].from], count[edges[k].to]++;
+        if (below) sum[edges[k].from] += slot[edges[k].to], count[edges[k].from]++;
+    }
+    for (size_t k = 0; k < n; k++) {
+        int box = places[k].box;
+        places[k].barycenter = count[box] ? sum[box] / count[box] : slot[box];
+    }
+    qsort(places, n, sizeof *places, by_place);
+    give_slots(places, n, slot);
+}
+
+/* A rank with too many slots is closed up, then broken into several rows. */
+static size_t rows_of_ranks(const place *places, size_t n, int *row, int *slot)
+{
+    size_t n_rows = 0;
+    for (size_t k = 0, end; k < n; k = end, n_rows++) {
+        for (end = k; end < n && places[end].rank == places[k].rank;) end++;
+        bool wide = slot[places[end - 1].box] >= MP_ROW_SLOTS;
+        for (size_t i = k; i < end; i++) {
+            int box = places[i].box, number = (int)(i - k);
+            if (wide) slot[box] = number % MP_ROW_SLOTS;
+            row[box] = (int)n_rows + (wide ? number / MP_ROW_SLOTS : 0);
+        }
+        n_rows = (size_t)row[places[end - 1].box];
+    }
+    return n_rows;
+}
+
+mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges, int *row, int *slot, size_t *n_rows,
+                            mp_error *err)
+{
+    mp_status st = MP_OK;
+    place *places = mp_alloc(n, sizeof *places);
+    int *rank = mp_alloc(n, sizeof *rank), *remaining = mp_alloc(n, sizeof *remaining), *count = mp_alloc(n, sizeof *count);
+    double *sum = mp_alloc(n, sizeof *sum);
+    bool *on_line = mp_alloc(n, sizeof *on_line);
+    MP_REQUIRE(places && rank && remaining && count && sum && on_line, err, MP_NOMEM, "no memory for a drawing of %zu boxes",
+               n);
+    find_ranks(n, edges, n_edges, rank, remaining);
+    find_main_line(n, edges, n_edges, rank, remaining, on_line);
+    for (size_t k = 0; k < n; k++)
+        places[k] = (place){.box = (int)k, .rank = rank[k], .main = on_line[k], .remaining = remaining[k]};
+    qsort(places, n, sizeof *places, by_place);
+    give_slots(places, n, slot);
+    for (int k = 0; k < 3; k++) {
+        sweep(places, n, edges, n_edges, true, false, sum, count, slot);
+        sweep(places, n, edges, n_edges, true, true, sum, count, slot);
+    }
+    sweep(places, n, edges, n_edges, true, false, sum, count, slot);
+    *n_rows = rows_of_ranks(places, n, row, slot);
+done:
+    mp_free(places);
+    mp_free(rank);
+    mp_free(remaining);
+    mp_free(count);
+    mp_free(sum);
+    mp_free(on_line);
+    return st;
+}
+
+/* Cuts the rows into columns of about `target`, between four fifths and a bit more of it, where the fewest wires cross. */
+static size_t cut(size_t n, const double *heights, const double *widths, const size_t *crossing, double target, int *column,
+                  double *width, double *height)
+{
+    size_t n_columns = 0;
+    *width = *height = 0;
+    for (size_t first = 0, end; first < n; first = end, n_columns++) {
+        double filled = 0, widest = 0;
+        size_t best = n;
+        for (end = first; end < n && (end == first || filled + heights[end] <= 1.08 * target); end++) {
+            filled += heights[end];
+            if (filled >= 0.8 * target && (best == n || crossing[end] <= crossing[best])) best = end;
+        }
+        if (end < n && best < n) end = best + 1;
+        filled = 0;
+        for (size_t r = first; r < end; r++) {
+            column[r] = (int)n_columns;
+            filled += heights[r];
+            widest = fmax(widest, widths[r]);
+        }
+        *width += widest;
+        *height = fmax(*height, filled);
+    }
+    return n_columns;
+}
+
+size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
+                         int *column)
+{
+    double total = 0, width, height, best = INFINITY, target;
+    size_t wanted = 1;
+    for (size_t r = 0; r < n; r++) total += heights[r];
+    for (size_t c = 1; c <= n; c++) {
+        cut(n, heights, widths, crossing, total / (double)c, column, &width, &height);
+        double off = fabs(log(width / fmax(height, 1) / aspect));
+        if (off < best) {
+            best = off;
+            wanted = c;
+        } else if (width > 4 * aspect * height) {
+            break;
+        }
+    }
+    target = total / (double)wanted;
+    return n ? cut(n, heights, widths, crossing, target, column, &width, &height) : 0;
+}

@@ -1,0 +1,196 @@
+/* timeline_columns.c - memory by layer over the steps of a plan, and what keep-all holds beside it.
+ *
+ * A plan has more steps than keep-all, so the two have no common clock. They have common nodes: where the plan runs a node for
+ * the first time, keep-all's curve shows what keep-all holds when it runs that node; while the plan recomputes, keep-all does
+ * nothing and holds what it held. So every node of keep-all is on the curve once, its peak included, and at each place the two
+ * have come equally far in the work that both have to do.
+ */
+#include "formats/timeline_columns.h"
+
+static const struct {
+    const char *name, *color;
+} layers[MP_N_LAYERS] = {
+#define ROW(name, text, color) {text, color},
+    MP_LAYER_LIST(ROW)
+#undef ROW
+};
+
+const char *mp_layer_name(mp_layer layer)
+{
+    return layers[layer].name;
+}
+
+const char *mp_layer_color(mp_layer layer)
+{
+    return layers[layer].color;
+}
+
+mp_layer mp_layer_of_kind(mp_kind kind)
+{
+    static const mp_layer of[MP_N_KINDS] = {[MP_KIND_PARAMETER] = MP_LAYER_PARAMETERS,
+                                            [MP_KIND_OPTIMIZER_STATE] = MP_LAYER_OPTIMIZER,
+                                            [MP_KIND_BUFFER] = MP_LAYER_PARAMETERS,
+                                            [MP_KIND_CONSTANT] = MP_LAYER_PARAMETERS,
+                                            [MP_KIND_INPUT] = MP_LAYER_PARAMETERS,
+                                            [MP_KIND_ACTIVATION] = MP_LAYER_KEPT,
+                                            [MP_KIND_SAVED] = MP_LAYER_KEPT,
+                                            [MP_KIND_GRADIENT] = MP_LAYER_GRADIENTS,
+                                            [MP_KIND_ACTIVATION_GRADIENT] = MP_LAYER_GRADIENTS};
+    return of[kind];
+}
+
+static void name_activities(mp_columns *c, bool *ran)
+{
+    for (size_t t = 0; t < c->n_steps; t++) {
+        const mp_node *node = &c->graph->nodes[c->steps[t].node];
+        mp_activity activity = node->phase == MP_PHASE_UPDATE     ? MP_ACTIVITY_UPDATE
+                               : node->phase == MP_PHASE_BACKWARD ? MP_ACTIVITY_BACKWARD
+                               : ran[c->steps[t].node]            ? MP_ACTIVITY_RECOMPUTE
+                                                                  : MP_ACTIVITY_FORWARD;
+        ran[c->steps[t].node] = true;
+        c->activity[t] = activity;
+        c->n_activity[activity]++;
+    }
+}
+
+/* What the first run of a node makes is kept if backward, or a recomputation, reads it; what a later run makes is recomputed.
+ * `span` is room for the span of each storage that is live. */
+static void choose_layers(mp_columns *c, int *span)
+{
+    const mp_timeline *tl = c->timeline;
+    size_t next = 0;
+    for (size_t s = 0; s < c->graph->n_storages; s++) span[s] = -1;
+    for (size_t t = 0; t < c->n_steps; t++) {
+        const mp_node *node = &c->graph->nodes[c->steps[t].node];
+        const mp_form *form = &node->forms[c->steps[t].form];
+        if (c->activity[t] != MP_ACTIVITY_FORWARD) {
+            for (size_t k = 0; k < form->n_reads; k++) {
+                int at = span[form->reads[k]];
+                if (at >= 0 && c->layer[at] == MP_LAYER_FORWARD_ONLY) c->layer[at] = MP_LAYER_KEPT;
+            }
+        }
+        for (; next < tl->n_spans && tl->spans[next].first == (int)t; next++) {
+            mp_kind kind = c->graph->storages[tl->spans[next].storage].kind;
+            bool gradient = mp_layer_of_kind(kind) == MP_LAYER_GRADIENTS;
+            span[tl->spans[next].storage] = (int)next;
+            c->layer[next] = gradient                                  ? MP_LAYER_GRADIENTS
+                             : c->activity[t] == MP_ACTIVITY_RECOMPUTE ? MP_LAYER_RECOMPUTED
+                                                                       : MP_LAYER_FORWARD_ONLY;
+        }
+    }
+}
+
+/* Per step and layer what is live. `live` holds (n_steps + 1) * MP_N_LAYERS zeroes. */
+static void add_up(mp_columns *c, int64_t *live)
+{
+    const mp_timeline *tl = c->timeline;
+    for (size_t k = 0; k < tl->n_spans; k++) {
+        const mp_span *span = &tl->spans[k];
+        int64_t bytes = c->graph->storages[span->storage].bytes;
+        live[(size_t)(span->first + (span->takes_room_of >= 0)) * MP_N_LAYERS + c->layer[k]] += bytes;
+        live[(size_t)(span->last + 1) * MP_N_LAYERS + c->layer[k]] -= bytes;
+    }
+    for (size_t t = 1; t < c->n_steps; t++)
+        for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += live[(t - 1) * MP_N_LAYERS + k];
+    for (size_t t = 0; t < c->n_steps; t++) {
+        live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += c->graph->nodes[c->steps[t].node].forms[c->steps[t].form].workspace_bytes;
+        for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += c->always[k];
+    }
+}
+
+/* What keep-all holds at each step of the plan. `at` is room for the step of each node in keep-all. */
+static mp_status keep_all_curve(mp_columns *c, int64_t *curve, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = c->graph;
+    int64_t held = 0;
+    int *at = mp_alloc(graph->n_nodes, sizeof *at);
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_REQUIRE(at && steps, err, MP_NOMEM, "no memory for a picture of %zu steps", c->n_steps);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &c->keep_all, err));
+    for (size_t t = 0; t < graph->n_nodes; t++) at[steps[t].node] = (int)t;
+    for (size_t t = 0; t < c->n_steps; t++) {
+        if (c->activity[t] != MP_ACTIVITY_RECOMPUTE)
+            held = c->keep_all->static_bytes + c->keep_all->live_bytes[at[c->steps[t].node]];
+        curve[t] = held;
+    }
+done:
+    mp_free(at);
+    mp_free(steps);
+    return st;
+}
+
+static void fill_column(mp_columns *c, mp_column *column, const int64_t *live, const int64_t *keep_all)
+{
+    size_t counts[MP_N_ACTIVITIES] = {0};
+    column->total = -1;
+    for (int t = column->first; t <= column->last; t++) {
+        int64_t total = c->timeline->static_bytes + c->timeline->live_bytes[t];
+        if (total > column->total) column->shown = t;
+        if (total > column->total) column->total = total;
+        if (keep_all[t] > column->keep_all) column->keep_all = keep_all[t];
+        counts[c->activity[t]]++;
+    }
+    for (size_t k = 0; k < MP_N_LAYERS; k++) column->bytes[k] = live[(size_t)column->shown * MP_N_LAYERS + k];
+    for (int k = 1; k < MP_N_ACTIVITIES; k++)
+        if (counts[k] > counts[column->activity]) column->activity = (mp_activity)k;
+}
+
+mp_status mp_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_columns **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t per_column = (n + most - 1) / most;
+    bool *ran = NULL;
+    int *span = NULL;
+    int64_t *live = NULL, *keep_all = NULL;
+    mp_columns *c = mp_alloc(1, sizeof *c);
+    MP_REQUIRE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
+    MP_REQUIRE(n > 0, err, MP_INVALID, "there are no steps to draw");
+    *c = (mp_columns){.graph = graph, .steps = steps, .n_steps = n};
+    MP_TRY(mp_timeline_build(graph, steps, n, &c->timeline, err));
+    ran = mp_alloc(graph->n_nodes, sizeof *ran);
+    span = mp_alloc(graph->n_storages, sizeof *span);
+    live = mp_alloc((n + 1) * MP_N_LAYERS, sizeof *live);
+    keep_all = mp_alloc(n, sizeof *keep_all);
+    c->layer = mp_alloc(c->timeline->n_spans, sizeof *c->layer);
+    c->activity = mp_alloc(n, sizeof *c->activity);
+    c->columns = mp_alloc((n + per_column - 1) / per_column, sizeof *c->columns);
+    MP_REQUIRE(ran && span && live && keep_all && c->layer && c->activity && c->columns, err, MP_NOMEM,
+               "no memory for a picture of %zu steps", n);
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (mp_storage_is_static(&graph->storages[s]))
+            c->always[mp_layer_of_kind(graph->storages[s].kind)] += graph->storages[s].bytes;
+    name_activities(c, ran);
+    choose_layers(c, span);
+    add_up(c, live);
+    MP_TRY(keep_all_curve(c, keep_all, err));
+    for (size_t first = 0; first < n; first += per_column) {
+        mp_column *column = &c->columns[c->n];
+        column->first = (int)first;
+        column->last = (int)(first + per_column < n ? first + per_column : n) - 1;
+        fill_column(c, column, live, keep_all);
+        if (column->first <= c->timeline->peak_step && c->timeline->peak_step <= column->last) c->peak_column = (int)c->n;
+        c->n++;
+    }
+    *out = c;
+    c = NULL;
+done:
+    mp_columns_free(c);
+    mp_free(ran);
+    mp_free(span);
+    mp_free(live);
+    mp_free(keep_all);
+    return st;
+}
+
+void mp_columns_free(mp_columns *columns)
+{
+    if (!columns) return;
+    mp_timeline_free(columns->timeline);
+    mp_timeline_free(columns->keep_all);
+    mp_free(columns->layer);
+    mp_free(columns->activity);
+    mp_free(columns->columns);
+    mp_free(columns);
+}

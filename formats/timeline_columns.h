@@ -1,0 +1,61 @@
+/* timeline_columns.h - what a picture of memory over time shows, in at most so many columns. Private to formats/. */
+#ifndef FORMATS_TIMELINE_COLUMNS_H
+#define FORMATS_TIMELINE_COLUMNS_H
+
+#include "planner/plan.h"
+
+/* The layers of the picture, from bottom to top. */
+#define MP_LAYER_LIST(X)                          \
+    X(PARAMETERS, "parameters, batch", "#cbd5e1") \
+    X(OPTIMIZER, "optimizer state", "#94a3b8")    \
+    X(KEPT, "kept activations", "#3b82f6")        \
+    X(FORWARD_ONLY, "forward only", "#a5c8fa")    \
+    X(RECOMPUTED, "recomputed", "#f59e0b")        \
+    X(GRADIENTS, "gradients", "#a78bfa")          \
+    X(WORKSPACE, "workspace", "#10b981")
+#define MP_LAYER_ENUM(name, text, color) MP_LAYER_##name,
+typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
+#undef MP_LAYER_ENUM
+
+/* What a step is, for the ribbon. */
+typedef enum mp_activity {
+    MP_ACTIVITY_FORWARD,
+    MP_ACTIVITY_RECOMPUTE,
+    MP_ACTIVITY_BACKWARD,
+    MP_ACTIVITY_UPDATE,
+    MP_N_ACTIVITIES
+} mp_activity;
+
+/* A stretch of steps and the fullest of them, which stands for all. */
+typedef struct mp_column {
+    int first, last, shown;
+    int64_t bytes[MP_N_LAYERS];
+    int64_t total, keep_all; /* keep_all: the most that keep-all holds when it runs the same nodes */
+    mp_activity activity;    /* of most steps */
+} mp_column;
+
+typedef struct mp_columns {
+    const mp_graph *graph;
+    size_t n_steps;
+    const mp_step *steps;
+    mp_timeline *timeline, *keep_all;
+    mp_layer *layer;             /* per span of the timeline */
+    mp_activity *activity;       /* per step */
+    int64_t always[MP_N_LAYERS]; /* bytes that are always there */
+    size_t n_activity[MP_N_ACTIVITIES];
+    size_t n;
+    mp_column *columns;
+    int peak_column;
+} mp_columns;
+
+/* Sums up steps[0..n) (n >= 1; they must stay as they are) in at most `most` columns of equally many steps. On MP_OK *out is
+ * released with mp_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps; MP_NOMEM. O(lists + n * layers).
+ */
+mp_status mp_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_columns **out, mp_error *err);
+void mp_columns_free(mp_columns *columns);
+
+/* The layer of what is always there. */
+mp_layer mp_layer_of_kind(mp_kind kind);
+const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
+
+#endif

@@ -1,0 +1,251 @@
+/* timeline_panels.c - single tensors: the largest ones at the peak, and the address map of an arena.
+ *
+ * What is seen is drawn in the background, in order; the boxes that carry tooltips lie above it and are clear.
+ */
+#include "formats/timeline_panels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/bytes_text.h"
+#include "formats/timeline_scale.h"
+
+#define ROW_HEIGHT 20.0
+#define PANEL_HEAD 30.0
+#define ARENA_HEIGHT 330.0
+#define NAME_SIZE 12
+
+enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400, SHORT_MAX = 256 };
+
+double mp_step_x(const mp_columns *columns, const mp_frame *frame, double step)
+{
+    return frame->left + (frame->right - frame->left) * step / (double)columns->n_steps;
+}
+
+const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t room)
+{
+    const mp_node *n = &graph->nodes[node];
+    const char *phase = mp_phase_name(n->phase), *name = n->name && *n->name ? n->name : mp_node_label(graph, node).text;
+    const char *op = n->op && *n->op ? n->op : NULL;
+    bool said = strstr(name, phase) != NULL;
+    if (op && strstr(name, op)) op = NULL;
+    snprintf(text, room, "%.*s%s%s%s%s%s", (int)room / 2, name, op || !said ? " (" : "", op ? op : "", op && !said ? ", " : "",
+             said ? "" : phase, op || !said ? ")" : "");
+    return text;
+}
+
+const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room)
+{
+    const mp_storage *s = &graph->storages[storage];
+    if (s->n_tensors) return s->tensors[0];
+    if (s->name && *s->name) return s->name;
+    *room = mp_storage_label(graph, storage);
+    return room->text;
+}
+
+mp_status mp_step_axis(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+{
+    mp_status st = MP_OK;
+    double least = (double)columns->n_steps / 13, power = pow(10, floor(log10(fmax(least, 1))));
+    double step = least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+    char text[32];
+    for (double t = 0; t <= (double)columns->n_steps; t += step) {
+        double x = mp_step_x(columns, frame, t);
+        MP_TRY(mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_MUTED_COLOR, 0.75, false, err));
+        snprintf(text, sizeof text, "%.0f", t);
+        MP_TRY(mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_MUTED_COLOR, text, err));
+    }
+    MP_TRY(mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_MUTED_COLOR, "step", err));
+done:
+    return st;
+}
+
+/* What a tooltip says of an instance of a storage. */
+static const char *describe(const mp_columns *c, int storage, mp_layer layer, int first, int last, char *text)
+{
+    char bytes[MP_BYTES_TEXT_MAX], maker[SHORT_MAX], name[SHORT_MAX];
+    mp_label label;
+    mp_node_title(c->graph, c->steps[first].node, maker, sizeof maker);
+    mp_canvas_shorten(mp_storage_title(c->graph, storage, &label), 1, false, 1e9, name, sizeof name);
+    snprintf(text, MP_TOOLTIP_MAX, "%s\n%s, %s\nin memory from step %d to %d of %zu\nmade by %s", name,
+             mp_bytes_text(c->graph->storages[storage].bytes, bytes), mp_layer_name(layer), first + 1, last + 1, c->n_steps,
+             maker);
+    return text;
+}
+
+/* ---- the largest tensors ---- */
+
+static size_t n_rows(const mp_columns *c)
+{
+    size_t n = mp_timeline_holders(c->graph, c->timeline, c->timeline->peak_step, NULL, 0);
+    return n < ROWS_MAX ? n : ROWS_MAX;
+}
+
+double mp_largest_height(const mp_columns *columns)
+{
+    size_t rows = n_rows(columns);
+    return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
+}
+
+/* Writes a name beside the bars that reach from x0 to x1, or into the longest of them, [in0, in1], beside
+ * the line at the peak. */
+static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double x0, double x1, double in0,
+                            double in1, double line, mp_layer layer, double y, mp_error *err)
+{
+    char text[SHORT_MAX];
+    double room = fmax(fmax(frame->right - x1, x0 - frame->left), in1 - in0) - 14, width;
+    mp_canvas_shorten(name, NAME_SIZE, false, fmax(room, 40), text, sizeof text);
+    width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
+    if (frame->right - x1 >= width + 6)
+        return mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_TEXT_COLOR, text, err);
+    if (x0 - frame->left >= width + 6)
+        return mp_canvas_text(canvas, x0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_TEXT_COLOR, text, err);
+    in0 += 7;
+    if (in0 < line + 4 && line - 4 < in0 + width && line + 7 + width < in1) in0 = line + 7;
+    return mp_canvas_text(canvas, in0, y, MP_ALIGN_LEFT, NAME_SIZE, false, layer == MP_LAYER_KEPT ? "#ffffff" : MP_TEXT_COLOR,
+                          text, err);
+}
+
+static mp_status draw_row(const mp_columns *c, mp_canvas *canvas, const mp_frame *frame, int storage, double y, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_timeline *tl = c->timeline;
+    double x0 = frame->right, x1 = frame->left, in0 = 0, in1 = 0;
+    mp_layer layer = MP_LAYER_KEPT;
+    char text[MP_TOOLTIP_MAX];
+    mp_label label;
+    MP_TRY(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_MUTED_COLOR,
+                          mp_bytes_text(c->graph->storages[storage].bytes, text), err));
+    MP_TRY(mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_GRID_COLOR, 0.5, false, err));
+    for (size_t k = 0; k < tl->n_spans; k++) {
+        const mp_span *span = &tl->spans[k];
+        if (span->storage != storage) continue;
+        double from = mp_step_x(c, frame, span->first), to = fmax(mp_step_x(c, frame, span->last + 1), from + 1.5);
+        MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
+        MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_CLEAR, NULL,
+                             describe(c, storage, c->layer[k], span->first, span->last, text), err));
+        x0 = fmin(x0, from);
+        x1 = fmax(x1, to);
+        if (to - from <= in1 - in0) continue;
+        in0 = from;
+        in1 = to;
+        layer = c->layer[k];
+    }
+    MP_TRY(place_name(canvas, frame, mp_storage_title(c->graph, storage, &label), x0, x1, in0, in1,
+                      mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err));
+done:
+    return st;
+}
+
+mp_status mp_largest_draw(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int spans[ROWS_MAX];
+    size_t rows = n_rows(columns);
+    double x = mp_step_x(columns, frame, columns->timeline->peak_step + 0.5);
+    if (!rows) return MP_OK;
+    mp_timeline_holders(columns->graph, columns->timeline, columns->timeline->peak_step, spans, rows);
+    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_TEXT_COLOR,
+                          "The largest tensors at the peak", err));
+    MP_TRY(mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_MUTED_COLOR,
+                          "each bar spans the steps during which the tensor is in memory", err));
+    for (size_t k = 0; k < rows; k++)
+        MP_TRY(draw_row(columns, canvas, frame, columns->timeline->spans[spans[k]].storage,
+                        frame->high - PANEL_HEAD - ROW_HEIGHT * (double)(k + 1) + 2, err));
+    MP_TRY(
+        mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_TEXT_COLOR, 0.75, true, err));
+done:
+    return st;
+}
+
+/* ---- the address map ---- */
+
+double mp_arena_height(void)
+{
+    return PANEL_HEAD + ARENA_HEIGHT;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+    const mp_span *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->storage < y->storage ? -1 : x->storage > y->storage;
+}
+
+static mp_layer layer_of_place(const mp_columns *c, const mp_place *place)
+{
+    mp_span key = {.storage = place->storage, .first = place->first_step};
+    if (place->storage < 0) return MP_LAYER_WORKSPACE;
+    const mp_span *span = bsearch(&key, c->timeline->spans, c->timeline->n_spans, sizeof key, compare_spans);
+    return span ? c->layer[span - c->timeline->spans] : mp_layer_of_kind(c->graph->storages[place->storage].kind);
+}
+
+static double area_of(const mp_place *place)
+{
+    return (double)place->bytes * (place->last_step - place->first_step + 1);
+}
+
+static int compare_areas(const void *a, const void *b)
+{
+    double x = area_of(*(const mp_place *const *)a), y = area_of(*(const mp_place *const *)b);
+    if (x != y) return x > y ? -1 : 1;
+    return *(const mp_place *const *)a < *(const mp_place *const *)b ? -1 : 1; /* both in one array: its order */
+}
+
+static mp_status draw_place(const mp_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_scale *scale,
+                            const mp_place *place, size_t rank, mp_error *err)
+{
+    mp_status st = MP_OK;
+    double x = mp_step_x(c, frame, place->first_step), width = mp_step_x(c, frame, place->last_step + 1) - x;
+    double y = mp_scale_y(scale, (double)place->offset), height = mp_scale_y(scale, (double)(place->offset + place->bytes)) - y;
+    bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
+    mp_layer layer = layer_of_place(c, place);
+    char text[MP_TOOLTIP_MAX], shown[SHORT_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
+    mp_label label;
+    MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? "#ffffff" : NULL, NULL, err));
+    if (rank >= TOOLTIPS_MAX) goto done;
+    if (place->storage >= 0)
+        describe(c, place->storage, layer, place->first_step, place->last_step, text);
+    else
+        snprintf(text, sizeof text, "workspace of %s\n%s, step %d of %zu",
+                 mp_node_title(c->graph, c->steps[place->first_step].node, node, sizeof node),
+                 mp_bytes_text(place->bytes, bytes), place->first_step + 1, c->n_steps);
+    MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_CLEAR, NULL, text, err));
+    if (rank >= NAMES_MAX || height < 11 || width < 60) goto done;
+    mp_canvas_shorten(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), 9, false,
+                      width - 8, shown, sizeof shown);
+    MP_TRY(mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3, MP_ALIGN_CENTER, 9, false,
+                          layer == MP_LAYER_KEPT ? "#ffffff" : MP_TEXT_COLOR, shown, err));
+done:
+    return st;
+}
+
+mp_status mp_arena_draw(const mp_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+{
+    mp_status st = MP_OK;
+    char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX];
+    double arena = (double)plan->arena_bytes;
+    mp_scale scale;
+    const mp_place **order = mp_alloc(plan->n_places, sizeof *order);
+    MP_REQUIRE(order, err, MP_NOMEM, "no memory for a picture of %zu places", plan->n_places);
+    for (size_t k = 0; k < plan->n_places; k++) {
+        const mp_place *place = order[k] = &plan->places[k];
+        MP_REQUIRE(place->first_step >= 0 && place->first_step <= place->last_step &&
+                       (size_t)place->last_step < columns->n_steps && place->offset >= 0 && place->bytes >= 0,
+                   err, MP_INVALID, "the place number %zu of the arena makes no sense", k);
+        arena = fmax(arena, (double)place->offset + (double)place->bytes);
+    }
+    qsort(order, plan->n_places, sizeof *order, compare_areas);
+    scale = mp_scale_choose(0, arena, 0, frame->low, frame->high - PANEL_HEAD);
+    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 12, MP_ALIGN_LEFT, 14, true, MP_TEXT_COLOR, "Address map", err));
+    snprintf(text, sizeof text, "the arena of %s, without what is always there: lifetime across, address upwards",
+             mp_bytes_text((int64_t)arena, bytes));
+    MP_TRY(mp_canvas_text(canvas, frame->left + 108, frame->high - 12, MP_ALIGN_LEFT, 12, false, MP_MUTED_COLOR, text, err));
+    MP_TRY(mp_scale_grid(&scale, canvas, frame->left, frame->right, err));
+    for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, frame, &scale, order[k], k, err));
+done:
+    mp_free(order);
+    return st;
+}

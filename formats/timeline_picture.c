@@ -1,0 +1,410 @@
+/* timeline_picture.c - the memory of a training step over its steps, as a picture.
+ *
+ * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a ribbon
+ * that says what the steps do, and a panel for single tensors. Thousands of steps are drawn as a few hundred columns, each the
+ * fullest of its steps, so that the peak and every spike stay.
+ */
+#include "formats/timeline_picture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/bytes_text.h"
+#include "formats/canvas.h"
+#include "formats/timeline_columns.h"
+#include "formats/timeline_panels.h"
+#include "formats/timeline_scale.h"
+
+#define WIDTH 1260.0
+#define LEFT 98.0
+#define RIGHT (WIDTH - 108.0)
+#define HEAD_HEIGHT 126.0 /* headline, second line, legend, unit */
+#define CHART_HEIGHT 390.0
+#define LABEL_ROOM 22.0    /* at the top of the chart */
+#define RIBBON_HEIGHT 76.0 /* with the step numbers and its legend */
+#define FOOT_HEIGHT 16.0
+#define BUDGET_COLOR "#dc2626"
+#define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
+#define LEGEND_SIZE 12.5
+
+enum { COLUMNS_MAX = 700, SEPARATED_MAX = 110, TEXT_MAX = 512 };
+
+typedef struct picture {
+    const mp_columns *columns;
+    const mp_plan *plan; /* NULL: keep-all */
+    const char *title;
+    mp_canvas *canvas;
+    mp_frame frame; /* of the chart */
+    mp_scale scale;
+    int64_t budget_bytes; /* -1: no line */
+    bool saves;           /* there is a keep-all to compare with */
+    mp_error *err;
+} picture;
+
+static const struct {
+    const char *name, *color, *text;
+} activities[MP_N_ACTIVITIES] = {[MP_ACTIVITY_FORWARD] = {"forward", "#dbeafe", "#1d4ed8"},
+                                 [MP_ACTIVITY_RECOMPUTE] = {"recompute", "#fde68a", "#92400e"},
+                                 [MP_ACTIVITY_BACKWARD] = {"backward", "#ede9fe", "#6d28d9"},
+                                 [MP_ACTIVITY_UPDATE] = {"update", "#d1fae5", "#047857"}};
+
+static double height_of(const picture *p, int64_t bytes)
+{
+    return mp_scale_y(&p->scale, (double)bytes);
+}
+
+static double column_left(const picture *p, size_t k)
+{
+    return mp_step_x(p->columns, &p->frame, k < p->columns->n ? p->columns->columns[k].first : (double)p->columns->n_steps);
+}
+
+/* ---- the head ---- */
+
+static mp_status draw_headline(const picture *p, double top)
+{
+    mp_status st = MP_OK;
+    const mp_columns *c = p->columns;
+    char title[TEXT_MAX], text[2 * TEXT_MAX], peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
+    int64_t before = c->keep_all->peak_bytes, now = c->timeline->peak_bytes;
+    size_t n = 0;
+    mp_canvas_shorten(p->title, 21, true, 560, title, sizeof title);
+    mp_bytes_text(now, peak);
+    mp_bytes_text(before, other);
+    if (!p->saves)
+        snprintf(text, sizeof text, "%s: %s with everything kept", title, peak);
+    else if (now <= before)
+        snprintf(text, sizeof text, "%s: %s instead of %s, %.0f %% less", title, peak, other,
+                 before > 0 ? 100 * (double)(before - now) / (double)before : 0);
+    else
+        snprintf(text, sizeof text, "%s: %s, more than the %s of keeping everything", title, peak, other);
+    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 34, MP_ALIGN_LEFT, 21, true, MP_TEXT_COLOR, text, p->err));
+
+    n = (size_t)snprintf(text, sizeof text, "%zu steps:", c->n_steps);
+    for (int k = 0; k < MP_N_ACTIVITIES; k++)
+        if (c->n_activity[k])
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s %zu %s", text[n - 1] == ':' ? "" : ",", c->n_activity[k],
+                                  activities[k].name);
+    if (p->saves && c->keep_all->ticks > 0)
+        n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   time %+.1f %%",
+                              100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
+    if (p->plan && p->plan->budget_bytes >= 0)
+        n +=
+            (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   budget %s", mp_bytes_text(p->plan->budget_bytes, other));
+    if (p->plan && p->plan->solver && *p->plan->solver)
+        n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   found by %.64s", p->plan->solver);
+    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_MUTED_COLOR, text, p->err));
+done:
+    return st;
+}
+
+/* A swatch or a line with its name; moves *x behind it. */
+static mp_status draw_key(const picture *p, double *x, double y, const char *name, const char *color, bool line, bool dashed)
+{
+    mp_status st = MP_OK;
+    double width = line ? 26 : 13;
+    if (line)
+        MP_TRY(mp_canvas_line(p->canvas, (double[]){*x, y + 4, *x + width, y + 4}, 2, color, 1.6, dashed, p->err));
+    else
+        MP_TRY(mp_canvas_box(p->canvas, *x, y - 2, width, 12, color, NULL, NULL, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_TEXT_COLOR, name, p->err));
+    *x += width + 6 + mp_canvas_text_width(name, LEGEND_SIZE, false) + 16;
+done:
+    return st;
+}
+
+static mp_status draw_legend(const picture *p, double y, bool lines)
+{
+    mp_status st = MP_OK;
+    double x = LEFT;
+    bool used[MP_N_LAYERS] = {false};
+    for (size_t k = 0; k < MP_N_LAYERS; k++) used[k] = p->columns->always[k] > 0;
+    for (size_t k = 0; k < p->columns->timeline->n_spans; k++) used[p->columns->layer[k]] = true;
+    for (size_t k = 0; k < p->columns->n; k++) used[MP_LAYER_WORKSPACE] |= p->columns->columns[k].bytes[MP_LAYER_WORKSPACE] > 0;
+    for (int k = 0; k < MP_N_LAYERS; k++)
+        if (used[k]) MP_TRY(draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false));
+    if (p->saves && lines) MP_TRY(draw_key(p, &x, y, "keep everything", MP_MUTED_COLOR, true, true));
+    if (p->budget_bytes >= 0 && lines) MP_TRY(draw_key(p, &x, y, "budget", BUDGET_COLOR, true, false));
+done:
+    return st;
+}
+
+/* ---- the chart ---- */
+
+/* Each layer as the area from the bottom to its upper edge, the uppermost first: neighbours overlap, so that no seam shows. */
+static mp_status draw_layers(const picture *p)
+{
+    mp_status st = MP_OK;
+    const mp_columns *c = p->columns;
+    double *xy = mp_alloc(2 * c->n + 2, 2 * sizeof *xy);
+    MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
+    for (int layer = MP_N_LAYERS - 1; layer >= 0; layer--) {
+        size_t n = 0;
+        bool any = false;
+        for (size_t k = 0; k < c->n; k++) {
+            int64_t below = 0;
+            for (int j = 0; j <= layer; j++) below += c->columns[k].bytes[j];
+            any |= c->columns[k].bytes[layer] > 0;
+            for (size_t side = 0; side < 2; side++) {
+                xy[n++] = column_left(p, k + side);
+                xy[n++] = height_of(p, below);
+            }
+        }
+        if (!any) continue;
+        xy[n++] = p->frame.right;
+        xy[n++] = p->frame.low;
+        xy[n++] = p->frame.left;
+        xy[n++] = p->frame.low;
+        MP_TRY(mp_canvas_area(p->canvas, xy, n / 2, mp_layer_color((mp_layer)layer), p->err));
+    }
+    for (size_t k = 1; c->n <= SEPARATED_MAX && k < c->n; k++) {
+        double x = column_left(p, k), top = height_of(p, c->columns[k].total);
+        if (top < height_of(p, c->columns[k - 1].total)) top = height_of(p, c->columns[k - 1].total);
+        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, p->frame.low, x, top}, 2, "#ffffff", 0.7, false, p->err));
+    }
+done:
+    mp_free(xy);
+    return st;
+}
+
+/* What is always there, written into its bands. */
+static mp_status name_bands(const picture *p)
+{
+    mp_status st = MP_OK;
+    int64_t below = 0;
+    for (int k = 0; k < MP_N_LAYERS; k++) {
+        char text[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
+        int64_t held = p->columns->always[k];
+        double low = height_of(p, below), high = height_of(p, below + held);
+        below += held;
+        if (p->scale.cut_below && below == p->columns->timeline->static_bytes) high -= 11; /* the mark of the break */
+        if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
+        snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(held, bytes));
+        MP_TRY(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_TEXT_COLOR, text,
+                              p->err));
+    }
+done:
+    return st;
+}
+
+static mp_status draw_keep_all(const picture *p)
+{
+    mp_status st = MP_OK;
+    const mp_columns *c = p->columns;
+    size_t n = 0;
+    double *xy = mp_alloc(4 * c->n, sizeof *xy);
+    MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
+    for (size_t k = 0; k < c->n; k++) {
+        double y = height_of(p, c->columns[k].keep_all);
+        if (n && fabs(xy[n - 1] - y) < 0.05) { /* goes on at the same height */
+            xy[n - 2] = column_left(p, k + 1);
+            continue;
+        }
+        for (size_t side = 0; side < 2; side++) {
+            xy[n++] = column_left(p, k + side);
+            xy[n++] = y;
+        }
+    }
+    MP_TRY(mp_canvas_line(p->canvas, xy, n / 2, MP_MUTED_COLOR, 1.3, true, p->err));
+done:
+    mp_free(xy);
+    return st;
+}
+
+static mp_status draw_budget(const picture *p)
+{
+    mp_status st = MP_OK;
+    char text[MP_BYTES_TEXT_MAX];
+    double y = height_of(p, p->budget_bytes);
+    MP_TRY(mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, BUDGET_COLOR, 1.6, false, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, BUDGET_COLOR, "budget", p->err));
+    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, BUDGET_COLOR,
+                          mp_bytes_text(p->budget_bytes, text), p->err));
+done:
+    return st;
+}
+
+typedef struct label_box {
+    double left, right, y;
+} label_box;
+
+/* A label centred at x, inside the chart, on a ground that lets little through. */
+static mp_status draw_label(const picture *p, const char *text, double x, double y, double size, bool bold, const char *color,
+                            label_box *box)
+{
+    mp_status st = MP_OK;
+    double width = mp_canvas_text_width(text, size, bold);
+    x = fmin(fmax(x, LEFT + width / 2 + 8), RIGHT - width / 2 - 8);
+    *box = (label_box){x - width / 2 - 5, x + width / 2 + 5, y};
+    MP_TRY(mp_canvas_box(p->canvas, box->left, y - 4, width + 10, size + 5, "#ffffffd8", NULL, NULL, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, x, y, MP_ALIGN_CENTER, size, bold, color, text, p->err));
+done:
+    return st;
+}
+
+static mp_status draw_peaks(const picture *p)
+{
+    mp_status st = MP_OK;
+    const mp_columns *c = p->columns;
+    const mp_timeline *tl = c->timeline;
+    char text[TEXT_MAX], node[TEXT_MAX / 2], shown[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
+    double x = mp_step_x(c, &p->frame, tl->peak_step + 0.5), y = height_of(p, tl->peak_bytes), above = y, best = -1;
+    label_box box, other;
+    if (p->budget_bytes >= 0) above = fmax(above, height_of(p, p->budget_bytes));
+    mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node);
+    mp_canvas_shorten(node, 13, true, 480, shown, sizeof shown);
+    snprintf(text, sizeof text, "peak %s at %s", mp_bytes_text(tl->peak_bytes, bytes), shown);
+    MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y, x, above + 7}, 2, MP_TEXT_COLOR, 1, false, p->err));
+    MP_TRY(mp_canvas_dot(p->canvas, x, y, 3.6, MP_TEXT_COLOR, p->err));
+    MP_TRY(draw_label(p, text, x, above + 11, 13, true, MP_TEXT_COLOR, &box));
+    if (!p->saves) goto done;
+    for (size_t k = 0; k < c->n; k++) {
+        if ((double)c->columns[k].keep_all <= best) continue;
+        best = (double)c->columns[k].keep_all;
+        x = (column_left(p, k) + column_left(p, k + 1)) / 2;
+    }
+    y = height_of(p, (int64_t)best) + 7;
+    snprintf(text, sizeof text, "keep everything %s", mp_bytes_text((int64_t)best, bytes));
+    if (fabs(y - box.y) < 18) { /* beside the other label, on the side with more room */
+        double half = mp_canvas_text_width(text, 12.5, false) / 2 + 12;
+        x = box.left - LEFT > 2 * half + 8 ? fmin(x, box.left - half) : fmax(x, box.right + half);
+    }
+    MP_TRY(draw_label(p, text, x, y, 12.5, false, MP_MUTED_COLOR, &other));
+done:
+    return st;
+}
+
+/* What a column holds, for who points at it. */
+static mp_status draw_tooltips(const picture *p)
+{
+    mp_status st = MP_OK;
+    const mp_columns *c = p->columns;
+    for (size_t k = 0; k < c->n; k++) {
+        const mp_column *column = &c->columns[k];
+        char text[MP_TOOLTIP_MAX], node[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
+        double left = column_left(p, k);
+        int n = snprintf(text, sizeof text, "step %d of %zu, %s: %s\n%s", column->shown + 1, c->n_steps,
+                         activities[c->activity[column->shown]].name,
+                         mp_node_title(c->graph, c->steps[column->shown].node, node, sizeof node),
+                         mp_bytes_text(column->total, bytes));
+        for (int layer = 0; layer < MP_N_LAYERS; layer++)
+            if (column->bytes[layer])
+                n += snprintf(text + n, sizeof text - (size_t)n, "\n  %s %s", mp_layer_name((mp_layer)layer),
+                              mp_bytes_text(column->bytes[layer], bytes));
+        if (p->saves)
+            snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything %s", mp_bytes_text(column->keep_all, bytes));
+        MP_TRY(mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low,
+                             MP_CLEAR, NULL, text, p->err));
+    }
+done:
+    return st;
+}
+
+static mp_status draw_chart(const picture *p)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    MP_TRY(draw_layers(p));
+    MP_TRY(mp_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    MP_TRY(name_bands(p));
+    if (p->saves) MP_TRY(draw_keep_all(p));
+    if (p->budget_bytes >= 0) MP_TRY(draw_budget(p));
+    MP_TRY(draw_peaks(p));
+    MP_TRY(draw_tooltips(p));
+    MP_TRY(mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_MUTED_COLOR, 1, false, p->err));
+done:
+    return st;
+}
+
+/* ---- the ribbon ---- */
+
+static mp_status draw_ribbon(const picture *p, double high)
+{
+    mp_status st = MP_OK;
+    const mp_columns *c = p->columns;
+    double low = high - 18, x = LEFT;
+    mp_frame frame = {.left = LEFT, .right = RIGHT, .low = low - 2};
+    for (size_t k = 0, end; k < c->n; k = end) {
+        mp_activity activity = c->columns[k].activity;
+        for (end = k + 1; end < c->n && c->columns[end].activity == activity; end++) continue;
+        double from = column_left(p, k), to = column_left(p, end);
+        MP_TRY(mp_canvas_box(p->canvas, from, low, to - from, 18, activities[activity].color, NULL, NULL, p->err));
+        if (to - from > mp_canvas_text_width(activities[activity].name, 12, false) + 8)
+            MP_TRY(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, activities[activity].text,
+                                  activities[activity].name, p->err));
+    }
+    MP_TRY(mp_step_axis(c, p->canvas, &frame, p->err));
+    for (int k = 0; k < MP_N_ACTIVITIES; k++)
+        if (c->n_activity[k]) MP_TRY(draw_key(p, &x, low - 42, activities[k].name, activities[k].color, false, false));
+    if (c->n < c->n_steps) {
+        char text[TEXT_MAX];
+        snprintf(text, sizeof text, "each column shows the fullest of %d steps", c->columns[0].last + 1);
+        MP_TRY(mp_canvas_text(p->canvas, RIGHT, low - 42, MP_ALIGN_RIGHT, 12, false, MP_MUTED_COLOR, text, p->err));
+    }
+done:
+    return st;
+}
+
+/* ---- all of it ---- */
+
+static mp_status draw(picture *p, mp_timeline_view view, const char *path)
+{
+    mp_status st = MP_OK;
+    bool arena = view != MP_VIEW_MEMORY && p->plan && p->plan->n_places > 0, memory = view != MP_VIEW_ARENA;
+    double panel = arena ? mp_arena_height() : mp_largest_height(p->columns);
+    double height = HEAD_HEIGHT + (memory ? CHART_HEIGHT : 0) + RIBBON_HEIGHT + panel + FOOT_HEIGHT;
+    double at = height - HEAD_HEIGHT;
+    MP_TRY(mp_canvas_new(p->title, WIDTH, height, &p->canvas, p->err));
+    MP_TRY(draw_headline(p, height));
+    MP_TRY(draw_legend(p, height - 88, memory));
+    if (memory) {
+        double most = (double)p->columns->timeline->peak_bytes, beyond = (double)p->columns->keep_all->peak_bytes;
+        if (p->budget_bytes >= 0) most = fmax(most, (double)p->budget_bytes);
+        p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - CHART_HEIGHT + 6, .high = at};
+        p->scale = mp_scale_choose((double)p->columns->timeline->static_bytes, most, p->saves ? beyond : 0, p->frame.low,
+                                   p->frame.high - LABEL_ROOM);
+        MP_TRY(draw_chart(p));
+        at -= CHART_HEIGHT;
+    } else {
+        p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at, .high = at};
+    }
+    MP_TRY(draw_ribbon(p, at));
+    at -= RIBBON_HEIGHT;
+    mp_frame frame = {.left = LEFT, .right = RIGHT, .low = at - panel, .high = at};
+    MP_TRY(arena ? mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err)
+                 : mp_largest_draw(p->columns, p->canvas, &frame, p->err));
+    MP_TRY(mp_canvas_write(p->canvas, path, p->err));
+done:
+    return st;
+}
+
+mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
+                              const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *keep_all = NULL;
+    mp_columns *columns = NULL;
+    picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : -1, .err = err};
+    MP_TRY(mp_canvas_check_path(path, err));
+    MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
+               plan ? "the plan has no offsets yet: addresses come with the packing of an arena"
+                    : "an address map needs a plan with offsets");
+    if (!plan) {
+        keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
+        MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", graph->n_nodes);
+        mp_keep_all(graph, keep_all);
+    }
+    MP_TRY(mp_columns_new(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX, &columns,
+                          err));
+    p.columns = columns;
+    p.saves =
+        plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes || columns->n_activity[MP_ACTIVITY_RECOMPUTE]);
+    if ((double)p.budget_bytes > BUDGET_SHOWN * (double)(p.saves ? columns->keep_all : columns->timeline)->peak_bytes)
+        p.budget_bytes = -1;
+    MP_TRY(draw(&p, view, path));
+done:
+    mp_canvas_free(p.canvas);
+    mp_columns_free(columns);
+    mp_free(keep_all);
+    return st;
+}

@@ -1,0 +1,422 @@
+/* training_picture.c - one training step three ways: what forward alone keeps, what backward makes it keep, what recomputation
+ * saves.
+ *
+ * Rows are blocks of the forward pass, from top to bottom; beside each stands what runs it again and its backward. Forward runs
+ * down, backward up, and what is kept reaches across.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "formats/block_drawing.h"
+#include "formats/bytes_text.h"
+#include "formats/canvas.h"
+#include "formats/graph_blocks.h"
+#include "formats/graph_picture.h"
+
+#define MARGIN 24.0
+#define ROW (MP_BLOCK_HEIGHT + 22)
+#define ACROSS 58.0     /* between the columns of a panel */
+#define PANEL_GAP 44.0  /* between panels */
+#define LANE_GAP 6.0    /* between wires beside a column */
+#define PANEL_HEAD 44.0 /* above the boxes of a panel */
+#define COLOR_GRADIENT "#a78bfa"
+enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
+
+typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
+
+/* One of the three ways. */
+typedef struct panel {
+    const char *title;
+    char about[512];
+    mp_block_facts facts;
+    const mp_plan *plan;
+    const mp_step *steps;
+    size_t n_steps;
+    bool present[N_COLUMNS];
+    double left, x[N_COLUMNS], width; /* from the panel's left side */
+    bool *box[N_COLUMNS];             /* per row */
+    int64_t *gradient_bytes;          /* per row */
+} panel;
+
+typedef struct drawing {
+    const mp_graph *graph;
+    const mp_blocks *blocks;
+    mp_canvas *canvas;
+    int *row;   /* per node of the graph */
+    double top; /* of the boxes */
+    size_t n_lanes[2];
+    int *lane[2]; /* per row: of the wire beside the forward and the backward column, -1: none */
+    mp_error *err;
+} drawing;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
+}
+
+/* Rows of all nodes: backward nodes stand beside their forward node. Graphs that do not say whose backward a node is are
+ * mirrored: the last forward node stands beside the first of backward. */
+static mp_status find_rows(drawing *d)
+{
+    const mp_graph *graph = d->graph;
+    size_t n_backward = 0, k = 0;
+    bool told = false;
+    d->row = mp_alloc(graph->n_nodes, sizeof *d->row);
+    if (!d->row) return no_memory(d->err);
+    for (size_t node = 0; node < graph->n_nodes; node++) {
+        n_backward += graph->nodes[node].phase == MP_PHASE_BACKWARD;
+        told |= graph->nodes[node].forward_of >= 0;
+    }
+    for (size_t node = 0; node < graph->n_nodes; node++) {
+        const mp_node *it = &graph->nodes[node];
+        d->row[node] = d->blocks->block_of[node];
+        if (it->phase != MP_PHASE_BACKWARD) continue;
+        if (!told)
+            d->row[node] = (int)((n_backward - 1 - k++) * d->blocks->n / n_backward);
+        else if (it->forward_of >= 0)
+            d->row[node] = d->blocks->block_of[it->forward_of];
+        if (d->row[node] < 0) d->row[node] = (int)d->blocks->n - 1; /* the loss */
+    }
+    return MP_OK;
+}
+
+static int row_of(const drawing *d, int node) /* -1: none */
+{
+    return d->row[node];
+}
+
+static double row_y(const drawing *d, int row) /* the middle */
+{
+    return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
+}
+
+/* ---- what is in a panel ---- */
+
+static void find_boxes(const drawing *d, panel *p)
+{
+    for (size_t k = 0; k < d->blocks->n; k++) p->box[FORWARD][k] = true;
+    bool *ran = p->box[AGAIN]; /* filled below */
+    for (size_t t = 0; t < p->n_steps; t++) {
+        const mp_node *node = &d->graph->nodes[p->steps[t].node];
+        int row = row_of(d, p->steps[t].node);
+        if (row < 0) continue;
+        if (node->phase == MP_PHASE_BACKWARD) {
+            const mp_form *form = &node->forms[p->steps[t].form];
+            p->box[BACKWARD][row] = p->present[BACKWARD] = true;
+            for (size_t i = 0; i < form->n_writes; i++) p->gradient_bytes[row] += d->graph->storages[form->writes[i]].bytes;
+            for (size_t i = 0; i < form->n_adds; i++) p->gradient_bytes[row] += d->graph->storages[form->adds[i]].bytes;
+        } else if (p->plan && p->plan->recompute && p->plan->recompute[t]) {
+            ran[row] = p->present[AGAIN] = true;
+        }
+    }
+}
+
+static mp_status live_text(const drawing *d, panel *p)
+{
+    mp_timeline *timeline = NULL;
+    char live[MP_BYTES_TEXT_MAX], kept[MP_BYTES_TEXT_MAX];
+    mp_status st = mp_timeline_build(d->graph, p->steps, p->n_steps, &timeline, d->err);
+    if (st != MP_OK) return st;
+    mp_bytes_text(timeline->peak_bytes - timeline->static_bytes, live);
+    mp_bytes_text(p->facts.total.bytes[MP_FATE_KEPT], kept);
+    if (!p->present[BACKWARD])
+        snprintf(p->about, sizeof p->about, "keeps nothing; live: %s", live);
+    else if (!p->plan)
+        snprintf(p->about, sizeof p->about, "keeps %s for backward; live: %s", kept, live);
+    else
+        snprintf(p->about, sizeof p->about, "keeps %s for backward; live: %s; %.1f %% more time", kept, live,
+                 p->plan->baseline_seconds > 0 ? 100 * (p->plan->seconds / p->plan->baseline_seconds - 1) : 0.0);
+    mp_timeline_free(timeline);
+    return MP_OK;
+}
+
+static mp_status panel_start(const drawing *d, panel *p)
+{
+    mp_status st = MP_OK;
+    for (int c = 0; c < N_COLUMNS; c++)
+        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) MP_TRY(no_memory(d->err));
+    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) MP_TRY(no_memory(d->err));
+    p->present[FORWARD] = true;
+    MP_TRY(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
+    find_boxes(d, p);
+    for (size_t k = 0; k < d->blocks->n; k++) { /* in the forward pass, what is recomputed is dropped */
+        int64_t *bytes = p->facts.of[k].bytes;
+        mp_fate from = p->present[BACKWARD] ? MP_FATE_RECOMPUTED : MP_FATE_KEPT;
+        bytes[MP_FATE_FORWARD_ONLY] += bytes[from];
+        bytes[from] = 0;
+    }
+    MP_TRY(live_text(d, p));
+done:
+    return st;
+}
+
+static void panel_free(panel *p)
+{
+    for (int c = 0; c < N_COLUMNS; c++) mp_free(p->box[c]);
+    mp_free(p->gradient_bytes);
+    mp_block_facts_free(&p->facts);
+}
+
+/* ---- wires ---- */
+
+/* Lanes beside a column for wires that skip rows, one per row that starts some: first[k] .. last[k] are the rows between. */
+static mp_status find_lanes(drawing *d, int side)
+{
+    mp_status st = MP_OK;
+    size_t n = d->blocks->n;
+    int *reach = mp_alloc(n, sizeof *reach), *end = mp_alloc(n, sizeof *end); /* per row: the farthest it goes, + 1; per lane */
+    int *writer = mp_alloc(d->graph->n_storages, sizeof *writer);             /* row + 1 */
+    if (!reach || !end || !writer) MP_TRY(no_memory(d->err));
+    for (size_t node = 0; node < d->graph->n_nodes; node++) {
+        const mp_node *it = &d->graph->nodes[node];
+        const mp_form *form = &it->forms[0];
+        int row = row_of(d, (int)node);
+        if (row < 0 || (it->phase == MP_PHASE_BACKWARD) != (side == 1)) continue;
+        for (size_t i = 0; i < form->n_reads; i++) {
+            int from = writer[form->reads[i]] - 1, distance = from < 0 ? 0 : side ? from - row : row - from;
+            if (distance > 1 && distance > reach[from]) reach[from] = distance;
+        }
+        for (size_t i = 0; i < form->n_writes; i++) writer[form->writes[i]] = row + 1;
+        for (size_t i = 0; i < form->n_adds; i++) writer[form->adds[i]] = row + 1;
+    }
+    for (size_t k = 0; k < n; k++) { /* in the direction of the wires; end is in that direction, too */
+        int from = side ? (int)(n - 1 - k) : (int)k;
+        d->lane[side][from] = -1;
+        if (!reach[from]) continue;
+        size_t lane = 0;
+        while (lane < d->n_lanes[side] && end[lane] >= (int)k) lane++;
+        if (lane == d->n_lanes[side]) d->n_lanes[side]++;
+        end[lane] = (int)k + reach[from];
+        d->lane[side][from] = (int)lane;
+    }
+done:
+    mp_free(reach);
+    mp_free(end);
+    mp_free(writer);
+    return st;
+}
+
+static mp_status arrow(const drawing *d, const char *color, const double *xy, size_t n)
+{
+    return mp_canvas_arrow(d->canvas, xy, n, color, 1.2, d->err);
+}
+
+/* A wire within a column: down (forward, again) or up (backward); one that skips rows runs beside it. */
+static mp_status wire_along(const drawing *d, const panel *p, column c, int from, int to, const char *color)
+{
+    double x = p->left + p->x[c], a = row_y(d, from), b = row_y(d, to), half = MP_BLOCK_HEIGHT / 2;
+    bool down = to > from;
+    if (abs(to - from) == 1 || c == AGAIN) {
+        double middle = x + MP_BLOCK_WIDTH / 2 + (abs(to - from) > 1 ? 40 : 0);
+        return arrow(d, color, (double[]){middle, down ? a - half : a + half, middle, down ? b + half : b - half}, 2);
+    }
+    int lane = d->lane[c == BACKWARD][from];
+    double side = c == BACKWARD ? x + MP_BLOCK_WIDTH : x, step = 9 + LANE_GAP * (lane < 0 ? 0 : lane);
+    double out = c == BACKWARD ? side + step : side - step, shift = down ? -7 : 7;
+    return arrow(d, color, (double[]){side, a + shift, out, a + shift, out, b - shift, side, b - shift}, 4);
+}
+
+/* A wire from one column to another further right, in the gap below its row where a box stands between. */
+static mp_status wire_across(const drawing *d, const panel *p, column from, int row, column to, int to_row, const char *color)
+{
+    double x = p->left + p->x[from] + MP_BLOCK_WIDTH, end = p->left + p->x[to], a = row_y(d, row), b = row_y(d, to_row);
+    bool between = false;
+    if (from == FORWARD && to == BACKWARD && p->present[AGAIN])
+        for (int k = row < to_row ? row : to_row; k <= (row < to_row ? to_row : row); k++) between |= p->box[AGAIN][k];
+    if (!between) return arrow(d, color, (double[]){x, a, end, b}, 2);
+    int lane = abs(to_row - row) < 5 ? abs(to_row - row) : 5;
+    double gap = a - MP_BLOCK_HEIGHT / 2 - 7, turn = end - 10 - 5 * lane;
+    return arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
+}
+
+/* A wire that a read stands for, each once per panel. */
+typedef struct link {
+    column from, to;
+    int from_row, to_row;
+} link;
+
+static bool is_new(const link *links, size_t n, const link *one)
+{
+    for (size_t k = n; k-- > 0;)
+        if (links[k].from == one->from && links[k].to == one->to && links[k].from_row == one->from_row &&
+            links[k].to_row == one->to_row)
+            return false;
+    return true;
+}
+
+static mp_status draw_link(const drawing *d, const panel *p, const link *one)
+{
+    static const char *const colors[] = {[FORWARD] = "#3b82f6", [AGAIN] = "#f59e0b", [BACKWARD] = COLOR_GRADIENT};
+    if (one->from == one->to)
+        return wire_along(d, p, one->from, one->from_row, one->to_row,
+                          one->from == FORWARD ? MP_COLOR_WIRE : colors[one->from]);
+    return wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
+}
+
+/* Follows the steps: who reads what which run made. */
+static mp_status draw_links(const drawing *d, const panel *p)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = d->graph;
+    size_t n_links = 0, capacity = 0;
+    link *links = NULL;
+    struct maker {
+        column column;
+        int row; /* + 1 */
+    } *maker = mp_alloc(graph->n_storages, sizeof *maker);
+    if (!maker) MP_TRY(no_memory(d->err));
+    for (size_t t = 0; t < p->n_steps; t++) {
+        const mp_node *node = &graph->nodes[p->steps[t].node];
+        const mp_form *form = &node->forms[p->steps[t].form];
+        int row = row_of(d, p->steps[t].node);
+        if (row < 0) continue;
+        bool again = p->plan && p->plan->recompute && p->plan->recompute[t];
+        column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : again ? AGAIN : FORWARD;
+        for (size_t i = 0; i < form->n_reads; i++) {
+            const struct maker *m = &maker[form->reads[i]];
+            link one = {m->column, c, m->row - 1, row};
+            if (!m->row || (one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one))
+                continue;
+            if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(no_memory(d->err));
+            links[n_links++] = one;
+            MP_TRY(draw_link(d, p, &one));
+        }
+        for (size_t i = 0; i < form->n_writes; i++) maker[form->writes[i]] = (struct maker){c, row + 1};
+        for (size_t i = 0; i < form->n_adds; i++) maker[form->adds[i]] = (struct maker){c, row + 1};
+    }
+done:
+    mp_free(links);
+    mp_free(maker);
+    return st;
+}
+
+/* ---- drawing ---- */
+
+static mp_status draw_boxes(const drawing *d, const panel *p)
+{
+    mp_status st = MP_OK;
+    char text[MP_BYTES_TEXT_MAX], subtitle[MP_BLOCK_TEXT + 32], tooltip[3 * MP_BLOCK_TEXT];
+    for (size_t k = 0; k < d->blocks->n; k++) {
+        const mp_block *block = &d->blocks->blocks[k];
+        double y = row_y(d, (int)k) - MP_BLOCK_HEIGHT / 2;
+        MP_TRY(mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true, d->err));
+        for (int c = AGAIN; c <= BACKWARD; c++) {
+            if (!p->box[c][k]) continue;
+            double x = p->left + p->x[c];
+            MP_TRY(mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
+                                 c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : COLOR_GRADIENT, NULL, NULL, d->err));
+            if (c == AGAIN)
+                snprintf(text, sizeof text, "again");
+            else
+                mp_bytes_text(p->gradient_bytes[k], text);
+            snprintf(subtitle, sizeof subtitle, "%s%s%s", c == AGAIN ? "" : "backward",
+                     c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
+            snprintf(tooltip, sizeof tooltip, "%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title,
+                     block->subtitle, c == AGAIN ? "which had been dropped" : text);
+            MP_TRY(mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip, d->err));
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status draw_panel(const drawing *d, const panel *p)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 12, true, MP_COLOR_TEXT, p->title, d->err));
+    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 9, false, MP_COLOR_MUTED, p->about, d->err));
+    MP_TRY(draw_links(d, p));
+    MP_TRY(draw_boxes(d, p));
+done:
+    return st;
+}
+
+/* Puts the panels side by side; returns the width of all. */
+static double place_panels(const drawing *d, panel *panels, size_t n)
+{
+    double x = 0, lanes[2];
+    for (int side = 0; side < 2; side++) lanes[side] = d->n_lanes[side] ? 9 + LANE_GAP * (double)d->n_lanes[side] : 0;
+    for (size_t k = 0; k < n; k++) {
+        panel *p = &panels[k];
+        double at = lanes[0];
+        p->left = x;
+        for (int c = 0; c < N_COLUMNS; c++) {
+            if (!p->present[c]) continue;
+            p->x[c] = at;
+            at += MP_BLOCK_WIDTH + ACROSS;
+        }
+        at -= ACROSS;
+        if (p->present[BACKWARD]) at += lanes[1];
+        p->width = fmax(at, fmax(mp_canvas_text_width(p->title, 12, true), mp_canvas_text_width(p->about, 9, false)));
+        x += p->width + PANEL_GAP;
+    }
+    return x - PANEL_GAP;
+}
+
+static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_request *request, const char *path)
+{
+    static const mp_legend_row legend[] = {
+        {"#3b82f6", false, "kept for backward"}, {"#a5c8fa", false, "dropped at its last use"},
+        {"#f59e0b", false, "computed again"},    {COLOR_GRADIENT, false, "backward: gradients"},
+        {"#cbd5e1", false, "always there"},      {"#ffffff", true, "its output is a checkpoint"}};
+    mp_status st = MP_OK;
+    size_t n_legend = request->plan ? 6 : 5;
+    char subtitle[160];
+    snprintf(subtitle, sizeof subtitle,
+             "one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
+             d->blocks->n_nodes);
+    double width = fmax(place_panels(d, panels, n), mp_heading_width(request->title, subtitle));
+    double heading = mp_heading_height(legend, n_legend, width);
+    double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
+    MP_TRY(mp_canvas_new(request->title, width + 2 * MARGIN, height, &d->canvas, d->err));
+    MP_TRY(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, request->title, subtitle, legend, n_legend, d->err));
+    d->top = height - MARGIN - heading - PANEL_HEAD;
+    for (size_t k = 0; k < n; k++) {
+        panels[k].left += MARGIN;
+        MP_TRY(draw_panel(d, &panels[k]));
+    }
+    MP_TRY(mp_canvas_write(d->canvas, path, d->err));
+done:
+    return st;
+}
+
+mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = request->graph;
+    mp_blocks *blocks = NULL;
+    drawing d = {.graph = graph, .err = err};
+    panel panels[3] = {
+        {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
+    size_t n = request->plan ? 3 : 2, n_forward = 0;
+    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), *forward = mp_alloc(graph->n_nodes, sizeof *forward);
+    if (!keep_all || !forward) MP_TRY(no_memory(err));
+    MP_TRY(mp_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
+    MP_REQUIRE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
+               blocks->n);
+    MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
+    d.blocks = blocks;
+    MP_TRY(find_rows(&d));
+    mp_keep_all(graph, keep_all);
+    for (size_t t = 0; t < graph->n_nodes; t++)
+        if (blocks->block_of[keep_all[t].node] >= 0) forward[n_forward++] = keep_all[t];
+    panels[0].steps = forward, panels[0].n_steps = n_forward;
+    panels[1].steps = keep_all, panels[1].n_steps = graph->n_nodes;
+    if (request->plan) panels[2].steps = request->plan->steps, panels[2].n_steps = request->plan->n_steps;
+    for (int side = 0; side < 2; side++) {
+        if (!(d.lane[side] = mp_alloc(blocks->n, sizeof *d.lane[side]))) MP_TRY(no_memory(err));
+        MP_TRY(find_lanes(&d, side));
+    }
+    for (size_t k = 0; k < n; k++) MP_TRY(panel_start(&d, &panels[k]));
+    MP_TRY(draw(&d, panels, n, request, path));
+done:
+    for (size_t k = 0; k < n; k++) panel_free(&panels[k]);
+    for (int side = 0; side < 2; side++) mp_free(d.lane[side]);
+    mp_free(d.row);
+    mp_canvas_free(d.canvas);
+    mp_blocks_free(blocks);
+    mp_free(keep_all);
+    mp_free(forward);
+    return st;
+}

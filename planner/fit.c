@@ -1,0 +1,298 @@
+/* fit.c - the largest batch within a memory.
+ *
+ * 1. Without recomputation a graph is judged in no time: the batch is doubled until it no longer fits.
+ * 2. The floor is as cheap, and no plan is below it: doubling until it is over the memory bounds the other two answers.
+ * 3. Within such a bracket peaks and extra time grow nearly linearly with the batch, so two of them tell where to look; from
+ * there it closes in strides that grow fourfold until the answer lies within the last, and by bisection then.
+ * What was tried is remembered, and what one answer needed serves the next.
+ */
+#include "planner/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "planner/floor.h"
+
+/* What is known of a batch. */
+typedef struct trial {
+    int64_t batch, static_bytes, floor_bytes, kept_bytes /* the peak without recomputation */;
+    int64_t baseline_ticks;
+    double tick_seconds;
+    bool searched;
+    int64_t smallest_bytes, peak_bytes, ticks; /* of the search; peak -1: no plan within the memory */
+    const char *solver;                        /* a row of the table */
+} trial;
+
+typedef struct fit {
+    const mp_fit_request *request;
+    size_t n_trials, capacity, n_searches;
+    trial *trials; /* in the order of their making */
+    int64_t batch; /* that is being tried */
+    bool stopped;
+} fit;
+
+static bool tell(fit *x, const mp_progress *search)
+{
+    const mp_fit_request *request = x->request;
+    if (request->progress && !request->progress(x->batch, search, request->progress_data)) x->stopped = true;
+    return !x->stopped;
+}
+
+static bool on_progress(const mp_progress *search, void *data)
+{
+    return tell(data, search);
+}
+
+static trial *known(const fit *x, int64_t batch)
+{
+    for (size_t k = 0; k < x->n_trials; k++)
+        if (x->trials[k].batch == batch) return &x->trials[k];
+    return NULL;
+}
+
+/* The table's own text for a name, which outlives the plan. */
+static const char *solver_name(const char *name)
+{
+    for (size_t k = 0; k < mp_solver_count(); k++)
+        if (!strcmp(mp_solver_row(k)->name, name)) return mp_solver_row(k)->name;
+    return "";
+}
+
+static mp_status without_recompute(const mp_graph *graph, trial *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_answer answer = {0};
+    const mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
+    MP_TRY(mp_solve(&request, &answer, err));
+    t->floor_bytes = answer.floor_bytes;
+    t->kept_bytes = answer.smallest->peak_bytes;
+    t->baseline_ticks = answer.smallest->baseline_ticks;
+    t->static_bytes = answer.smallest->static_bytes;
+    t->tick_seconds = graph->tick_seconds;
+done:
+    mp_answer_free(&answer);
+    return st;
+}
+
+/* The search, unless it is plain what comes of it. Without a plan nothing is recorded when it was cut short. */
+static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_answer answer = {0};
+    const mp_fit_request *asked = x->request;
+    const mp_request request = {.graph = graph,
+                                .budget_bytes = asked->memory_bytes,
+                                .solver = asked->solver,
+                                .seed = asked->seed,
+                                .moves = asked->moves,
+                                .progress = on_progress,
+                                .progress_data = x};
+    MP_TRY(mp_solve(&request, &answer, err));
+    x->n_searches++;
+    if (answer.stopped) {
+        x->stopped = true;
+        goto done;
+    }
+    t->searched = true;
+    t->smallest_bytes = answer.smallest->peak_bytes;
+    t->peak_bytes = answer.plan ? answer.plan->peak_bytes : -1;
+    t->ticks = answer.plan ? answer.plan->ticks : -1;
+    t->solver = answer.plan ? solver_name(answer.plan->solver) : "";
+done:
+    mp_answer_free(&answer);
+    return st;
+}
+
+/* What is known of a batch, with a search if `deep` and it can tell anything new; *out NULL: stopped. */
+static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = NULL;
+    trial *t = known(x, batch);
+    *out = NULL;
+    x->batch = batch;
+    if (!tell(x, NULL)) return MP_OK;
+    if (!t) {
+        trial made = {.batch = batch, .peak_bytes = -1, .ticks = -1, .smallest_bytes = -1, .solver = ""};
+        MP_TRY(x->request->graph_at(x->request->graph_data, batch, &graph, err));
+        MP_TRY(without_recompute(graph, &made, err));
+        MP_REQUIRE(mp_grow(&x->trials, &x->capacity, x->n_trials + 1, sizeof *x->trials), err, MP_NOMEM,
+                   "out of memory for %zu batches", x->n_trials);
+        t = &x->trials[x->n_trials++];
+        *t = made;
+        if (t->kept_bytes <= x->request->memory_bytes) { /* nothing is cheaper */
+            t->peak_bytes = t->smallest_bytes = t->kept_bytes;
+            t->ticks = t->baseline_ticks;
+            t->solver = solver_name("none");
+        }
+    }
+    if (deep && !t->searched && t->peak_bytes < 0 && t->floor_bytes <= x->request->memory_bytes) {
+        if (!graph) MP_TRY(x->request->graph_at(x->request->graph_data, batch, &graph, err));
+        MP_TRY(search(x, graph, t, err));
+        if (!t->searched) goto done;
+    }
+    *out = t;
+done:
+    mp_graph_free(graph);
+    return st;
+}
+
+static double overhead_of(const trial *t)
+{
+    return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
+}
+
+static bool fits(const fit *x, const trial *t, mp_fit_means means)
+{
+    if (means == MP_FIT_KEEP_ALL) return t->kept_bytes <= x->request->memory_bytes;
+    if (t->peak_bytes < 0) return false;
+    return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
+}
+
+/* Whether it is known of a trial that was perhaps not searched. */
+static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
+{
+    return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
+}
+
+/* The largest batch that is known to fit, and the smallest above it that is known not to. */
+static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *high)
+{
+    for (size_t k = 0; k < x->n_trials; k++) {
+        const trial *t = &x->trials[k];
+        if (is_judged(x, t, means) && fits(x, t, means) && t->batch > *low) *low = t->batch;
+    }
+    for (size_t k = 0; k < x->n_trials; k++) {
+        const trial *t = &x->trials[k];
+        if (is_judged(x, t, means) && !fits(x, t, means) && t->batch > *low && t->batch < *high) *high = t->batch;
+    }
+}
+
+/* Where the line through two points meets y; a place inside the bracket in any case. */
+static int64_t between(int64_t low, int64_t high, double x0, double y0, double x1, double y1, double y)
+{
+    const double at = y1 > y0 ? floor(x0 + (y - y0) / (y1 - y0) * (x1 - x0)) : ((double)low + (double)high) / 2;
+    if (!(at > (double)low)) return low + 1;
+    return at < (double)high ? (int64_t)at : high - 1;
+}
+
+/* The first batch to try in a bracket that is wider than one; *blind: without anything to go by. */
+static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high, bool *blind)
+{
+    const trial *below = known(x, low), *above = known(x, high), *searched = NULL;
+    *blind = false;
+    if (means == MP_FIT_KEEP_ALL && below && above)
+        return between(low, high, (double)low, (double)below->kept_bytes, (double)high, (double)above->kept_bytes,
+                       (double)x->request->memory_bytes);
+    if (means == MP_FIT_RECOMPUTE && below && above && above->peak_bytes >= 0)
+        return between(low, high, (double)low, overhead_of(below), (double)high, overhead_of(above), x->request->overhead);
+    for (size_t k = 0; k < x->n_trials; k++) /* the largest that a search has looked at */
+        if (x->trials[k].searched && (!searched || x->trials[k].batch > searched->batch)) searched = &x->trials[k];
+    if (means == MP_FIT_ANY && searched)
+        return between(low, high, 0, (double)searched->static_bytes, (double)searched->batch, (double)searched->smallest_bytes,
+                       (double)x->request->memory_bytes);
+    *blind = true;
+    return low + (high - low) / 2;
+}
+
+/* Closes the bracket around the largest batch that fits; low 0 stands for no batch at all. */
+static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t stride = 0; /* upwards from low, or downwards from high; 0: none yet */
+    bool guessing = true, bisecting = false;
+    bracket(x, means, &low, &high);
+    while (high - low > 1) {
+        const trial *t;
+        bool blind = false;
+        int64_t at = guessing ? guess(x, means, low, high, &blind) : stride > 0 ? low + stride : high + stride;
+        if (bisecting || at <= low || at >= high) at = low + (high - low) / 2;
+        MP_TRY(try_batch(x, at, means != MP_FIT_KEEP_ALL, &t, err));
+        if (!t) break;
+        const bool up = fits(x, t, means);
+        if (guessing && !blind)
+            stride = up ? 1 : -1;
+        else if (!guessing && up == (stride > 0))
+            stride *= 4;
+        else if (!guessing)
+            bisecting = true; /* the answer lies within the last stride */
+        guessing = guessing && blind;
+        if (up) low = at;
+        if (!up) high = at;
+        bracket(x, means, &low, &high);
+    }
+done:
+    return st;
+}
+
+/* Doubles the batch until it no longer fits, or not even by the floor. *high is the first that does not. */
+static mp_status grow(fit *x, bool by_floor, int64_t from, int64_t most, int64_t *high, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const trial *t;
+    for (int64_t at = from;; at = at > most / 2 ? most : 2 * at) {
+        *high = at;
+        MP_TRY(try_batch(x, at, false, &t, err));
+        if (!t) break;
+        if ((by_floor ? t->floor_bytes : t->kept_bytes) > x->request->memory_bytes) break;
+        *high = at + 1;
+        if (at >= most) break;
+    }
+done:
+    return st;
+}
+
+static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)
+{
+    mp_fit_answer a = {.next_floor_bytes = -1, .next_smallest_bytes = -1, .next_overhead = -1, .solver = ""};
+    int64_t high = INT64_MAX;
+    bracket(x, means, &a.batch, &high);
+    const trial *t = known(x, a.batch), *next = known(x, a.batch + 1);
+    if (t) {
+        const bool keeps = means == MP_FIT_KEEP_ALL;
+        a.peak_bytes = keeps ? t->kept_bytes : t->peak_bytes;
+        a.static_bytes = t->static_bytes;
+        a.overhead = keeps ? 0 : overhead_of(t);
+        a.seconds = (double)(keeps ? t->baseline_ticks : t->ticks) * t->tick_seconds;
+        a.solver = keeps ? solver_name("none") : t->solver;
+    }
+    if (a.batch >= most) a.end = MP_FIT_MOST_MET;
+    if (a.batch >= most || !next || !is_judged(x, next, means)) return a;
+    a.next_floor_bytes = next->floor_bytes;
+    a.next_smallest_bytes = means == MP_FIT_KEEP_ALL ? next->kept_bytes : next->smallest_bytes;
+    if (means != MP_FIT_KEEP_ALL && next->peak_bytes >= 0) a.next_overhead = overhead_of(next);
+    if (next->floor_bytes > x->request->memory_bytes)
+        a.end = MP_FIT_PROVED;
+    else if (means == MP_FIT_KEEP_ALL)
+        a.end = MP_FIT_OVER;
+    else
+        a.end = means == MP_FIT_RECOMPUTE && next->peak_bytes >= 0 ? MP_FIT_TOO_SLOW : MP_FIT_NOT_FOUND;
+    return a;
+}
+
+mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t most = request->most > 0 ? request->most : MP_FIT_MOST;
+    fit x = {.request = request};
+    int64_t low = 0, high = 0;
+    mp_fit found = {0};
+    MP_REQUIRE(request->memory_bytes >= 0, err, MP_INVALID, "a memory of %lld bytes", (long long)request->memory_bytes);
+    MP_REQUIRE(request->overhead >= 0, err, MP_INVALID, "an overhead of %g", request->overhead);
+    MP_TRY(grow(&x, false, 1, most, &high, err));
+    MP_TRY(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
+    bracket(&x, MP_FIT_KEEP_ALL, &low, &high);
+    if (!x.stopped && low < most) {
+        MP_TRY(grow(&x, true, low + 1, most, &high, err));
+        MP_TRY(close_in(&x, MP_FIT_ANY, low, high, err));
+        MP_TRY(close_in(&x, MP_FIT_RECOMPUTE, low, high, err));
+    }
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) found.answers[k] = answer_of(&x, (mp_fit_means)k, most);
+    found.n_tried = x.n_trials;
+    found.n_searches = x.n_searches;
+    found.stopped = x.stopped;
+    *out = found;
+done:
+    mp_free(x.trials);
+    return st;
+}

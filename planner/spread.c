@@ -1,0 +1,113 @@
+#include "planner/spread.h"
+
+#include <string.h>
+
+#include "planner/boundaries.h"
+
+typedef struct spread {
+    mp_boundaries *boundaries;
+    bool *ends;
+    size_t n;
+    mp_spread_point *points;
+} spread;
+
+/* The activations that some later segment reads from an earlier one. */
+static size_t count_held(const spread *x)
+{
+    const mp_boundaries *b = x->boundaries;
+    size_t n = 0;
+    for (size_t s = 0; s < b->graph->n_storages; s++) {
+        if (b->birth[s] < 0 || b->graph->storages[s].kind != MP_KIND_ACTIVATION) continue;
+        for (int p = b->birth[s]; p < b->last[s]; p++)
+            if (x->ends[p]) {
+                n++;
+                break;
+            }
+    }
+    return n;
+}
+
+/* Puts a point at its place; of two with as many checkpoints the one of the lower peak stays. */
+static void insert(spread *x, mp_spread_point point)
+{
+    size_t at = 0;
+    while (at < x->n && x->points[at].n_checkpoints < point.n_checkpoints) at++;
+    if (at < x->n && x->points[at].n_checkpoints == point.n_checkpoints) {
+        if (point.peak_bytes < x->points[at].peak_bytes && point.n_checkpoints) x->points[at] = point;
+        return;
+    }
+    memmove(&x->points[at + 1], &x->points[at], (x->n - at) * sizeof *x->points);
+    x->points[at] = point;
+    x->n++;
+}
+
+static mp_status judge(spread *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    mp_timeline *timeline = NULL;
+    size_t n = 0;
+    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n, err));
+    MP_TRY(mp_timeline_build(x->boundaries->graph, steps, n, &timeline, err));
+    insert(x, (mp_spread_point){count_held(x), timeline->peak_bytes, timeline->ticks});
+done:
+    mp_timeline_free(timeline);
+    mp_free(steps);
+    return st;
+}
+
+/* One end in each of `count` equal stretches of the positions where one can be, at the last of those where the fewest bytes
+ * cross. */
+static void put_ends(spread *x, int count)
+{
+    const mp_boundaries *b = x->boundaries;
+    const int64_t places = b->n - 1;
+    memset(x->ends, 0, (size_t)b->n * sizeof *x->ends);
+    for (int64_t i = 0; i < count; i++) {
+        const int from = (int)(places * i / count), to = (int)(places * (i + 1) / count);
+        int best = from;
+        for (int p = from; p < to; p++)
+            if (b->crossing_bytes[p] <= b->crossing_bytes[best]) best = p;
+        x->ends[best] = true;
+    }
+}
+
+/* How many ends the k-th list of `most` has: one more each, and once that would not reach the last in time, a fixed share more.
+ */
+static int next_count(int count, int last, size_t left)
+{
+    int64_t power = 0; /* the share in 1/16: the least that reaches the last with the lists that are left */
+    for (; power < 64; power++) {
+        int64_t reached = count;
+        for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;
+        if (reached >= last) break;
+    }
+    const int64_t step = count * power / 16 > 1 ? count * power / 16 : 1;
+    return count + step < last ? (int)(count + step) : last;
+}
+
+mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    spread x = {0};
+    MP_REQUIRE(most >= 2, err, MP_INVALID, "%zu points", most);
+    MP_TRY(mp_boundaries_new(graph, &x.boundaries, err));
+    const int last = x.boundaries->n - 1; /* ends there can be */
+    x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
+    x.points = mp_alloc(most + 1, sizeof *x.points);
+    MP_REQUIRE(x.ends && x.points, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
+    MP_TRY(judge(&x, err));
+    for (int count = 0; count < last && x.n < most;) {
+        count = next_count(count, last, most - x.n);
+        put_ends(&x, count);
+        MP_TRY(judge(&x, err));
+    }
+    *points = x.points;
+    *n = x.n;
+    x.points = NULL;
+done:
+    mp_boundaries_free(x.boundaries);
+    mp_free(x.ends);
+    mp_free(x.points);
+    return st;
+}

@@ -1,0 +1,299 @@
+/* Pictures: what is drawn is in the file as it was said, whatever the names are. */
+#include "formats/canvas.h"
+
+#include <cgraph.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "estimator/memory.h"
+#include "formats/canvas_text.h"
+#include "formats/file.h"
+
+enum { CONTENTS_MAX = 1 << 22 };
+static char folder[64], contents[CONTENTS_MAX], again[CONTENTS_MAX];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/memplan-canvas-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+/* Nothing but the pictures that the tests name may be left. */
+static int remove_folder(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        char path[96];
+        snprintf(path, sizeof path, "%s/p.%s", folder, (const char *[]){"svg", "PNG", "pdf", "dot"}[k]);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+/* Writes the picture as folder/p.ENDING and reads it into `to`, with a NUL behind it. Returns its size. */
+static size_t written(const mp_canvas *canvas, const char *ending, char *to)
+{
+    mp_error err = {0};
+    mp_file file;
+    char path[96];
+    size_t size;
+    snprintf(path, sizeof path, "%s/p.%s", folder, ending);
+    if (mp_canvas_write(canvas, path, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_file_open(path, CONTENTS_MAX - 1, &file, &err) != MP_OK) fail_msg("%s", err.message);
+    size = file.size;
+    memcpy(to, file.bytes, size);
+    to[size] = '\0';
+    mp_file_close(&file);
+    return size;
+}
+
+static mp_status draw(mp_canvas **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_canvas *c = NULL;
+    MP_TRY(mp_canvas_new("a \"title\" -- <b> & \xC3\xA9", 800, 400, &c, err));
+    MP_TRY(mp_canvas_area(c, (double[]){10, 10, 400, 200, 790, 10}, 3, "#cbd5e1", err));
+    MP_TRY(mp_canvas_box(c, 100, 100, 200, 100, "#3b82f6", "#0f172a", NULL, err));
+    MP_TRY(mp_canvas_box(c, 500, 100, 100, 50, "#f59e0b", NULL, "<t&amp;\"q'\\n\\N \\\\ -- \nline 2 \xC3\xA9 \xFF\x01 &", err));
+    MP_TRY(mp_canvas_line(c, (double[]){0, 0, 800, 400}, 2, "#dc2626", 1.5, true, err));
+    MP_TRY(mp_canvas_dot(c, 400, 200, 5, "#0f172a", err));
+    MP_TRY(mp_canvas_text(c, 400, 300, MP_ALIGN_CENTER, 14, true, "#0f172a", "<b>bold & &lt; \\N \"q\"\nnext \xFF", err));
+    MP_TRY(mp_canvas_text(c, 10.255, 330, MP_ALIGN_LEFT, 14, false, "#0f172a", "plain & &lt; \xC3\xA9", err));
+    *out = c;
+    c = NULL;
+done:
+    mp_canvas_free(c);
+    return st;
+}
+
+static mp_canvas *drawn(void)
+{
+    mp_error err = {0};
+    mp_canvas *canvas = NULL;
+    if (draw(&canvas, &err) != MP_OK) fail_msg("%s", err.message);
+    return canvas;
+}
+
+static void assert_in(const char *piece)
+{
+    if (!strstr(contents, piece)) fail_msg("'%s' is not in: %.6000s", piece, contents);
+}
+
+static void svg_says_what_was_drawn_where(void **state)
+{
+    (void)state;
+    mp_canvas *canvas = drawn();
+    written(canvas, "svg", contents);
+    assert_in("viewBox=\"0.00 0.00 800.00 400.00\"");
+    assert_in("<polygon fill=\"#cbd5e1\" stroke=\"transparent\" points=\"10,-10 400,-200 790,-10 10,-10\"/>");
+    assert_in("<polygon fill=\"#3b82f6\" stroke=\"#0f172a\" points=\"100,-100 300,-100 300,-200 100,-200 100,-100\"/>");
+    assert_in("points=\"600,-150 500,-150 500,-100 600,-100 600,-150\"");
+    assert_in("stroke-width=\"1.5\" stroke-dasharray=\"5,2\" points=\"0,0 800,-400 \"");
+    assert_in("cx=\"400\" cy=\"-200\" rx=\"5\" ry=\"5\"");
+    assert_in("<text text-anchor=\"middle\" x=\"400\" y=\"-300\"");
+    assert_in("<text text-anchor=\"start\" x=\"10.26\" y=\"-330\"");
+    mp_canvas_free(canvas);
+}
+
+static void names_survive_whatever_they_hold(void **state)
+{
+    (void)state;
+    mp_canvas *canvas = drawn();
+    written(canvas, "svg", contents);
+    assert_in(">&lt;b&gt;bold &amp; &amp;lt; \\N &quot;q&quot; next \xEF\xBF\xBD</text>");
+    assert_in(">plain &amp; &amp;lt; \xC3\xA9</text>");
+    assert_in(
+        "xlink:title=\"&lt;t&amp;amp;&quot;q&#39;\\n\\N \\\\ &#45;&#45; &#10;line 2 \xC3\xA9 \xEF\xBF\xBD\xEF\xBF\xBD &amp;\"");
+    assert_in("<title>a &quot;title&quot; &#45;&#45; &lt;b&gt; &amp; \xC3\xA9</title>");
+    mp_canvas_free(canvas);
+}
+
+static void the_same_calls_give_the_same_file(void **state)
+{
+    (void)state;
+    static const char *const endings[] = {"svg", "PNG", "pdf", "dot"};
+    static const char *const starts[] = {"<?xml", "\x89PNG", "%PDF", "digraph"};
+    for (size_t k = 0; k < 4; k++) {
+        mp_canvas *one = drawn(), *two = drawn();
+        size_t size = written(one, endings[k], contents);
+        sleep(k == 2); /* a PDF holds the time of its making, to the second */
+        assert_int_equal(written(two, endings[k], again), size);
+        assert_memory_equal(contents, again, size);
+        assert_memory_equal(contents, starts[k], strlen(starts[k]));
+        mp_canvas_free(one);
+        mp_canvas_free(two);
+    }
+}
+
+static unsigned long number_at(const char *bytes)
+{
+    const unsigned char *b = (const unsigned char *)bytes;
+    return (unsigned long)b[0] << 24 | (unsigned long)b[1] << 16 | (unsigned long)b[2] << 8 | b[3];
+}
+
+/* 96 dots per inch of 72 points; never more than cairo can draw. */
+static void a_png_has_the_size_of_a_screen_or_what_can_be_drawn(void **state)
+{
+    (void)state;
+    mp_canvas *canvas = drawn();
+    written(canvas, "PNG", contents);
+    assert_int_equal(number_at(contents + 16), 1067);
+    assert_int_equal(number_at(contents + 20), 533);
+    mp_canvas_free(canvas);
+    assert_int_equal(mp_canvas_new("wide", 100000, 20, &canvas, NULL), MP_OK);
+    written(canvas, "PNG", contents);
+    assert_in_range(number_at(contents + 16), 31900, 32100);
+    mp_canvas_free(canvas);
+}
+
+static void dot_can_be_read_again(void **state)
+{
+    (void)state;
+    mp_canvas *canvas = drawn();
+    for (int k = 0; k < 3000; k++) assert_int_equal(mp_canvas_box(canvas, k, 0, 1, k, "#3b82f6", NULL, NULL, NULL), MP_OK);
+    written(canvas, "dot", contents);
+    Agraph_t *g = agmemread(contents);
+    assert_non_null(g);
+    assert_int_equal(agerrors(), 0);
+    assert_int_equal(agnnodes(g), 3); /* the box with a tooltip, and two corners */
+    assert_string_equal(agget(agnode(g, "box0", 0), "pos"), "550,125");
+    assert_string_equal(agget(agnode(g, "box0", 0), "label"), ""); /* else it is labelled with its name */
+    assert_true(strlen(agget(g, "_background")) > 100000);
+    agclose(g);
+    mp_canvas_free(canvas);
+}
+
+static void another_ending_is_refused(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"p.gif", "p", "p.svg.gz", "", "svg", "-"};
+    mp_canvas *canvas = drawn();
+    for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
+        mp_error err = {0};
+        assert_int_equal(mp_canvas_check_path(paths[k], &err), MP_INVALID);
+        assert_non_null(strstr(err.message, ".svg, .png, .pdf or .dot"));
+        assert_int_equal(mp_canvas_write(canvas, paths[k], NULL), MP_INVALID);
+    }
+    assert_int_equal(mp_canvas_check_path("a.b/c.Svg", NULL), MP_OK);
+    mp_canvas_free(canvas);
+}
+
+static void what_cannot_be_drawn_or_written_is_said(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    mp_canvas *canvas;
+    assert_int_equal(mp_canvas_new("", 0.0 / 0.0, 10, &canvas, NULL), MP_INVALID);
+    assert_int_equal(mp_canvas_new("", 10, 1e9, &canvas, NULL), MP_INVALID);
+    canvas = drawn();
+    assert_int_equal(mp_canvas_line(canvas, (double[]){1.0 / 0.0, 0.0 / 0.0}, 1, "#000000", 1, false, NULL), MP_OK);
+    assert_int_equal(mp_canvas_write(canvas, "/nowhere/at/all.svg", &err), MP_IO);
+    assert_string_equal(err.input, "/nowhere/at/all.svg");
+    mp_canvas_free(canvas);
+}
+
+static void every_lack_of_memory_is_reported(void **state)
+{
+    (void)state;
+    mp_canvas *canvas = NULL;
+    long live = mp_alloc_live, k = 0;
+    for (; !canvas; k++) {
+        mp_alloc_budget = k;
+        mp_status st = draw(&canvas, NULL);
+        mp_alloc_budget = -1;
+        assert_int_equal(st, canvas ? MP_OK : MP_NOMEM);
+        if (!canvas) assert_int_equal(mp_alloc_live, live);
+    }
+    assert_true(k > 5);
+    char path[96];
+    snprintf(path, sizeof path, "%s/none.svg", folder);
+    for (mp_alloc_budget = 0; mp_canvas_write(canvas, path, NULL) != MP_OK; mp_alloc_budget = ++k) {
+        mp_alloc_budget = -1;
+        assert_int_not_equal(access(path, F_OK), 0);
+        if (k > 100) fail_msg("it never works");
+    }
+    mp_alloc_budget = -1;
+    assert_int_equal(unlink(path), 0);
+    mp_canvas_free(canvas);
+    assert_int_equal(mp_alloc_live, live);
+}
+
+/* What the Unicode standard (table 3-7) calls well-formed, and what XML 1.0 may hold. */
+static void only_what_is_utf8_and_xml_is_let_through(void **state)
+{
+    (void)state;
+#define R "\xEF\xBF\xBD"
+    static const char *const cases[][2] = {
+        {"abc", "abc"},
+        {"\xC3\xA9\xE6\xBC\xA2\xF0\x9F\x98\x80", "\xC3\xA9\xE6\xBC\xA2\xF0\x9F\x98\x80"},
+        {"\xC0\xAF", R R},       /* overlong */
+        {"\xE0\x80\xAF", R R R}, /* overlong */
+        {"\xE0\x9F\xBF", R R R},
+        {"\xF0\x80\x80\xAF", R R R R},
+        {"\xF0\x8F\xBF\xBF", R R R R},
+        {"\xED\xA0\x80", R R R},       /* a surrogate */
+        {"\xF4\x90\x80\x80", R R R R}, /* over U+10FFFF */
+        {"\xC3", R},                   /* cut off */
+        {"\xE6\xBC|", R R "|"},
+        {"\xEF\xBF\xBE", R}, /* U+FFFE is in no XML file */
+        {"a\tb\rc\nd\x1B\x7F", "a b c d" R R},
+        {"\xC2\x85", R},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char to[64];
+        size_t n = mp_canvas_clean(cases[k][0], false, to);
+        assert_string_equal(to, cases[k][1]);
+        assert_int_equal(n, strlen(cases[k][1]));
+        assert_true(n <= 3 * strlen(cases[k][0]));
+    }
+}
+
+/* Advances of the font files: A 1401, i 569 of 2048 units; bold A 1585. */
+static void widths_are_those_of_the_font(void **state)
+{
+    (void)state;
+    assert_true(abs((int)(1000 * mp_canvas_text_width("AAi", 20.48, false)) - (1401 + 1401 + 569) * 10) < 30);
+    assert_true(abs((int)(1000 * mp_canvas_text_width("A", 20.48, true)) - 15850) < 30);
+    assert_true(mp_canvas_text_width("", 12, false) == 0);
+}
+
+static void a_shortened_text_fits_and_keeps_its_end(void **state)
+{
+    (void)state;
+    static const char name[] = "/layer1/\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9/conv/Conv_output_0";
+    char to[64];
+    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, sizeof to), name);
+    for (double width = 12; width < 250; width += 1.5) {
+        mp_canvas_shorten(name, 10, false, width, to, sizeof to);
+        assert_true(mp_canvas_text_width(to, 10, false) <= width);
+        const char *end = strncmp(to, "\xE2\x80\xA6", 3) ? to : to + 3;
+        assert_string_equal(end, name + strlen(name) - strlen(end));
+        for (const char *at = to; *at;) assert_int_not_equal(mp_canvas_next(&at), 0xFFFD);
+    }
+    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, 12), "\xE2\x80\xA6output_0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(svg_says_what_was_drawn_where),
+        cmocka_unit_test(names_survive_whatever_they_hold),
+        cmocka_unit_test(the_same_calls_give_the_same_file),
+        cmocka_unit_test(a_png_has_the_size_of_a_screen_or_what_can_be_drawn),
+        cmocka_unit_test(dot_can_be_read_again),
+        cmocka_unit_test(another_ending_is_refused),
+        cmocka_unit_test(what_cannot_be_drawn_or_written_is_said),
+        cmocka_unit_test(every_lack_of_memory_is_reported),
+        cmocka_unit_test(only_what_is_utf8_and_xml_is_let_through),
+        cmocka_unit_test(widths_are_those_of_the_font),
+        cmocka_unit_test(a_shortened_text_fits_and_keeps_its_end),
+    };
+    return cmocka_run_group_tests_name("formats/canvas", tests, make_folder, remove_folder);
+}

@@ -1,0 +1,136 @@
+/* The picture of the trade-off curve: what stands in it, and that it is the same every time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "formats/curve_picture.h"
+#include "formats/plot.h"
+
+static mp_sweep_point low[] = {{600, true, 600, 130, 3, 9}, {700, true, 690, 115, 5, 4}, {1000, true, 1000, 100, 12, 0}};
+static mp_sweep_point high[] = {{500, false, 0, 0, 0, 0}, {800, true, 800, 120, 3, 9}, {1000, true, 1000, 100, 12, 0}};
+static mp_sweep_curve curves[] = {{"chen", 600, 3, low}, {"lower-set", 800, 3, high}};
+static mp_spread_point spread[] = {{0, 1000, 100}, {1, 900, 140}, {4, 500, 135}, {30, 950, 110}};
+static const mp_sweep example = {.floor_bytes = 400,
+                                 .static_bytes = 100,
+                                 .keep_all_bytes = 1000,
+                                 .keep_all_ticks = 100,
+                                 .tick_seconds = 1,
+                                 .n_curves = 2,
+                                 .curves = curves,
+                                 .n_spread = 4,
+                                 .spread = spread};
+
+/* The file's bytes with a NUL behind them; released with free. */
+static char *drawn(const mp_sweep *sweep, const char *title, const char *ending)
+{
+    char path[64];
+    mp_error err = {0};
+    snprintf(path, sizeof path, "/tmp/memplan_curve_%ld.%s", (long)getpid(), ending);
+    if (mp_curve_picture(sweep, title, path, &err) != MP_OK) fail_msg("%s", err.message);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *bytes = calloc(1, 1 << 20);
+    assert_non_null(bytes);
+    assert_in_range(fread(bytes, 1, (1 << 20) - 1, file), 100, (1 << 20) - 2);
+    fclose(file);
+    unlink(path);
+    return bytes;
+}
+
+static void the_picture_names_searchers_floor_and_ends(void **state)
+{
+    (void)state;
+    char *svg = drawn(&example, "a <model> & more", "svg");
+    static const char *const texts[] = {
+        "chen: 600 B, +30.0 %",      "lower-set: 800 B, +20.0 %", "keep all", "floor", "4: 500 B", "too few", "too many",
+        "a &lt;model&gt; &amp; more"};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        char text[64] = "";
+        /* names keep their hyphens and blanks in one of the two ways SVG has */
+        snprintf(text, sizeof text, "%s", texts[k]);
+        if (strstr(svg, text)) continue;
+        size_t n = 0;
+        for (const char *c = texts[k]; *c && n + 7 < sizeof text; c++) {
+            if (*c == '-')
+                n += (size_t)snprintf(text + n, sizeof text - n, "&#45;");
+            else
+                text[n++] = *c;
+        }
+        text[n] = 0;
+        if (!strstr(svg, text)) fail_msg("'%s' is not in the picture", texts[k]);
+    }
+    free(svg);
+}
+
+static void the_picture_is_the_same_every_time(void **state)
+{
+    (void)state;
+    char *once = drawn(&example, "model", "svg"), *twice = drawn(&example, "model", "svg");
+    assert_string_equal(once, twice);
+    free(once);
+    free(twice);
+}
+
+/* Nothing gained, a sweep that was stopped at once, no segments, all at one point. */
+static void poor_sweeps_are_drawn_too(void **state)
+{
+    (void)state;
+    mp_sweep poor = example;
+    mp_sweep_curve flat[] = {{"chen", 1000, 1, &low[2]}};
+    poor.n_spread = 0;
+    poor.curves = flat;
+    poor.n_curves = 1;
+    char *svg = drawn(&poor, "model", "svg");
+    assert_non_null(strstr(svg, "nothing was found"));
+    free(svg);
+    poor.n_curves = 0;
+    poor.floor_bytes = poor.keep_all_bytes;
+    free(drawn(&poor, "", "svg"));
+    poor.keep_all_bytes = poor.floor_bytes = poor.keep_all_ticks = 0;
+    poor.n_spread = 1;
+    free(drawn(&poor, "", "svg"));
+    poor.n_spread = 4;
+    poor.keep_all_bytes = INT64_MAX / 4;
+    free(drawn(&poor, "", "png"));
+}
+
+static void ticks_are_round_and_in_range(void **state)
+{
+    (void)state;
+    static const double highs[] = {0.003, 1, 7, 33.4, 100, 12345678, 9e18};
+    for (size_t k = 0; k < sizeof highs / sizeof *highs; k++)
+        for (size_t most = 2; most < 12; most++) {
+            const mp_axis axis = {MP_SCALE_LINEAR, -0.1 * highs[k], highs[k], 10, 400, 1};
+            double values[MP_TICKS_MAX];
+            const size_t n = mp_axis_ticks(&axis, most, values);
+            assert_in_range(n, 1, most);
+            for (size_t i = 0; i < n; i++) {
+                assert_true(values[i] >= axis.low * 1.001 && values[i] <= axis.high * 1.001);
+                assert_true(mp_axis_at(&axis, values[i]) >= 9 && mp_axis_at(&axis, values[i]) <= 401);
+            }
+        }
+    const mp_axis counts = {MP_SCALE_COUNTS, 0, 391, 0, 300, 1};
+    static const double expected[] = {0, 1, 2, 5, 10, 20, 50, 100, 200};
+    double values[MP_TICKS_MAX];
+    const size_t n = mp_axis_ticks(&counts, 20, values);
+    assert_int_equal(n, 9);
+    for (size_t i = 0; i < n; i++) assert_true(values[i] == expected[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_picture_names_searchers_floor_and_ends),
+        cmocka_unit_test(the_picture_is_the_same_every_time),
+        cmocka_unit_test(poor_sweeps_are_drawn_too),
+        cmocka_unit_test(ticks_are_round_and_in_range),
+    };
+    return cmocka_run_group_tests_name("formats/curve_picture", tests, NULL, NULL);
+}

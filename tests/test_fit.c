@@ -1,0 +1,217 @@
+/* The largest batch: against trying every batch, and against what a chain needs by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planner/fit.h"
+#include "tests/chain_graph.h"
+
+enum { LAYERS = 24, BYTES = 100, STATIC = 5000 };
+
+/* A chain whose activations grow with the batch; counts how often it is built, and fails at one batch if asked to. */
+typedef struct builder {
+    int built;
+    int64_t bad_batch;
+} builder;
+
+static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
+{
+    builder *b = data;
+    b->built++;
+    if (batch == b->bad_batch) return MP_FAIL(err, MP_UNSUPPORTED, "no batch of %lld", (long long)batch);
+    return chain_graph(LAYERS, batch * BYTES, STATIC, true, out, err);
+}
+
+static mp_fit fit(int64_t memory_bytes, double overhead, const char *solver)
+{
+    builder b = {0};
+    const mp_fit_request request = {
+        .graph_at = graph_at, .graph_data = &b, .memory_bytes = memory_bytes, .overhead = overhead, .solver = solver};
+    mp_fit found = {0};
+    mp_error err = {0};
+    if (mp_fit_batch(&request, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(found.n_tried <= (size_t)b.built, 1);
+    return found;
+}
+
+/* Every batch from 1 on is planned by itself: the last that fits before the first that does not. */
+static int64_t by_trying(int64_t memory_bytes, double overhead, const char *solver)
+{
+    for (int64_t batch = 1;; batch++) {
+        mp_graph *graph;
+        mp_answer answer;
+        assert_int_equal(chain_graph(LAYERS, batch * BYTES, STATIC, true, &graph, NULL), MP_OK);
+        const mp_request request = {.graph = graph, .budget_bytes = memory_bytes, .solver = solver};
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        const mp_plan *plan = answer.plan;
+        const bool fits = plan && (double)(plan->ticks - plan->baseline_ticks) <= overhead * (double)plan->baseline_ticks;
+        mp_answer_free(&answer);
+        mp_graph_free(graph);
+        if (!fits) return batch - 1;
+    }
+}
+
+static void the_batch_without_recomputation_is_the_one_by_hand(void **state)
+{
+    (void)state;
+    for (int64_t memory = 6000; memory < 200000; memory += 7919) {
+        const mp_fit found = fit(memory, 0.2, "none");
+        int64_t expected = (memory - STATIC) / ((LAYERS + 1) * BYTES);
+        const mp_fit_answer *a = &found.answers[MP_FIT_KEEP_ALL];
+        if (memory < chain_keep_all_bytes(LAYERS, BYTES, STATIC)) expected = 0;
+        assert_int_equal(a->batch, expected);
+        if (expected) assert_int_equal(a->peak_bytes, chain_keep_all_bytes(LAYERS, expected * BYTES, STATIC));
+        assert_int_equal(a->next_smallest_bytes, chain_keep_all_bytes(LAYERS, (expected + 1) * BYTES, STATIC));
+        assert_int_equal(found.answers[MP_FIT_ANY].batch, expected); /* this searcher recomputes nothing */
+    }
+}
+
+static void the_answers_are_those_of_trying_every_batch(void **state)
+{
+    (void)state;
+    static const char *const solvers[] = {"chen", "segments"};
+    static const double overheads[] = {0.02, 0.15, 0.4};
+    for (size_t s = 0; s < 2; s++)
+        for (size_t o = 0; o < 3; o++) {
+            const int64_t memory = 40000 + 9000 * (int64_t)o;
+            const mp_fit found = fit(memory, overheads[o], solvers[s]);
+            assert_int_equal(found.answers[MP_FIT_RECOMPUTE].batch, by_trying(memory, overheads[o], solvers[s]));
+            assert_int_equal(found.answers[MP_FIT_ANY].batch, by_trying(memory, 1e9, solvers[s]));
+            assert_true(found.answers[MP_FIT_ANY].peak_bytes <= memory);
+            assert_true(found.answers[MP_FIT_RECOMPUTE].overhead <= overheads[o]);
+            assert_true(found.answers[MP_FIT_KEEP_ALL].batch < found.answers[MP_FIT_ANY].batch);
+        }
+}
+
+static void searches_are_few(void **state)
+{
+    (void)state;
+    const mp_fit found = fit(4000000, 0.15, "chen");
+    assert_true(found.answers[MP_FIT_ANY].batch > 1600);
+    assert_in_range(found.n_searches, 1, 20);
+}
+
+static void each_answer_says_why_the_next_batch_is_none(void **state)
+{
+    (void)state;
+    const mp_fit found = fit(100000, 0.05, "segments");
+    const mp_fit_answer *keep = &found.answers[MP_FIT_KEEP_ALL], *some = &found.answers[MP_FIT_RECOMPUTE],
+                        *any = &found.answers[MP_FIT_ANY];
+    assert_int_equal(keep->end, MP_FIT_OVER);
+    assert_true(keep->next_smallest_bytes > 100000 && keep->next_floor_bytes <= 100000);
+    assert_int_equal(some->end, MP_FIT_TOO_SLOW);
+    assert_true(some->next_overhead > 0.05);
+    assert_int_equal(any->end, MP_FIT_NOT_FOUND);
+    assert_true(any->next_smallest_bytes > 100000);
+    assert_string_equal(any->solver, "segments");
+}
+
+/* The floor of the chain at a batch: three tensors at once (its backward), and the parameters. */
+static void a_memory_below_the_floor_of_one_is_refused_by_proof(void **state)
+{
+    (void)state;
+    const mp_fit found = fit(STATIC + 2 * BYTES, 0.2, "chen");
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) {
+        assert_int_equal(found.answers[k].batch, 0);
+        assert_int_equal(found.answers[k].end, MP_FIT_PROVED);
+        assert_true(found.answers[k].next_floor_bytes > STATIC + 2 * BYTES);
+    }
+    assert_int_equal(found.n_searches, 0);
+}
+
+static void no_batch_beyond_the_limit_is_tried(void **state)
+{
+    (void)state;
+    builder b = {.bad_batch = 101};
+    const mp_fit_request request = {.graph_at = graph_at,
+                                    .graph_data = &b,
+                                    .memory_bytes = INT64_C(1) << 40,
+                                    .overhead = 0.2,
+                                    .most = 100,
+                                    .solver = "chen"};
+    mp_fit found;
+    assert_int_equal(mp_fit_batch(&request, &found, NULL), MP_OK);
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) {
+        assert_int_equal(found.answers[k].batch, 100);
+        assert_int_equal(found.answers[k].end, MP_FIT_MOST_MET);
+    }
+}
+
+static void a_failure_to_build_is_passed_on(void **state)
+{
+    (void)state;
+    builder b = {.bad_batch = 4};
+    const mp_fit_request request = {.graph_at = graph_at, .graph_data = &b, .memory_bytes = 100000, .solver = "chen"};
+    mp_fit found;
+    mp_error err = {0};
+    assert_int_equal(mp_fit_batch(&request, &found, &err), MP_UNSUPPORTED);
+    assert_string_equal(err.message, "no batch of 4");
+}
+
+static bool stop_soon(int64_t batch, const mp_progress *search, void *data)
+{
+    int *left = data;
+    (void)batch, (void)search;
+    return --*left > 0;
+}
+
+/* What is claimed after a stop is true all the same, only less. */
+static void a_stop_leaves_what_is_known(void **state)
+{
+    (void)state;
+    const mp_fit whole = fit(100000, 0.05, "chen");
+    for (int calls = 1; calls < 12; calls++) {
+        builder b = {0};
+        int left = calls;
+        const mp_fit_request request = {.graph_at = graph_at,
+                                        .graph_data = &b,
+                                        .memory_bytes = 100000,
+                                        .overhead = 0.05,
+                                        .solver = "chen",
+                                        .progress = stop_soon,
+                                        .progress_data = &left};
+        mp_fit found;
+        assert_int_equal(mp_fit_batch(&request, &found, NULL), MP_OK);
+        assert_true(found.stopped);
+        for (int k = 0; k < MP_N_FIT_MEANS; k++) {
+            assert_true(found.answers[k].batch <= whole.answers[k].batch);
+            if (found.answers[k].batch < whole.answers[k].batch) assert_int_equal(found.answers[k].end, MP_FIT_UNKNOWN);
+        }
+    }
+}
+
+static void fit_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    const long before = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k += 37) {
+        builder b = {0};
+        mp_fit found;
+        const mp_fit_request request = {.graph_at = graph_at, .graph_data = &b, .memory_bytes = 9000, .solver = "none"};
+        mp_alloc_budget = k;
+        st = mp_fit_batch(&request, &found, NULL);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        assert_int_equal(mp_alloc_live, before);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_batch_without_recomputation_is_the_one_by_hand),
+        cmocka_unit_test(the_answers_are_those_of_trying_every_batch),
+        cmocka_unit_test(searches_are_few),
+        cmocka_unit_test(each_answer_says_why_the_next_batch_is_none),
+        cmocka_unit_test(a_memory_below_the_floor_of_one_is_refused_by_proof),
+        cmocka_unit_test(no_batch_beyond_the_limit_is_tried),
+        cmocka_unit_test(a_failure_to_build_is_passed_on),
+        cmocka_unit_test(a_stop_leaves_what_is_known),
+        cmocka_unit_test(fit_survives_every_allocation_failure),
+    };
+    return cmocka_run_group_tests_name("planner/fit", tests, NULL, NULL);
+}

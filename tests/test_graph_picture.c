@@ -1,0 +1,450 @@
+/* Pictures of graphs: blocks partition the forward pass, wires reach their readers without touching a box, fates are what the
+ * steps say, and names survive. */
+#include "formats/graph_picture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "estimator/module_name.h"
+#include "formats/file.h"
+#include "formats/graph_blocks.h"
+#include "formats/placement.h"
+#include "planner/fates.h"
+#include "random_dag.h"
+#include "random_graph.h"
+
+/* ---- fates, against a walk over the whole order for every storage ---- */
+
+static void fates_are_what_the_steps_say(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_graph *g = random_graph(seed, 6, MP_FUSE_BACKWARD, false);
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, 5, &n);
+        mp_fate *fates = mp_alloc(g->n_storages, sizeof *fates);
+        assert_int_equal(mp_fates(g, steps, n, fates, NULL), MP_OK);
+        for (size_t s = 0; s < g->n_storages; s++) {
+            int made = 0;
+            bool kept = false;
+            for (size_t t = 0; t < n; t++) {
+                const mp_node *node = &g->nodes[steps[t].node];
+                const mp_form *form = &node->forms[steps[t].form];
+                for (size_t i = 0; i < form->n_reads; i++)
+                    kept |= form->reads[i] == (int)s && made == 1 && node->phase == MP_PHASE_BACKWARD;
+                for (size_t i = 0; i < form->n_writes; i++)
+                    made += form->writes[i] == (int)s && (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_LOSS);
+            }
+            mp_fate expected = made == 0 || mp_storage_is_static(&g->storages[s]) ? MP_FATE_NONE
+                               : kept                                             ? MP_FATE_KEPT
+                               : made > 1                                         ? MP_FATE_RECOMPUTED
+                                                                                  : MP_FATE_FORWARD_ONLY;
+            if (fates[s] != expected)
+                fail_msg("seed %llu, storage %zu: %d, not %d", (unsigned long long)seed, s, fates[s], expected);
+        }
+        mp_free(fates);
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+}
+
+/* ---- module names ---- */
+
+static void module_names_are_read_from_node_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int depth;
+        const char *first, *all, *leaf;
+    } cases[] = {{"/layer1/layer1.0/conv1/Conv", 3, "layer1", "layer1.0.conv1", "Conv"},
+                 {"/fc/Gemm", 1, "fc", "fc", "Gemm"},
+                 {"/Add", 0, "", "", "Add"},
+                 {"Add", 0, "", "", "Add"},
+                 {"a/b/c", 2, "a", "a.b", "c"},
+                 {"/down.1/down.1.0/Relu", 2, "down.1", "down.1.0", "Relu"},
+                 {"", 0, "", "", ""},
+                 {"/", 0, "", "", "/"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[64];
+        assert_int_equal(mp_module_depth(cases[k].name), cases[k].depth);
+        assert_string_equal(mp_module_text(cases[k].name, mp_module_length(cases[k].name, 1), text, sizeof text),
+                            cases[k].first);
+        assert_string_equal(mp_module_text(cases[k].name, mp_module_length(cases[k].name, 99), text, sizeof text),
+                            cases[k].all);
+        assert_string_equal(mp_module_leaf(cases[k].name), cases[k].leaf);
+    }
+    char small[6]; /* cut between characters */
+    assert_string_equal(mp_module_text("abcd\xc3\xa9/x", 6, small, sizeof small), "abcd");
+}
+
+/* ---- blocks ---- */
+
+/* A chain of n nodes with the names that a format makes of their numbers; node k reads node k - 1 and k - 2. */
+static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
+{
+    mp_graph *g;
+    assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
+    for (int k = 0; k < n; k++) {
+        char text[128];
+        mp_storage *s;
+        mp_node *node;
+        const int reads[2] = {k - 1, k - 2};
+        assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+        s->bytes = s->payload_bytes = 1024 * (k + 1);
+        s->kind = MP_KIND_ACTIVATION;
+        assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+        name(k, text);
+        node->name = mp_pool_text(g->pool, text, strlen(text));
+        node->op = (const char *[]){"Conv", "Relu", "Add"}[k % 3];
+        node->forms[0].n_reads = k < 2 ? (size_t)k : 2;
+        node->forms[0].reads = mp_graph_list(g, reads, node->forms[0].n_reads);
+        node->forms[0].writes = mp_graph_list(g, &k, node->forms[0].n_writes = 1);
+        node->forms[0].ticks = 1;
+    }
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    return g;
+}
+
+static const char *in_modules(int k, char *text)
+{
+    sprintf(text, "/stage%d/stage%d.%d/part%d/Op", k / 60, k / 60, k / 12 % 5, k / 4 % 3);
+    return text;
+}
+static const char *in_one_long_list(int k, char *text)
+{
+    sprintf(text, "/b/b.%d/Op_%d", k / 3, k % 3);
+    return text;
+}
+static const char *without_modules(int k, char *text)
+{
+    sprintf(text, "op%d", k);
+    return text;
+}
+
+static mp_blocks *blocks_of(const mp_graph *g, int depth, size_t most)
+{
+    mp_blocks *blocks;
+    assert_int_equal(mp_blocks_build(g, depth, most, &blocks, NULL), MP_OK);
+    return blocks;
+}
+
+static void blocks_are_as_deep_as_there_is_room(void **state)
+{
+    (void)state;
+    static const struct {
+        int n, depth;
+        size_t most, blocks;
+        const char *title, *subtitle; /* of the second */
+        const char *(*name)(int k, char *text);
+    } cases[] = {
+        {240, 0, 100, 60, "stage0.0.part1", "4 operators", in_modules}, /* 4 stages x 5 x 3 */
+        {240, 0, 59, 20, "stage0.1", "12 operators", in_modules},
+        {240, 1, 100, 4, "stage1", "60 operators", in_modules},
+        {240, 2, 100, 20, "stage0.1", "12 operators", in_modules},
+        {240, 9, 100, 240, "Relu", "stage0.0.part0", in_modules},
+        {300, 0, 1000, 300, "Relu", "b.0", in_one_long_list},
+        {3000, 0, 100, 100, "b.10 \xe2\x80\x93 b.19", "10 blocks, 30 operators", in_one_long_list},
+        {3000, 2, 100, 1000, "b.1", "3 operators", in_one_long_list},
+        {900, 0, 100, 100, "op9 \xe2\x80\x93 op17", "9 operators", without_modules}, /* whole repetitions of three */
+        {5, 0, 100, 5, "Relu", "op1", without_modules},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_graph *g = named_chain(cases[k].n, cases[k].name);
+        mp_blocks *b = blocks_of(g, cases[k].depth, cases[k].most);
+        if (b->n != cases[k].blocks) fail_msg("case %zu: %zu blocks", k, b->n);
+        assert_string_equal(b->blocks[1].title, cases[k].title);
+        assert_string_equal(b->blocks[1].subtitle, cases[k].subtitle);
+        mp_blocks_free(b);
+        mp_graph_free(g);
+    }
+}
+
+static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_graph *g = random_graph(seed, 12, MP_FUSE_BACKWARD, false);
+        mp_blocks *b = blocks_of(g, 0, 1 + seed % 8);
+        size_t next = 0, n_edges = 0;
+        for (size_t k = 0; k < b->n; k++) {
+            assert_int_equal(b->blocks[k].first, next);
+            assert_true(b->blocks[k].n > 0);
+            next += b->blocks[k].n;
+        }
+        assert_int_equal(next, b->n_nodes);
+        for (size_t from = 0; from < b->n; from++)
+            for (size_t to = 0; to < b->n; to++) {
+                bool reads = false, listed = false;
+                for (size_t u = 0; u < g->n_nodes; u++)
+                    for (size_t v = u + 1; v < g->n_nodes && from != to; v++) {
+                        if (b->block_of[u] != (int)from || b->block_of[v] != (int)to) continue;
+                        for (size_t i = 0; i < g->nodes[u].forms[0].n_writes; i++)
+                            for (size_t j = 0; j < g->nodes[v].forms[0].n_reads; j++)
+                                reads |= g->nodes[u].forms[0].writes[i] == g->nodes[v].forms[0].reads[j];
+                    }
+                for (size_t k = 0; k < b->n_edges; k++) listed |= b->edges[k].from == (int)from && b->edges[k].to == (int)to;
+                if (reads != listed) fail_msg("seed %llu: %zu -> %zu", (unsigned long long)seed, from, to);
+                n_edges += listed;
+            }
+        assert_int_equal(n_edges, b->n_edges);
+        mp_blocks_free(b);
+        mp_graph_free(g);
+    }
+}
+
+/* ---- placement ---- */
+
+enum { WIDTH = 100, HEIGHT = 40 };
+
+/* Whether two upright or level stretches share a point. */
+static bool touch(const double *a, const double *b)
+{
+    return fmax(fmin(a[0], a[2]), fmin(b[0], b[2])) <= fmin(fmax(a[0], a[2]), fmax(b[0], b[2])) + 1e-6 &&
+           fmax(fmin(a[1], a[3]), fmin(b[1], b[3])) <= fmin(fmax(a[1], a[3]), fmax(b[1], b[3])) + 1e-6;
+}
+
+static void check_placement(const mp_placement *p, size_t n, const mp_block_edge *edges, size_t n_edges, uint64_t seed)
+{
+    unsigned long long number = seed;
+    for (size_t a = 0; a < n; a++) {
+        assert_true(p->x[a] >= 0 && p->y[a] >= 0 && p->x[a] + WIDTH <= p->width + 1e-6 && p->y[a] + HEIGHT <= p->height + 1e-6);
+        for (size_t b = 0; b < a; b++)
+            if (fabs(p->x[a] - p->x[b]) < WIDTH + 1 && fabs(p->y[a] - p->y[b]) < HEIGHT + 1)
+                fail_msg("seed %llu: boxes %zu and %zu overlap", number, a, b);
+    }
+    size_t n_parts = 0;
+    struct part {
+        int from;
+        double xy[4];
+        bool reached;
+    } *parts = mp_alloc(4 * p->n_wires + 1, sizeof *parts);
+    for (size_t k = 0; k < p->n_wires; k++)
+        for (size_t i = 0; i + 1 < p->wires[k].n; i++) {
+            struct part *part = &parts[n_parts++];
+            part->from = p->wires[k].from;
+            memcpy(part->xy, p->wires[k].xy + 2 * i, sizeof part->xy);
+            assert_true(fabs(part->xy[0] - part->xy[2]) < 1e-6 || fabs(part->xy[1] - part->xy[3]) < 1e-6);
+            assert_true(part->xy[0] >= 0 && part->xy[0] <= p->width && part->xy[1] >= 0 && part->xy[1] <= p->height);
+            for (size_t b = 0; b < n; b++) {
+                const double inside[4] = {p->x[b] + 1, p->y[b] + 1, p->x[b] + WIDTH - 1, p->y[b] + HEIGHT - 1};
+                if (touch(part->xy, inside)) fail_msg("seed %llu: a wire of box %d crosses box %zu", number, part->from, b);
+            }
+        }
+    for (size_t a = 0; a < n_parts; a++) /* lanes are not shared */
+        for (size_t b = 0; b < a; b++) {
+            bool upright = fabs(parts[a].xy[0] - parts[a].xy[2]) < 1e-6 && fabs(parts[b].xy[0] - parts[b].xy[2]) < 1e-6;
+            if (parts[a].from == parts[b].from || !upright || !touch(parts[a].xy, parts[b].xy)) continue;
+            double length = fmin(fabs(parts[a].xy[1] - parts[a].xy[3]), fabs(parts[b].xy[1] - parts[b].xy[3]));
+            if (length > HEIGHT) fail_msg("seed %llu: boxes %d and %d share a lane", number, parts[a].from, parts[b].from);
+        }
+    for (size_t k = 0; k < n_edges; k++) { /* from the bottom of one box over its own wires to the top of the other */
+        const mp_block_edge *e = &edges[k];
+        const double start[4] = {p->x[e->from], p->y[e->from] + HEIGHT, p->x[e->from] + WIDTH, p->y[e->from] + HEIGHT};
+        const double end[4] = {p->x[e->to], p->y[e->to], p->x[e->to] + WIDTH, p->y[e->to]};
+        bool more = true, arrived = false;
+        for (size_t a = 0; a < n_parts; a++) parts[a].reached = parts[a].from == e->from && touch(parts[a].xy, start);
+        while (more) {
+            more = false;
+            for (size_t a = 0; a < n_parts; a++)
+                for (size_t b = 0; parts[a].reached && b < n_parts; b++)
+                    if (parts[b].from == e->from && !parts[b].reached && touch(parts[a].xy, parts[b].xy))
+                        parts[b].reached = more = true;
+        }
+        for (size_t a = 0; a < n_parts; a++) arrived |= parts[a].reached && touch(parts[a].xy, end);
+        if (!arrived) fail_msg("seed %llu: no wire leads from %d to %d", number, e->from, e->to);
+    }
+    mp_free(parts);
+}
+
+static void wires_reach_their_readers_and_cross_no_box(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        mp_graph *g;
+        mp_placement *p;
+        assert_int_equal(random_dag(seed, 14, &g, NULL), MP_OK);
+        mp_blocks *b = blocks_of(g, 0, 100);
+        assert_int_equal(mp_placement_new(b->n, b->edges, b->n_edges, WIDTH, HEIGHT, 0.3 + (double)(seed % 20) / 4, &p, NULL),
+                         MP_OK);
+        check_placement(p, b->n, b->edges, b->n_edges, seed);
+        mp_placement_free(p);
+        mp_blocks_free(b);
+        mp_graph_free(g);
+    }
+}
+
+static void wide_and_long_graphs_are_placed_too(void **state)
+{
+    (void)state;
+    enum { N = 120 };
+    mp_block_edge edges[3 * N];
+    mp_placement *p;
+    size_t n = 0;
+    for (int k = 1; k < N; k++) edges[n++] = (mp_block_edge){0, k}; /* a star */
+    assert_int_equal(mp_placement_new(N, edges, n, WIDTH, HEIGHT, 1.5, &p, NULL), MP_OK);
+    check_placement(p, N, edges, n, 0);
+    mp_placement_free(p);
+    n = 0;
+    for (int k = 0; k + 1 < N; k++) { /* a ladder: everybody also reads the one three before and the first */
+        edges[n++] = (mp_block_edge){k, k + 1};
+        if (k + 3 < N) edges[n++] = (mp_block_edge){k, k + 3};
+    }
+    assert_int_equal(mp_placement_new(N, edges, n, WIDTH, HEIGHT, 1.5, &p, NULL), MP_OK);
+    check_placement(p, N, edges, n, 1);
+    assert_true(p->n_columns > 3 && p->width < 3 * p->height && p->height < 2 * p->width);
+    mp_placement_free(p);
+    assert_int_equal(mp_placement_new(N, NULL, 0, WIDTH, HEIGHT, 1.5, &p, NULL), MP_OK);
+    check_placement(p, N, NULL, 0, 2);
+    mp_placement_free(p);
+}
+
+/* ---- pictures ---- */
+
+static char folder[] = "/tmp/memplan-picture-XXXXXX", picture[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    snprintf(picture, sizeof picture, "%s/p.svg", folder);
+    return 0;
+}
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(picture);
+    return rmdir(folder);
+}
+
+static char *drawn(const mp_picture_request *request, bool training)
+{
+    mp_error err = {0};
+    mp_file file;
+    if ((training ? mp_training_picture : mp_graph_picture)(request, picture, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(mp_file_open(picture, 1 << 28, &file, &err), MP_OK);
+    char *text = mp_alloc(file.size + 1, 1);
+    memcpy(text, file.bytes, file.size);
+    mp_file_close(&file);
+    return text;
+}
+
+static const char *with_odd_characters(int k, char *text)
+{
+    sprintf(text, "/m<%d>&\"\n\xc3\xa9\xff/op]]>%d", k / 2, k);
+    return text;
+}
+
+static void odd_names_survive_and_the_same_picture_is_the_same_file(void **state)
+{
+    (void)state;
+    mp_graph *g = named_chain(8, with_odd_characters);
+    const mp_picture_request request = {.graph = g, .title = "a <title> & \"more\""};
+    for (int training = 0; training < 2; training++) {
+        char *once = drawn(&request, training), *twice = drawn(&request, training);
+        assert_string_equal(once, twice);
+        assert_non_null(strstr(once, "a &lt;title&gt; &amp; "));
+        assert_non_null(strstr(once, "m&lt;1&gt;&amp;"));
+        assert_non_null(strstr(once, "</svg>"));
+        assert_null(strstr(once, "\xff"));
+        mp_free(once);
+        mp_free(twice);
+    }
+    mp_graph_free(g);
+}
+
+static void a_plan_is_drawn_in_its_colours(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        mp_graph *g = random_graph(seed, 6, MP_FUSE_NONE, false);
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, 6, &n);
+        mp_plan *plan;
+        assert_int_equal(mp_plan_new(g, "", steps, n, &plan, NULL), MP_OK);
+        const mp_picture_request request = {.graph = g, .plan = plan, .title = "t"};
+        bool again = false;
+        for (size_t t = 0; t < n; t++) again |= plan->recompute[t] && g->nodes[steps[t].node].phase == MP_PHASE_FORWARD;
+        char *text = drawn(&request, true);
+        assert_int_equal(again, strstr(text, ">again<") != NULL);
+        mp_free(text);
+        text = drawn(&request, false);
+        assert_int_equal(plan->n_checkpoints > 0, strstr(text, "its output is a checkpoint") != NULL);
+        mp_free(text);
+        mp_plan_free(plan);
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+}
+
+static void too_many_boxes_and_no_forward_pass_are_refused(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    mp_graph *g = named_chain(MP_PICTURE_BOXES_MAX + 1, without_modules), *empty;
+    assert_int_equal(mp_graph_new("", &empty, NULL), MP_OK);
+    assert_int_equal(mp_graph_finish(empty, NULL), MP_OK);
+    mp_picture_request request = {.graph = g, .title = "t", .depth = 1};
+    unlink(picture);
+    assert_int_equal(mp_graph_picture(&request, picture, &err), MP_LIMIT);
+    assert_int_equal(mp_training_picture(&request, picture, NULL), MP_LIMIT);
+    request.graph = empty;
+    assert_int_equal(mp_graph_picture(&request, picture, NULL), MP_INVALID);
+    assert_int_equal(mp_training_picture(&request, picture, NULL), MP_INVALID);
+    assert_int_not_equal(access(picture, F_OK), 0);
+    mp_graph_free(g);
+    mp_graph_free(empty);
+}
+
+static void drawing_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    mp_graph *g = random_graph(3, 3, MP_FUSE_NONE, false);
+    size_t n;
+    mp_step *steps = random_schedule(g, 3, 3, &n);
+    mp_plan *plan;
+    assert_int_equal(mp_plan_new(g, "", steps, n, &plan, NULL), MP_OK);
+    const mp_picture_request request = {.graph = g, .plan = plan, .title = "t"};
+    for (int training = 0; training < 2; training++) {
+        mp_status st = MP_NOMEM;
+        unlink(picture);
+        for (long k = 0; st != MP_OK; k++) {
+            long live = mp_alloc_live;
+            mp_alloc_budget = k;
+            st = (training ? mp_training_picture : mp_graph_picture)(&request, picture, NULL);
+            mp_alloc_budget = -1;
+            if (st != MP_OK) {
+                assert_int_equal(st, MP_NOMEM);
+                assert_int_not_equal(access(picture, F_OK), 0);
+            }
+            assert_int_equal(mp_alloc_live, live);
+        }
+    }
+    mp_plan_free(plan);
+    mp_free(steps);
+    mp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fates_are_what_the_steps_say),
+        cmocka_unit_test(module_names_are_read_from_node_names),
+        cmocka_unit_test(blocks_are_as_deep_as_there_is_room),
+        cmocka_unit_test(blocks_partition_the_forward_pass_and_keep_its_edges),
+        cmocka_unit_test(wires_reach_their_readers_and_cross_no_box),
+        cmocka_unit_test(wide_and_long_graphs_are_placed_too),
+        cmocka_unit_test(odd_names_survive_and_the_same_picture_is_the_same_file),
+        cmocka_unit_test(a_plan_is_drawn_in_its_colours),
+        cmocka_unit_test(too_many_boxes_and_no_forward_pass_are_refused),
+        cmocka_unit_test(drawing_survives_every_allocation_failure),
+    };
+    return cmocka_run_group_tests_name("formats/graph_picture", tests, make_folder, remove_folder);
+}

@@ -1,0 +1,222 @@
+/* The trade-off curve and evenly spread checkpoints. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planner/sweep.h"
+#include "tests/chain_graph.h"
+
+enum { LAYERS = 60, BYTES = 1000, STATIC = 5000 };
+
+static mp_graph *chain(void)
+{
+    mp_graph *graph;
+    mp_error err = {0};
+    if (chain_graph(LAYERS, BYTES, STATIC, true, &graph, &err) != MP_OK) fail_msg("%s", err.message);
+    return graph;
+}
+
+static mp_sweep sweep(const mp_sweep_request *request)
+{
+    mp_sweep found;
+    mp_error err = {0};
+    if (mp_sweep_budgets(request, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    return found;
+}
+
+static void every_point_is_what_the_searcher_answers_for_its_budget(void **state)
+{
+    (void)state;
+    static const char *const solvers[] = {"chen", "lower-set"};
+    static const int64_t budgets[] = {60000, 25000, 40000, 66000};
+    mp_graph *graph = chain();
+    mp_sweep found =
+        sweep(&(mp_sweep_request){.graph = graph, .budgets = budgets, .n_budgets = 4, .solvers = solvers, .n_solvers = 2});
+    assert_int_equal(found.n_curves, 2);
+    assert_int_equal(found.keep_all_bytes, chain_keep_all_bytes(LAYERS, BYTES, STATIC));
+    for (size_t k = 0; k < found.n_curves; k++) {
+        const mp_sweep_curve *c = &found.curves[k];
+        assert_string_equal(c->solver, solvers[k]);
+        assert_int_equal(c->n, 4);
+        for (size_t i = 0; i < c->n; i++) {
+            const mp_sweep_point *p = &c->points[i];
+            mp_answer answer;
+            const mp_request request = {.graph = graph, .budget_bytes = p->budget_bytes, .solver = c->solver};
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            assert_int_equal(p->feasible, answer.plan != NULL);
+            if (p->feasible) {
+                assert_int_equal(p->peak_bytes, answer.plan->peak_bytes);
+                assert_int_equal(p->ticks, answer.plan->ticks);
+                assert_int_equal(p->n_checkpoints, answer.plan->n_checkpoints);
+                assert_int_equal(p->n_recomputed, answer.plan->ticks - found.keep_all_ticks); /* a tick each */
+            }
+            if (i) assert_true(c->points[i - 1].budget_bytes < p->budget_bytes);
+            mp_answer_free(&answer);
+        }
+    }
+    mp_sweep_free(&found);
+    mp_graph_free(graph);
+}
+
+static void by_default_curves_lead_from_the_smallest_plan_to_keep_all(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain();
+    mp_sweep found = sweep(&(mp_sweep_request){.graph = graph});
+    assert_true(found.n_curves >= 3);
+    for (size_t k = 0; k < found.n_curves; k++) {
+        const mp_sweep_curve *c = &found.curves[k];
+        assert_in_range(c->n, 2, MP_SWEEP_BUDGETS + 1);
+        assert_int_equal(c->points[0].peak_bytes, c->smallest_bytes);
+        assert_true(c->smallest_bytes >= found.floor_bytes && c->smallest_bytes < found.keep_all_bytes / 2);
+        assert_int_equal(c->points[c->n - 1].ticks, found.keep_all_ticks);
+        for (size_t i = 0; i < c->n; i++) {
+            const mp_sweep_point *p = &c->points[i];
+            assert_true(p->feasible && p->peak_bytes <= p->budget_bytes);
+            if (i) assert_true(p->ticks <= c->points[i - 1].ticks); /* a larger budget never costs more */
+        }
+    }
+    mp_sweep_free(&found);
+    mp_graph_free(graph);
+}
+
+static void below_the_floor_nothing_is_feasible(void **state)
+{
+    (void)state;
+    static const int64_t budgets[] = {0, STATIC};
+    mp_graph *graph = chain();
+    mp_sweep found = sweep(&(mp_sweep_request){.graph = graph, .budgets = budgets, .n_budgets = 2});
+    for (size_t k = 0; k < found.n_curves; k++)
+        for (size_t i = 0; i < found.curves[k].n; i++) assert_false(found.curves[k].points[i].feasible);
+    mp_sweep_free(&found);
+    mp_graph_free(graph);
+}
+
+static void a_searcher_that_does_not_apply_is_named_only_if_asked_for(void **state)
+{
+    (void)state;
+    static const char *const named[] = {"chen"}, *const unknown[] = {"chne"};
+    mp_graph *graph;
+    mp_sweep found = {0};
+    assert_int_equal(chain_graph(LAYERS, BYTES, STATIC, false, &graph, NULL), MP_OK);
+    assert_int_equal(mp_sweep_budgets(&(mp_sweep_request){.graph = graph, .solvers = named, .n_solvers = 1}, &found, NULL),
+                     MP_NOT_APPLICABLE);
+    assert_int_equal(mp_sweep_budgets(&(mp_sweep_request){.graph = graph, .solvers = unknown, .n_solvers = 1}, &found, NULL),
+                     MP_INVALID);
+    assert_int_equal(mp_sweep_budgets(&(mp_sweep_request){.graph = graph}, &found, NULL), MP_NOT_APPLICABLE);
+    mp_graph_free(graph);
+}
+
+static bool stop_soon(size_t k, size_t n, const mp_progress *search, void *data)
+{
+    int *left = data;
+    (void)search;
+    assert_true(k < n);
+    return --*left > 0;
+}
+
+static void a_stop_leaves_the_points_so_far(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain();
+    for (int calls = 1; calls < 10; calls++) {
+        int left = calls;
+        mp_sweep found = sweep(&(mp_sweep_request){.graph = graph, .progress = stop_soon, .progress_data = &left});
+        assert_true(found.stopped);
+        for (size_t k = 0; k < found.n_curves; k++)
+            for (size_t i = 0; i < found.curves[k].n; i++) assert_true(found.curves[k].points[i].feasible);
+        mp_sweep_free(&found);
+    }
+    mp_graph_free(graph);
+}
+
+static void too_few_and_too_many_checkpoints_hurt(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain();
+    mp_spread_point *points;
+    size_t n, best = 0;
+    assert_int_equal(mp_spread(graph, 25, &points, &n, NULL), MP_OK);
+    assert_in_range(n, 10, 25);
+    assert_int_equal(points[0].n_checkpoints, 0); /* keep-all */
+    assert_int_equal(points[0].peak_bytes, chain_keep_all_bytes(LAYERS, BYTES, STATIC));
+    for (size_t k = 1; k < n; k++) {
+        assert_true(points[k].n_checkpoints > points[k - 1].n_checkpoints);
+        if (points[k].peak_bytes < points[best].peak_bytes) best = k;
+    }
+    assert_int_equal(points[n - 1].n_checkpoints, LAYERS - 1);
+    assert_in_range(points[best].n_checkpoints, 5, 12); /* about the square root of the number of layers */
+    assert_true(points[best].peak_bytes * 2 < points[1].peak_bytes);
+    assert_true(points[best].peak_bytes * 2 < points[n - 1].peak_bytes);
+    mp_free(points);
+    mp_graph_free(graph);
+}
+
+/* One end in each equal stretch of the chain, at the last of its smallest activations: the same list, kept by segments. */
+static void a_spread_list_costs_what_segments_cost(void **state)
+{
+    (void)state;
+    mp_graph *graph = chain();
+    mp_spread_point *points;
+    size_t n;
+    mp_storage *activations = &graph->storages[2]; /* activation k of the chain, from 0 on */
+    for (int k = 0; k < LAYERS; k++) activations[k].bytes = 500 + k * 37 % 11 * 100;
+    assert_int_equal(mp_spread(graph, LAYERS, &points, &n, NULL), MP_OK);
+    assert_int_equal(n, LAYERS); /* each number of checkpoints once */
+    for (size_t p = 0; p < n; p++) {
+        int list[LAYERS];
+        const int n_list = (int)points[p].n_checkpoints;
+        int64_t peak, ticks;
+        for (int i = 0; i < n_list; i++) {
+            const int end = (LAYERS - 1) * (i + 1) / n_list;
+            int best = (LAYERS - 1) * i / n_list;
+            for (int k = best; k < end; k++)
+                if (activations[k].bytes <= activations[best].bytes) best = k;
+            list[i] = 2 + best;
+        }
+        assert_int_equal(mp_segments_on(graph, list, (size_t)n_list, &peak, &ticks, NULL), MP_OK);
+        assert_int_equal(points[p].peak_bytes, peak);
+        assert_int_equal(points[p].ticks, ticks);
+    }
+    mp_free(points);
+    mp_graph_free(graph);
+}
+
+static void sweeps_survive_every_allocation_failure(void **state)
+{
+    (void)state;
+    static const char *const solvers[] = {"none"};
+    mp_graph *graph;
+    assert_int_equal(chain_graph(6, BYTES, STATIC, true, &graph, NULL), MP_OK);
+    const long before = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k += 3) {
+        mp_sweep found = {0};
+        mp_alloc_budget = k;
+        st = mp_sweep_budgets(&(mp_sweep_request){.graph = graph, .n_budgets = 2, .solvers = solvers, .n_solvers = 1}, &found,
+                              NULL);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        mp_sweep_free(&found);
+        assert_int_equal(mp_alloc_live, before);
+    }
+    mp_graph_free(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_point_is_what_the_searcher_answers_for_its_budget),
+        cmocka_unit_test(by_default_curves_lead_from_the_smallest_plan_to_keep_all),
+        cmocka_unit_test(below_the_floor_nothing_is_feasible),
+        cmocka_unit_test(a_searcher_that_does_not_apply_is_named_only_if_asked_for),
+        cmocka_unit_test(a_stop_leaves_the_points_so_far),
+        cmocka_unit_test(too_few_and_too_many_checkpoints_hurt),
+        cmocka_unit_test(a_spread_list_costs_what_segments_cost),
+        cmocka_unit_test(sweeps_survive_every_allocation_failure),
+    };
+    return cmocka_run_group_tests_name("planner/sweep", tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* Pictures of memory over time: their figures against the timeline and sums done by hand, their text against what was asked. */
+#include "formats/timeline_picture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "formats/file.h"
+#include "formats/timeline_columns.h"
+#include "formats/timeline_scale.h"
+#include "random_graph.h"
+
+static char folder[64], svg[96];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/memplan-picture-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(svg, sizeof svg, "%s/p.svg", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(svg);
+    return rmdir(folder);
+}
+
+static char *contents(const char *path)
+{
+    mp_file file;
+    if (mp_file_open(path, 1 << 26, &file, NULL) != MP_OK) fail_msg("%s cannot be read", path);
+    char *text = calloc(file.size + 1, 1);
+    memcpy(text, file.bytes, file.size);
+    mp_file_close(&file);
+    return text;
+}
+
+static void assert_drawn(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view)
+{
+    mp_error err = {0};
+    if (mp_timeline_picture(graph, plan, title, view, svg, &err) != MP_OK) fail_msg("%s", err.message);
+}
+
+/* ---- a chain that can be added up by hand ---- */
+
+/* In units of 100 bytes: parameter p 1; x 2 -> f0 -> a 4 -> f1 -> b 8 -> loss -> gb 8 -> b1 (reads a) -> ga 4, gp 1 -> update.
+ * f1 has a workspace of 16. */
+enum { P, X, A, B, GB, GP };
+enum { F0, F1, LOSS, B1, UPDATE };
+
+static void add_storage(mp_graph *g, const char *name, mp_kind kind, int64_t bytes)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+    s->name = name;
+    s->kind = kind;
+    s->bytes = s->payload_bytes = 100 * bytes;
+}
+
+static mp_form *add_node(mp_graph *g, const char *name, mp_phase phase, int read1, int read2, int write)
+{
+    mp_node *n;
+    assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
+    n->name = name;
+    n->op = "Op";
+    n->phase = phase;
+    n->forward_of = -1;
+    n->forms[0].n_reads = read2 >= 0 ? 2 : 1;
+    n->forms[0].reads = mp_graph_list(g, (int[]){read1, read2}, 2);
+    n->forms[0].n_writes = write >= 0;
+    n->forms[0].writes = mp_graph_list(g, &write, 1);
+    n->forms[0].ticks = 1;
+    return &n->forms[0];
+}
+
+static mp_graph *chain(const char *name_of_a)
+{
+    mp_error err = {0};
+    mp_graph *g;
+    assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
+    add_storage(g, "p", MP_KIND_PARAMETER, 1);
+    add_storage(g, "x", MP_KIND_INPUT, 2);
+    add_storage(g, name_of_a, MP_KIND_ACTIVATION, 4);
+    add_storage(g, "b", MP_KIND_ACTIVATION, 8);
+    add_storage(g, "gb", MP_KIND_ACTIVATION_GRADIENT, 8);
+    add_storage(g, "gp", MP_KIND_GRADIENT, 1);
+    add_node(g, "f0", MP_PHASE_FORWARD, X, P, A);
+    add_node(g, "f1", MP_PHASE_FORWARD, A, -1, B)->workspace_bytes = 1600;
+    add_node(g, "loss", MP_PHASE_LOSS, B, -1, GB);
+    add_node(g, "b1", MP_PHASE_BACKWARD, GB, A, GP);
+    add_node(g, "up", MP_PHASE_UPDATE, GP, P, -1);
+    if (mp_graph_finish(g, &err) != MP_OK) fail_msg("%s", err.message);
+    return g;
+}
+
+static void assert_column(const mp_columns *c, size_t k, const int64_t *hundreds, int64_t keep_all, mp_activity activity)
+{
+    for (int layer = 0; layer < MP_N_LAYERS; layer++) assert_int_equal(c->columns[k].bytes[layer], 100 * hundreds[layer]);
+    assert_int_equal(c->columns[k].keep_all, 100 * keep_all);
+    assert_int_equal(c->columns[k].activity, activity);
+}
+
+static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
+{
+    (void)state;
+    mp_graph *g = chain("a");
+    /* a is dropped after f1 and made again: the first one is read by forward only */
+    const mp_step steps[] = {{F0, 0}, {F1, 0}, {LOSS, 0}, {F0, 0}, {B1, 0}, {UPDATE, 0}};
+    mp_columns *c;
+    assert_int_equal(mp_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
+    assert_int_equal(c->n, 6);
+    /*                           parameters, optimizer, kept, forward only, recomputed, gradients, workspace */
+    assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0}, 3 + 4, MP_ACTIVITY_FORWARD);
+    assert_column(c, 1, (int64_t[]){3, 0, 0, 12, 0, 0, 16}, 3 + 12 + 16, MP_ACTIVITY_FORWARD);
+    assert_column(c, 2, (int64_t[]){3, 0, 0, 8, 0, 8, 0}, 3 + 4 + 8 + 8, MP_ACTIVITY_FORWARD);
+    assert_column(c, 3, (int64_t[]){3, 0, 0, 0, 4, 8, 0}, 3 + 4 + 8 + 8, MP_ACTIVITY_RECOMPUTE); /* keep-all waits */
+    assert_column(c, 4, (int64_t[]){3, 0, 0, 0, 4, 9, 0}, 3 + 4 + 8 + 1, MP_ACTIVITY_BACKWARD);
+    assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 1, 0}, 3 + 1, MP_ACTIVITY_UPDATE);
+    assert_int_equal(c->peak_column, 1);
+    mp_columns_free(c);
+    /* kept, it is read by backward */
+    assert_int_equal(mp_columns_new(g, (mp_step[]){{F0, 0}, {F1, 0}, {LOSS, 0}, {B1, 0}, {UPDATE, 0}}, 5, 2, &c, NULL), MP_OK);
+    assert_int_equal(c->n, 2); /* three steps and two */
+    assert_column(c, 0, (int64_t[]){3, 0, 4, 8, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
+    assert_column(c, 1, (int64_t[]){3, 0, 4, 0, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
+    mp_columns_free(c);
+    mp_graph_free(g);
+}
+
+static void layers_add_up_to_the_timeline_on_random_training_graphs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_graph *g = random_graph(seed, 1 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, (int)(seed % 4) * 6, &n);
+        for (size_t most = 1; most <= n + 1; most += 1 + n / 3) {
+            mp_columns *c;
+            int64_t highest = 0;
+            int next = 0;
+            assert_int_equal(mp_columns_new(g, steps, n, most, &c, NULL), MP_OK);
+            assert_true(c->n <= most);
+            for (size_t k = 0; k < c->n; k++) {
+                const mp_column *column = &c->columns[k];
+                int64_t sum = 0, fullest = 0;
+                for (int layer = 0; layer < MP_N_LAYERS; layer++) {
+                    assert_true(column->bytes[layer] >= 0);
+                    sum += column->bytes[layer];
+                }
+                assert_int_equal(column->first, next);
+                next = column->last + 1;
+                for (int t = column->first; t <= column->last; t++) {
+                    int64_t total = c->timeline->static_bytes + c->timeline->live_bytes[t];
+                    if (total > fullest) fullest = total;
+                }
+                assert_true(sum == fullest && column->total == fullest);
+                if (column->keep_all > highest) highest = column->keep_all;
+            }
+            assert_int_equal(next, n);
+            assert_int_equal(highest, c->keep_all->peak_bytes); /* keep-all's peak is never lost */
+            assert_int_equal(c->columns[c->peak_column].total, c->timeline->peak_bytes);
+            mp_columns_free(c);
+        }
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+static void the_scale_is_continuous_and_gives_the_plan_its_room(void **state)
+{
+    (void)state;
+    static const double cases[][3] = {{0, 100, 0},     {0, 100, 160},  {0, 100, 1000}, {90, 100, 0},
+                                      {90, 100, 1000}, {10, 100, 120}, {0, 0, 0},      {100, 100, 100}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        double always = cases[k][0], most = cases[k][1], beyond = cases[k][2], top = beyond > most ? beyond : most, before = -1;
+        mp_scale s = mp_scale_choose(always, most, beyond, 50, 450);
+        for (int i = 0; i <= 10000; i++) {
+            double y = mp_scale_y(&s, top * i / 10000);
+            assert_true(y >= 50 - 1e-6 && y <= 450 + 1e-6);
+            assert_true(y >= before - 1e-6 && (i == 0 || y - before < 4)); /* it rises and never jumps */
+            before = y;
+        }
+        double room = mp_scale_y(&s, most) - mp_scale_y(&s, s.cut_below ? always : 0);
+        if (most > always) assert_true(room > 400 * 0.38);
+    }
+    assert_true(mp_scale_choose(90, 100, 1000, 50, 450).cut_below && mp_scale_choose(90, 100, 1000, 50, 450).cut_above);
+    assert_false(mp_scale_choose(10, 100, 160, 50, 450).cut_below || mp_scale_choose(10, 100, 160, 50, 450).cut_above);
+}
+
+static void a_picture_says_what_its_plan_saves(void **state)
+{
+    (void)state;
+    mp_graph *g = chain("<a> & \"\xC3\xA9\"\nnext");
+    const mp_step steps[] = {{F0, 0}, {F1, 0}, {LOSS, 0}, {F0, 0}, {B1, 0}, {UPDATE, 0}};
+    mp_plan *plan;
+    assert_int_equal(mp_plan_new(g, "hand", steps, 6, &plan, NULL), MP_OK);
+    plan->budget_bytes = 3200;
+    assert_drawn(g, plan, "a <title> & more", MP_VIEW_ALL);
+    char *text = contents(svg);
+    static const char *const pieces[] = {
+        ">a &lt;title&gt; &amp; more: 3.03 KiB instead of 3.03 KiB, 0 % less<", /* f1 holds both peaks */
+        ">6 steps: 3 forward, 1 recompute, 1 backward, 1 update",
+        "time +20.0 %",
+        ">peak 3.03 KiB at f1 (Op, forward)<",
+        ">budget<",
+        ">keep everything 3.03 KiB<",
+        "&lt;a&gt; &amp; &quot;\xC3\xA9&quot; next<",
+        "&lt;a&gt; &amp; &quot;\xC3\xA9&quot;&#10;next&#10;400 B, recomputed&#10;in memory from step 4 to 5 of 6&#10;"};
+    for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++)
+        if (!strstr(text, pieces[k])) fail_msg("'%s' is not in: %.9000s", pieces[k], text);
+    assert_drawn(g, plan, "a <title> & more", MP_VIEW_ALL);
+    char *again = contents(svg);
+    assert_string_equal(text, again);
+    free(text);
+    free(again);
+    assert_drawn(g, NULL, "chain", MP_VIEW_ALL);
+    text = contents(svg);
+    assert_non_null(strstr(text, ">chain: 3.03 KiB with everything kept<"));
+    assert_null(strstr(text, "keep everything"));
+    free(text);
+    mp_plan_free(plan);
+    mp_graph_free(g);
+}
+
+static void an_address_map_needs_offsets(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        mp_graph *g = random_graph(seed, 8, MP_FUSE_NONE, false);
+        mp_error err = {0};
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, 6, &n);
+        mp_plan *plan;
+        assert_int_equal(mp_plan_new(g, "random", steps, n, &plan, NULL), MP_OK);
+        assert_int_equal(mp_timeline_picture(g, plan, "x", MP_VIEW_ARENA, svg, &err), MP_INVALID);
+        assert_non_null(strstr(err.message, "offsets"));
+        assert_int_equal(mp_timeline_picture(g, NULL, "x", MP_VIEW_ARENA, svg, NULL), MP_INVALID);
+        place_first_fit(g, plan);
+        assert_drawn(g, plan, "x", MP_VIEW_ALL);
+        char *text = contents(svg);
+        assert_non_null(strstr(text, ">Address map<"));
+        assert_non_null(strstr(text, ">peak "));
+        free(text);
+        assert_drawn(g, plan, "x", MP_VIEW_ARENA);
+        text = contents(svg);
+        assert_null(strstr(text, ">peak "));
+        free(text);
+        plan->places[0].last_step = (int)n; /* past the end */
+        assert_int_equal(mp_timeline_picture(g, plan, "x", MP_VIEW_ARENA, svg, NULL), MP_INVALID);
+        mp_plan_free(plan);
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+}
+
+static void what_cannot_be_drawn_is_said(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    mp_graph *g = chain("a"), *empty;
+    assert_int_equal(mp_timeline_picture(g, NULL, "x", MP_VIEW_ALL, "p.gif", &err), MP_INVALID);
+    assert_int_equal(mp_timeline_picture(g, NULL, "x", MP_VIEW_ALL, "/nowhere/p.svg", NULL), MP_IO);
+    assert_int_equal(mp_graph_new("empty", &empty, NULL), MP_OK);
+    assert_int_equal(mp_graph_finish(empty, NULL), MP_OK);
+    assert_int_equal(mp_timeline_picture(empty, NULL, "x", MP_VIEW_ALL, svg, &err), MP_INVALID);
+    mp_graph_free(empty);
+    long live = mp_alloc_live, k = 0;
+    mp_status st = MP_NOMEM;
+    for (; st != MP_OK; k++) {
+        mp_alloc_budget = k;
+        st = mp_timeline_picture(g, NULL, "x", MP_VIEW_ALL, svg, NULL);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    assert_true(k > 20);
+    mp_graph_free(g);
+}
+
+/* n layers and the way back; the storages are x, then the activations, then their gradients. */
+static mp_graph *long_chain(int n)
+{
+    mp_error err = {0};
+    mp_graph *g;
+    assert_int_equal(mp_graph_new("long", &g, NULL), MP_OK);
+    add_storage(g, "x", MP_KIND_INPUT, 1);
+    for (int k = 1; k <= n; k++) add_storage(g, "a", MP_KIND_ACTIVATION, 10 + k % 7);
+    for (int k = 1; k <= n; k++) add_storage(g, "g", MP_KIND_ACTIVATION_GRADIENT, 10 + k % 7);
+    for (int k = 1; k <= n; k++) add_node(g, "f", MP_PHASE_FORWARD, k - 1, -1, k);
+    add_node(g, "loss", MP_PHASE_LOSS, n, -1, 2 * n);
+    for (int k = n; k > 1; k--) add_node(g, "b", MP_PHASE_BACKWARD, n + k, k - 1, n + k - 1);
+    if (mp_graph_finish(g, &err) != MP_OK) fail_msg("%s", err.message);
+    return g;
+}
+
+/* A chain of thousands of steps stays small and quick. */
+static void thousands_of_steps_are_drawn_in_columns(void **state)
+{
+    (void)state;
+    mp_graph *g = long_chain(3000);
+    struct timespec from, to;
+    assert_true(g->n_nodes > 5000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    assert_drawn(g, NULL, "large", MP_VIEW_ALL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    char *text = contents(svg);
+    assert_non_null(strstr(text, "each column shows the fullest of "));
+    assert_true(strlen(text) < 1000000);
+    free(text);
+    assert_true((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec) < 5); /* under sanitizers too */
+    mp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_layers_of_a_chain_are_those_added_up_by_hand),
+        cmocka_unit_test(layers_add_up_to_the_timeline_on_random_training_graphs),
+        cmocka_unit_test(the_scale_is_continuous_and_gives_the_plan_its_room),
+        cmocka_unit_test(a_picture_says_what_its_plan_saves),
+        cmocka_unit_test(an_address_map_needs_offsets),
+        cmocka_unit_test(what_cannot_be_drawn_is_said),
+        cmocka_unit_test(thousands_of_steps_are_drawn_in_columns),
+    };
+    return cmocka_run_group_tests_name("formats/timeline_picture", tests, make_folder, remove_folder);
+}
