@@ -213,7 +213,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     const char **names = mp_alloc(e->n_cuts, sizeof *names);
     mp_label *labels = mp_alloc(e->n_cuts, sizeof *labels);
     MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
-    for (size_t k = 0; k < e->n_cuts; k++) names[k] = storage_title(e->subject.graph, e->cuts[k], &labels[k]);
+    for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
     printf("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
     report_tensors(names, e->n_cuts, "in a pipe, memplan estimate ... | cat");
 done:

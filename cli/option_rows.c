@@ -58,7 +58,7 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_DIM]         = {"dim", KIND_BINDING, AT(dims), MODEL, "dims", "NAME=N", NULL, 0, NULL, "the size of a symbolic dimension; may be repeated"},
     [OPT_DATA]        = {"data", KIND_LIST, AT(data), MODEL, "data", "NAME", NULL, 0, NULL, "this input is data, all others are parameters; may be repeated (default: by rule)"},
     [OPT_OUTPUT]      = {"output", KIND_TEXT, AT(output), MODEL, "output", "NAME", NULL, 0, NULL, "the tensor the loss is put on (default: the first output)"},
-    [OPT_LOSS]        = {"loss", KIND_CHOICE, AT(loss), MODEL, "loss", "LOSS", "auto", 0, loss_choice, "what is trained for; auto: the model's own loss, else cross-entropy"},
+    [OPT_LOSS]        = {"loss", KIND_CHOICE, AT(loss), MODEL, "loss", "LOSS", "auto", 0, loss_choice, "what is trained for; auto: the model's own loss, else cross-entropy, or mse where there are no classes"},
     [OPT_OPTIMIZER]   = {"optimizer", KIND_CHOICE, AT(optimizer), MODEL, "optimizer", "NAME", "adamw", 0, optimizer_choice, "whose state takes memory"},
     [OPT_FREEZE]      = {"freeze", KIND_LIST, AT(freeze), MODEL, "freeze", "PATTERN", NULL, 0, NULL, "do not train parameters of such names (* ? []); may be repeated"},
     [OPT_FUSE]        = {"fuse", KIND_CHOICE, AT(fuse), MODEL, "fuse", "WHERE", "none", 0, fuse_choice, "where the updates run: after all of backward, within it, or before the next forward"},

@@ -151,7 +151,7 @@ static void print_floor(const outcome *out)
         rest -= graph->storages[best].bytes;
         if (line < HOLDERS)
             printf("  %12s  %s  %s\n", bytes_short(graph->storages[best].bytes, text), mp_kind_name(graph->storages[best].kind),
-                   storage_title(graph, best, &label));
+                   mp_storage_title(graph, best, &label));
     }
     if (form->workspace_bytes) printf("  %12s  workspace\n", bytes_short(form->workspace_bytes, text));
     if (rest > 0) printf("  %12s  others that must be there then in any order\n", bytes_short(rest, text));

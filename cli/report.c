@@ -15,15 +15,6 @@ enum {
     HOLDERS = 5
 };
 
-const char *storage_title(const mp_graph *graph, int storage, mp_label *room)
-{
-    const mp_storage *s = &graph->storages[storage];
-    if (s->n_tensors) return s->tensors[0];
-    if (s->name && *s->name) return s->name;
-    *room = mp_storage_label(graph, storage);
-    return room->text;
-}
-
 /* Tensors of modules have names that begin with a slash. */
 static size_t module_length(const char *name, int depth)
 {
@@ -127,7 +118,7 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node)
     for (size_t k = 0; k < n && k < HOLDERS; k++) {
         int s = timeline->spans[spans[k]].storage;
         printf("  %12s  %s  %s\n", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),
-               storage_title(graph, s, &label));
+               mp_storage_title(graph, s, &label));
     }
     if (n > HOLDERS) printf("  %12s  and %zu smaller\n", "...", n - HOLDERS);
     printf("  and ");

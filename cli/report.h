@@ -21,7 +21,4 @@ void report_static(const mp_graph *graph);
 /* Prints a node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
 void report_node(const mp_graph *graph, int node);
 
-/* How people know a storage: by its first tensor, else its own name, else its number, written into *room. */
-const char *storage_title(const mp_graph *graph, int storage, mp_label *room);
-
 #endif

@@ -114,6 +114,18 @@ done:
     return st;
 }
 
+/* Reads `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
+static mp_status plan_options(const char *path, json_t **out, mp_error *err)
+{
+    json_t *plan, *found;
+    mp_status st = mp_json_read(path, "memplan-plan", &plan, err);
+    if (st != MP_OK) return st;
+    found = json_object_get(plan, "options");
+    *out = found ? json_incref(found) : json_object();
+    json_decref(plan);
+    return *out ? MP_OK : MP_FAIL(err, MP_NOMEM, "the plan's options");
+}
+
 mp_status subject_load_as_planned(const char *path, const char *plan_path, options *o, subject *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -184,15 +196,4 @@ mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_
 done:
     mp_free(steps);
     return st;
-}
-
-mp_status plan_options(const char *path, json_t **out, mp_error *err)
-{
-    json_t *plan, *found;
-    mp_status st = mp_json_read(path, "memplan-plan", &plan, err);
-    if (st != MP_OK) return st;
-    found = json_object_get(plan, "options");
-    *out = found ? json_incref(found) : json_object();
-    json_decref(plan);
-    return *out ? MP_OK : MP_FAIL(err, MP_NOMEM, "the plan's options");
 }

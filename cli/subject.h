@@ -45,7 +45,4 @@ mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_
  * is), or one that is no activation of the forward pass. *list is released with mp_free. */
 mp_status subject_checkpoints(const subject *s, const char *names, int **list, size_t *n, mp_error *err);
 
-/* Reads `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
-mp_status plan_options(const char *path, json_t **out, mp_error *err);
-
 #endif

@@ -132,6 +132,15 @@ mp_label mp_storage_label(const mp_graph *graph, int storage)
     return label("storage", graph->storages[storage].id, graph->storages[storage].name);
 }
 
+const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room)
+{
+    const mp_storage *s = &graph->storages[storage];
+    if (s->n_tensors) return s->tensors[0];
+    if (s->name && *s->name) return s->name;
+    *room = mp_storage_label(graph, storage);
+    return room->text;
+}
+
 bool mp_storage_is_static(const mp_storage *storage)
 {
     return storage->persistent || mp_kind_is_static(storage->kind);

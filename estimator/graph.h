@@ -128,6 +128,8 @@ typedef struct mp_label {
 } mp_label;
 mp_label mp_node_label(const mp_graph *graph, int node);
 mp_label mp_storage_label(const mp_graph *graph, int storage);
+/* How reports call a storage: by its first tensor, else its own name, else its number (then written into *room). */
+const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room);
 
 /* Always live: by kind or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);

@@ -136,10 +136,10 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
                model->tensors[output].name);
     if (options->loss == MP_LOSS_NONE) {
         *loss = -1;
+    } else if (options->loss == MP_LOSS_AUTO && is_scalar(&model->tensors[output])) {
+        *loss = output; /* one that the model computes, named with --output */
     } else if (options->loss == MP_LOSS_MSE || (options->loss == MP_LOSS_AUTO && !has_classes(&model->tensors[output]))) {
         MP_TRY(append_mse(model, output, loss, err));
-    } else if (options->output && is_scalar(&model->tensors[output])) {
-        *loss = output;
     } else {
         MP_TRY(append_cross_entropy(model, output, loss, err));
     }

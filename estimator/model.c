@@ -266,6 +266,12 @@ int64_t mp_tensor_elements(const mp_tensor *tensor)
     return count_elements(tensor->dims, tensor->rank, &n) ? n : INT64_MAX;
 }
 
+bool mp_same_shape(const mp_tensor *a, const mp_tensor *b)
+{
+    if (a->dtype != b->dtype || a->rank < 0 || a->rank != b->rank) return false;
+    return !a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
+}
+
 int64_t mp_tensor_bytes(const mp_tensor *tensor)
 {
     int64_t bytes;

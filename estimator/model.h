@@ -183,6 +183,9 @@ mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, c
 int64_t mp_tensor_elements(const mp_tensor *tensor);
 int64_t mp_tensor_bytes(const mp_tensor *tensor);
 
+/* Known, and equal in type and dimensions. */
+bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
+
 /* A value of n zeroed elements in the model's pool, or NULL: out of memory. */
 mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
 

@@ -119,16 +119,6 @@ bool mp_is_kind(const mp_operator *op, const char *kind)
     return !strcmp(op->kind, kind) && (!op->domain[0] || !strcmp(op->domain, "ai.onnx"));
 }
 
-bool mp_same_dims(const mp_tensor *a, const mp_tensor *b)
-{
-    return a->rank >= 0 && a->rank == b->rank && (!a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims));
-}
-
-bool mp_same_shape(const mp_tensor *a, const mp_tensor *b)
-{
-    return a->dtype == b->dtype && mp_same_dims(a, b);
-}
-
 bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c)
 {
     if (tensor < 0) return false;

@@ -45,8 +45,6 @@ mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *dr
 int mp_producer(const mp_rewriter *r, int tensor);
 /* Is it this operator of ONNX's own domain? */
 bool mp_is_kind(const mp_operator *op, const char *kind);
-bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);        /* known, and equal in type and dimensions */
-bool mp_same_dims(const mp_tensor *a, const mp_tensor *b);         /* known, and equal in dimensions */
 bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c); /* a small constant whose elements all equal *c */
 bool mp_near(double value, double wanted);                         /* within a thousandth: fp16 exports round constants */
 

@@ -22,7 +22,8 @@ const char *mp_rules_name(mp_rules rules);
 int mp_loss_find(const char *name), mp_optimizer_find(const char *name), mp_rules_find(const char *name); /* -1: none */
 
 typedef struct mp_training_options {
-    mp_loss loss;       /* AUTO: the model's own, else cross-entropy on its first output */
+    mp_loss
+        loss; /* AUTO: the model's own, else cross-entropy on its first output (mean squared error if that has no classes) */
     const char *output; /* the tensor the loss is put on; NULL: the first output */
     mp_optimizer optimizer;
     mp_fuse fuse;

@@ -215,12 +215,6 @@ done:
     return st;
 }
 
-static bool same_shape(const mp_tensor *a, const mp_tensor *z)
-{
-    return a->dtype == z->dtype && a->rank == z->rank &&
-           (!a->rank || !memcmp(a->dims, z->dims, (size_t)a->rank * sizeof *a->dims));
-}
-
 /* Addition and subtraction: aliases where the shapes agree, one node per operand that was broadcast or negated. */
 static mp_status build_alias(mp_builder *b, int k)
 {
@@ -231,7 +225,7 @@ static mp_status build_alias(mp_builder *b, int k)
         bool negated = i == 1 && (op->op->traits & MP_TRAIT_NEGATES), same;
         if (!wants(b, op, i)) continue;
         bool parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
-        same = same_shape(&b->model->tensors[op->in[i]], &b->model->tensors[op->out[0]]);
+        same = mp_same_shape(&b->model->tensors[op->in[i]], &b->model->tensors[op->out[0]]);
         if (same && !negated && !parameter && from >= 0) {
             MP_TRY(add_pending(b, op->in[i], from, forward_node(b, k)));
             continue;

@@ -36,15 +36,6 @@ const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t ro
     return text;
 }
 
-const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room)
-{
-    const mp_storage *s = &graph->storages[storage];
-    if (s->n_tensors) return s->tensors[0];
-    if (s->name && *s->name) return s->name;
-    *room = mp_storage_label(graph, storage);
-    return room->text;
-}
-
 mp_status mp_step_axis(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
 {
     mp_status st = MP_OK;

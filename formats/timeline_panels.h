@@ -20,8 +20,6 @@ typedef struct mp_frame { /* where a panel may draw: the plot between left and r
 double mp_step_x(const mp_columns *columns, const mp_frame *frame, double step);
 /* "/conv1/Conv (Conv, forward)" into `text`; what stands in the name already is not said twice. */
 const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t room);
-/* By its first tensor, else its own name, else its number. */
-const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room);
 /* Step numbers below frame->low. */
 mp_status mp_step_axis(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
 

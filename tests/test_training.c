@@ -332,6 +332,44 @@ static void a_sequence_gets_its_loss_per_position(void **state)
     mp_model_free(m);
 }
 
+static void a_scalar_named_as_output_is_the_loss(void **state)
+{
+    (void)state;
+    mp_model *m = two_layers();
+    mp_training_options options = plain;
+    mp_error err = {0};
+    size_t n = m->n_operators + 1;
+    int loss;
+    mp_attribute keepdims = {.name = "keepdims", .kind = MP_ATTRIBUTE_INT, .i = 0};
+    hand_operator_with(m, "ReduceMean", "", 17, "y", "mean", &keepdims, 1);
+    options.output = "mean";
+    options.loss = MP_LOSS_AUTO;
+    assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_OK);
+    assert_int_equal(loss, mp_model_find(m, "mean"));
+    assert_int_equal(m->n_operators, n);
+    /* asked for by name, cross-entropy does not fit one number */
+    options.loss = MP_LOSS_CROSS_ENTROPY;
+    assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "'mean'"));
+    mp_model_free(m);
+}
+
+static void an_output_without_classes_gets_a_squared_error(void **state)
+{
+    (void)state;
+    mp_model *m = new_model();
+    mp_training_options options = plain;
+    int loss;
+    options.loss = MP_LOSS_AUTO;
+    hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 8);
+    hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 8, 1);
+    hand_operator(m, "MatMul", "data w", "y");
+    hand_output(m, "y");
+    assert_int_equal(mp_model_add_loss(m, &options, &loss, NULL), MP_OK);
+    assert_string_equal(m->operators[m->tensors[loss].producer].kind, "MeanSquaredError");
+    mp_model_free(m);
+}
+
 static void an_operator_without_gradient_is_named(void **state)
 {
     (void)state;
@@ -380,6 +418,8 @@ int main(void)
         cmocka_unit_test(updates_stand_in_front_when_fused_into_forward),
         cmocka_unit_test(without_a_loss_the_gradients_of_the_outputs_are_inputs),
         cmocka_unit_test(a_sequence_gets_its_loss_per_position),
+        cmocka_unit_test(a_scalar_named_as_output_is_the_loss),
+        cmocka_unit_test(an_output_without_classes_gets_a_squared_error),
         cmocka_unit_test(an_operator_without_gradient_is_named),
         cmocka_unit_test(the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch),
     };
