@@ -11,16 +11,16 @@ PREFIX  ?= /usr/local
 CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
-LIBRARY_FOLDERS := estimator planner formats executor
+LIBRARY_FOLDERS := estimator planner formats executor executor/cpu
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
-                  libxxhash-dev uthash-dev libgraphviz-dev fonts-dejavu-core
+                  libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
-DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -lm)
+DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lpthread -lm)
 ONNX_FOLDER := /usr/include/onnx
 
 comma  := ,
@@ -28,7 +28,7 @@ say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
 SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) -I. -isystem $B/gen
+MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -isystem $B/gen
 
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c))
@@ -56,7 +56,7 @@ check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
 
 format: ## lay the code out with clang-format
-	clang-format -i $(wildcard */*.c */*.h)
+	clang-format -i $(wildcard */*.c */*.h */*/*.c */*/*.h)
 
 install: $B/memplan ## program, library, headers, completion and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan

@@ -26,6 +26,8 @@ const command commands[N_COMMANDS] = {
                  "memplan fit resnet50.onnx --memory 16GiB --overhead 20%"},
     [CMD_DRAW] = {"draw", cmd_draw, "MODEL", 1, 1, "draw the model: what is kept, what is recomputed, what is dropped",
                   "memplan draw resnet50.onnx --plan plan.json -o resnet50.svg"},
+    [CMD_TRAIN] = {"train", cmd_train, "MODEL", 1, 1, "train as a plan says, and measure the memory with and without it",
+                   "memplan train resnet50.onnx --batch 8 --budget floor+50% --steps 5"},
     [CMD_OPS] = {"ops", cmd_ops, "", 0, 0, "list the operators memplan knows", "memplan ops"},
     [CMD_SOLVERS] = {"solvers", cmd_solvers, "", 0, 0, "list the searchers", "memplan solvers"},
     [CMD_DEVICES] = {"devices", cmd_devices, "", 0, 0, "list the device profiles", "memplan devices"},

@@ -133,11 +133,11 @@ static int store(options *o, const option_row *row, const char *value)
         *(int64_t *)field = count;
         break;
     }
-    case KIND_SECONDS: {
+    case KIND_POSITIVE: {
         char *end;
         double seconds = strtod(value, &end);
         if (end == value || *end || !isfinite(seconds) || seconds <= 0)
-            return usage_error("--%s: '%s' is not a positive number of seconds", row->name, value);
+            return usage_error("--%s: '%s' is not a positive number", row->name, value);
         *(double *)field = seconds;
         break;
     }

@@ -20,6 +20,7 @@ typedef enum command_id {
     CMD_SWEEP,
     CMD_FIT,
     CMD_DRAW,
+    CMD_TRAIN,
     CMD_OPS,
     CMD_SOLVERS,
     CMD_DEVICES,
@@ -42,6 +43,8 @@ typedef enum option_id {
     OPT_DEVICE,
     OPT_RULES,
     OPT_NO_SIMPLIFY,
+    OPT_ACCUMULATE,
+    OPT_CLIP_NORM,
     OPT_BUDGET,
     OPT_SOLVER,
     OPT_BUDGETS,
@@ -59,6 +62,18 @@ typedef enum option_id {
     OPT_VIEW,
     OPT_PICTURE,
     OPT_PER_OP,
+    OPT_STEPS,
+    OPT_LR,
+    OPT_MOMENTUM,
+    OPT_NESTEROV,
+    OPT_WEIGHT_DECAY,
+    OPT_SCHEDULE,
+    OPT_WARMUP,
+    OPT_SAVE,
+    OPT_SAVE_EVERY,
+    OPT_RESUME,
+    OPT_NO_BEFORE,
+    OPT_PROFILE,
     OPT_JSON,
     OPT_HELP,
     N_OPTIONS
@@ -72,7 +87,7 @@ typedef enum option_kind {
     KIND_LIST,    /* text_list, one element per use */
     KIND_BINDING, /* text_list of NAME=N */
     KIND_COUNT,   /* int64_t >= the row's least */
-    KIND_SECONDS  /* double > 0 */
+    KIND_POSITIVE /* double > 0; 0: not given */
 } option_kind;
 
 typedef struct text_list {
@@ -97,6 +112,12 @@ typedef struct options {
     int64_t depth;                                     /* 0: not given */
     bool training;
     const char *view;
+    int64_t accumulate; /* 0: not given */
+    double clip_norm;   /* 0: not given */
+    int64_t steps, warmup, save_every;
+    double lr, momentum, weight_decay; /* 0: not given */
+    bool nesterov, before, profile;
+    const char *schedule, *save, *resume; /* schedule has a default, the others NULL: not given */
     bool per_op, json, help;
     size_t n_operands;
     const char **operands;

@@ -49,8 +49,8 @@ static json_t *to_json(const options *o, const option_row *row)
         return bindings_to_json(field);
     case KIND_COUNT:
         return *(const int64_t *)field ? json_integer(*(const int64_t *)field) : json_null();
-    case KIND_SECONDS:
-        return json_real(*(const double *)field);
+    case KIND_POSITIVE:
+        return *(const double *)field > 0 ? json_real(*(const double *)field) : json_null();
     }
     return NULL;
 }
@@ -134,7 +134,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
                            (long long)row->least);
         *(int64_t *)field = json_integer_value(value);
         break;
-    case KIND_SECONDS:
+    case KIND_POSITIVE:
         break; /* no such option shapes a graph */
     }
     return MP_OK;

@@ -75,6 +75,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     json_t *json = options_to_json(o);
     char *text = json ? mp_json_print(json) : NULL;
     mp_target target = mp_roofline(mp_device_find(o->device));
+    const mp_backend *backend = mp_backend_find(o->device);
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),
                                   .output = o->output,
                                   .optimizer = (mp_optimizer)mp_optimizer_find(o->optimizer),
@@ -83,13 +84,20 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .rules = (mp_rules)mp_rules_find(o->rules),
                                   .freeze = o->freeze.items,
                                   .n_freeze = o->freeze.n,
+                                  .clip_norm = o->clip_norm,
+                                  .accumulate = (int)o->accumulate,
                                   .options_json = text};
     int loss;
     MP_REQUIRE(text, err, MP_NOMEM, "the options");
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
     MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));
-    MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
+    if (backend && wanted.rules == MP_RULES_EXECUTOR) {
+        MP_TRY(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
+        s->graph = s->program->graph;
+    } else {
+        MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
+    }
 done:
     if (json) json_decref(json);
     mp_free(text);
@@ -158,8 +166,9 @@ mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_err
 
 void subject_free(subject *s)
 {
+    if (!s->program) mp_graph_free(s->graph);
+    mp_program_free(s->program);
     mp_model_free(s->model);
-    mp_graph_free(s->graph);
     if (s->options) json_decref(s->options);
 }
 

@@ -9,12 +9,14 @@
 #include "estimator/model.h"
 #include "estimator/simplify.h"
 #include "estimator/timeline.h"
+#include "executor/program.h"
 #include "planner/plan.h"
 
 typedef struct subject {
     const char *path;
     mp_model *model; /* NULL: the graph came from a file */
     mp_graph *graph;
+    mp_program *program; /* the graph's owner, where --device is a backend that can run it; else NULL */
     mp_simplify_report simplified;
     json_t *options; /* of the graph */
 } subject;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local long mp_alloc_budget = -1, mp_alloc_live;
+_Thread_local long mp_alloc_budget = -1, mp_alloc_live, mp_alloc_count;
 
 static bool allowed(void)
 {
@@ -18,6 +18,7 @@ void *mp_alloc(size_t n, size_t size)
 {
     if (!allowed()) return NULL;
     void *p = calloc(n ? n : 1, size ? size : 1);
+    mp_alloc_count++;
     if (p) mp_alloc_live++;
     return p;
 }

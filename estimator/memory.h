@@ -18,6 +18,8 @@ bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);
 
 /* For tests: how many more allocations succeed (-1: no limit), and how many blocks are live in this thread. */
 extern _Thread_local long mp_alloc_budget, mp_alloc_live;
+/* How many blocks this thread has ever asked for: a loop that must not allocate compares before and after. */
+extern _Thread_local long mp_alloc_count;
 
 /* Many small objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by
  * mp_pool_free only. */

@@ -272,10 +272,15 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b)
     return !a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
 }
 
+int64_t mp_tensor_room(const mp_tensor *tensor)
+{
+    return tensor->packed ? tensor->packed_elements : mp_tensor_elements(tensor);
+}
+
 int64_t mp_tensor_bytes(const mp_tensor *tensor)
 {
     int64_t bytes;
-    return count_bytes(mp_tensor_elements(tensor), tensor->dtype, &bytes) ? bytes : INT64_MAX;
+    return count_bytes(mp_tensor_room(tensor), tensor->dtype, &bytes) ? bytes : INT64_MAX;
 }
 
 mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real)

@@ -74,6 +74,12 @@ typedef struct mp_value {
     };
 } mp_value;
 
+/* How a target lays a tensor out in memory. */
+typedef enum mp_layout {
+    MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
+    MP_LAYOUT_CHANNELS_LAST /* the second dimension innermost: (N, C, H, W) lies as N, H, W, C */
+} mp_layout;
+
 typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
@@ -87,6 +93,9 @@ typedef struct mp_tensor {
     int producer;            /* the operator that writes it, -1 for what comes from outside */
     mp_value *value;         /* NULL: not known */
     bool is_output;          /* a declared output of the model */
+    mp_layout layout;        /* PLAIN unless a backend chose otherwise */
+    const void *packed;      /* a backend's own description of how a weight lies in memory; NULL: as `layout` says */
+    int64_t packed_elements; /* how many it takes then, padding included */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
 
@@ -181,6 +190,7 @@ mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, c
 
 /* Elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
 int64_t mp_tensor_elements(const mp_tensor *tensor);
+int64_t mp_tensor_room(const mp_tensor *tensor); /* elements it takes in memory: more where a backend's layout pads it */
 int64_t mp_tensor_bytes(const mp_tensor *tensor);
 
 /* Known, and equal in type and dimensions. */

@@ -27,20 +27,27 @@ const mp_device *mp_device_find(const char *name)
 }
 
 /* max(compute, memory) + launch: Williams et al. 2009, "Roofline", with a fixed cost per node. */
-static mp_status roofline_cost(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
+double mp_roofline_seconds(const mp_device *device, const mp_work *work)
 {
-    (void)err;
-    const mp_device *device = target->details;
     double peak = work->dtype == MP_DTYPE_FLOAT16    ? device->fp16_flops
                   : work->dtype == MP_DTYPE_BFLOAT16 ? device->bf16_flops
                                                      : device->fp32_flops;
     double compute = work->flops / peak, memory = (double)work->moved_bytes / device->bytes_per_second;
-    cost->seconds = (compute > memory ? compute : memory) + device->launch_seconds;
-    cost->workspace_bytes = 0;
+    return (compute > memory ? compute : memory) + device->launch_seconds;
+}
+
+static mp_status roofline_cost(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
+{
+    (void)err;
+    *cost = (mp_cost){.seconds = mp_roofline_seconds(target->details, work)};
     return MP_OK;
 }
 
 mp_target mp_roofline(const mp_device *device)
 {
-    return (mp_target){device->name, device->alignment, device->memory_bytes, roofline_cost, device};
+    return (mp_target){.name = device->name,
+                       .alignment = device->alignment,
+                       .memory_bytes = device->memory_bytes,
+                       .cost = roofline_cost,
+                       .details = (void *)device};
 }

@@ -6,7 +6,7 @@
 #ifndef ESTIMATOR_TARGET_H
 #define ESTIMATOR_TARGET_H
 
-#include "estimator/graph.h"
+#include "estimator/binding.h"
 #include "estimator/ops.h"
 
 /* One row of devices.def. */
@@ -30,9 +30,11 @@ typedef struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* NULL for updates and for copies that no operator stands for */
     mp_phase phase;
-    double flops;        /* of products */
-    int64_t moved_bytes; /* read and written */
-    mp_dtype dtype;      /* that products are computed in */
+    double flops;                /* of products */
+    int64_t moved_bytes;         /* read and written */
+    mp_dtype dtype;              /* that products are computed in */
+    const mp_binding *binding;   /* what the node is to do */
+    const mp_bindings *bindings; /* of the nodes, tensors and operators so far */
 } mp_work;
 
 typedef struct mp_cost {
@@ -44,12 +46,15 @@ typedef struct mp_target mp_target;
 struct mp_target {
     const char *name;
     int64_t alignment, memory_bytes;
-    /* Fills *cost. MP_UNSUPPORTED names the operator the target cannot run. */
+    bool alternatives; /* it can run the alternatives that training_alternatives.c lists */
+    /* Fills *cost. Called once per node, in the order of the graph. MP_UNSUPPORTED names the operator the target cannot run. */
     mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
-    const void *details;
+    void *details;
 };
 
 /* The roofline target of a device; nothing to release, `device` must outlive it. */
 mp_target mp_roofline(const mp_device *device);
+/* Its answer for one piece of work. */
+double mp_roofline_seconds(const mp_device *device, const mp_work *work);
 
 #endif

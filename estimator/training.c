@@ -49,12 +49,18 @@ int mp_rules_find(const char *name)
     return find(rules_names, MP_N_RULES, name);
 }
 
-int64_t mp_builder_bytes(const mp_builder *b, int tensor)
+mp_dtype mp_builder_dtype(const mp_builder *b, int tensor)
 {
     const mp_tensor *t = &b->model->tensors[tensor];
     bool half =
         t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER && tensor != b->loss;
-    return half ? mp_tensor_bytes(t) / 2 : mp_tensor_bytes(t);
+    return half ? b->options->dtype : t->dtype;
+}
+
+int64_t mp_builder_bytes(const mp_builder *b, int tensor)
+{
+    const mp_tensor *t = &b->model->tensors[tensor];
+    return mp_builder_dtype(b, tensor) != t->dtype ? mp_tensor_bytes(t) / 2 : mp_tensor_bytes(t);
 }
 
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
@@ -116,6 +122,11 @@ static int64_t moved_bytes(const mp_builder *b)
     return moved;
 }
 
+void mp_builder_task(mp_builder *b, mp_task task, int op)
+{
+    b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
+}
+
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index)
 {
@@ -123,12 +134,18 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
     mp_node *node;
     mp_cost cost;
     mp_graph *g = b->graph;
+    mp_bindings *bound = b->bindings;
     mp_work work = {.model = b->model,
                     .op = op,
                     .phase = phase,
                     .flops = flops,
                     .moved_bytes = moved_bytes(b) - unmoved_bytes,
-                    .dtype = b->options->dtype};
+                    .dtype = b->options->dtype,
+                    .binding = &b->binding,
+                    .bindings = bound};
+    MP_REQUIRE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,
+               "out of memory");
+    bound->nodes[bound->n_nodes++] = b->binding;
     MP_TRY(b->target->cost(b->target, &work, &cost, b->err));
     MP_TRY(mp_graph_node(g, &node, b->err));
     mp_form *form = node->forms;
@@ -263,10 +280,36 @@ done:
     return st;
 }
 
+/* Bindings as they are before the first node. */
+static mp_status prepare_bindings(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    size_t n = b->model->n_tensors, m = b->model->n_operators;
+    mp_bindings *bound;
+    MP_REQUIRE(bound = b->bindings = mp_alloc(1, sizeof *bound), b->err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(bound->pool = mp_pool_new(), b->err, MP_NOMEM, "out of memory");
+    bound->dtype = mp_pool_alloc(bound->pool, n, sizeof *bound->dtype);
+    bound->storage = mp_pool_alloc(bound->pool, n, sizeof *bound->storage);
+    bound->gradient = mp_pool_alloc(bound->pool, n, sizeof *bound->gradient);
+    bound->has_gradient = mp_pool_alloc(bound->pool, n, sizeof *bound->has_gradient);
+    bound->extras = mp_pool_alloc(bound->pool, m, sizeof *bound->extras);
+    MP_REQUIRE(bound->dtype && bound->storage && bound->gradient && bound->has_gradient && bound->extras, b->err, MP_NOMEM,
+               "out of memory");
+    bound->loss = b->loss;
+    bound->clip = -1;
+    for (size_t t = 0; t < n; t++) bound->dtype[t] = mp_builder_dtype(b, (int)t);
+    b->storage = bound->storage;
+    b->extras = bound->extras;
+    b->has_gradient = bound->has_gradient;
+done:
+    return st;
+}
+
 static mp_status prepare(mp_builder *b)
 {
     mp_status st = MP_OK;
     size_t n = b->model->n_tensors, m = b->model->n_operators;
+    MP_TRY(prepare_bindings(b));
     const char *json = b->options->options_json ? b->options->options_json : "{}";
     MP_TRY(mp_graph_new(b->model->name, &b->graph, b->err));
     b->graph->options = mp_pool_text(b->graph->pool, json, strlen(json));
@@ -276,15 +319,12 @@ static mp_status prepare(mp_builder *b)
     b->graph->fuse = b->options->fuse;
     b->relevant = mp_alloc(m, sizeof *b->relevant);
     b->forward = mp_alloc(m, sizeof *b->forward);
-    b->extras = mp_alloc(m, sizeof *b->extras);
     b->copies = mp_alloc(m, sizeof *b->copies);
-    b->has_gradient = mp_alloc(n, sizeof *b->has_gradient);
-    b->storage = mp_alloc(n, sizeof *b->storage);
     b->key = mp_alloc(n, sizeof *b->key);
     b->gradient = mp_alloc(n, sizeof *b->gradient);
     b->strides = mp_alloc(n, sizeof *b->strides);
-    MP_REQUIRE(b->graph->options && b->graph->target && b->relevant && b->forward && b->extras && b->copies &&
-                   b->has_gradient && b->storage && b->key && b->gradient && b->strides,
+    MP_REQUIRE(b->graph->options && b->graph->target && b->relevant && b->forward && b->copies && b->key && b->gradient &&
+                   b->strides,
                b->err, MP_NOMEM, "out of memory");
     MP_TRY(mp_model_consumers(b->model, &b->consumers, b->err));
     for (size_t t = 0; t < n; t++) {
@@ -301,6 +341,23 @@ done:
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err)
 {
+    mp_bindings *bindings = NULL;
+    mp_status st = mp_training_graph_bound(model, options, loss, target, out, &bindings, err);
+    mp_bindings_free(bindings);
+    return st;
+}
+
+void mp_bindings_free(mp_bindings *bindings)
+{
+    if (!bindings) return;
+    mp_pool_free(bindings->pool);
+    mp_free(bindings->nodes);
+    mp_free(bindings);
+}
+
+mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
+                                  mp_graph **out, mp_bindings **bindings, mp_error *err)
+{
     mp_status st = MP_OK;
     mp_builder b = {.model = model, .options = options, .target = target, .loss = loss, .err = err};
     MP_TRY(prepare(&b));
@@ -312,16 +369,16 @@ mp_status mp_training_graph(const mp_model *model, const mp_training_options *op
     if (options->fuse != MP_FUSE_FORWARD) MP_TRY(mp_build_updates(&b));
     MP_TRY(list_tensors(&b));
     MP_TRY(mp_graph_finish(b.graph, err));
+    for (size_t t = 0; t < model->n_tensors; t++) b.bindings->gradient[t] = b.gradient[b.key[t]].storage;
     *out = b.graph;
+    *bindings = b.bindings;
     b.graph = NULL;
+    b.bindings = NULL;
 done:
     mp_consumers_free(&b.consumers);
     mp_free(b.relevant);
     mp_free(b.forward);
-    mp_free(b.extras);
     mp_free(b.copies);
-    mp_free(b.has_gradient);
-    mp_free(b.storage);
     mp_free(b.key);
     mp_free(b.gradient);
     mp_free(b.strides);
@@ -330,5 +387,6 @@ done:
     mp_free(b.adds.items);
     mp_free(b.pairs.items);
     mp_graph_free(b.graph);
+    mp_bindings_free(b.bindings);
     return st;
 }

@@ -31,6 +31,8 @@ typedef struct mp_training_options {
     mp_rules rules;
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
+    double clip_norm;         /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
+    int accumulate;           /* micro-batches per update; 0 and 1: one. Over 1 gradients are persistent */
     const char *options_json; /* stored in the graph as it is; NULL: "{}" */
 } mp_training_options;
 
@@ -45,5 +47,8 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
  * run one. MP_INVALID: nothing to train, a freeze pattern that matches nothing. MP_NOMEM. O(operands). */
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err);
+/* The same, and what its nodes do: *bindings is released with mp_bindings_free. */
+mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
+                                  mp_graph **out, mp_bindings **bindings, mp_error *err);
 
 #endif

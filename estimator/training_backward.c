@@ -88,13 +88,21 @@ done:
     return st;
 }
 
-/* Enters the gradient of a tensor as a target of the node at hand. */
-static mp_status put_target(mp_builder *b, int tensor)
+/* Enters the gradient of a tensor as a target of the node at hand: of its operator's input `i` (0 where there is no operator).
+ */
+static mp_status put_target(mp_builder *b, int tensor, int i)
 {
     mp_status st = MP_OK;
     MP_TRY(ensure_storage(b, tensor));
-    const mp_gradient *g = gradient_of(b, tensor);
-    MP_TRY(mp_builder_put(b, g->n_contributions > 1 ? &b->adds : &b->writes, g->storage));
+    mp_gradient *g = gradient_of(b, tensor);
+    mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
+    size_t n = list->n;
+    MP_TRY(mp_builder_put(b, list, g->storage));
+    /* an operand that is there twice (Mul(x, x)): the second adds to what the first of the same node gives */
+    bool again = list->n == n;
+    if (i < 64) b->binding.targets |= UINT64_C(1) << i;
+    if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
+    if (!again) g->n_started++;
 done:
     return st;
 }
@@ -111,8 +119,11 @@ static mp_status flush(mp_builder *b, int tensor)
     mp_status st = MP_OK;
     mp_gradient *g = gradient_of(b, tensor);
     for (mp_pending *p = g->pending; p; p = p->next) {
+        mp_builder_task(b, MP_TASK_ACCUMULATE, -1);
         MP_TRY(mp_builder_put(b, &b->reads, p->storage));
-        MP_TRY(put_target(b, tensor));
+        MP_TRY(put_target(b, tensor, 0));
+        b->binding.source = p->storage;
+        b->binding.target = g->storage;
         MP_TRY(mp_builder_pair(b, p->storage, g->storage));
         MP_TRY(mp_builder_node(b, node_name(b, b->model->tensors[b->key[tensor]].name, "accumulate"), "Accumulate",
                                MP_PHASE_BACKWARD, NULL, p->forward, 0, 0, NULL));
@@ -201,16 +212,20 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
         product |= i < 2;
     }
     if (!any) goto done;
+    mp_builder_task(b, MP_TASK_BACKWARD, k);
+    b->binding.from = group->from;
+    b->binding.to = group->to;
     MP_TRY(put_output_gradients(b, op));
     for (int i = group->from; i < group->to; i++) {
         if (!wants(b, op, i)) continue;
         MP_TRY(put_needs(b, k, i));
-        MP_TRY(put_target(b, op->in[i]));
+        MP_TRY(put_target(b, op->in[i], i));
     }
     MP_TRY(put_pairs(b, op, group));
     double flops = op->op->flops && product ? op->op->flops(b->model, op) : 0;
     MP_TRY(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k), flops,
                            0, NULL));
+    MP_TRY(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));
 done:
     return st;
 }
@@ -231,8 +246,11 @@ static mp_status build_alias(mp_builder *b, int k)
             continue;
         }
         MP_TRY(flush(b, op->in[i]));
+        mp_builder_task(b, MP_TASK_BACKWARD, k);
+        b->binding.from = i;
+        b->binding.to = i + 1;
         MP_TRY(mp_builder_put(b, &b->reads, from));
-        MP_TRY(put_target(b, op->in[i]));
+        MP_TRY(put_target(b, op->in[i], i));
         if (same) MP_TRY(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
         MP_TRY(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
                                MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));

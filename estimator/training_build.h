@@ -21,6 +21,7 @@ typedef struct mp_pending {
 typedef struct mp_gradient {
     int storage;         /* -1: none yet */
     int n_contributions; /* over the whole graph: one writes, several add */
+    int n_started;       /* of them, those that have their node */
     mp_pending *pending; /* not yet turned into nodes, oldest first */
 } mp_gradient;
 
@@ -42,12 +43,15 @@ typedef struct mp_builder {
     int (*copies)[2];                   /* per operator: contiguous copies of inputs 0 and 1 (PyTorch's rules), -1: none */
     unsigned char *strides;             /* per tensor, PyTorch's rules: how it lies in its storage */
     mp_list reads, writes, adds, pairs; /* of the node at hand; pairs are flat: from, to, from, to, ... */
+    mp_binding binding;                 /* likewise */
+    mp_bindings *bindings;              /* of the nodes so far */
 } mp_builder;
 
 /* How a view lies in memory under PyTorch's rules. */
 enum { MP_STRIDES_DENSE, MP_STRIDES_GAPS, MP_STRIDES_PERMUTED };
 
-/* Bytes of a tensor's element type as the graph computes it: mixed precision halves floats. */
+/* The type a tensor is computed in, and its bytes in that: mixed precision halves floats. */
+mp_dtype mp_builder_dtype(const mp_builder *b, int tensor);
 int64_t mp_builder_bytes(const mp_builder *b, int tensor);
 /* The storage that operand k of an operator is read from, -1: none (left out, or small enough to be a kernel's argument). */
 int mp_builder_operand(const mp_builder *b, int op, int k);
@@ -66,10 +70,16 @@ mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_by
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);
 /* An in-place pair of the node at hand, if both are freed some day and have the same size, and the rules allow it. */
 mp_status mp_builder_pair(mp_builder *b, int from, int to);
-/* Turns the lists at hand into a node, costs it on the target (op may be NULL), and empties the lists. `unmoved_bytes` are read
- * but not moved (a gather's table). */
+/* Starts the binding of the node at hand. */
+void mp_builder_task(mp_builder *b, mp_task task, int op);
+/* Turns the lists and the binding at hand into a node, costs it on the target (op may be NULL), and empties the lists.
+ * `unmoved_bytes` are read but not moved (a gather's table). */
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index);
+
+/* The storage in which a random operator may keep its mask, before its node; other ways to run node `index`, behind it. */
+mp_status mp_build_mask(mp_builder *b, int op);
+mp_status mp_build_alternative(mp_builder *b, int op, int index);
 
 mp_status mp_build_forward(mp_builder *b);  /* storages of tensors, forward and loss nodes */
 mp_status mp_build_backward(mp_builder *b); /* gradients and backward nodes */

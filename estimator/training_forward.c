@@ -133,6 +133,7 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase)
     } else {
         MP_TRY(build_outputs(b, k));
         MP_TRY(build_extras(b, k, extras));
+        MP_TRY(mp_build_mask(b, k));
         MP_TRY(mp_builder_copies(b, k));
         MP_TRY(write_statistics(b, op));
         if (op->op->gradient == MP_GRADIENT_VIEW) b->key[op->out[0]] = b->key[op->in[0]];
@@ -143,7 +144,9 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase)
         if (unmoved < 0) unmoved = 0;
     }
     double flops = op->op->flops ? op->op->flops(b->model, op) : 0;
+    mp_builder_task(b, MP_TASK_FORWARD, k);
     MP_TRY(mp_builder_node(b, op->name, op->kind, phase, op, -1, flops, unmoved, &b->forward[k]));
+    MP_TRY(mp_build_alternative(b, k, b->forward[k]));
     mp_node *node = &b->graph->nodes[b->forward[k]];
     if (op->op->traits & MP_TRAIT_RANDOM) node->flags |= MP_NODE_RANDOM;
     if (mp_builder_is_view(b, op)) {

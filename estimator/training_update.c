@@ -33,9 +33,29 @@ mp_status mp_build_parameter_gradients(mp_builder *b)
         const char *name = derived(b, "gradient of ", b->model->tensors[t].name);
         MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_GRADIENT, &b->gradient[t].storage));
         mp_storage *gradient = &b->graph->storages[b->gradient[t].storage];
-        gradient->carried = b->options->fuse == MP_FUSE_FORWARD && b->options->optimizer != MP_OPTIMIZER_NONE;
-        gradient->persistent = b->options->optimizer == MP_OPTIMIZER_NONE;
+        bool updated = b->options->optimizer != MP_OPTIMIZER_NONE, once = b->options->accumulate <= 1;
+        gradient->carried = updated && once && b->options->fuse == MP_FUSE_FORWARD;
+        gradient->persistent = !updated || !once;
     }
+done:
+    return st;
+}
+
+/* The node that every update waits for: it reads all gradients and leaves the factor that brings their norm down to the limit.
+ */
+static mp_status build_clip(mp_builder *b)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(b->options->fuse != MP_FUSE_BACKWARD, b->err, MP_INVALID,
+               "clipping by the global norm needs every gradient before the first update, so updates cannot be fused into "
+               "backward; use --fuse forward, which clips exactly, or --fuse none");
+    mp_builder_task(b, MP_TASK_CLIP, -1);
+    for (int t = 0; t < (int)b->model->n_tensors; t++)
+        if (is_trained(b, t)) MP_TRY(mp_builder_put(b, &b->reads, b->gradient[t].storage));
+    MP_TRY(mp_builder_storage(b, "clipping factor", (int64_t)sizeof(float), MP_KIND_SAVED, &b->bindings->clip));
+    MP_TRY(mp_builder_put(b, &b->writes, b->bindings->clip));
+    b->binding.state = b->bindings->clip;
+    MP_TRY(mp_builder_node(b, "global norm", "ClipByGlobalNorm", MP_PHASE_UPDATE, NULL, -1, 0, 0, NULL));
 done:
     return st;
 }
@@ -44,12 +64,14 @@ mp_status mp_build_updates(mp_builder *b)
 {
     mp_status st = MP_OK;
     if (b->options->optimizer == MP_OPTIMIZER_NONE) goto done;
+    if (b->options->clip_norm > 0) MP_TRY(build_clip(b));
     for (int t = 0; t < (int)b->model->n_tensors; t++) {
         if (!is_trained(b, t)) continue;
         const mp_tensor *parameter = &b->model->tensors[t];
         int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
         int64_t copies = moments[b->options->optimizer] + master, bytes, state = -1;
-        MP_REQUIRE(mp_multiply(mp_tensor_elements(parameter), 4 * copies, &bytes), b->err, MP_INVALID, "'%s' is too large",
+        mp_builder_task(b, MP_TASK_UPDATE, -1);
+        MP_REQUIRE(mp_multiply(mp_tensor_room(parameter), 4 * copies, &bytes), b->err, MP_INVALID, "'%s' is too large",
                    parameter->name);
         MP_TRY(mp_builder_put(b, &b->reads, b->storage[t]));
         MP_TRY(mp_builder_put(b, &b->reads, b->gradient[t].storage));
@@ -61,7 +83,12 @@ mp_status mp_build_updates(mp_builder *b)
             state = index;
         }
         MP_TRY(mp_builder_put(b, &b->reads, (int)state));
+        MP_TRY(mp_builder_put(b, &b->reads, b->bindings->clip));
         MP_TRY(mp_builder_put(b, &b->writes, (int)state));
+        b->binding.parameter = t;
+        b->binding.source = b->gradient[t].storage;
+        b->binding.target = b->storage[t];
+        b->binding.state = (int)state;
         MP_TRY(mp_builder_node(b, derived(b, "update of ", parameter->name), mp_optimizer_name(b->options->optimizer),
                                MP_PHASE_UPDATE, NULL, -1, 0, 0, NULL));
     }

@@ -1,0 +1,226 @@
+/* cmd_train.c - trains twice: with everything kept, and as the plan says. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/progress.h"
+#include "cli/quantities.h"
+#include "cli/train_report.h"
+#include "formats/plan_json.h"
+#include "planner/arena.h"
+#include "planner/floor.h"
+#include "planner/solver.h"
+
+enum { STEPS = 10 }; /* without --steps */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+typedef struct step_progress {
+    const char *what; /* "keep-all", "plan" */
+    bool terminal;
+} step_progress;
+
+static bool show_step(const mp_train_progress *now, void *data)
+{
+    const step_progress *p = data;
+    char text[QUANTITY_MAX];
+    if (p->terminal) {
+        fprintf(stderr, "\r\033[K%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
+                (long long)now->n_steps, now->loss, seconds_text(now->seconds, text));
+        fflush(stderr);
+    }
+    return !interrupted;
+}
+
+/* What the options say that the table cannot. */
+static int settle(options *o, budget *b)
+{
+    const char *why = NULL;
+    if (!option_given(o, OPT_DEVICE) && !o->plan) o->device = "cpu";
+    if (!o->plan && !o->budget)
+        return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
+    if (o->plan && o->budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
+    if (o->plan && option_given(o, OPT_SOLVER)) return usage_error("--plan has been searched for, so --solver has nothing to do");
+    if (o->save_every && !o->save) return usage_error("--save-every needs --save FILE");
+    if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
+    return EXIT_DONE;
+}
+
+/* Everything kept, with offsets. */
+static mp_status plan_keep_all(const mp_graph *graph, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    mp_plan *plan = NULL;
+    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
+    MP_TRY(mp_arena_layout(graph, plan, err));
+    *out = plan;
+    plan = NULL;
+done:
+    mp_plan_free(plan);
+    mp_free(steps);
+    return st;
+}
+
+static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_answer answer = {0};
+    progress shown;
+    int64_t floor_bytes;
+    int floor_node;
+    const mp_graph *g = t->subject.graph;
+    char text[QUANTITY_MAX];
+    MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
+    mp_request request = {.graph = g,
+                          .budget_bytes = budget_resolve(b, t->keep_all->peak_bytes, floor_bytes),
+                          .solver = o->solver,
+                          .seed = (uint64_t)o->seed,
+                          .moves = o->moves,
+                          .time_limit = o->time_limit,
+                          .progress = progress_show,
+                          .progress_data = &shown};
+    progress_start(&shown, floor_bytes);
+    st = mp_solve(&request, &answer, err);
+    progress_end(&shown);
+    MP_TRY(st);
+    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan was found within %s", bytes_short(request.budget_bytes, text));
+    t->plan = answer.plan;
+    answer.plan = NULL;
+done:
+    mp_answer_free(&answer);
+    return st;
+}
+
+static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
+    MP_REQUIRE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
+    MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu", o->device);
+    MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID, "training needs a loss, so --loss none is not for train");
+    MP_TRY(plan_keep_all(t->subject.graph, &t->keep_all, err));
+    if (o->plan)
+        MP_TRY(subject_plan(&t->subject, o->plan, &t->plan, err));
+    else
+        MP_TRY(search(o, b, t, err));
+    if (t->plan->arena_bytes < 0) MP_TRY(mp_arena_layout(t->subject.graph, t->plan, err));
+done:
+    return st;
+}
+
+static mp_hyper hyper_of(const options *o)
+{
+    mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
+    if (option_given(o, OPT_LR)) h.learning_rate = o->lr;
+    if (option_given(o, OPT_MOMENTUM)) h.momentum = o->momentum;
+    if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->weight_decay;
+    h.nesterov = o->nesterov;
+    h.schedule = (mp_schedule)mp_schedule_find(o->schedule);
+    h.warmup_steps = o->warmup;
+    h.n_steps = o->steps ? o->steps : STEPS;
+    return h;
+}
+
+static mp_status run(const options *o, const text_list *files, train_outcome *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_feed *feed = NULL;
+    mp_parameter_source *source = NULL;
+    step_progress shown = {"keep-all", isatty(STDERR_FILENO)};
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old_int, old_term;
+    mp_train_request request = {.program = t->subject.program,
+                                .plan = t->keep_all,
+                                .execution = {.hyper = hyper_of(o), .seed = (uint64_t)o->seed, .profile = o->profile},
+                                .resume = o->resume,
+                                .n_steps = o->steps ? o->steps : STEPS,
+                                .progress = show_step,
+                                .progress_data = &shown};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, &old_int);
+    sigaction(SIGTERM, &action, &old_term);
+    MP_TRY(mp_hyper_check(&request.execution.hyper, err));
+    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
+    MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
+    request.feed = feed;
+    request.parameters = source;
+    if (o->before) {
+        MP_TRY(mp_train(&request, &t->before, err));
+        t->has_before = true;
+    }
+    request.plan = t->plan;
+    request.save = o->save;
+    request.save_every = o->save_every;
+    if (t->before.stopped) request.n_steps = (int64_t)t->before.n_losses;
+    shown.what = "plan";
+    MP_TRY(mp_train(&request, &t->after, err));
+done:
+    if (shown.terminal) fputs("\r\033[K", stderr);
+    sigaction(SIGINT, &old_int, NULL);
+    sigaction(SIGTERM, &old_term, NULL);
+    mp_feed_free(feed);
+    mp_parameter_source_free(source);
+    return st;
+}
+
+/* --data NAME marks an input as data, --data NAME=FILE says where it comes from: the second kind goes into *files. */
+static mp_status split_data(options *o, text_list *files, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    for (size_t k = 0; k < o->data.n; k++) {
+        if (!mp_feed_is_source(o->data.items[k])) {
+            o->data.items[n++] = o->data.items[k];
+            continue;
+        }
+        MP_REQUIRE(mp_grow(&files->items, &files->capacity, files->n + 1, sizeof *files->items), err, MP_NOMEM, "out of memory");
+        files->items[files->n++] = o->data.items[k];
+    }
+    o->data.n = n;
+    if (!n) o->given &= ~(UINT64_C(1) << OPT_DATA);
+done:
+    return st;
+}
+
+int cmd_train(options *o)
+{
+    mp_error err = {0};
+    train_outcome t = {0};
+    text_list files = {0};
+    budget b;
+    int rc = settle(o, &b);
+    if (rc) return rc;
+    if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
+        rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+    } else {
+        mp_status st = run(o, &files, &t, &err);
+        if (st == MP_OK) {
+            if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
+            if (o->json)
+                st = print_train_json(&t, &err);
+            else
+                print_train(&t, o->profile);
+            if (st == MP_OK && t.has_before && !train_identical(&t)) rc = EXIT_NO;
+        }
+        if (st != MP_OK) rc = err.code == MP_PARSE || err.code == MP_INVALID ? input_failed(&err) : output_failed(&err);
+    }
+    mp_report_free(&t.before);
+    mp_report_free(&t.after);
+    mp_plan_free(t.keep_all);
+    mp_plan_free(t.plan);
+    mp_free(files.items);
+    subject_free(&t.subject);
+    return rc;
+}

@@ -1,0 +1,126 @@
+#include "cli/train_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/messages.h"
+#include "cli/quantities.h"
+
+bool train_identical(const train_outcome *t)
+{
+    const mp_report *a = &t->before, *b = &t->after;
+    return t->has_before && a->n_losses == b->n_losses && !strcmp(a->weights_hash, b->weights_hash) &&
+           !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses);
+}
+
+static void print_bytes(const train_outcome *t, const char *what, int64_t before, int64_t after)
+{
+    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
+    printf("  %-28s", what);
+    if (t->has_before) printf("%11s", before < 0 ? "unknown" : bytes_short(before, text));
+    printf("%14s  %18s bytes\n", after < 0 ? "unknown" : bytes_short(after, text), count_text(after, exact));
+}
+
+/* What the process holds beside the two blocks that a plan counts. */
+static int64_t beside(const mp_report *r)
+{
+    return r->process_bytes < 0 ? -1 : r->process_bytes - r->arena_bytes - r->static_bytes;
+}
+
+static void print_memory(const train_outcome *t)
+{
+    const mp_report *a = &t->before, *b = &t->after;
+    printf("  %-28s%s%14s\n", "", t->has_before ? "   keep-all" : "", "plan");
+    print_bytes(t, "planned peak", a->planned_peak_bytes, b->planned_peak_bytes);
+    print_bytes(t, "  always live", a->static_bytes, b->static_bytes);
+    print_bytes(t, "  arena, as planned", a->arena_bytes, b->arena_bytes);
+    print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
+    print_bytes(t, "process, at its peak", a->process_bytes, b->process_bytes);
+    print_bytes(t, "  program, libraries, model", beside(a), beside(b));
+}
+
+typedef struct share {
+    const char *op;
+    mp_phase phase;
+    double seconds;
+    int64_t n;
+} share;
+
+static int by_seconds(const void *a, const void *b)
+{
+    double x = ((const share *)a)->seconds, y = ((const share *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+/* Where the time of the plan's run went, by kind of operator and phase. */
+static void print_profile(const train_outcome *t)
+{
+    enum { SHARES = 256, SHOWN = 16 };
+    const mp_graph *g = t->subject.graph;
+    const mp_report *r = &t->after;
+    static share shares[SHARES];
+    size_t n = 0;
+    double total = 0;
+    char text[QUANTITY_MAX];
+    for (size_t k = 0; r->node_seconds && k < g->n_nodes; k++) {
+        const mp_node *node = &g->nodes[k];
+        size_t s = 0;
+        while (s < n && (strcmp(shares[s].op, node->op) != 0 || shares[s].phase != node->phase)) s++;
+        if (s == SHARES) continue;
+        if (s == n) shares[n++] = (share){node->op, node->phase, 0, 0};
+        shares[s].seconds += r->node_seconds[k];
+        shares[s].n++;
+        total += r->node_seconds[k];
+    }
+    qsort(shares, n, sizeof *shares, by_seconds);
+    printf("\nWhere the time goes, per step:\n");
+    for (size_t s = 0; s < n && s < SHOWN; s++)
+        printf("  %-24s %-9s %5lld nodes  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase), (long long)shares[s].n,
+               seconds_text(shares[s].seconds / (double)(r->n_losses ? r->n_losses : 1), text), 100 * shares[s].seconds / total);
+}
+
+void print_train(const train_outcome *t, bool profile)
+{
+    char title[256], before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
+    const mp_report *r = &t->after;
+    size_t n = r->n_losses;
+    printf("%s, %s, %zu steps, updates fused: %s\n\n", subject_title(&t->subject, title, sizeof title), t->subject.graph->target, n,
+           mp_fuse_name(t->subject.graph->fuse));
+    print_memory(t);
+    seconds_text(r->step_seconds, after);
+    if (t->has_before)
+        printf("  %-28s%11s%14s  %18s\n", "time of a step (median)", seconds_text(t->before.step_seconds, before), after,
+               extra_text(r->step_seconds, t->before.step_seconds, extra));
+    else
+        printf("  %-28s%14s\n", "time of a step (median)", after);
+    if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
+    if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
+    printf("\nMemory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
+    if (t->has_before)
+        printf("Losses and weights of both runs are %s.\n",
+               train_identical(t) ? "the same, bit for bit" : "NOT the same");
+    if (profile) print_profile(t);
+}
+
+static json_t *report_json(const mp_report *r)
+{
+    json_t *losses = json_array(), *object;
+    for (size_t k = 0; losses && k < r->n_losses; k++) json_array_append_new(losses, json_real(r->losses[k]));
+    object = json_pack("{sI sI sI sI sI sI sI sf so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes, "static_bytes",
+                       (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes, "measured_arena_bytes",
+                       (json_int_t)r->measured_arena_bytes, "process_bytes", (json_int_t)r->process_bytes, "idle_process_bytes",
+                       (json_int_t)r->idle_process_bytes, "allocations", (json_int_t)r->n_allocations, "step_seconds",
+                       r->step_seconds, "losses", losses, "weights_hash", r->weights_hash);
+    return object;
+}
+
+mp_status print_train_json(const train_outcome *t, mp_error *err)
+{
+    json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
+    all = json_pack("{ss ss so so so sb}", "device", t->subject.graph->target, "fuse", mp_fuse_name(t->subject.graph->fuse),
+                    "before", before, "after", after, "identical", t->has_before ? json_boolean(train_identical(t)) : json_null(),
+                    "stopped", (int)t->after.stopped);
+    if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
+    return print_json(all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
+}

@@ -1,0 +1,20 @@
+/* train_report.h - what `memplan train` says about its two runs. */
+#ifndef CLI_TRAIN_REPORT_H
+#define CLI_TRAIN_REPORT_H
+
+#include "cli/subject.h"
+#include "executor/train.h"
+
+typedef struct train_outcome {
+    subject subject;
+    mp_plan *keep_all, *plan;
+    bool has_before;
+    mp_report before, after; /* keep-all, the plan */
+} train_outcome;
+
+/* True if both runs have the same losses and the same weights, bit for bit. */
+bool train_identical(const train_outcome *t);
+void print_train(const train_outcome *t, bool profile);
+mp_status print_train_json(const train_outcome *t, mp_error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* binding.h - what each node of a training graph does to which storages, for whoever runs it. A graph says what a node reads
+ * and writes; a binding says as what. */
+#ifndef ESTIMATOR_BINDING_H
+#define ESTIMATOR_BINDING_H
+
+#include "estimator/graph.h"
+#include "estimator/ops.h"
+
+typedef enum mp_task {
+    MP_TASK_FORWARD,    /* runs an operator, the loss's included */
+    MP_TASK_BACKWARD,   /* gives the gradients of inputs [from, to) of an operator */
+    MP_TASK_ACCUMULATE, /* moves or adds one gradient to another */
+    MP_TASK_CLIP,       /* the factor that brings the norm of all gradients down to the limit */
+    MP_TASK_UPDATE      /* a step of the optimizer on one parameter */
+} mp_task;
+
+typedef struct mp_binding {
+    mp_task task;
+    int op;             /* operator; -1: none stands behind it */
+    int from, to;       /* BACKWARD */
+    uint64_t targets;   /* BACKWARD: bit i: this node gives the gradient of input i (i < 64) */
+    uint64_t adds;      /* BACKWARD, ACCUMULATE (bit 0): of these, the ones that are added to an earlier contribution */
+    int source, target; /* ACCUMULATE, UPDATE: the storage read (a gradient), the storage changed (a gradient, a parameter) */
+    int state;          /* UPDATE: optimizer state, CLIP: the factor; a storage, -1: none */
+    int parameter;      /* UPDATE: the tensor, else -1 */
+} mp_binding;
+
+/* Released with mp_bindings_free. */
+typedef struct mp_bindings {
+    mp_pool *pool;
+    size_t n_nodes, capacity;
+    mp_binding *nodes;            /* per node of the graph */
+    mp_dtype *dtype;              /* per tensor: the type it is computed in */
+    int *storage;                 /* per tensor: the storage it lies in, -1: none (a kernel's argument, or nobody needs it) */
+    int *gradient;                /* per tensor: the storage of its gradient, -1: none */
+    bool *has_gradient;           /* per tensor; one with a gradient and no storage for it is the loss: its gradient is 1 */
+    int (*extras)[MP_EXTRAS_MAX]; /* per operator: what it leaves for backward, -1: not wanted */
+    int loss;                     /* tensor, -1: none */
+    int clip;                     /* storage of the clipping factor, -1: none */
+} mp_bindings;
+
+void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
+
+#endif

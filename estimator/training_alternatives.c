@@ -1,0 +1,110 @@
+/* training_alternatives.c - other ways to run a node, for targets that have them.
+ *
+ * A random operator draws its mask again in backward; it may also keep it. A normalization's backward starts from its input; it
+ * may also start from its output, from which the normalized values follow where scale and shift are known (Bulo, Porzi,
+ * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway.
+ */
+#include <string.h>
+
+#include "estimator/training_build.h"
+
+static bool wants_gradient(const mp_builder *b, const mp_operator *op)
+{
+    return op->op->gradient == MP_GRADIENT_ONE && op->in[0] >= 0 && b->has_gradient[op->in[0]];
+}
+
+static bool keeps_mask(const mp_builder *b, const mp_operator *op)
+{
+    return b->target->alternatives && (op->op->traits & MP_TRAIT_RANDOM) && wants_gradient(b, op);
+}
+
+static bool starts_from_output(const mp_builder *b, const mp_operator *op)
+{
+    return b->target->alternatives && (op->op->traits & MP_TRAIT_FROM_OUTPUT) && wants_gradient(b, op) && op->n_in > 2 &&
+           op->in[1] >= 0 && op->in[2] >= 0;
+}
+
+mp_status mp_build_mask(mp_builder *b, int k)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    if (!keeps_mask(b, op)) goto done;
+    const char *name = mp_pool_format(b->graph->pool, "%s:mask", op->name);
+    MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+    int64_t bytes = mp_tensor_elements(&b->model->tensors[op->out[0]]);
+    MP_TRY(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]));
+done:
+    return st;
+}
+
+/* list[0..n) without `drop` and with the storages of `more` that it lacks. */
+static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const int *more, size_t n_more)
+{
+    int *out = mp_pool_alloc(b->graph->pool, *n + n_more, sizeof *out);
+    size_t kept = 0;
+    for (size_t k = 0; out && k < *n; k++)
+        if (list[k] != drop) out[kept++] = list[k];
+    for (size_t m = 0; out && m < n_more; m++) {
+        bool there = more[m] < 0;
+        for (size_t k = 0; k < kept; k++) there |= out[k] == more[m];
+        if (!there) out[kept++] = more[m];
+    }
+    *n = kept;
+    return out;
+}
+
+/* In-place pairs whose source the form still reads. */
+static size_t kept_pairs(mp_form *form)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < form->n_in_place; p++) {
+        bool reads = false;
+        for (size_t r = 0; r < form->n_reads; r++) reads |= form->reads[r] == form->in_place[p].from;
+        if (reads) form->in_place[n++] = form->in_place[p];
+    }
+    return n;
+}
+
+static int64_t bytes_of(const mp_builder *b, const mp_form *form)
+{
+    int64_t bytes = 1;
+    for (size_t k = 0; k < form->n_reads; k++) bytes += b->graph->storages[form->reads[k]].payload_bytes;
+    for (size_t k = 0; k < form->n_writes; k++) bytes += b->graph->storages[form->writes[k]].payload_bytes;
+    return bytes;
+}
+
+mp_status mp_build_alternative(mp_builder *b, int k, int index)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &b->model->operators[k];
+    mp_node *node = &b->graph->nodes[index];
+    bool mask = keeps_mask(b, op), output = node->phase == MP_PHASE_BACKWARD && starts_from_output(b, op);
+    if (!mask && !output) goto done;
+    mp_form *forms = mp_pool_alloc(b->graph->pool, 2, sizeof *forms), *f = forms + 1;
+    MP_REQUIRE(forms, b->err, MP_NOMEM, "out of memory");
+    forms[0] = forms[1] = node->forms[0];
+    int more[3] = {-1, -1, -1}, drop = -1;
+    if (mask) {
+        more[0] = b->extras[k][0];
+    } else {
+        drop = b->storage[op->in[0]];
+        more[0] = b->storage[op->out[0]];
+        more[1] = b->storage[op->in[1]];
+        more[2] = b->storage[op->in[2]];
+    }
+    f->in_place = mp_pool_alloc(b->graph->pool, f->n_in_place, sizeof *f->in_place);
+    MP_REQUIRE(f->in_place, b->err, MP_NOMEM, "out of memory");
+    memcpy(f->in_place, forms[0].in_place, f->n_in_place * sizeof *f->in_place);
+    if (mask && node->phase == MP_PHASE_FORWARD)
+        f->writes = changed(b, forms[0].writes, &f->n_writes, -1, more, 1);
+    else
+        f->reads = changed(b, forms[0].reads, &f->n_reads, drop, more, 3);
+    MP_REQUIRE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
+    f->n_in_place = kept_pairs(f);
+    /* memory-bound, as all of them are: time goes with the bytes that move */
+    f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, forms));
+    node->forms = forms;
+    node->n_forms = 2;
+done:
+    return st;
+}

@@ -1,0 +1,70 @@
+#include "executor/array.h"
+
+#include <string.h>
+
+mp_array mp_array_plain(mp_dtype dtype, int rank, const int64_t *dims)
+{
+    mp_array a = {.dtype = dtype, .rank = rank};
+    int64_t stride = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        a.dims[d] = dims[d];
+        a.strides[d] = stride;
+        stride *= dims[d];
+    }
+    return a;
+}
+
+mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims)
+{
+    mp_array a = mp_array_plain(dtype, rank, dims);
+    int64_t stride = dims[1];
+    a.strides[1] = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        if (d == 1) continue;
+        a.strides[d] = stride;
+        stride *= dims[d];
+    }
+    return a;
+}
+
+mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err)
+{
+    if (tensor->rank > MP_ARRAY_RANK)
+        return MP_FAIL(err, MP_UNSUPPORTED, "'%s' has %d dimensions, and %d are the most that can be run", tensor->name,
+                       tensor->rank, MP_ARRAY_RANK);
+    *out = tensor->layout == MP_LAYOUT_CHANNELS_LAST ? mp_array_channels_last(dtype, tensor->rank, tensor->dims)
+                                                     : mp_array_plain(dtype, tensor->rank, tensor->dims);
+    out->packed = tensor->packed;
+    return MP_OK;
+}
+
+int64_t mp_array_elements(const mp_array *a)
+{
+    int64_t n = 1;
+    for (int d = 0; d < a->rank; d++) n *= a->dims[d];
+    return n;
+}
+
+int64_t mp_array_bytes(const mp_array *a)
+{
+    return (mp_array_elements(a) * mp_dtype_bits(a->dtype) + 7) / 8;
+}
+
+bool mp_array_is_plain(const mp_array *a)
+{
+    int64_t stride = 1;
+    if (a->packed) return false;
+    for (int d = a->rank - 1; d >= 0; d--) {
+        if (a->dims[d] != 1 && a->strides[d] != stride) return false;
+        stride *= a->dims[d];
+    }
+    return true;
+}
+
+bool mp_array_same_layout(const mp_array *a, const mp_array *b)
+{
+    if (a->rank != b->rank || a->packed != b->packed) return false;
+    for (int d = 0; d < a->rank; d++)
+        if (a->dims[d] != b->dims[d] || (a->dims[d] != 1 && a->strides[d] != b->strides[d])) return false;
+    return true;
+}

@@ -1,0 +1,34 @@
+/* array.h - a tensor in memory, as kernels see it: an address, an element type, sizes and strides. */
+#ifndef EXECUTOR_ARRAY_H
+#define EXECUTOR_ARRAY_H
+
+#include "estimator/model.h"
+
+enum { MP_ARRAY_RANK = 12 }; /* more dimensions than this are refused */
+
+/* Dims are in the order of the model (N, C, H, W), whatever the layout: that is in the strides. A tensor whose elements lie in
+ * blocks of the backend's own (packed weights) has no strides; `packed` is then the backend's description of it. */
+typedef struct mp_array {
+    void *data;     /* NULL while there is no memory yet, or where the node at hand does not read it */
+    mp_dtype dtype; /* UNDEFINED: there is no such operand */
+    int rank;
+    int64_t dims[MP_ARRAY_RANK];
+    int64_t strides[MP_ARRAY_RANK]; /* in elements; dense: all elements lie side by side in some order of the dimensions */
+    const void *packed;             /* NULL: strides hold */
+} mp_array;
+
+/* A dense array of this type and shape in the order of its dimensions (row-major), without data. rank <= MP_ARRAY_RANK. */
+mp_array mp_array_plain(mp_dtype dtype, int rank, const int64_t *dims);
+/* The same with the second dimension innermost (N, H, W, C in memory); rank >= 3. */
+mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims);
+/* As the model lays the tensor out (mp_tensor.layout, mp_tensor.packed); MP_UNSUPPORTED: too many dimensions. `dtype` is the
+ * type it is computed in. */
+mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err);
+
+int64_t mp_array_elements(const mp_array *a); /* the product of dims */
+int64_t mp_array_bytes(const mp_array *a);    /* elements times their size; packed arrays: mp_tensor.packed_bytes knows */
+bool mp_array_is_plain(const mp_array *a);    /* row-major without gaps (dimensions of size 1 have any stride) */
+/* The same shape, and the same element at the same place. */
+bool mp_array_same_layout(const mp_array *a, const mp_array *b);
+
+#endif

@@ -1,0 +1,77 @@
+/* backend.c - the CPU as a backend. */
+#include "executor/backend.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "executor/cpu/cpu.h"
+#include "executor/cpu/kernels.h"
+
+static int threads(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+static mp_status adapt(mp_model *model, mp_dtype dtype, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
+               "the CPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
+    MP_TRY(mp_cpu_choose_layouts(model, err));
+    MP_TRY(mp_cpu_pack_weights(model, dtype, err));
+done:
+    return st;
+}
+
+/* Whole pages from the system: zeroed, aligned, and given back at once when released. */
+static void *allocate(int64_t bytes)
+{
+    void *memory = mmap(NULL, bytes > 0 ? (size_t)bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void release(void *memory, int64_t bytes)
+{
+    if (memory) munmap(memory, bytes > 0 ? (size_t)bytes : 1);
+}
+
+static void fill(void *memory, unsigned char byte, int64_t bytes)
+{
+    memset(memory, byte, (size_t)bytes);
+}
+
+static void copy(void *to, const void *from, int64_t bytes)
+{
+    memmove(to, from, (size_t)bytes);
+}
+
+static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
+{
+    const unsigned char *at = memory;
+    while (bytes > 0 && at[bytes - 1] == byte) bytes--;
+    return bytes;
+}
+
+const mp_backend mp_cpu = {.name = "cpu",
+                           .alignment = 64,
+                           .threads = threads,
+                           .adapt = adapt,
+                           .kernel = mp_cpu_kernel,
+                           .add = mp_cpu_add,
+                           .update = mp_cpu_update,
+                           .norm_workspace_bytes = mp_cpu_norm_workspace_bytes,
+                           .clip = mp_cpu_clip,
+                           .allocate = allocate,
+                           .release = release,
+                           .fill = fill,
+                           .copy = copy,
+                           .touched = touched,
+                           .upload = mp_cpu_reorder,
+                           .download = mp_cpu_reorder};

@@ -1,0 +1,48 @@
+/* kernels.c - finds an operator's row among the families. */
+#include "executor/cpu/kernels.h"
+
+#include <string.h>
+
+#include "executor/cpu/parallel.h"
+
+static const mp_kernel *const families[] = {mp_cpu_convolutions, mp_cpu_products, mp_cpu_pools,      mp_cpu_normalizations,
+                                            mp_cpu_softmaxes,    mp_cpu_unaries,  mp_cpu_binaries,   mp_cpu_randoms,
+                                            mp_cpu_moves,        mp_cpu_gathers,  mp_cpu_reductions, mp_cpu_samplings,
+                                            mp_cpu_sources};
+
+const mp_kernel *mp_cpu_kernel(const mp_operator *op)
+{
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (const mp_kernel *k = families[f]; k->kind; k++)
+            if (!strcmp(k->kind, op->op->name) && !strcmp(k->domain, op->op->domain)) return k;
+    return NULL;
+}
+
+typedef struct addition {
+    mp_dtype dtype;
+    int64_t n;
+    const void *from;
+    void *to;
+} addition;
+
+MP_VECTOR static void add_floats(const float *from, const float *old, int64_t n, float *to)
+{
+    for (int64_t k = 0; k < n; k++) to[k] = old[k] + from[k];
+}
+
+static void add_block(void *data, int64_t k)
+{
+    float a_room[MP_BLOCK], b_room[MP_BLOCK];
+    const addition *x = data;
+    int64_t at = k * MP_BLOCK, n = mp_block_size(x->n, k);
+    const float *from = mp_floats(x->from, x->dtype, at, n, a_room), *old = mp_floats(x->to, x->dtype, at, n, b_room);
+    float *to = mp_floats_room(x->to, x->dtype, at, b_room);
+    add_floats(from, old, n, to);
+    mp_floats_done(x->to, x->dtype, at, n, to);
+}
+
+void mp_cpu_add(mp_dtype dtype, int64_t n, const void *from, void *to)
+{
+    addition x = {dtype, n, from, to};
+    mp_parallel(mp_blocks(n), MP_BLOCK, add_block, &x);
+}

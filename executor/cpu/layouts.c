@@ -1,0 +1,147 @@
+/* layouts.c - how tensors lie in memory on the CPU.
+ *
+ * Convolutions, pooling and normalization over channels run fastest with channels innermost, and everything between them works
+ * element by element in any order. So what such operators touch lies channels-last, and a Reorder is inserted where an operator
+ * needs its operand's elements in the order of the dimensions (a reshape is a view only of that).
+ */
+#include <string.h>
+
+#include "estimator/infer.h"
+#include "executor/cpu/kernels.h"
+
+typedef enum habit {
+    PLAIN,   /* its output is row-major, whatever its operands are */
+    VIEWS,   /* its operand must be row-major too */
+    PREFERS, /* first operand and output channels-last */
+    FOLLOWS  /* output as the operands, which have one layout all */
+} habit;
+
+static const struct {
+    const char *kind;
+    habit habit;
+} habits[] = {
+    {"Conv", PREFERS},
+    {"ConvTranspose", PREFERS},
+    {"MaxPool", PREFERS},
+    {"AveragePool", PREFERS},
+    {"BatchNormalization", PREFERS},
+    {"GlobalAveragePool", FOLLOWS},
+    {"GlobalMaxPool", FOLLOWS},
+    {"Resize", FOLLOWS},
+    {"Upsample", FOLLOWS},
+    {"Concat", FOLLOWS},
+    {"Pad", FOLLOWS},
+    {"Slice", FOLLOWS},
+    {"Split", FOLLOWS},
+    {"Dropout", FOLLOWS},
+    {"GroupNormalization", FOLLOWS},
+    {"Softmax", FOLLOWS},
+    {"LogSoftmax", FOLLOWS},
+    {"InstanceNormalization", FOLLOWS},
+    {"LRN", FOLLOWS},
+    {"LpPool", FOLLOWS},
+    {"PRelu", FOLLOWS},
+};
+
+static habit habit_of(const mp_operator *op)
+{
+    if (op->op->gradient == MP_GRADIENT_VIEW) return VIEWS;
+    for (size_t k = 0; k < sizeof habits / sizeof *habits; k++)
+        if (!strcmp(habits[k].kind, op->op->name)) return habits[k].habit;
+    return op->op->traits & (MP_TRAIT_IN_PLACE | MP_TRAIT_GRADIENT_IN_PLACE) ? FOLLOWS : PLAIN;
+}
+
+/* Both layouts are one: the channels, or everything else, have size 1. */
+static bool layout_matters(const mp_tensor *t)
+{
+    if (t->rank < 3 || !mp_dtype_is_float(t->dtype)) return false;
+    int64_t rest = mp_product(t->dims, 2, t->rank);
+    return t->dims[1] != 1 && rest != 1;
+}
+
+typedef struct chooser {
+    mp_model *model;
+    size_t n_tensors; /* of the original model */
+    int *reordered;   /* per tensor of the original model: its copy in the other layout, -1: none */
+    bool *settled;    /* likewise: some operator has been told where its elements lie */
+    mp_error *err;
+} chooser;
+
+/* Makes operand i of operator k lie in this layout, through a Reorder if it lies otherwise. Data is brought in as its first
+ * reader wants it. */
+static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
+{
+    mp_status st = MP_OK;
+    mp_model *m = c->model;
+    int t = m->operators[k].in[i], copy, index;
+    if (t < 0 || !layout_matters(&m->tensors[t])) goto done;
+    if (m->tensors[t].role == MP_ROLE_DATA && !c->settled[t]) m->tensors[t].layout = layout;
+    if (m->tensors[t].layout == layout) goto done;
+    if (c->reordered[t] < 0) {
+        MP_TRY(mp_model_fresh_tensor(
+            m, mp_pool_format(m->pool, "%s:%s", m->tensors[t].name, layout ? "channels-last" : "plain"), &copy, c->err));
+        mp_operator_draft draft = {
+            .kind = "Reorder", .domain = "memplan", .version = 1, .in = &t, .n_in = 1, .out = &copy, .n_out = 1};
+        MP_TRY(mp_model_operator(m, &draft, &index, c->err));
+        MP_TRY(mp_operator_infer(m, index, c->err));
+        m->tensors[copy].layout = layout;
+        c->reordered[t] = copy;
+    }
+    m->operators[k].in[i] = c->reordered[t];
+done:
+    return st;
+}
+
+static mp_status choose(chooser *c, int k)
+{
+    mp_status st = MP_OK;
+    mp_model *m = c->model;
+    const mp_operator *op = &m->operators[k];
+    habit h = habit_of(op);
+    mp_layout layout = MP_LAYOUT_PLAIN;
+    int n_in = op->n_in, n_out = op->n_out, *inputs = op->in;
+    if (h == VIEWS) MP_TRY(want_layout(c, k, 0, MP_LAYOUT_PLAIN));
+    if (h == PREFERS) {
+        layout = MP_LAYOUT_CHANNELS_LAST;
+        MP_TRY(want_layout(c, k, 0, layout));
+    }
+    if (h == FOLLOWS) {
+        const mp_tensor *y = mp_operator_out(m, op, 0);
+        for (int i = 0; y && i < n_in; i++) {
+            const mp_tensor *x = mp_operator_in(m, op, i);
+            if (x && x->rank == y->rank && x->layout == MP_LAYOUT_CHANNELS_LAST && layout_matters(x)) layout = x->layout;
+        }
+        for (int i = 0; y && layout && i < n_in; i++) {
+            const mp_tensor *x = mp_operator_in(m, &m->operators[k], i);
+            bool whole =
+                x && x->rank == m->tensors[m->operators[k].out[0]].rank && (x->producer >= 0 || x->role == MP_ROLE_DATA);
+            if (whole) MP_TRY(want_layout(c, k, i, layout));
+        }
+    }
+    for (int i = 0; i < n_in; i++)
+        if (inputs[i] >= 0 && (size_t)inputs[i] < c->n_tensors) c->settled[inputs[i]] = true;
+    for (int o = 0; o < n_out; o++) {
+        mp_tensor *y = mp_operator_out(m, &m->operators[k], o);
+        if (y && layout_matters(y)) y->layout = layout;
+    }
+done:
+    return st;
+}
+
+mp_status mp_cpu_choose_layouts(mp_model *model, mp_error *err)
+{
+    mp_status st = MP_OK;
+    chooser c = {.model = model, .n_tensors = model->n_tensors, .err = err};
+    size_t n = model->n_operators;
+    c.reordered = mp_alloc(c.n_tensors, sizeof *c.reordered);
+    c.settled = mp_alloc(c.n_tensors, sizeof *c.settled);
+    MP_REQUIRE(c.reordered && c.settled, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < c.n_tensors; t++) c.reordered[t] = -1;
+    for (size_t k = 0; k < n; k++)
+        if (!model->operators[k].removed) MP_TRY(choose(&c, (int)k));
+    MP_TRY(mp_model_sort(model, err));
+done:
+    mp_free(c.reordered);
+    mp_free(c.settled);
+    return st;
+}

@@ -1,0 +1,40 @@
+/* parallel.h - loops over threads whose results do not depend on how many there are, and element blocks of any float type.
+ * Private to executor/cpu/. */
+#ifndef EXECUTOR_CPU_PARALLEL_H
+#define EXECUTOR_CPU_PARALLEL_H
+
+#include "executor/array.h"
+
+/* Calls body(data, k) for every k in [0, n), each once, on several threads if the whole is worth it: `work` is roughly how many
+ * elements one k touches. What a k computes must not depend on other k's. */
+void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data);
+
+/* Loops that run over elements do so in blocks of this many: the same blocks whatever the number of threads. */
+enum { MP_BLOCK = 4096 };
+/* The number of blocks of n elements, and how many elements block k has. */
+static inline int64_t mp_blocks(int64_t n)
+{
+    return (n + MP_BLOCK - 1) / MP_BLOCK;
+}
+static inline int64_t mp_block_size(int64_t n, int64_t k)
+{
+    return n - k * MP_BLOCK < MP_BLOCK ? n - k * MP_BLOCK : MP_BLOCK;
+}
+
+/* n floats (n <= MP_BLOCK) from element `at` of memory of this type (FLOAT or BFLOAT16): the memory itself if it holds floats,
+ * else converted into `room`. */
+const float *mp_floats(const void *data, mp_dtype dtype, int64_t at, int64_t n, float *room);
+/* Where to put n floats that belong at element `at`: the memory itself if it holds floats, else `room`; mp_floats_done then
+ * converts them (round to nearest even) to where they belong. */
+float *mp_floats_room(void *data, mp_dtype dtype, int64_t at, float *room);
+void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const float *room);
+
+/* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
+ * starts. No OpenMP inside. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
+#else
+#define MP_VECTOR
+#endif
+
+#endif

@@ -1,0 +1,3 @@
+#include "executor/cpu/kernels.h"
+
+const mp_kernel mp_cpu_unaries[] = {{0}};

@@ -1,0 +1,98 @@
+/* updates.c - one step of the optimizer on one parameter, and the norm of all gradients. Element by element, so that the result
+ * does not depend on when, or beside what, a parameter is updated. */
+#include <math.h>
+
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/parallel.h"
+
+/* w, g: n values; m, v: moments. All of one block. */
+typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);
+
+MP_VECTOR static void sgd(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
+{
+    (void)m, (void)v;
+    for (int64_t k = 0; k < n; k++) w[k] -= f->rate * (clip * g[k] + f->decay * w[k]);
+}
+
+MP_VECTOR static void momentum(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
+{
+    (void)v;
+    float mu = f->momentum, nesterov = f->nesterov;
+    for (int64_t k = 0; k < n; k++) {
+        float d = clip * g[k] + f->decay * w[k];
+        m[k] = mu * m[k] + d;
+        w[k] -= f->rate * (nesterov != 0 ? d + mu * m[k] : m[k]);
+    }
+}
+
+MP_VECTOR static void adam(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
+{
+    float b1 = f->beta1, b2 = f->beta2, coupled = f->optimizer == MP_OPTIMIZER_ADAM ? f->decay : 0,
+          kept = f->optimizer == MP_OPTIMIZER_ADAMW ? f->decay : 1;
+    for (int64_t k = 0; k < n; k++) {
+        float d = clip * g[k] + coupled * w[k];
+        m[k] = b1 * m[k] + f->rest1 * d;
+        v[k] = b2 * v[k] + f->rest2 * d * d;
+        w[k] = kept * w[k] - f->step_size * m[k] / (sqrtf(v[k]) * f->root_correction + f->epsilon);
+    }
+}
+
+typedef struct update_job {
+    const mp_update *u;
+    const mp_update_factors *f;
+    step_function step;
+} update_job;
+
+static void update_block(void *data, int64_t k)
+{
+    float g_room[MP_BLOCK];
+    const update_job *job = data;
+    const mp_update *u = job->u;
+    int64_t at = k * MP_BLOCK, n = mp_block_size(u->n, k);
+    int moments = mp_optimizer_moments(job->f->optimizer);
+    float *m = moments > 0 ? u->state + at : NULL, *v = moments > 1 ? u->state + u->n + at : NULL;
+    float *w = u->dtype == MP_DTYPE_FLOAT ? (float *)u->parameter + at : u->state + moments * u->n + at;
+    job->step(job->f, n, u->clip ? *u->clip : 1, mp_floats(u->gradient, u->dtype, at, n, g_room), w, m, v);
+    mp_floats_done(u->parameter, u->dtype, at, n, w);
+}
+
+void mp_cpu_update(const mp_update *update, const mp_update_factors *factors)
+{
+    static const step_function steps[MP_N_OPTIMIZERS] = {
+        [MP_OPTIMIZER_ADAMW] = adam, [MP_OPTIMIZER_ADAM] = adam, [MP_OPTIMIZER_SGD] = sgd, [MP_OPTIMIZER_MOMENTUM] = momentum};
+    update_job job = {update, factors, steps[factors->optimizer]};
+    mp_parallel(mp_blocks(update->n), MP_BLOCK, update_block, &job);
+}
+
+typedef struct norm_job {
+    const mp_update *gradient;
+    double *sums; /* per block */
+} norm_job;
+
+static void norm_block(void *data, int64_t k)
+{
+    float room[MP_BLOCK];
+    const norm_job *job = data;
+    int64_t n = mp_block_size(job->gradient->n, k);
+    const float *g = mp_floats(job->gradient->gradient, job->gradient->dtype, k * MP_BLOCK, n, room);
+    double sum = 0;
+    for (int64_t e = 0; e < n; e++) sum += (double)g[e] * g[e];
+    job->sums[k] = sum;
+}
+
+int64_t mp_cpu_norm_workspace_bytes(int64_t n_elements)
+{
+    return mp_blocks(n_elements) * (int64_t)sizeof(double);
+}
+
+void mp_cpu_clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
+{
+    double total = 0;
+    for (size_t p = 0; p < n; p++) {
+        norm_job job = {&gradients[p], workspace};
+        mp_parallel(mp_blocks(gradients[p].n), MP_BLOCK, norm_block, &job);
+        for (int64_t k = 0; k < mp_blocks(gradients[p].n); k++) total += job.sums[k];
+    }
+    double norm = sqrt(total);
+    *factor = norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f; /* as torch.nn.utils.clip_grad_norm_ */
+}

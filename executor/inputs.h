@@ -1,0 +1,28 @@
+/* inputs.h - from a feed's batches to the inputs of a program, as they lie there. */
+#ifndef EXECUTOR_INPUTS_H
+#define EXECUTOR_INPUTS_H
+
+#include "executor/execution.h"
+#include "executor/feed.h"
+
+/* A feed for the data inputs of a program: `sources` as --data gives them, none: synthetic. The targets of a loss over classes have their
+ * number as range, tokens that look up a table its rows. As mp_feed_open. */
+mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
+                              mp_feed **out, mp_error *err);
+
+/* Brings one batch after the other into an execution: its mp_fill_inputs is mp_inputs_fill with the filler as data. */
+typedef struct mp_input_filler {
+    const mp_program *program;
+    mp_feed *feed;
+    void **rows; /* per data input: a batch in the order of its dimensions */
+    int *tensors;
+    size_t n;
+    mp_pool *pool;
+} mp_input_filler;
+
+/* Release with mp_input_filler_free. MP_NOMEM. */
+mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err);
+void mp_input_filler_free(mp_input_filler *filler); /* a zeroed one is fine */
+mp_status mp_inputs_fill(void *filler, int64_t micro_batch, mp_execution *execution, mp_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* kernel.c - preparing and running calls, and the adding that kernels leave to us: their own values go into the workspace and
+ * are added from there. */
+#include "executor/kernel.h"
+
+#include <string.h>
+
+enum { CALL_ALIGNMENT = 64 };
+
+static int64_t elements_of(const mp_operands *x, int i)
+{
+    return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].packed_elements : mp_array_elements(&x->d_in[i]);
+}
+
+/* Bytes that the gradient of input i takes in the workspace. */
+static int64_t room_of(const mp_operands *x, int i)
+{
+    int64_t room;
+    if (!mp_multiply(elements_of(x, i), mp_dtype_bits(x->d_in[i].dtype) / 8, &room) ||
+        !mp_round_up(room, CALL_ALIGNMENT, &room))
+        return INT64_MAX;
+    return room;
+}
+
+mp_status mp_call_prepare(const mp_kernel *kernel, const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_prepare prepare = x->is_backward ? kernel->backward : kernel->forward;
+    *call = (mp_call){0};
+    if (!prepare) return MP_NO_KERNEL(x, err, x->is_backward ? "its gradient" : "running it");
+    MP_TRY(prepare(x, call, err));
+    MP_REQUIRE(mp_round_up(call->workspace_bytes, CALL_ALIGNMENT, &call->workspace_bytes), err, MP_INVALID,
+               "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    call->added_at = call->workspace_bytes;
+    for (int i = x->from; x->is_backward && i < x->to; i++)
+        if (x->adds & ~call->adds & MP_BIT(i))
+            MP_REQUIRE(mp_add(call->workspace_bytes, room_of(x, i), &call->workspace_bytes), err, MP_INVALID,
+                       "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+done:
+    if (st != MP_OK) mp_call_release(call);
+    return st;
+}
+
+mp_status mp_call_run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_add_function add, mp_error *err)
+{
+    mp_status st = MP_OK;
+    uint64_t ours = x->is_backward ? x->adds & ~call->adds : 0;
+    void *target[64];
+    int64_t at = call->added_at;
+    if (!ours) return call->run(call, x, run, err);
+    for (int i = x->from; i < x->to; i++) {
+        if (!(ours & MP_BIT(i))) continue;
+        target[i] = x->d_in[i].data;
+        x->d_in[i].data = (char *)x->workspace + at;
+        at += room_of(x, i);
+    }
+    st = call->run(call, x, run, err);
+    for (int i = x->from; i < x->to; i++) {
+        if (!(ours & MP_BIT(i))) continue;
+        int64_t n = elements_of(x, i);
+        if (st == MP_OK) add(x->d_in[i].dtype, n, x->d_in[i].data, target[i]);
+        x->d_in[i].data = target[i];
+    }
+    return st;
+}
+
+void mp_call_release(mp_call *call)
+{
+    if (call->release) call->release(call);
+    mp_free(call->state);
+    *call = (mp_call){0};
+}

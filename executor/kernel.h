@@ -1,0 +1,92 @@
+/* kernel.h - what a backend's kernel is: a table row that prepares calls, and a prepared call that runs again and again.
+ *
+ * A kernel is prepared once per node, when the graph is built: it says whether it can do this at all, and how much workspace it
+ * takes (a library's scratchpad included), so that both are in the plan. A prepared call allocates nothing when it runs; all
+ * memory it touches is in the operands. It gives the same bits every time it runs on the same values with the same number of
+ * threads; so a recomputed activation is the one it was.
+ */
+#ifndef EXECUTOR_KERNEL_H
+#define EXECUTOR_KERNEL_H
+
+#include "estimator/ops.h"
+#include "executor/array.h"
+
+/* What a run of the network is for. */
+typedef enum mp_mode {
+    MP_MODE_TRAIN,     /* dropout drops, normalization takes the batch's statistics and moves the running ones */
+    MP_MODE_EVALUATE,  /* dropout passes through, normalization takes the running statistics */
+    MP_MODE_AS_WRITTEN /* as the operator's own attributes and inputs say (ONNX's conformance cases) */
+} mp_mode;
+
+/* The operands of one node. The arrays are described in full (type, sizes, strides) when the call is prepared, and the same
+ * when it runs; only `data` changes from run to run.
+ *
+ * forward:  reads in[], writes out[] and extra[].
+ * backward: reads d_out[] and what the registry's row says that the gradients of inputs [from, to) need (`needs` under the
+ *           executor's rules): of in[], out[] and extra[] only those have data, besides small constants and what the node
+ * happens to share a storage with; a kernel must not look at the others. Writes d_in[i] for each i in [from, to) that is there
+ * (dtype not UNDEFINED). Bit i of `adds` asks to add to d_in[i] instead of overwriting it; where an
+ *           operand is there twice (Mul(x, x)) both gradients lie at one address, and the second adds to the first.
+ *
+ * Where the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see training_forward.c and training_backward.c) an output
+ * may lie at the very address of an input of its size: a kernel reads each element before it writes it there. */
+typedef struct mp_operands {
+    const mp_model *model;
+    const mp_operator *op;
+    int op_index; /* of op in the model; random kernels count by it */
+    mp_mode mode;
+    bool is_backward;
+    int alternative; /* the form of the node: 0 is the base */
+    int from, to;
+    uint64_t adds;
+    int n_in, n_out;
+    mp_array *in, *out;     /* n_in, n_out; small constants (axes, scalars) have data already when the call is prepared */
+    mp_array *d_in, *d_out; /* backward only, else NULL; an output without gradient is UNDEFINED: its gradient is zero */
+    mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: nobody wants it */
+    void *workspace;               /* call->workspace_bytes, aligned to 64 */
+} mp_operands;
+
+/* What a run knows besides its operands. */
+typedef struct mp_run {
+    uint64_t seed;
+    uint32_t step;  /* counts every pass through the network, micro-batches included */
+    bool first_run; /* of this node in this step: running statistics move now, and not when it is recomputed */
+} mp_run;
+
+#define MP_BIT(i) (UINT64_C(1) << (i))
+
+typedef struct mp_call mp_call;
+struct mp_call {
+    /* Never NULL once prepared. The status is MP_OK unless the backend's library fails. */
+    mp_status (*run)(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err);
+    void (*release)(mp_call *call); /* NULL: nothing to release but `state` */
+    void *state;                    /* of the kernel, from mp_alloc; NULL: none. Released with mp_free after `release` */
+    int64_t workspace_bytes;
+    uint64_t adds;    /* of the inputs it was asked to add to, those it adds to itself; the others mp_call_run adds */
+    int64_t added_at; /* set by mp_call_prepare: where in the workspace the others' own values lie */
+};
+
+/* to[k] += from[k] over n elements of this type; what a backend adds with where a kernel does not do it itself. */
+typedef void (*mp_add_function)(mp_dtype dtype, int64_t n, const void *from, void *to);
+
+typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *err);
+
+/* One row of a backend's table: how an operator runs there. */
+typedef struct mp_kernel {
+    const char *kind, *domain; /* as in ops.def; kind NULL ends a table */
+    mp_prepare forward;
+    mp_prepare backward; /* NULL: the operator has no gradient */
+} mp_kernel;
+
+/* Fails because the operator, or this form of it, has no kernel: "Conv ('conv1'): ... is not supported on the CPU". */
+#define MP_NO_KERNEL(x, err, what) \
+    MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s'): %s is not supported here", (x)->op->kind, (x)->op->name, what)
+
+/* Prepares the call for these operands; on failure *call is empty. What the kernel does not add by itself gets room in the
+ * workspace. MP_UNSUPPORTED names the operator; MP_NOMEM. */
+mp_status mp_call_prepare(const mp_kernel *kernel, const mp_operands *x, mp_call *call, mp_error *err);
+/* Runs it, adding where x->adds asks for it (a subset of what it was prepared for). */
+mp_status mp_call_run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_add_function add, mp_error *err);
+void mp_call_release(mp_call *call); /* an empty one is fine */
+
+#endif

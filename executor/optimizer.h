@@ -1,0 +1,54 @@
+/* optimizer.h - how a parameter follows its gradient: SGD, momentum, Adam, AdamW; learning-rate schedules.
+ *
+ * Formulas as in PyTorch's optimizers. SGD: w -= lr * (g + wd * w). Momentum: v = mu * v + g + wd * w, w -= lr * v (Nesterov: w
+ * -= lr * (g + wd * w + mu * v)). Adam (Kingma, Ba 2015): g += wd * w, m and v the moving averages, w -= lr / (1 - b1^t) * m /
+ * (sqrt(v) / sqrt(1 - b2^t) + eps). AdamW (Loshchilov, Hutter 2019): w *= 1 - lr * wd first, then Adam without wd.
+ */
+#ifndef EXECUTOR_OPTIMIZER_H
+#define EXECUTOR_OPTIMIZER_H
+
+#include "estimator/training.h"
+
+typedef enum mp_schedule { MP_SCHEDULE_CONSTANT, MP_SCHEDULE_COSINE, MP_SCHEDULE_LINEAR, MP_N_SCHEDULES } mp_schedule;
+const char *mp_schedule_name(mp_schedule schedule);
+int mp_schedule_find(const char *name); /* -1: none */
+
+typedef struct mp_hyper {
+    mp_optimizer optimizer;
+    double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+    bool nesterov;
+    mp_schedule schedule;          /* what follows the warm-up */
+    int64_t warmup_steps, n_steps; /* the rate rises linearly over the first, and reaches 0 (cosine, linear) after the second */
+} mp_hyper;
+
+/* The defaults of an optimizer: Adam(W) 1e-3, 0.9, 0.999, 1e-8, decay 0.01 for AdamW; SGD and momentum 0.01, 0.9. */
+mp_hyper mp_hyper_default(mp_optimizer optimizer);
+/* MP_INVALID: a value out of its range, named. */
+mp_status mp_hyper_check(const mp_hyper *hyper, mp_error *err);
+/* The rate of step t = 0, 1, ... */
+double mp_learning_rate(const mp_hyper *hyper, int64_t step);
+
+/* What of an update depends on the step and not on the parameter. */
+typedef struct mp_update_factors {
+    mp_optimizer optimizer;
+    bool nesterov;
+    float rate, momentum, beta1, beta2, epsilon, decay; /* decay: AdamW: 1 - lr * wd, others: wd */
+    float rest1, rest2;                                 /* 1 - beta, which a float of beta has lost */
+    float step_size, root_correction;                   /* Adam: lr / (1 - b1^t), 1 / sqrt(1 - b2^t) */
+} mp_update_factors;
+mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
+
+/* One parameter. State is moments, one after the other, then for 16-bit parameters the float master copy: all float. */
+typedef struct mp_update {
+    mp_dtype dtype; /* of parameter and gradient */
+    int64_t n;      /* elements, those that pad a layout included */
+    void *parameter;
+    const void *gradient;
+    float *state;      /* NULL: none */
+    const float *clip; /* the factor on the gradient; NULL: 1 */
+} mp_update;
+
+/* How many float copies of a parameter its state holds: moments, and the master copy behind 16-bit parameters. */
+int mp_optimizer_moments(mp_optimizer optimizer);
+
+#endif

@@ -1,0 +1,301 @@
+/* program.c - calls are prepared from inside the building of the graph: the target asks what a node costs, and we answer by
+ * preparing it. */
+#include "executor/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is known of operators that the backend cannot run, until the graph is whole: a list for one message. */
+typedef struct builder {
+    mp_program *program;
+    char missing[400]; /* "LSTM, Det" */
+    mp_error first;    /* the reason when a kernel is there and refuses */
+} builder;
+
+static bool is_listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+static void note_missing(builder *b, const char *kind)
+{
+    size_t length = strlen(b->missing);
+    if (is_listed(b->missing, kind) || length + strlen(kind) + 4 > sizeof b->missing) return;
+    snprintf(b->missing + length, sizeof b->missing - length, "%s%s", length ? ", " : "", kind);
+}
+
+mp_status mp_program_array(const mp_program *p, int tensor, mp_array *out, mp_error *err)
+{
+    return mp_array_of(&p->model->tensors[tensor], p->bindings->dtype[tensor], out, err);
+}
+
+static void put_value(void *to, mp_dtype dtype, const mp_value *v, int64_t k)
+{
+    double real = v->is_real ? v->f[k] : (double)v->i[k];
+    int64_t whole = v->is_real ? (int64_t)v->f[k] : v->i[k];
+    uint32_t word;
+    float single = (float)real;
+    switch (dtype) {
+    case MP_DTYPE_FLOAT:
+        ((float *)to)[k] = single;
+        break;
+    case MP_DTYPE_DOUBLE:
+        ((double *)to)[k] = real;
+        break;
+    case MP_DTYPE_BFLOAT16:
+        memcpy(&word, &single, sizeof word);
+        ((uint16_t *)to)[k] = (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
+        break;
+    case MP_DTYPE_INT64:
+    case MP_DTYPE_UINT64:
+        ((int64_t *)to)[k] = whole;
+        break;
+    case MP_DTYPE_INT32:
+    case MP_DTYPE_UINT32:
+        ((int32_t *)to)[k] = (int32_t)whole;
+        break;
+    case MP_DTYPE_INT16:
+    case MP_DTYPE_UINT16:
+        ((int16_t *)to)[k] = (int16_t)whole;
+        break;
+    default:
+        ((int8_t *)to)[k] = (int8_t)whole;
+    }
+}
+
+/* The bytes of a known value as kernels read them, made once; NULL in *out where nothing is known. */
+static mp_status constant_of(mp_program *p, int tensor, mp_dtype dtype, void **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = &p->model->tensors[tensor];
+    bool known = t->value && p->bindings->storage[tensor] < 0 && t->role != MP_ROLE_PARAMETER && mp_dtype_bits(dtype) >= 8;
+    if (known && !p->constant[tensor]) {
+        void *bytes = mp_pool_alloc(p->pool, (size_t)t->value->n + 1, (size_t)mp_dtype_bits(dtype) / 8);
+        MP_REQUIRE(bytes, err, MP_NOMEM, "out of memory");
+        for (int64_t k = 0; k < t->value->n; k++) put_value(bytes, dtype, t->value, k);
+        p->constant[tensor] = bytes;
+    }
+    *out = known ? p->constant[tensor] : NULL;
+done:
+    return st;
+}
+
+static mp_status describe(mp_program *p, int tensor, mp_array *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    if (tensor < 0) goto done;
+    MP_TRY(mp_program_array(p, tensor, out, err));
+    MP_TRY(constant_of(p, tensor, out->dtype, &out->data, err));
+done:
+    return st;
+}
+
+/* The arrays of an operator's node. */
+static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &p->model->operators[b->op];
+    const mp_bindings *bound = p->bindings;
+    mp_extra extras[MP_EXTRAS_MAX];
+    *x = (mp_operands){.model = p->model,
+                       .op = op,
+                       .op_index = b->op,
+                       .mode = MP_MODE_TRAIN,
+                       .is_backward = b->task == MP_TASK_BACKWARD,
+                       .from = b->from,
+                       .to = b->to,
+                       .adds = b->adds,
+                       .n_in = op->n_in,
+                       .n_out = op->n_out};
+    x->in = mp_pool_alloc(p->pool, 2 * (size_t)(op->n_in + op->n_out) + 1, sizeof *x->in);
+    MP_REQUIRE(x->in, err, MP_NOMEM, "out of memory");
+    x->out = x->in + op->n_in;
+    for (int i = 0; i < op->n_in; i++) MP_TRY(describe(p, op->in[i], &x->in[i], err));
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0 && bound->storage[op->out[o]] >= 0) MP_TRY(describe(p, op->out[o], &x->out[o], err));
+    int n = op->op->extras ? op->op->extras(p->model, op, MP_RULES_EXECUTOR, extras) : 0;
+    for (int e = 0; e < n; e++) {
+        bool bytes = strstr(extras[e].name, "indices") || strstr(extras[e].name, "mask") || extras[e].bytes % 4;
+        int64_t elements = bytes ? extras[e].bytes : extras[e].bytes / 4;
+        if (bound->extras[b->op][e] >= 0) x->extra[e] = mp_array_plain(bytes ? MP_DTYPE_UINT8 : MP_DTYPE_FLOAT, 1, &elements);
+    }
+    if (!x->is_backward) goto done;
+    x->d_in = x->out + op->n_out;
+    x->d_out = x->d_in + op->n_in;
+    for (int i = b->from; i < b->to && i < 64; i++)
+        if (b->targets >> i & 1) MP_TRY(mp_program_array(p, op->in[i], &x->d_in[i], err));
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_TRY(mp_program_array(p, op->out[o], &x->d_out[o], err));
+    /* over several micro-batches, what the first writes to a parameter's gradient the others add to */
+    for (int i = b->from; p->options.accumulate > 1 && i < b->to && i < 64; i++)
+        if ((b->targets >> i & 1) && p->model->tensors[op->in[i]].role == MP_ROLE_PARAMETER) x->adds |= UINT64_C(1) << i;
+done:
+    return st;
+}
+
+static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_program_node *node, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_error refusal = {0};
+    mp_program *p = b->program;
+    const mp_operator *op = &p->model->operators[binding->op];
+    const mp_kernel *kernel = p->backend->kernel(op);
+    MP_TRY(describe_node(p, binding, &node->operands, err));
+    bool too_many = binding->task == MP_TASK_BACKWARD && binding->to > 64;
+    if (!kernel || (node->operands.is_backward && !kernel->backward) || too_many) {
+        note_missing(b, op->kind);
+        goto done;
+    }
+    st = mp_call_prepare(kernel, &node->operands, &node->call, &refusal);
+    if (st == MP_UNSUPPORTED) {
+        if (b->first.code == MP_OK) b->first = refusal;
+        st = MP_OK;
+    } else if (st != MP_OK) {
+        MP_FAIL(err, st, "%s", refusal.message);
+    }
+done:
+    return st;
+}
+
+/* The target's answer: it prepares the node's call. */
+static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    builder *b = target->details;
+    mp_program *p = b->program;
+    const mp_binding *binding = work->binding;
+    p->bindings = (mp_bindings *)work->bindings;
+    MP_REQUIRE(mp_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes), err, MP_NOMEM, "out of memory");
+    mp_program_node *node = &p->nodes[p->n_nodes++];
+    *node = (mp_program_node){0};
+    *out = (mp_cost){.seconds = mp_roofline_seconds(mp_device_find(p->backend->name), work)};
+    if (binding->op >= 0) MP_TRY(prepare_operator(b, binding, node, err));
+    out->workspace_bytes = node->call.workspace_bytes;
+    if (binding->task == MP_TASK_CLIP) {
+        int64_t largest = 0;
+        for (size_t t = 0; t < p->model->n_tensors; t++)
+            if (p->bindings->has_gradient[t] && p->model->tensors[t].role == MP_ROLE_PARAMETER &&
+                mp_tensor_room(&p->model->tensors[t]) > largest)
+                largest = mp_tensor_room(&p->model->tensors[t]);
+        out->workspace_bytes = p->backend->norm_workspace_bytes(largest);
+    }
+    MP_REQUIRE(mp_round_up(out->workspace_bytes, p->backend->alignment, &out->workspace_bytes), err, MP_INVALID,
+               "a node needs too much workspace");
+done:
+    return st;
+}
+
+static bool in_list(const int *list, size_t n, int storage)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == storage) return true;
+    return false;
+}
+
+/* True if some form of the node touches the storage. */
+static bool touches(const mp_node *node, int storage)
+{
+    for (size_t f = 0; f < node->n_forms; f++) {
+        const mp_form *form = &node->forms[f];
+        if (in_list(form->reads, form->n_reads, storage) || in_list(form->writes, form->n_writes, storage) ||
+            in_list(form->adds, form->n_adds, storage))
+            return true;
+    }
+    return false;
+}
+
+static void put_slot(mp_program_node *node, const mp_node *of, mp_array *array, int storage)
+{
+    if (array->dtype != MP_DTYPE_UNDEFINED && storage >= 0 && touches(of, storage))
+        node->slots[node->n_slots++] = (mp_slot){array, storage};
+}
+
+/* Which of a node's operands lie in which storages. */
+static mp_status find_slots(mp_program *p, int k, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_binding *b = &p->bindings->nodes[k];
+    const mp_node *of = &p->graph->nodes[k];
+    mp_program_node *node = &p->nodes[k];
+    mp_operands *x = &node->operands;
+    const int *storage = p->bindings->storage, *gradient = p->bindings->gradient;
+    if (b->op < 0) goto done;
+    const mp_operator *op = x->op;
+    node->slots = mp_pool_alloc(p->pool, 2 * (size_t)(op->n_in + op->n_out) + MP_EXTRAS_MAX, sizeof *node->slots);
+    MP_REQUIRE(node->slots, err, MP_NOMEM, "out of memory");
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i] >= 0) put_slot(node, of, &x->in[i], storage[op->in[i]]);
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0) put_slot(node, of, &x->out[o], storage[op->out[o]]);
+    for (int e = 0; e < MP_EXTRAS_MAX; e++) put_slot(node, of, &x->extra[e], p->bindings->extras[b->op][e]);
+    if (!x->is_backward) goto done;
+    for (int i = b->from; i < b->to; i++)
+        if (op->in[i] >= 0) put_slot(node, of, &x->d_in[i], gradient[op->in[i]]);
+    for (int o = 0; o < op->n_out; o++) {
+        if (op->out[o] < 0 || !x->d_out[o].dtype) continue;
+        if (gradient[op->out[o]] >= 0)
+            put_slot(node, of, &x->d_out[o], gradient[op->out[o]]);
+        else if (p->bindings->dtype[op->out[o]] == MP_DTYPE_FLOAT)
+            x->d_out[o].data = &p->one_value;
+    }
+done:
+    return st;
+}
+
+static mp_status judge(const builder *b, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *name = b->program->backend->name;
+    MP_REQUIRE(!b->missing[0], err, MP_UNSUPPORTED, "the %s backend cannot run %s", name, b->missing);
+    MP_REQUIRE(b->first.code == MP_OK, err, b->first.code, "%s", b->first.message);
+done:
+    return st;
+}
+
+mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
+                           mp_program **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_program *p = mp_alloc(1, sizeof *p);
+    builder b = {.program = p};
+    MP_REQUIRE(p, err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(options->rules == MP_RULES_EXECUTOR, err, MP_INVALID,
+               "a backend keeps what its own kernels read, so --rules pytorch is not for --device %s", backend->name);
+    *p = (mp_program){.backend = backend, .model = model, .options = *options};
+    MP_REQUIRE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_TRY(backend->adapt(model, options->dtype, err));
+    MP_REQUIRE(p->constant = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant), err, MP_NOMEM, "out of memory");
+    p->one_value = options->accumulate > 1 ? 1.0f / (float)options->accumulate : 1.0f;
+    snprintf(p->target_name, sizeof p->target_name, "%s, %d threads", backend->name, backend->threads());
+    mp_target target = {.name = p->target_name,
+                        .alignment = backend->alignment,
+                        .memory_bytes = mp_device_find(backend->name)->memory_bytes,
+                        .alternatives = true,
+                        .cost = cost,
+                        .details = &b};
+    p->bindings = NULL;
+    st = mp_training_graph_bound(model, options, loss, &target, &p->graph, &p->bindings, err);
+    if (st != MP_OK) p->bindings = NULL; /* the builder's, and gone */
+    MP_TRY(st);
+    MP_TRY(judge(&b, err));
+    for (size_t k = 0; k < p->n_nodes; k++) MP_TRY(find_slots(p, (int)k, err));
+    *out = p;
+    p = NULL;
+done:
+    mp_program_free(p);
+    return st;
+}
+
+void mp_program_free(mp_program *p)
+{
+    if (!p) return;
+    for (size_t k = 0; k < p->n_nodes; k++) mp_call_release(&p->nodes[k].call);
+    mp_free(p->nodes);
+    mp_graph_free(p->graph);
+    mp_bindings_free(p->bindings);
+    mp_pool_free(p->pool);
+    mp_free(p);
+}

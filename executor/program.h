@@ -1,0 +1,48 @@
+/* program.h - a model made ready to run on a backend: its training graph, and a prepared call per node.
+ *
+ * The graph is built for the backend as target: each node's call is prepared as the node is built, and its workspace goes into
+ * the graph. So what a plan counts is what the calls will use. Seconds come from the roofline of the backend's device profile.
+ */
+#ifndef EXECUTOR_PROGRAM_H
+#define EXECUTOR_PROGRAM_H
+
+#include "executor/backend.h"
+
+/* An operand of a node that lies in a storage. */
+typedef struct mp_slot {
+    mp_array *array;
+    int storage;
+} mp_slot;
+
+typedef struct mp_program_node {
+    mp_call call;         /* empty for nodes that are no operator's */
+    mp_operands operands; /* likewise */
+    size_t n_slots;
+    mp_slot *slots;
+} mp_program_node;
+
+typedef struct mp_program {
+    const mp_backend *backend;
+    const mp_model *model;
+    mp_training_options options;
+    mp_graph *graph;
+    mp_bindings *bindings;
+    size_t n_nodes, capacity;
+    mp_program_node *nodes; /* per node of the graph */
+    mp_pool *pool;          /* of all arrays */
+    void **constant;        /* per tensor: the bytes of one that is a kernel's argument, NULL: none */
+    float one_value;        /* the gradient of the loss: 1, or 1 / accumulate */
+    char target_name[48];
+} mp_program;
+
+/* Adapts the model to the backend (it is changed) and builds its training graph and calls. `model` must outlive the program.
+ * On MP_OK *out is released with mp_program_free. The rest as mp_training_graph; MP_UNSUPPORTED: the backend lacks kernels, all
+ * of which are named. */
+mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
+                           mp_program **out, mp_error *err);
+void mp_program_free(mp_program *program); /* NULL is fine */
+
+/* How tensor t lies in its storage. */
+mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
+
+#endif

@@ -1,0 +1,113 @@
+#include "executor/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "executor/state.h"
+#include "formats/process_memory.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of seconds[0..n), which is sorted. */
+static double median(double *seconds, size_t n)
+{
+    if (!n) return 0;
+    qsort(seconds, n, sizeof *seconds, by_value);
+    return n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
+}
+
+static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_execution_flush(e, err));
+    MP_TRY(mp_state_save(r->save, r->program, e, &r->execution, step, err));
+done:
+    return st;
+}
+
+static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report *report, double *seconds, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_input_filler filler = {0};
+    long allocations;
+    MP_TRY(mp_input_filler_new(r->program, r->feed, &filler, err));
+    for (int64_t k = 0; k < r->n_steps && !report->stopped; k++) {
+        int64_t step = report->first_step + k;
+        double from = now(), loss;
+        allocations = mp_alloc_count;
+        MP_TRY(mp_execution_step(e, step, mp_inputs_fill, &filler, &loss, err));
+        report->n_allocations += mp_alloc_count - allocations;
+        seconds[report->n_losses] = now() - from;
+        report->losses[report->n_losses++] = loss;
+        MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %g at step %lld", loss, (long long)(step + 1));
+        mp_train_progress p = {k + 1, r->n_steps, loss, seconds[report->n_losses - 1]};
+        if (r->progress && !r->progress(&p, r->progress_data)) report->stopped = true;
+        bool last = k + 1 == r->n_steps || report->stopped;
+        if (r->save && (last || (r->save_every && (step + 1) % r->save_every == 0))) MP_TRY(save(r, e, step + 1, err));
+    }
+    MP_TRY(mp_execution_flush(e, err));
+done:
+    mp_input_filler_free(&filler);
+    return st;
+}
+
+static mp_status keep_profile(const mp_execution *e, size_t n_nodes, mp_report *report, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const double *seconds = mp_execution_seconds(e);
+    if (!seconds) goto done;
+    MP_REQUIRE(report->node_seconds = mp_alloc(n_nodes, sizeof *seconds), err, MP_NOMEM, "out of memory");
+    memcpy(report->node_seconds, seconds, n_nodes * sizeof *seconds);
+done:
+    return st;
+}
+
+mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_execution *e = NULL;
+    double *seconds = NULL;
+    *report = (mp_report){.static_bytes = r->plan->static_bytes,
+                          .planned_peak_bytes = r->plan->peak_bytes,
+                          .idle_process_bytes = mp_process_bytes()};
+    seconds = mp_alloc((size_t)r->n_steps, sizeof *seconds);
+    report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
+    MP_REQUIRE(seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
+    mp_process_forget_peak();
+    MP_TRY(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
+    MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));
+    if (r->resume) MP_TRY(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
+    st = run_steps(r, e, report, seconds, err);
+    if (st != MP_OK && st != MP_REFUTED) goto done;
+    report->arena_bytes = mp_execution_arena_bytes(e);
+    report->measured_arena_bytes = mp_execution_touched_bytes(e);
+    report->process_bytes = mp_process_peak_bytes();
+    report->step_seconds = median(seconds, report->n_losses);
+    mp_execution_hash(e, report->weights_hash);
+    if (keep_profile(e, r->program->n_nodes, report, err) != MP_OK) st = MP_NOMEM;
+done:
+    mp_execution_free(e);
+    mp_free(seconds);
+    if (st != MP_OK && st != MP_REFUTED) mp_report_free(report);
+    return st;
+}
+
+void mp_report_free(mp_report *report)
+{
+    mp_free(report->losses);
+    mp_free(report->node_seconds);
+    *report = (mp_report){0};
+}

@@ -1,0 +1,21 @@
+/* arena.h - offsets: where everything that comes and goes lies in one block.
+ *
+ * An item is an instance of a storage, or the workspace of a step; instances that take each other's room in place are one item,
+ * and so are the two lives of a carried gradient, whose bytes have to stay where they are from one step of training to the
+ * next. Items that live together must not overlap. This is dynamic storage allocation (NP-hard: Garey, Johnson 1979, SR2).
+ *
+ * Method: items are placed one after the other into the lowest, or the tightest, gap; in several orders (by size, by size times
+ * lifetime, by lifetime, by start, around the fullest step), and then again with whatever lay on top put first. The lowest
+ * height wins; the sum of what lives at the fullest step is a lower bound, and where it is reached the search ends.
+ */
+#ifndef PLANNER_ARENA_H
+#define PLANNER_ARENA_H
+
+#include "planner/plan.h"
+
+/* Gives every instance and workspace of the plan's steps its offset, a multiple of the graph's alignment: sets places, n_places
+ * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant. MP_INVALID: as
+ * mp_timeline_build. MP_NOMEM. */
+mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
+
+#endif

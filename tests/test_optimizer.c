@@ -1,0 +1,137 @@
+/* Updates against what PyTorch 2.15's optimizers make of the same three gradients, and learning-rate schedules by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "executor/cpu/kernels.h"
+#include "executor/optimizer.h"
+
+enum { N = 3 };
+
+/* Three steps from {1, -0.5, 0.25} with gradients {0.1 t, -0.2, 0.05 (t - 2)}. */
+static void three_steps(const mp_hyper *h, float clip, float w[N])
+{
+    float state[2 * N] = {0}, factor = clip;
+    w[0] = 1;
+    w[1] = -0.5f;
+    w[2] = 0.25f;
+    for (int t = 0; t < 3; t++) {
+        float g[N] = {0.1f * (float)(t + 1) / clip, -0.2f / clip, 0.05f * (float)(t - 1) / clip};
+        mp_update_factors f = mp_update_factors_at(h, t);
+        mp_update u = {.dtype = MP_DTYPE_FLOAT, .n = N, .parameter = w, .gradient = g, .state = state, .clip = &factor};
+        mp_cpu_update(&u, &f);
+    }
+}
+
+static void check(mp_optimizer optimizer, bool nesterov, double decay, const double expected[N])
+{
+    mp_hyper h = mp_hyper_default(optimizer);
+    float w[N];
+    h.learning_rate = 0.1;
+    h.nesterov = nesterov;
+    h.weight_decay = decay;
+    for (int k = 0; k < 2; k++) {
+        three_steps(&h, k ? 0.5f : 1.0f, w);
+        for (int e = 0; e < N; e++)
+            if (fabs(w[e] - expected[e]) > 5e-7) fail_msg("%s: %.9g, not %.9g", mp_optimizer_name(optimizer), w[e], expected[e]);
+    }
+}
+
+static void updates_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    check(MP_OPTIMIZER_SGD, false, 0.01, (double[]){0.937043011, -0.438561469, 0.249240771});
+    check(MP_OPTIMIZER_MOMENTUM, false, 0.01, (double[]){0.899352849, -0.385093391, 0.257129699});
+    check(MP_OPTIMIZER_MOMENTUM, true, 0, (double[]){0.854409993, -0.339020014, 0.257694989});
+    check(MP_OPTIMIZER_ADAM, false, 0.01, (double[]){0.706610084, -0.20004791, 0.394696712});
+    check(MP_OPTIMIZER_ADAMW, false, 0.01, (double[]){0.704981148, -0.198801428, 0.407402873});
+}
+
+static void half_precision_parameters_follow_their_master_copy(void **state)
+{
+    (void)state;
+    uint16_t w[N] = {0x3f80, 0xbf00, 0x3e80}; /* 1, -0.5, 0.25 */
+    float memory[3 * N] = {0};
+    mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+    h.learning_rate = 1e-5; /* smaller than a bfloat16 can follow in one step */
+    memcpy(memory + 2 * N, (float[]){1, -0.5f, 0.25f}, N * sizeof(float));
+    for (int t = 0; t < 2000; t++) {
+        uint16_t g[N] = {0x3f80, 0xbf80, 0x3f80};
+        mp_update_factors f = mp_update_factors_at(&h, t);
+        mp_update u = {.dtype = MP_DTYPE_BFLOAT16, .n = N, .parameter = w, .gradient = g, .state = memory};
+        mp_cpu_update(&u, &f);
+    }
+    /* 2000 steps of about 1e-5: 1 - 0.02, -0.5 + 0.02, 0.25 - 0.02, and a decay of 2e-4 of each */
+    const double expected[N] = {0.9798, -0.4799, 0.22995};
+    for (int e = 0; e < N; e++) {
+        uint32_t word = (uint32_t)w[e] << 16;
+        float rounded;
+        memcpy(&rounded, &word, sizeof rounded);
+        assert_true(fabs(memory[2 * N + e] - expected[e]) < 2e-4);
+        assert_true(fabs(rounded - memory[2 * N + e]) <= fabs(memory[2 * N + e]) / 256);
+    }
+}
+
+static void the_norm_of_all_gradients_is_brought_down_to_the_limit(void **state)
+{
+    (void)state;
+    float a[2] = {3, 4}, b[1] = {12}, factor;
+    char *room = malloc((size_t)mp_cpu_norm_workspace_bytes(2));
+    mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = a}, {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = b}};
+    mp_cpu_clip(gradients, 2, 2, room, &factor);
+    assert_true(fabs(3 * factor - 0.4615384340286255) < 1e-6); /* clip_grad_norm_ */
+    mp_cpu_clip(gradients, 2, 13.5, room, &factor);
+    assert_true(factor == 1.0f);
+    free(room);
+}
+
+static void the_rate_rises_and_falls(void **state)
+{
+    (void)state;
+    mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAM);
+    h.learning_rate = 1;
+    h.warmup_steps = 4;
+    h.n_steps = 12;
+    assert_true(fabs(mp_learning_rate(&h, 0) - 0.25) < 1e-12);
+    assert_true(fabs(mp_learning_rate(&h, 3) - 1) < 1e-12);
+    assert_true(mp_learning_rate(&h, 100) == 1);
+    h.schedule = MP_SCHEDULE_LINEAR;
+    assert_true(fabs(mp_learning_rate(&h, 8) - 0.5) < 1e-12);
+    assert_true(fabs(mp_learning_rate(&h, 12)) < 1e-12 && fabs(mp_learning_rate(&h, 99)) < 1e-12);
+    h.schedule = MP_SCHEDULE_COSINE;
+    assert_true(fabs(mp_learning_rate(&h, 4) - 1) < 1e-12);
+    assert_true(fabs(mp_learning_rate(&h, 6) - 0.853553390593) < 1e-9);
+    assert_true(fabs(mp_learning_rate(&h, 8) - 0.5) < 1e-9);
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAM);
+    mp_error err = {0};
+    assert_int_equal(mp_hyper_check(&h, &err), MP_OK);
+    h.learning_rate = NAN;
+    assert_int_equal(mp_hyper_check(&h, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "learning rate"));
+    h = mp_hyper_default(MP_OPTIMIZER_MOMENTUM);
+    h.momentum = 1;
+    assert_int_equal(mp_hyper_check(&h, NULL), MP_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_are_those_of_pytorch),
+        cmocka_unit_test(half_precision_parameters_follow_their_master_copy),
+        cmocka_unit_test(the_norm_of_all_gradients_is_brought_down_to_the_limit),
+        cmocka_unit_test(the_rate_rises_and_falls),
+        cmocka_unit_test(values_out_of_range_are_refused),
+    };
+    return cmocka_run_group_tests_name("executor/optimizer", tests, NULL, NULL);
+}
