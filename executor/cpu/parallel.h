@@ -37,4 +37,11 @@ void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const flo
 #define MP_VECTOR
 #endif
 
+/* Before a loop: its turns do not depend on each other, even where output and operand are the same memory. */
+#ifdef __clang__
+#define MP_INDEPENDENT
+#else
+#define MP_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #endif

@@ -1,0 +1,161 @@
+#include "executor/cpu/convolution.h"
+
+#include <string.h>
+
+#include "estimator/window.h"
+
+/* Weights in memory as oneDNN counts their dimensions: (groups,) outputs, inputs, window. */
+static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error *err)
+{
+    mp_array a = {.dtype = w->dtype, .packed = w->packed};
+    int first = c->is_transposed ? 1 : 0, second = 1 - first, r = 0;
+    int64_t outer_groups = c->groups;
+    if (w->packed) return mp_dnnl_desc(&a, c->op, &c->weights, err);
+    /* the first dimension of the file's weights holds the groups */
+    if (outer_groups > 1) {
+        a.dims[r] = outer_groups;
+        a.strides[r++] = w->dims[0] / outer_groups * w->strides[0];
+    }
+    int64_t part = w->dims[0] / outer_groups;
+    a.dims[r] = first ? w->dims[1] : part;
+    a.strides[r++] = w->strides[first];
+    a.dims[r] = first ? part : w->dims[1];
+    a.strides[r++] = w->strides[second];
+    for (int d = 2; d < w->rank; d++, r++) {
+        a.dims[r] = w->dims[d];
+        a.strides[r] = w->strides[d];
+    }
+    a.rank = r;
+    return mp_dnnl_desc(&a, c->op, &c->weights, err);
+}
+
+/* Explicit pads on both sides of every spatial dimension; behind the data they are what is left, so that the sizes agree. */
+static mp_status read_pads(mp_convolution *c, const mp_window *w, const mp_array *x, const mp_array *y)
+{
+    bool lower = !strcmp(mp_operator_text(c->op, "auto_pad", "NOTSET"), "SAME_LOWER");
+    for (int d = 0; d < c->n; d++) {
+        /* the side that the window slides over, and how often it stops there */
+        int64_t wide = c->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
+        int64_t stops = c->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
+        int64_t total = (stops - 1) * w->stride[d] + w->span[d] - wide;
+        bool shaped = c->is_transposed && mp_operator_attribute(c->op, "output_shape");
+        c->begin[d] = w->begin[d];
+        if (w->padding == MP_PADDING_SAME || shaped) {
+            int64_t all = total > 0 ? total : 0;
+            c->begin[d] = lower ? all - all / 2 : all / 2;
+        }
+        c->end[d] = total - c->begin[d];
+        c->strides[d] = w->stride[d];
+        c->dilates[d] = w->dilation[d] - 1;
+    }
+    return MP_OK;
+}
+
+mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
+                              const mp_array *y, const mp_array *bias, mp_convolution *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
+    mp_window window;
+    mp_convolution c = {.op = op, .n = x->rank - 2, .is_transposed = !strcmp(op->op->name, "ConvTranspose")};
+    c.groups = mp_operator_int(op, "group", 1);
+    MP_TRY(mp_window_read(&infer, c.n, weights->dims + 2, &window));
+    MP_TRY(read_pads(&c, &window, x, y));
+    MP_TRY(mp_dnnl_desc(x, op, &c.src, err));
+    MP_TRY(mp_dnnl_desc(y, op, &c.dst, err));
+    MP_TRY(describe_weights(&c, weights, err));
+    c.has_bias = bias && bias->dtype != MP_DTYPE_UNDEFINED;
+    if (c.has_bias) MP_TRY(mp_dnnl_desc(bias, op, &c.bias, err));
+    *out = c;
+done:
+    return st;
+}
+
+/* The forward descriptor, which the backward ones take as a hint. */
+static dnnl_status_t forward_desc(const mp_convolution *c, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
+                                  const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s;
+    const dnnl_memory_desc_t *bias = c->has_bias ? &c->bias : NULL;
+    s = c->is_transposed
+            ? dnnl_dilated_deconvolution_forward_desc_init(&d, dnnl_forward_training, dnnl_deconvolution_direct, src, weights,
+                                                           bias, dst, c->strides, c->dilates, c->begin, c->end)
+            : dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias,
+                                                         dst, c->strides, c->dilates, c->begin, c->end);
+    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL) : s;
+}
+
+static dnnl_status_t backward_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
+                                   const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr,
+                                   const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
+{
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s;
+    const dnnl_memory_desc_t *bias = c->has_bias ? &c->bias : NULL;
+    if (pass == MP_CONVOLVE_DATA)
+        s = c->is_transposed ? dnnl_dilated_deconvolution_backward_data_desc_init(&d, dnnl_deconvolution_direct, src, weights,
+                                                                                  dst, c->strides, c->dilates, c->begin, c->end)
+                             : dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, src, weights, dst,
+                                                                                c->strides, c->dilates, c->begin, c->end);
+    else
+        s = c->is_transposed
+                ? dnnl_dilated_deconvolution_backward_weights_desc_init(&d, dnnl_deconvolution_direct, src, weights, bias, dst,
+                                                                        c->strides, c->dilates, c->begin, c->end)
+                : dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, src, weights, bias, dst,
+                                                                      c->strides, c->dilates, c->begin, c->end);
+    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint) : s;
+}
+
+mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
+                              const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t hint = NULL, desc = NULL;
+    dnnl_memory_desc_t any[3] = {mp_dnnl_any(src), mp_dnnl_any(weights), mp_dnnl_any(dst)};
+    MP_TRY(mp_dnnl_attr(&attr, err));
+    if (pass == MP_CONVOLVE_FORWARD) {
+        MP_TRY(mp_dnnl_check(forward_desc(c, src, weights, dst, attr, &desc), c->op, "the convolution", err));
+    } else {
+        MP_TRY(mp_dnnl_check(forward_desc(c, &any[0], &any[1], &any[2], attr, &hint), c->op, "the convolution", err));
+        MP_TRY(mp_dnnl_check(backward_desc(c, pass, src, weights, dst, attr, hint, &desc), c->op, "the convolution's gradient",
+                             err));
+    }
+    *out = desc;
+    desc = NULL;
+done:
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    return st;
+}
+
+/* Implementations that oneDNN falls back to are named so. */
+static bool is_slow(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name) return true;
+    return strstr(name, "ref") != NULL;
+}
+
+mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err)
+{
+    mp_error first = {0};
+    dnnl_memory_desc_t src = mp_dnnl_any(&c->src), weights = mp_dnnl_any(&c->weights), dst = mp_dnnl_any(&c->dst);
+    dnnl_primitive_desc_t here = NULL, anywhere = NULL;
+    mp_status st = mp_convolution_desc(c, pass, &c->src, &weights, &c->dst, &here, &first);
+    if (st == MP_OK && !is_slow(here)) {
+        *out = here;
+        return MP_OK;
+    }
+    if (mp_convolution_desc(c, pass, &src, &weights, &dst, &anywhere, st == MP_OK ? NULL : err) == MP_OK &&
+        (st != MP_OK || !is_slow(anywhere))) {
+        if (here) dnnl_primitive_desc_destroy(here);
+        *out = anywhere;
+        return MP_OK;
+    }
+    if (anywhere) dnnl_primitive_desc_destroy(anywhere);
+    *out = here;
+    return st;
+}

@@ -1,0 +1,273 @@
+#include "executor/cpu/elementwise.h"
+
+#include <string.h>
+
+enum { DIMS = MP_ARRAY_RANK, ALL = MP_OPERANDS_MAX + 1 };
+
+/* The loop nest of one call: dimension 0 outermost. Operand 0 is the output. */
+typedef struct nest {
+    int rank, n; /* operands */
+    int64_t dims[DIMS], strides[ALL][DIMS];
+    void *data[ALL];
+    mp_dtype dtype[ALL];
+    mp_row row;
+    mp_whole_row whole;
+    const double *parameters;
+    int64_t run, n_runs, blocks_per_run, runs_per_block;
+} nest;
+
+/* Stride of operand `a` along dimension d of the output, which has rank `rank`: 0 where it is broadcast. */
+static int64_t stride_of(const mp_array *a, int rank, int d)
+{
+    int own = d - (rank - a->rank);
+    return own < 0 || a->dims[own] == 1 ? 0 : a->strides[own];
+}
+
+static void swap_dims(nest *x, int a, int b)
+{
+    int64_t t = x->dims[a];
+    x->dims[a] = x->dims[b];
+    x->dims[b] = t;
+    for (int k = 0; k < x->n; k++) {
+        t = x->strides[k][a];
+        x->strides[k][a] = x->strides[k][b];
+        x->strides[k][b] = t;
+    }
+}
+
+static void build(nest *x, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    x->n = n_in + 1;
+    x->rank = 0;
+    for (int d = 0; d < out->rank; d++) {
+        if (out->dims[d] == 1) continue;
+        x->dims[x->rank] = out->dims[d];
+        x->strides[0][x->rank] = out->strides[d];
+        for (int k = 0; k < n_in; k++) x->strides[k + 1][x->rank] = stride_of(in[k], out->rank, d);
+        x->rank++;
+    }
+    /* largest stride of the output outside: insertion sort, a dozen dimensions at most */
+    for (int i = 1; i < x->rank; i++)
+        for (int j = i; j > 0 && x->strides[0][j - 1] < x->strides[0][j]; j--) swap_dims(x, j - 1, j);
+    int kept = 0;
+    for (int d = 1; d < x->rank; d++) {
+        bool merges = true;
+        for (int k = 0; k < x->n; k++) merges &= x->strides[k][kept] == x->strides[k][d] * x->dims[d];
+        if (merges) {
+            x->dims[kept] *= x->dims[d];
+        } else {
+            kept++;
+            x->dims[kept] = x->dims[d];
+        }
+        for (int k = 0; k < x->n; k++) x->strides[k][kept] = x->strides[k][d];
+    }
+    if (x->rank)
+        x->rank = kept + 1;
+    else {
+        x->rank = 1;
+        x->dims[0] = 1;
+        for (int k = 0; k < x->n; k++) x->strides[k][0] = 1;
+    }
+    for (int k = 0; k < x->n; k++) {
+        const mp_array *a = k ? in[k - 1] : out;
+        x->data[k] = a->data;
+        x->dtype[k] = a->dtype;
+    }
+    x->run = x->dims[x->rank - 1];
+    x->n_runs = 1;
+    for (int d = 0; d < x->rank - 1; d++) x->n_runs *= x->dims[d];
+    x->blocks_per_run = mp_blocks(x->run);
+    x->runs_per_block = x->run > 0 && x->run < MP_BLOCK ? MP_BLOCK / x->run : 1;
+}
+
+static int64_t load_whole(const void *data, mp_dtype dtype, int64_t at)
+{
+    float room;
+    switch (dtype) {
+    case MP_DTYPE_INT64:
+    case MP_DTYPE_UINT64:
+        return ((const int64_t *)data)[at];
+    case MP_DTYPE_INT32:
+        return ((const int32_t *)data)[at];
+    case MP_DTYPE_UINT32:
+        return ((const uint32_t *)data)[at];
+    case MP_DTYPE_INT16:
+        return ((const int16_t *)data)[at];
+    case MP_DTYPE_UINT16:
+        return ((const uint16_t *)data)[at];
+    case MP_DTYPE_INT8:
+        return ((const int8_t *)data)[at];
+    case MP_DTYPE_UINT8:
+        return ((const uint8_t *)data)[at];
+    case MP_DTYPE_BOOL:
+        return ((const uint8_t *)data)[at] != 0;
+    case MP_DTYPE_DOUBLE:
+        return (int64_t)((const double *)data)[at];
+    default:
+        return (int64_t)*mp_floats(data, dtype, at, 1, &room);
+    }
+}
+
+static void store_whole(void *data, mp_dtype dtype, int64_t at, int64_t value)
+{
+    float room = (float)value;
+    switch (dtype) {
+    case MP_DTYPE_INT64:
+    case MP_DTYPE_UINT64:
+        ((int64_t *)data)[at] = value;
+        break;
+    case MP_DTYPE_INT32:
+    case MP_DTYPE_UINT32:
+        ((int32_t *)data)[at] = (int32_t)value;
+        break;
+    case MP_DTYPE_INT16:
+    case MP_DTYPE_UINT16:
+        ((int16_t *)data)[at] = (int16_t)value;
+        break;
+    case MP_DTYPE_INT8:
+    case MP_DTYPE_UINT8:
+        ((int8_t *)data)[at] = (int8_t)value;
+        break;
+    case MP_DTYPE_BOOL:
+        ((uint8_t *)data)[at] = value != 0;
+        break;
+    case MP_DTYPE_DOUBLE:
+        ((double *)data)[at] = (double)value;
+        break;
+    case MP_DTYPE_FLOAT:
+        ((float *)data)[at] = room;
+        break;
+    default:
+        mp_floats_done(data, dtype, at, 1, &room);
+    }
+}
+
+bool mp_elementwise_knows(mp_dtype dtype)
+{
+    return mp_dtype_is_integer(dtype)
+               ? mp_dtype_bits(dtype) >= 8
+               : dtype == MP_DTYPE_BOOL || dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16 || dtype == MP_DTYPE_DOUBLE;
+}
+
+static float load_float(const void *data, mp_dtype dtype, int64_t at)
+{
+    float room;
+    if (dtype == MP_DTYPE_DOUBLE) return (float)((const double *)data)[at];
+    if (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) return *mp_floats(data, dtype, at, 1, &room);
+    return (float)load_whole(data, dtype, at);
+}
+
+static void store_float(void *data, mp_dtype dtype, int64_t at, float value)
+{
+    if (dtype == MP_DTYPE_DOUBLE)
+        ((double *)data)[at] = (double)value;
+    else if (dtype == MP_DTYPE_FLOAT)
+        ((float *)data)[at] = value;
+    else if (dtype == MP_DTYPE_BFLOAT16)
+        mp_floats_done(data, dtype, at, 1, &value);
+    else
+        store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : (int64_t)value);
+}
+
+static bool is_plain_float(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+}
+
+/* n values of operand k from element `at` on, `stride` apart, as contiguous floats: where they lie, or in `room`. */
+static const float *gather(const nest *x, int k, int64_t at, int64_t stride, int64_t n, float *room)
+{
+    if (stride == 1 && is_plain_float(x->dtype[k])) return mp_floats(x->data[k], x->dtype[k], at, n, room);
+    if (stride == 0) {
+        float value = load_float(x->data[k], x->dtype[k], at);
+        for (int64_t e = 0; e < n; e++) room[e] = value;
+    } else if (x->dtype[k] == MP_DTYPE_FLOAT) {
+        const float *from = (const float *)x->data[k] + at;
+        for (int64_t e = 0; e < n; e++) room[e] = from[e * stride];
+    } else {
+        for (int64_t e = 0; e < n; e++) room[e] = load_float(x->data[k], x->dtype[k], at + e * stride);
+    }
+    return room;
+}
+
+static void run_floats(const nest *x, const int64_t *at, int64_t n)
+{
+    float rooms[ALL][MP_BLOCK];
+    const float *in[MP_OPERANDS_MAX];
+    int inner = x->rank - 1;
+    int64_t stride = x->strides[0][inner];
+    for (int k = 1; k < x->n; k++) in[k - 1] = gather(x, k, at[k], x->strides[k][inner], n, rooms[k]);
+    bool straight = stride == 1 && is_plain_float(x->dtype[0]);
+    float *out = straight ? mp_floats_room(x->data[0], x->dtype[0], at[0], rooms[0]) : rooms[0];
+    x->row(x->parameters, n, in, out);
+    if (straight)
+        mp_floats_done(x->data[0], x->dtype[0], at[0], n, out);
+    else
+        for (int64_t e = 0; e < n; e++) store_float(x->data[0], x->dtype[0], at[0] + e * stride, out[e]);
+}
+
+static void run_whole(const nest *x, const int64_t *at, int64_t n)
+{
+    enum { PART = 256 };
+    int64_t rooms[ALL][PART];
+    const int64_t *in[MP_OPERANDS_MAX];
+    int inner = x->rank - 1;
+    for (int64_t from = 0; from < n; from += PART) {
+        int64_t m = n - from < PART ? n - from : PART;
+        for (int k = 1; k < x->n; k++) {
+            in[k - 1] = rooms[k];
+            for (int64_t e = 0; e < m; e++)
+                rooms[k][e] = load_whole(x->data[k], x->dtype[k], at[k] + (from + e) * x->strides[k][inner]);
+        }
+        x->whole(x->parameters, m, in, rooms[0]);
+        for (int64_t e = 0; e < m; e++)
+            store_whole(x->data[0], x->dtype[0], at[0] + (from + e) * x->strides[0][inner], rooms[0][e]);
+    }
+}
+
+/* Where the operands of run r begin. */
+static void locate(const nest *x, int64_t r, int64_t *at)
+{
+    for (int k = 0; k < x->n; k++) at[k] = 0;
+    for (int d = x->rank - 2; d >= 0; d--) {
+        int64_t i = r % x->dims[d];
+        r /= x->dims[d];
+        for (int k = 0; k < x->n; k++) at[k] += i * x->strides[k][d];
+    }
+}
+
+static void run_block(void *data, int64_t block)
+{
+    const nest *x = data;
+    int64_t at[ALL], inner = x->rank - 1;
+    int64_t first = block / x->blocks_per_run * x->runs_per_block, part = block % x->blocks_per_run;
+    int64_t n = x->run - part * MP_BLOCK < MP_BLOCK ? x->run - part * MP_BLOCK : MP_BLOCK;
+    for (int64_t r = first; r < first + x->runs_per_block && r < x->n_runs; r++) {
+        locate(x, r, at);
+        for (int k = 0; k < x->n; k++) at[k] += part * MP_BLOCK * x->strides[k][inner];
+        if (x->row)
+            run_floats(x, at, n);
+        else
+            run_whole(x, at, n);
+    }
+}
+
+static void run_nest(nest *x, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    if (!mp_array_elements(out)) return;
+    build(x, in, n_in, out);
+    int64_t n_blocks = (x->n_runs + x->runs_per_block - 1) / x->runs_per_block * x->blocks_per_run;
+    mp_parallel(n_blocks, x->run < MP_BLOCK ? x->run * x->runs_per_block : MP_BLOCK, run_block, x);
+}
+
+void mp_elementwise(mp_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    nest x = {.row = row, .parameters = parameters};
+    run_nest(&x, in, n_in, out);
+}
+
+void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    nest x = {.whole = row, .parameters = parameters};
+    run_nest(&x, in, n_in, out);
+}

@@ -1,0 +1,32 @@
+/* elementwise.h - loops over operands of any layout that broadcast to one shape. Private to executor/cpu/.
+ *
+ * Dimensions are put in the order of the output's memory and merged where all operands allow it; what is left inside is a run,
+ * handed to a row function in blocks of at most MP_BLOCK contiguous values. Blocks are fixed by the shapes, so results do not
+ * depend on the number of threads.
+ */
+#ifndef EXECUTOR_CPU_ELEMENTWISE_H
+#define EXECUTOR_CPU_ELEMENTWISE_H
+
+#include "executor/cpu/parallel.h"
+
+enum { MP_OPERANDS_MAX = 6 };
+
+/* out[k] = f(in[0][k], in[1][k], ...) for k < n; out may be any of in. */
+typedef void (*mp_row)(const double *parameters, int64_t n, const float *const *in, float *out);
+/* The same over whole numbers; booleans are 0 and 1. */
+typedef void (*mp_whole_row)(const double *parameters, int64_t n, const int64_t *const *in, int64_t *out);
+
+/* Runs a row over float operands (FLOAT, BFLOAT16; other types are converted when they are read or written) that broadcast to
+ * the shape of `out`. n_in <= MP_OPERANDS_MAX. */
+void mp_elementwise(mp_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
+/* Runs a row over integers and booleans; float operands are truncated. */
+void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
+
+/* Whether a type can be an operand of mp_elementwise or mp_elementwise_whole. */
+bool mp_elementwise_knows(mp_dtype dtype);
+
+/* to = scale * (from summed over the dimensions in which `to` has size 1 or that it lacks in front), both float. Each sum has a
+ * fixed order. With `add`: added to what is there. */
+void mp_sum_to(const mp_array *from, const mp_array *to, float scale, bool add);
+
+#endif

@@ -1,0 +1,155 @@
+#include "executor/cpu/strided_copy.h"
+
+#include <stdlib.h>
+
+#include "executor/cpu/parallel.h"
+
+enum { ITEM = 1 << 14 }; /* elements that one thread copies at a time, roughly */
+
+void mp_box_put(mp_box *box, int64_t dim, int64_t from, int64_t to)
+{
+    if (dim == 1) return;
+    box->dims[box->rank] = dim;
+    box->from[box->rank] = from;
+    box->to[box->rank++] = to;
+}
+
+int64_t mp_box_elements(const mp_box *box)
+{
+    int64_t n = 1;
+    for (int d = 0; d < box->rank; d++) n *= box->dims[d];
+    return n;
+}
+
+static void move_dim(mp_box *box, int from, int to)
+{
+    box->dims[to] = box->dims[from];
+    box->from[to] = box->from[from];
+    box->to[to] = box->to[from];
+}
+
+/* Takes dimension d out of its place and puts it at `place`. */
+static void insert_dim(mp_box *box, int d, int place)
+{
+    int64_t dim = box->dims[d], from = box->from[d], to = box->to[d];
+    for (; d > place; d--) move_dim(box, d - 1, d);
+    for (; d < place; d++) move_dim(box, d + 1, d);
+    box->dims[d] = dim;
+    box->from[d] = from;
+    box->to[d] = to;
+}
+
+/* Largest strides of what is written outside, neighbours merged, the dimension that is read contiguously next to the one that
+ * is written so; at least two dimensions. */
+void mp_box_settle(mp_box *box)
+{
+    for (int i = 1; i < box->rank; i++) {
+        int place = i;
+        while (place > 0 && llabs(box->to[place - 1]) < llabs(box->to[i])) place--;
+        insert_dim(box, i, place);
+    }
+    int kept = 0;
+    for (int d = 1; d < box->rank; d++) {
+        if (box->to[kept] == box->to[d] * box->dims[d] && box->from[kept] == box->from[d] * box->dims[d]) {
+            int64_t dim = box->dims[kept] * box->dims[d];
+            move_dim(box, d, kept);
+            box->dims[kept] = dim;
+        } else {
+            move_dim(box, d, ++kept);
+        }
+    }
+    if (box->rank) box->rank = kept + 1;
+    int last = box->rank - 1;
+    for (int d = 0; last >= 0 && box->from[last] != 1 && d < last - 1; d++)
+        if (box->from[d] == 1) {
+            insert_dim(box, d, last - 1);
+            break;
+        }
+    while (box->rank < 2) {
+        box->dims[box->rank] = 1;
+        box->from[box->rank] = box->to[box->rank] = 0;
+        insert_dim(box, box->rank, 0);
+        box->rank++;
+    }
+}
+
+/* How a settled box is cut into items: stretches of planes, or stretches of rows and columns of one plane. */
+typedef struct cut {
+    const mp_box *box;
+    const char *from;
+    char *to;
+    int size;
+    mp_plane plane;                           /* whole */
+    int64_t rows, columns;                    /* of one item */
+    int64_t n_outer, n_rows, n_columns, span; /* planes; items per plane; planes per item */
+} cut;
+
+static cut cut_box(const mp_box *box, int size, const void *from, void *to)
+{
+    int last = box->rank - 1;
+    cut x = {.box = box, .from = from, .to = to, .size = size, .n_outer = 1, .span = 1};
+    x.plane = (mp_plane){box->dims[last - 1], box->dims[last],   box->from[last - 1],
+                         box->from[last],     box->to[last - 1], box->to[last]};
+    for (int d = 0; d < last - 1; d++) x.n_outer *= box->dims[d];
+    x.columns = x.plane.columns < ITEM ? x.plane.columns : ITEM;
+    x.rows = ITEM / x.columns;
+    if (mp_plane_is_transposed(&x.plane)) x.rows = (x.rows + MP_PLANE_ROWS - 1) / MP_PLANE_ROWS * MP_PLANE_ROWS;
+    if (x.rows > x.plane.rows) x.rows = x.plane.rows;
+    x.n_rows = (x.plane.rows + x.rows - 1) / x.rows;
+    x.n_columns = (x.plane.columns + x.columns - 1) / x.columns;
+    if (x.n_rows * x.n_columns == 1 && x.rows * x.columns < ITEM) x.span = ITEM / (x.rows * x.columns);
+    return x;
+}
+
+static void copy_item(void *data, int64_t item)
+{
+    const cut *x = data;
+    const mp_box *box = x->box;
+    int64_t column = item % x->n_columns * x->columns, row = item / x->n_columns % x->n_rows * x->rows;
+    int64_t first = item / x->n_columns / x->n_rows * x->span, index[MP_BOX_RANK], rest = first;
+    mp_plane part = x->plane;
+    if (part.rows - row < x->rows)
+        part.rows -= row;
+    else
+        part.rows = x->rows;
+    if (part.columns - column < x->columns)
+        part.columns -= column;
+    else
+        part.columns = x->columns;
+    int64_t from = row * part.from_row + column * part.from_column, to = row * part.to_row + column * part.to_column;
+    for (int d = box->rank - 3; d >= 0; d--) {
+        index[d] = rest % box->dims[d];
+        rest /= box->dims[d];
+        from += index[d] * box->from[d];
+        to += index[d] * box->to[d];
+    }
+    for (int64_t k = first; k < first + x->span && k < x->n_outer; k++) {
+        mp_plane_copy(&part, x->size, x->from + from * x->size, x->to + to * x->size);
+        for (int d = box->rank - 3; d >= 0; d--) {
+            from += box->from[d];
+            to += box->to[d];
+            if (++index[d] < box->dims[d]) break;
+            index[d] = 0;
+            from -= box->dims[d] * box->from[d];
+            to -= box->dims[d] * box->to[d];
+        }
+    }
+}
+
+void mp_box_copy(const mp_box *box, int size, const void *from, void *to)
+{
+    mp_box settled = *box;
+    if (!mp_box_elements(box)) return;
+    mp_box_settle(&settled);
+    cut x = cut_box(&settled, size, from, to);
+    int64_t n = (x.n_outer + x.span - 1) / x.span * x.n_rows * x.n_columns;
+    mp_parallel(n, x.span * x.rows * x.columns, copy_item, &x);
+}
+
+void mp_box_copy_settled(const mp_box *box, int size, const void *from, void *to)
+{
+    if (!mp_box_elements(box)) return;
+    cut x = cut_box(box, size, from, to);
+    int64_t n = (x.n_outer + x.span - 1) / x.span * x.n_rows * x.n_columns;
+    for (int64_t k = 0; k < n; k++) copy_item(&x, k);
+}

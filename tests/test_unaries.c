@@ -1,0 +1,298 @@
+/* Every elementwise operator of one operand: values against the C library in double, gradients against differences. The
+ * registry's rows are looped over: one without a case here fails. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "executor/cpu/kernels.h"
+#include "tests/kernel_case.h"
+
+static double relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+static double leaky(double x)
+{
+    return x >= 0 ? x : 0.1 * x;
+}
+static double elu(double x)
+{
+    return x > 0 ? x : 1.5 * (exp(x) - 1);
+}
+static double selu(double x)
+{
+    return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * (exp(x) - 1));
+}
+static double celu(double x)
+{
+    return fmax(0, x) + fmin(0, 2 * (exp(x / 2) - 1));
+}
+static double thresholded(double x)
+{
+    return x > 0.3 ? x : 0;
+}
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double reciprocal(double x)
+{
+    return 1 / x;
+}
+static double hard_sigmoid(double x)
+{
+    return fmax(0, fmin(1, 0.2 * x + 0.5));
+}
+static double hard_swish(double x)
+{
+    return x * fmax(0, fmin(1, x / 6 + 0.5));
+}
+static double softplus(double x)
+{
+    return log(1 + exp(x));
+}
+static double softsign(double x)
+{
+    return x / (1 + fabs(x));
+}
+static double mish(double x)
+{
+    return x * tanh(log(1 + exp(x)));
+}
+static double swish(double x)
+{
+    return x / (1 + exp(-x));
+}
+static double quick_gelu(double x)
+{
+    return x / (1 + exp(-1.702 * x));
+}
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + erf(x / sqrt(2)));
+}
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
+}
+static double neg(double x)
+{
+    return -x;
+}
+static double shrink(double x)
+{
+    return x < -0.4 ? x + 0.1 : x > 0.4 ? x - 0.1 : 0;
+}
+static double clip(double x)
+{
+    return fmax(-0.5, fmin(0.6, x));
+}
+static double same(double x)
+{
+    return x;
+}
+static double sign(double x)
+{
+    return (x > 0) - (x < 0);
+}
+
+typedef struct function {
+    const char *kind;
+    int version;
+    const char *attributes;
+    double (*f)(double);
+    double low, high;
+    bool kinked; /* differences are wrong at a kink, so gradients are compared away from it by a small step */
+} function;
+
+static const function functions[] = {
+    {"Relu", 14, "", relu, -2, 2, true},
+    {"LeakyRelu", 16, "alpha=0.1", leaky, -2, 2, true},
+    {"Elu", 6, "alpha=1.5", elu, -3, 2, false},
+    {"Selu", 6, "", selu, -3, 2, true},
+    {"Celu", 12, "alpha=2.0", celu, -3, 2, false},
+    {"ThresholdedRelu", 10, "alpha=0.3", thresholded, -1, 1, true},
+    {"Sigmoid", 13, "", sigmoid, -5, 5, false},
+    {"Tanh", 13, "", tanh, -3, 3, false},
+    {"Exp", 13, "", exp, -3, 2, false},
+    {"Sqrt", 13, "", sqrt, 0.2, 3, false},
+    {"Reciprocal", 13, "", reciprocal, 0.3, 2, false},
+    {"HardSigmoid", 6, "", hard_sigmoid, -4, 4, true},
+    {"HardSwish", 14, "", hard_swish, -4, 4, true},
+    {"Softplus", 1, "", softplus, -4, 4, false},
+    {"Softsign", 1, "", softsign, -3, 3, false},
+    {"Mish", 18, "", mish, -4, 4, false},
+    {"Swish", 24, "", swish, -4, 4, false},
+    {"Gelu", 20, "", gelu, -4, 4, false},
+    {"Gelu", 20, "approximate=tanh", gelu_tanh, -4, 4, false},
+    {"com.microsoft:Gelu", 1, "", gelu, -4, 4, false},
+    {"com.microsoft:QuickGelu", 1, "", quick_gelu, -4, 4, false},
+    {"Log", 13, "", log, 0.3, 3, false},
+    {"Neg", 13, "", neg, -1, 1, false},
+    {"Abs", 13, "", fabs, -1, 1, true},
+    {"Erf", 13, "", erf, -3, 3, false},
+    {"Shrink", 9, "lambd=0.4 bias=0.1", shrink, -1, 1, true},
+    {"Sin", 7, "", sin, -2, 2, false},
+    {"Cos", 7, "", cos, -2, 2, false},
+    {"Tan", 7, "", tan, -1, 1, false},
+    {"Asin", 7, "", asin, -0.8, 0.8, false},
+    {"Acos", 7, "", acos, -0.8, 0.8, false},
+    {"Atan", 7, "", atan, -2, 2, false},
+    {"Sinh", 9, "", sinh, -2, 2, false},
+    {"Cosh", 9, "", cosh, -2, 2, false},
+    {"Asinh", 9, "", asinh, -2, 2, false},
+    {"Acosh", 9, "", acosh, 1.3, 3, false},
+    {"Atanh", 9, "", atanh, -0.8, 0.8, false},
+    {"Clip", 6, "min=-0.5 max=0.6", clip, -1, 1, true},
+    {"Identity", 14, "", same, -1, 1, false},
+    {"Cast", 13, "to=1", same, -1, 1, false},
+    {"Sign", 13, "", sign, -1, 1, true},
+    {"Floor", 13, "", floor, -2, 2, true},
+    {"Ceil", 13, "", ceil, -2, 2, true},
+    {"Round", 11, "", rint, -2, 2, true},
+};
+
+static kernel_case case_of(const function *f, const char *inputs)
+{
+    return (kernel_case){.kind = f->kind,
+                         .version = f->version,
+                         .inputs = inputs,
+                         .attributes = f->attributes,
+                         .n_outputs = 1,
+                         .low = f->low,
+                         .high = f->high,
+                         .step = f->kinked ? 1e-4 : 2e-3,
+                         .tolerance = f->kinked ? 5e-2 : 1e-2};
+}
+
+static void values_are_those_of_the_c_library(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+        const function *f = &functions[k];
+        kernel_case c = case_of(f, "float32[3,5,1367]");
+        for (unsigned flags = 0; flags < 2; flags++) {
+            kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags ? KERNEL_CHANNELS_LAST : 0);
+            kernel_forward(r);
+            for (int64_t e = 0; e < 3 * 5 * 1367; e++) {
+                double x = kernel_get(&r->forward.in[0], e), y = kernel_get(&r->forward.out[0], e), z = f->f(x);
+                if (!(fabs(y - z) <= 1e-6 * (fabs(z) + 0.3) + 2e-7 * fabs(x))) fail_msg("%s(%.9g) is %.9g, not %.9g", f->kind, x, y, z);
+            }
+            kernel_end(r);
+        }
+    }
+}
+
+static void gradients_are_those_of_differences(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+        kernel_case c = case_of(&functions[k], "float32[2,3,4]");
+        kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
+        bool differentiable = mp_cpu_kernel(r->forward.op)->backward != NULL;
+        assert_int_equal(differentiable, r->forward.op->op->gradient == MP_GRADIENT_ONE);
+        kernel_end(r);
+        if (differentiable) kernel_check_gradient(&c);
+    }
+}
+
+/* Output and input, and gradient, output gradient and saved value in one place. */
+static void nothing_changes_in_place(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+        enum { N = 2 * 4500 };
+        kernel_case c = case_of(&functions[k], "float32[2,4500]");
+        kernel_run *a = kernel_begin(&c, MP_MODE_TRAIN, 0), *b = kernel_begin(&c, MP_MODE_TRAIN, 0);
+        mp_array out = b->forward.out[0];
+        kernel_forward(a);
+        b->forward.out[0].data = b->forward.in[0].data;
+        kernel_forward(b);
+        assert_memory_equal(a->forward.out[0].data, b->forward.out[0].data, N * sizeof(float));
+        b->forward.out[0] = out;
+        kernel_end(a);
+        kernel_end(b);
+    }
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+        enum { N = 2 * 4500 };
+        kernel_case c = case_of(&functions[k], "float32[2,4500]");
+        kernel_run *a = kernel_begin(&c, MP_MODE_TRAIN, 0);
+        bool differentiable = mp_cpu_kernel(a->forward.op)->backward != NULL;
+        kernel_end(a);
+        if (!differentiable) continue;
+        for (int where = 0; where < 3; where++) {
+            a = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+            kernel_run *b = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+            mp_array d_in = b->backward.d_in[0];
+            mp_array *from = where == 0 ? b->backward.d_out : where == 1 ? b->backward.in : b->backward.out;
+            kernel_forward(a);
+            kernel_forward(b);
+            kernel_backward(a);
+            if (from->data) {
+                b->backward.d_in[0].data = from->data;
+                kernel_backward(b);
+                assert_memory_equal(a->backward.d_in[0].data, b->backward.d_in[0].data, N * sizeof(float));
+            }
+            b->backward.d_in[0] = d_in;
+            kernel_end(a);
+            kernel_end(b);
+        }
+    }
+}
+
+static void bounds_of_clip_may_be_operands(void **state)
+{
+    (void)state;
+    kernel_case c = {"Clip", 13, "float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){-2, -1, 1, 2}, 4, 0);
+    kernel_case d = {"Clip", 13, "float32[4]={-3,-1,1,3} - float32[]={2}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&d, MP_MODE_TRAIN, 0, (double[]){-3, -1, 1, 2}, 4, 0);
+    kernel_case e = {"Clip", 13, "int64[4]={-3,-1,1,3} int64[]={-2} int64[]={2}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&e, MP_MODE_TRAIN, 0, (double[]){-2, -1, 1, 2}, 4, 0);
+}
+
+static void whole_numbers_stay_exact(void **state)
+{
+    (void)state;
+    kernel_case cast = {"Cast", 13, "float32[4]={-2.7,-0.2,0.0,3.9}", "to=7", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&cast, MP_MODE_TRAIN, 0, (double[]){-2, 0, 0, 3}, 4, 0);
+    kernel_case truth = {"Cast", 13, "float32[4]={-2.7,-0.2,0.0,3.9}", "to=9", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&truth, MP_MODE_TRAIN, 0, (double[]){1, 1, 0, 1}, 4, 0);
+    kernel_case neg = {"Neg", 13, "int64[2]={9007199254740993,-5}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&neg, MP_MODE_TRAIN, 0, (double[]){-9007199254740992.0, 5}, 2, 0);
+    kernel_case not = {"Not", 1, "bool[3]={1,0,1}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&not, MP_MODE_TRAIN, 0, (double[]){0, 1, 0}, 3, 0);
+}
+
+/* Every row of the registry that has one operand of any shape and an output of the same. */
+static void no_operator_is_forgotten(void **state)
+{
+    (void)state;
+    static const char *const elsewhere[] = {"Not", "BitwiseNot", "IsNaN", "IsInf", "CastLike"};
+    for (const mp_kernel *row = mp_cpu_unaries; row->kind; row++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) found |= !strcmp(elsewhere[k], row->kind);
+        for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+            const char *colon = strchr(functions[k].kind, ':');
+            found |= !strcmp(colon ? colon + 1 : functions[k].kind, row->kind);
+        }
+        if (!found) fail_msg("%s has no case here", row->kind);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_those_of_the_c_library), cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(nothing_changes_in_place),          cmocka_unit_test(bounds_of_clip_may_be_operands),
+        cmocka_unit_test(whole_numbers_stay_exact),          cmocka_unit_test(no_operator_is_forgotten),
+    };
+    return cmocka_run_group_tests_name("executor/cpu/unaries", tests, NULL, NULL);
+}
