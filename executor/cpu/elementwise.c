@@ -80,7 +80,7 @@ static void build(nest *x, const mp_array *const *in, int n_in, const mp_array *
     x->runs_per_block = x->run > 0 && x->run < MP_BLOCK ? MP_BLOCK / x->run : 1;
 }
 
-static int64_t load_whole(const void *data, mp_dtype dtype, int64_t at)
+int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at)
 {
     float room;
     switch (dtype) {
@@ -108,7 +108,7 @@ static int64_t load_whole(const void *data, mp_dtype dtype, int64_t at)
     }
 }
 
-static void store_whole(void *data, mp_dtype dtype, int64_t at, int64_t value)
+void mp_store_whole(void *data, mp_dtype dtype, int64_t at, int64_t value)
 {
     float room = (float)value;
     switch (dtype) {
@@ -149,15 +149,15 @@ bool mp_elementwise_knows(mp_dtype dtype)
                : dtype == MP_DTYPE_BOOL || dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16 || dtype == MP_DTYPE_DOUBLE;
 }
 
-static float load_float(const void *data, mp_dtype dtype, int64_t at)
+float mp_load_float(const void *data, mp_dtype dtype, int64_t at)
 {
     float room;
     if (dtype == MP_DTYPE_DOUBLE) return (float)((const double *)data)[at];
     if (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) return *mp_floats(data, dtype, at, 1, &room);
-    return (float)load_whole(data, dtype, at);
+    return (float)mp_load_whole(data, dtype, at);
 }
 
-static void store_float(void *data, mp_dtype dtype, int64_t at, float value)
+void mp_store_float(void *data, mp_dtype dtype, int64_t at, float value)
 {
     if (dtype == MP_DTYPE_DOUBLE)
         ((double *)data)[at] = (double)value;
@@ -166,7 +166,7 @@ static void store_float(void *data, mp_dtype dtype, int64_t at, float value)
     else if (dtype == MP_DTYPE_BFLOAT16)
         mp_floats_done(data, dtype, at, 1, &value);
     else
-        store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : (int64_t)value);
+        mp_store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : (int64_t)value);
 }
 
 static bool is_plain_float(mp_dtype dtype)
@@ -179,13 +179,13 @@ static const float *gather(const nest *x, int k, int64_t at, int64_t stride, int
 {
     if (stride == 1 && is_plain_float(x->dtype[k])) return mp_floats(x->data[k], x->dtype[k], at, n, room);
     if (stride == 0) {
-        float value = load_float(x->data[k], x->dtype[k], at);
+        float value = mp_load_float(x->data[k], x->dtype[k], at);
         for (int64_t e = 0; e < n; e++) room[e] = value;
     } else if (x->dtype[k] == MP_DTYPE_FLOAT) {
         const float *from = (const float *)x->data[k] + at;
         for (int64_t e = 0; e < n; e++) room[e] = from[e * stride];
     } else {
-        for (int64_t e = 0; e < n; e++) room[e] = load_float(x->data[k], x->dtype[k], at + e * stride);
+        for (int64_t e = 0; e < n; e++) room[e] = mp_load_float(x->data[k], x->dtype[k], at + e * stride);
     }
     return room;
 }
@@ -203,7 +203,7 @@ static void run_floats(const nest *x, const int64_t *at, int64_t n)
     if (straight)
         mp_floats_done(x->data[0], x->dtype[0], at[0], n, out);
     else
-        for (int64_t e = 0; e < n; e++) store_float(x->data[0], x->dtype[0], at[0] + e * stride, out[e]);
+        for (int64_t e = 0; e < n; e++) mp_store_float(x->data[0], x->dtype[0], at[0] + e * stride, out[e]);
 }
 
 static void run_whole(const nest *x, const int64_t *at, int64_t n)
@@ -217,11 +217,11 @@ static void run_whole(const nest *x, const int64_t *at, int64_t n)
         for (int k = 1; k < x->n; k++) {
             in[k - 1] = rooms[k];
             for (int64_t e = 0; e < m; e++)
-                rooms[k][e] = load_whole(x->data[k], x->dtype[k], at[k] + (from + e) * x->strides[k][inner]);
+                rooms[k][e] = mp_load_whole(x->data[k], x->dtype[k], at[k] + (from + e) * x->strides[k][inner]);
         }
         x->whole(x->parameters, m, in, rooms[0]);
         for (int64_t e = 0; e < m; e++)
-            store_whole(x->data[0], x->dtype[0], at[0] + (from + e) * x->strides[0][inner], rooms[0][e]);
+            mp_store_whole(x->data[0], x->dtype[0], at[0] + (from + e) * x->strides[0][inner], rooms[0][e]);
     }
 }
 
@@ -236,14 +236,52 @@ static void locate(const nest *x, int64_t r, int64_t *at)
     }
 }
 
+/* m short runs that lie behind each other in the output, as one: operands that do so too are read where they lie, others are
+ * collected. */
+static void run_together(const nest *x, const int64_t *at, int64_t m)
+{
+    float rooms[ALL][MP_BLOCK];
+    const float *in[MP_OPERANDS_MAX];
+    int inner = x->rank - 1, outer = inner - 1;
+    int64_t n = m * x->run;
+    for (int k = 1; k < x->n; k++) {
+        int64_t stride = x->strides[k][inner], step = x->strides[k][outer];
+        if (stride == 1 && step == x->run) {
+            in[k - 1] = gather(x, k, at[k], 1, n, rooms[k]);
+            continue;
+        }
+        for (int64_t r = 0; r < m; r++) {
+            float *row = rooms[k] + r * x->run;
+            if (r && !step) {
+                memcpy(row, rooms[k], (size_t)x->run * sizeof *row);
+                continue;
+            }
+            const float *from = gather(x, k, at[k] + r * step, stride, x->run, row);
+            if (from != row) memcpy(row, from, (size_t)x->run * sizeof *row);
+        }
+        in[k - 1] = rooms[k];
+    }
+    float *out = mp_floats_room(x->data[0], x->dtype[0], at[0], rooms[0]);
+    x->row(x->parameters, n, in, out);
+    mp_floats_done(x->data[0], x->dtype[0], at[0], n, out);
+}
+
 static void run_block(void *data, int64_t block)
 {
     const nest *x = data;
     int64_t at[ALL], inner = x->rank - 1;
     int64_t first = block / x->blocks_per_run * x->runs_per_block, part = block % x->blocks_per_run;
-    int64_t n = x->run - part * MP_BLOCK < MP_BLOCK ? x->run - part * MP_BLOCK : MP_BLOCK;
-    for (int64_t r = first; r < first + x->runs_per_block && r < x->n_runs; r++) {
+    int64_t n = x->run - part * MP_BLOCK < MP_BLOCK ? x->run - part * MP_BLOCK : MP_BLOCK, step = 1;
+    bool together = x->row && x->rank > 1 && x->runs_per_block > 1 && x->strides[0][inner] == 1 &&
+                    x->strides[0][inner - 1] == x->run && is_plain_float(x->dtype[0]);
+    for (int64_t r = first; r < first + x->runs_per_block && r < x->n_runs; r += step) {
         locate(x, r, at);
+        if (together) {
+            int64_t row = r % x->dims[inner - 1], left = first + x->runs_per_block - r;
+            step = x->dims[inner - 1] - row < left ? x->dims[inner - 1] - row : left;
+            run_together(x, at, step);
+            continue;
+        }
         for (int k = 0; k < x->n; k++) at[k] += part * MP_BLOCK * x->strides[k][inner];
         if (x->row)
             run_floats(x, at, n);

@@ -1,0 +1,91 @@
+/* gathers.h - picking and placing elements by indices that are known when a step runs. Private to executor/cpu/.
+ *
+ * Two forms cover all of it. Rows: entry k of a list belongs to a row of a table (Gather, GatherND, ScatterND, Compress); where
+ * several entries meet in one row they are sorted by row and then entry, and each row is brought up to date in that order by
+ * one thread. Lines: every element has its own index along one axis (GatherElements, ScatterElements); each line along the axis
+ * belongs to one thread, which walks it from its beginning. So neither depends on the number of threads.
+ */
+#ifndef EXECUTOR_CPU_GATHERS_H
+#define EXECUTOR_CPU_GATHERS_H
+
+#include "executor/cpu/strided_copy.h"
+#include "executor/kernel.h"
+
+/* What happens where an entry meets an element of the table. */
+typedef enum mp_meeting { MP_MEET_SET, MP_MEET_ADD, MP_MEET_MULTIPLY, MP_MEET_MAX, MP_MEET_MIN } mp_meeting;
+
+/* Dimensions of one side, and their strides; an index over all of them is unravelled to a place. */
+typedef struct mp_grid {
+    int rank;
+    int64_t dims[MP_ARRAY_RANK], strides[MP_ARRAY_RANK];
+} mp_grid;
+
+typedef struct mp_rows {
+    mp_grid named;   /* of the table: an index over it is a row */
+    mp_grid entries; /* of the other array */
+    int first;       /* coordinates that an entry's place in its batch gives; the rest are read */
+    int64_t n_rows, n_entries;
+    int64_t per_batch; /* entries */
+    int read_rank;     /* how many coordinates are read per entry */
+    int64_t read_dims[MP_ARRAY_RANK];
+    mp_box frame; /* one row, settled; from: the table, to: the other array */
+} mp_rows;
+
+/* Rows that indices name along one axis: dimensions [axis, axis + rank of indices) of `other` are the entries. */
+mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, int n_entry_dims,
+                        mp_rows *rows, mp_error *err);
+/* Rows that tuples of `length` indices name behind `batch` dimensions of the table. */
+mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
+                           int n_entry_dims, mp_rows *rows, mp_error *err);
+
+/* A list of entries, packed: row << 32 | entry. */
+int64_t mp_rows_list_bytes(const mp_rows *rows);   /* in the order of entries */
+int64_t mp_rows_sorted_bytes(const mp_rows *rows); /* sorted by row: twice the room */
+/* Reads the indices (INT64 or INT32, dense). MP_INVALID names the index that lies outside. */
+mp_status mp_rows_read(const mp_rows *rows, const mp_operands *x, const mp_array *indices, uint64_t *list, mp_error *err);
+/* Sorts a list that has room behind it; the sorted list, in one of the two places. */
+const uint64_t *mp_rows_sort(const mp_rows *rows, uint64_t *list);
+
+/* other[entry] = table[row]. */
+void mp_rows_gather(const mp_rows *rows, const uint64_t *list, int size, const void *table, void *other);
+/* table[row] meets other[entry], over a sorted list. With `other` NULL rows are set to zero. */
+void mp_rows_meet(const mp_rows *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table, const void *other);
+
+/* Lines: every element of `other`, which has the dims of the indices, has its own index into the table along the axis. */
+typedef struct mp_lines {
+    const mp_array *table, *other, *indices;
+    int axis;
+} mp_lines;
+/* Whether all indices lie inside; MP_INVALID. */
+mp_status mp_lines_check(const mp_lines *lines, const mp_operands *x, mp_error *err);
+void mp_lines_gather(const mp_lines *lines);               /* other = table[index] */
+void mp_lines_meet(const mp_lines *lines, mp_meeting how); /* table[index] meets other */
+void mp_lines_clear(const mp_lines *lines);                /* table[index] = 0; other only gives the shape */
+
+/* "none", "add", ... of a scatter operator. False: no such word. */
+bool mp_meeting_of(const mp_operator *op, mp_meeting *how);
+/* Whether entries of this type can meet so. */
+bool mp_meeting_knows(mp_meeting how, mp_dtype dtype);
+/* into[k * stride] meets values[k], for k < n; any type that can meet, of any stride. */
+void mp_meet(mp_meeting how, mp_dtype dtype, int64_t n, void *into, int64_t into_at, int64_t into_stride, const void *values,
+             int64_t at, int64_t stride);
+
+static inline int64_t mp_index_at(const mp_array *indices, int64_t k)
+{
+    return indices->dtype == MP_DTYPE_INT64 ? ((const int64_t *)indices->data)[k] : ((const int32_t *)indices->data)[k];
+}
+
+mp_status mp_prepare_gather(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_gather_nd(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_compress(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_scatter_nd(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_scatter_elements(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_reverse_sequence(const mp_operands *x, mp_call *call, mp_error *err);
+
+/* What all of them ask of their operands: whole bytes, strides, indices of a type that can be read (input `indices`; -1: none),
+ * float gradients. */
+mp_status mp_check_picking(const mp_operands *x, int indices, mp_error *err);
+
+#endif

@@ -1,0 +1,75 @@
+/* reduction.h - one value from many, along any dimensions of a float array. Private to executor/cpu/.
+ *
+ * Sums are kept in double. Which elements are added in which order follows from the shapes alone: long reductions to few
+ * outputs are cut into parts whose results are joined in order, so every number of threads gives the same bits.
+ */
+#ifndef EXECUTOR_CPU_REDUCTION_H
+#define EXECUTOR_CPU_REDUCTION_H
+
+#include "executor/cpu/parallel.h"
+#include "executor/kernel.h"
+
+/* How an element is taken in. `shift` is a value per output. */
+typedef enum mp_reduction_step {
+    MP_STEP_SUM,
+    MP_STEP_SQUARES,
+    MP_STEP_ABSOLUTES,
+    MP_STEP_PRODUCT,
+    MP_STEP_MAX, /* a NaN wins */
+    MP_STEP_MIN,
+    MP_STEP_EXPS,     /* the sum of exp(x - shift) */
+    MP_STEP_EQUALS,   /* how many are equal to the shift */
+    MP_STEP_NONZEROS, /* the product of those that are not zero */
+    MP_STEP_ZEROS,    /* how many are zero */
+    MP_N_STEPS
+} mp_reduction_step;
+
+/* Rows of the table of steps: over n contiguous elements into one value, and over `rows` rows of n columns, `stride` apart,
+ * into a value per column (acc[k] and shift[k] are column k's). */
+typedef struct mp_step_rows {
+    double start; /* of what has taken in nothing */
+    double (*run)(const float *x, int64_t n, double acc, double shift);
+    void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
+    double (*join)(double a, double b); /* what two parts give together */
+} mp_step_rows;
+extern const mp_step_rows mp_reduction_steps[MP_N_STEPS];
+
+/* What is made of the result in the end; `n` is how many elements were taken in. */
+typedef double (*mp_reduction_end)(double result, double shift, int64_t n);
+
+enum { MP_REDUCTION_LANES = 128 };
+
+/* Kept and reduced dimensions, outermost first; the strides of the array that is reduced, of the results and of the shifts. */
+typedef struct mp_reduction {
+    int n_kept, n_reduced;
+    int64_t kept[MP_ARRAY_RANK + 1], kept_stride[MP_ARRAY_RANK + 1], to_stride[MP_ARRAY_RANK + 1],
+        shift_stride[MP_ARRAY_RANK + 1];
+    int64_t reduced[MP_ARRAY_RANK + 1], reduced_stride[MP_ARRAY_RANK + 1];
+    int64_t n_out, n_terms;
+    bool by_columns;     /* the innermost dimension is kept */
+    int64_t lanes;       /* outputs along the innermost kept dimension that are made together ... */
+    int64_t n_groups;    /* ... in so many groups */
+    int64_t run, pieces; /* terms of a group: rows of columns, or pieces of at most `run` terms of the innermost dimension */
+    int64_t parts;       /* each group's pieces are cut into so many parts */
+    int64_t workspace_bytes;
+} mp_reduction;
+
+/* `to` has the rank of `from`, and size 1 where it is reduced; `shift` (NULL: none) lies in another order perhaps. */
+void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift);
+/* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. end NULL: as it is. */
+void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
+                      const mp_array *to, const mp_array *shift, void *workspace);
+
+/* The axes of a Reduce operator of any version, as marks on the dimensions of input 0. MP_UNSUPPORTED: not known yet. */
+mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
+/* The result of a reduction with its reduced dimensions there, of size 1. */
+mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);
+
+/* The other operators of the family. */
+mp_status mp_prepare_integer_reduction(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_arg_reduction(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_cumulative_sum(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_top_k(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err);
+
+#endif

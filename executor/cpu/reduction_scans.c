@@ -1,0 +1,200 @@
+/* reduction_scans.c - along one axis, in order: running sums, and where the largest or smallest element is. */
+#include <math.h>
+#include <string.h>
+
+#include "executor/cpu/elementwise.h"
+#include "executor/cpu/reduction.h"
+
+enum { LINES = 64 };
+
+/* All lines along an axis of `from`, in groups of at most LINES that lie side by side. */
+typedef struct scan {
+    int64_t length, stride, to_stride; /* along the axis */
+    int rank;
+    int64_t dims[MP_ARRAY_RANK], strides[MP_ARRAY_RANK], to_strides[MP_ARRAY_RANK]; /* the other dimensions, outermost first */
+    int64_t n_groups, blocks;
+    bool flag[2]; /* running sums: exclusive, reverse; extremes: the smallest, the last */
+} scan;
+
+typedef struct task {
+    const scan *s;
+    const mp_array *from, *to;
+} task;
+
+typedef struct lines {
+    int64_t n, from, to, step, to_step;
+} lines;
+
+/* `to` has the rank of `from`. */
+static void describe(scan *s, const mp_array *from, const mp_array *to, int axis)
+{
+    s->length = from->dims[axis];
+    s->stride = from->strides[axis];
+    s->to_stride = to->strides[axis];
+    s->rank = 0;
+    for (int d = 0; d < from->rank; d++) {
+        if (d == axis || from->dims[d] == 1) continue;
+        int k = s->rank++;
+        for (; k > 0 && s->strides[k - 1] < from->strides[d]; k--) {
+            s->dims[k] = s->dims[k - 1];
+            s->strides[k] = s->strides[k - 1];
+            s->to_strides[k] = s->to_strides[k - 1];
+        }
+        s->dims[k] = from->dims[d];
+        s->strides[k] = from->strides[d];
+        s->to_strides[k] = to->strides[d];
+    }
+    if (!s->rank) {
+        s->rank = 1;
+        s->dims[0] = 1;
+    }
+    s->blocks = (s->dims[s->rank - 1] + LINES - 1) / LINES;
+    s->n_groups = s->blocks;
+    for (int d = 0; d < s->rank - 1; d++) s->n_groups *= s->dims[d];
+}
+
+static lines lines_of(const scan *s, int64_t k)
+{
+    int inner = s->rank - 1;
+    int64_t first = k % s->blocks * LINES, left = s->dims[inner] - first;
+    lines l = {left < LINES ? left : LINES, first * s->strides[inner], first * s->to_strides[inner], s->strides[inner],
+               s->to_strides[inner]};
+    k /= s->blocks;
+    for (int d = inner - 1; d >= 0; d--) {
+        l.from += k % s->dims[d] * s->strides[d];
+        l.to += k % s->dims[d] * s->to_strides[d];
+        k /= s->dims[d];
+    }
+    return l;
+}
+
+static bool is_real(mp_dtype dtype)
+{
+    return mp_dtype_is_float(dtype);
+}
+
+static double load_real(const mp_array *a, int64_t at)
+{
+    return a->dtype == MP_DTYPE_DOUBLE ? ((const double *)a->data)[at] : (double)mp_load_float(a->data, a->dtype, at);
+}
+
+static void sum_lines(void *data, int64_t k)
+{
+    const task *t = data;
+    const scan *s = t->s;
+    bool exclusive = s->flag[0], reverse = s->flag[1], real = is_real(t->from->dtype);
+    lines l = lines_of(s, k);
+    double sums[LINES] = {0};
+    uint64_t whole[LINES] = {0};
+    for (int64_t i = 0; i < s->length; i++) {
+        int64_t place = reverse ? s->length - 1 - i : i;
+        int64_t from = l.from + place * s->stride, to = l.to + place * s->to_stride;
+        for (int64_t e = 0; e < l.n; e++, from += l.step, to += l.to_step) {
+            if (!real) {
+                uint64_t before = whole[e];
+                whole[e] += (uint64_t)mp_load_whole(t->from->data, t->from->dtype, from);
+                mp_store_whole(t->to->data, t->to->dtype, to, (int64_t)(exclusive ? before : whole[e]));
+                continue;
+            }
+            double before = sums[e], sum = before + load_real(t->from, from);
+            sums[e] = sum;
+            if (t->to->dtype == MP_DTYPE_DOUBLE)
+                ((double *)t->to->data)[to] = exclusive ? before : sum;
+            else
+                mp_store_float(t->to->data, t->to->dtype, to, (float)(exclusive ? before : sum));
+        }
+    }
+}
+
+static mp_status run_sum(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    task t = {call->state, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0]};
+    (void)run, (void)err;
+    if (mp_array_elements(t.to)) mp_parallel(t.s->n_groups, t.s->length * LINES, sum_lines, &t);
+    return MP_OK;
+}
+
+mp_status mp_prepare_cumulative_sum(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    scan *s;
+    if (!x->in[1].data) return MP_NO_KERNEL(x, err, "an axis that is computed");
+    if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "its type");
+    int64_t axis = mp_load_whole(x->in[1].data, x->in[1].dtype, 0);
+    if (axis < 0) axis += x->in[0].rank;
+    if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->run = run_sum;
+    describe(s, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0], (int)axis);
+    s->flag[0] = mp_operator_int(x->op, "exclusive", 0) != 0;
+    s->flag[1] = (mp_operator_int(x->op, "reverse", 0) != 0) != x->is_backward; /* later sums take in earlier elements */
+done:
+    return st;
+}
+
+/* The first NaN is an extreme of all. */
+static void find_lines(void *data, int64_t k)
+{
+    const task *t = data;
+    const scan *s = t->s;
+    bool smallest = s->flag[0], last = s->flag[1], real = is_real(t->from->dtype);
+    lines l = lines_of(s, k);
+    double best[LINES] = {0};
+    int64_t whole[LINES] = {0}, where[LINES] = {0};
+    for (int64_t i = 0; i < s->length; i++) {
+        int64_t from = l.from + i * s->stride;
+        for (int64_t e = 0; e < l.n; e++, from += l.step) {
+            bool takes;
+            if (real) {
+                double v = load_real(t->from, from), b = best[e];
+                takes = (smallest ? v < b : v > b) || (last && v == b) || (isnan(v) && (last || !isnan(b)));
+                if (isnan(b) && !isnan(v)) takes = false;
+                if (i == 0 || takes) best[e] = v;
+            } else {
+                int64_t v = mp_load_whole(t->from->data, t->from->dtype, from), b = whole[e];
+                takes = (smallest ? v < b : v > b) || (last && v == b);
+                if (i == 0 || takes) whole[e] = v;
+            }
+            if (i > 0 && takes) where[e] = i;
+        }
+    }
+    int64_t *to = (int64_t *)t->to->data + l.to;
+    for (int64_t e = 0; e < l.n; e++) to[e * l.to_step] = where[e];
+}
+
+/* The result with its axis there, of size 1. */
+static mp_array with_axis(const mp_operands *x)
+{
+    bool reduced[MP_ARRAY_RANK] = {false};
+    int64_t axis = mp_operator_int(x->op, "axis", 0);
+    reduced[axis < 0 ? axis + x->in[0].rank : axis] = true;
+    return mp_reduction_kept_dims(&x->out[0], x->in[0].rank, reduced);
+}
+
+static mp_status run_find(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_array to = with_axis(x);
+    task t = {call->state, &x->in[0], &to};
+    (void)run, (void)err;
+    if (mp_array_elements(&to)) mp_parallel(t.s->n_groups, t.s->length * LINES, find_lines, &t);
+    return MP_OK;
+}
+
+mp_status mp_prepare_arg_reduction(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    scan *s;
+    int64_t axis = mp_operator_int(x->op, "axis", 0);
+    if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].dtype == MP_DTYPE_UINT64) return MP_NO_KERNEL(x, err, "its type");
+    if (x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "a single number");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->run = run_find;
+    mp_array to = with_axis(x);
+    describe(s, &x->in[0], &to, (int)(axis < 0 ? axis + x->in[0].rank : axis));
+    s->flag[0] = !strcmp(x->op->op->name, "ArgMin");
+    s->flag[1] = mp_operator_int(x->op, "select_last_index", 0) != 0;
+done:
+    return st;
+}
