@@ -66,6 +66,32 @@ static void walk(const lines_run *x, int64_t n, int64_t index_at, int64_t index_
     }
 }
 
+/* Adds a line of bfloat16 to its line of the table: sums in float, for a stretch of the table at a time, rounded once. */
+static void add_line(const lines_run *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
+                     int64_t other_step)
+{
+    const mp_lines *l = x->l;
+    const mp_dtype dtype = MP_DTYPE_BFLOAT16;
+    int64_t size = l->table->dims[l->axis], stride = l->table->strides[l->axis];
+    float sums[MP_BLOCK], room;
+    for (int64_t start = 0; start < size; start += MP_BLOCK) {
+        int64_t m = size - start < MP_BLOCK ? size - start : MP_BLOCK, at = table + start * stride;
+        if (stride == 1)
+            mp_floats(l->table->data, dtype, at, m, sums);
+        else
+            for (int64_t k = 0; k < m; k++) sums[k] = *mp_floats(l->table->data, dtype, at + k * stride, 1, &room);
+        for (int64_t k = 0; k < n; k++) {
+            int64_t index = mp_index_at(l->indices, index_at + k * index_step);
+            index += (index < 0 ? size : 0) - start;
+            if (index >= 0 && index < m) sums[index] += *mp_floats(l->other->data, dtype, other + k * other_step, 1, &room);
+        }
+        if (stride == 1)
+            mp_floats_done(l->table->data, dtype, at, m, sums);
+        else
+            for (int64_t k = 0; k < m; k++) mp_floats_done(l->table->data, dtype, at + k * stride, 1, &sums[k]);
+    }
+}
+
 static void run_item(void *data, int64_t item)
 {
     const lines_run *x = data;
@@ -89,7 +115,11 @@ static void run_item(void *data, int64_t item)
         for (int k = 0; k < 3; k++) at[k] += block * side[k];
     }
     int64_t length = indices->dims[axis], along = x->index_stride[axis];
-    if (along == 1 || n == 1)
+    bool wide = x->task == MEET && x->how == MP_MEET_ADD && table->dtype == MP_DTYPE_BFLOAT16 && length > 1;
+    if (wide)
+        for (int64_t k = 0; k < n; k++)
+            add_line(x, length, at[0] + k * side[0], along, at[1] + k * side[1], at[2] + k * side[2], other->strides[axis]);
+    else if (along == 1 || n == 1)
         for (int64_t k = 0; k < n; k++)
             walk(x, length, at[0] + k * side[0], along, at[1] + k * side[1], 0, at[2] + k * side[2], other->strides[axis]);
     else

@@ -1,3 +1,193 @@
-#include "executor/cpu/kernels.h"
+/* softmaxes.c - softmax and its logarithm along a dimension, and the losses over classes: all are loops over lines of scores.
+ */
+#include <math.h>
+#include <string.h>
 
-const mp_kernel mp_cpu_softmaxes[] = {{0}};
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/lines.h"
+#include "executor/cpu/losses.h"
+#include "executor/cpu/vector_math.h"
+
+typedef enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX } form;
+
+typedef struct state {
+    mp_lines lines;
+    form form;
+} state;
+
+MP_VECTOR static float largest_of(const float *x, int64_t n)
+{
+    float lanes[16], best;
+    int64_t k = 0;
+    for (int l = 0; l < 16; l++) lanes[l] = x[0];
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; l++) lanes[l] = x[k + l] > lanes[l] ? x[k + l] : lanes[l];
+    for (; k < n; k++) lanes[0] = x[k] > lanes[0] ? x[k] : lanes[0];
+    best = lanes[0];
+    for (int l = 1; l < 16; l++) best = lanes[l] > best ? lanes[l] : best;
+    return best;
+}
+
+/* out = e^(x - shift), and its sum. */
+MP_VECTOR static double exponentials(const float *x, int64_t n, float shift, float *out)
+{
+    float lanes[16] = {0};
+    double total = 0;
+    int64_t k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; l++) {
+            float e = mp_exp(x[k + l] - shift);
+            out[k + l] = e;
+            lanes[l] += e;
+        }
+    for (; k < n; k++) {
+        out[k] = mp_exp(x[k] - shift);
+        lanes[k % 16] += out[k];
+    }
+    for (int l = 0; l < 16; l++) total += (double)lanes[l];
+    return total;
+}
+
+MP_VECTOR static void scale_by(const float *x, int64_t n, float factor, float *out)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = x[k] * factor;
+}
+
+MP_VECTOR static void shift_by(const float *x, int64_t n, float shift, float *out)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = x[k] - shift;
+}
+
+void mp_log_softmax_line(const float *x, int64_t n, float *out, float *room)
+{
+    float best = largest_of(x, n);
+    double total = 0;
+    for (int64_t k = 0; k < n; k += MP_BLOCK) total += exponentials(x + k, n - k < MP_BLOCK ? n - k : MP_BLOCK, best, room);
+    shift_by(x, n, best + (float)log(total), out);
+}
+
+typedef struct job {
+    const state *s;
+    const mp_operands *x;
+} job;
+
+/* A line's two rooms in the workspace, of this thread's line. */
+static float *rooms(const job *j, int64_t k)
+{
+    return (float *)j->x->workspace + k % MP_LINES_AT_ONCE * 3 * j->s->lines.length;
+}
+
+static void forward_line(void *data, int64_t k)
+{
+    const job *j = data;
+    const mp_lines *l = &j->s->lines;
+    float *room = rooms(j, k), *out = room + l->length, spare[MP_BLOCK];
+    const float *x = mp_line_read(l, &j->x->in[0], k, room);
+    if (j->s->form == SOFTMAX) {
+        double total = exponentials(x, l->length, largest_of(x, l->length), out);
+        scale_by(out, l->length, (float)(1 / total), out);
+    } else if (j->s->form == LOG_SOFTMAX) {
+        mp_log_softmax_line(x, l->length, out, spare);
+    } else {
+        int64_t best = 0;
+        for (int64_t e = 1; e < l->length; e++)
+            if (x[e] > x[best]) best = e;
+        memset(out, 0, (size_t)l->length * sizeof *out);
+        out[best] = 1;
+    }
+    mp_line_write(l, &j->x->out[0], k, out);
+}
+
+MP_VECTOR static double dot(const float *x, const float *y, int64_t n)
+{
+    float lanes[16] = {0};
+    double total = 0;
+    int64_t k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; l++) lanes[l] += x[k + l] * y[k + l];
+    for (; k < n; k++) lanes[k % 16] += x[k] * y[k];
+    for (int l = 0; l < 16; l++) total += (double)lanes[l];
+    return total;
+}
+
+MP_VECTOR static void softmax_gradient(const float *dy, const float *y, int64_t n, float sum, float *dx)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) dx[k] = y[k] * (dy[k] - sum);
+}
+
+MP_VECTOR static void log_softmax_gradient(const float *dy, const float *y, int64_t n, float sum, float *dx)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) dx[k] = dy[k] - mp_exp(y[k]) * sum;
+}
+
+static void backward_line(void *data, int64_t k)
+{
+    const job *j = data;
+    const mp_lines *l = &j->s->lines;
+    float *room = rooms(j, k), *y_room = room + l->length, *out = y_room + l->length;
+    const float *dy = mp_line_read(l, &j->x->d_out[0], k, room), *y = mp_line_read(l, &j->x->out[0], k, y_room);
+    if (j->s->form == SOFTMAX) {
+        softmax_gradient(dy, y, l->length, (float)dot(dy, y, l->length), out);
+    } else {
+        double sum = 0;
+        for (int64_t e = 0; e < l->length; e++) sum += (double)dy[e];
+        log_softmax_gradient(dy, y, l->length, (float)sum, out);
+    }
+    mp_line_write(l, &j->x->d_in[0], k, out);
+}
+
+static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    job j = {call->state, x};
+    (void)run, (void)err;
+    mp_lines_run(&j.s->lines, x->is_backward ? backward_line : forward_line, &j);
+    return MP_OK;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, form form, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s;
+    const mp_array *a = &x->in[0];
+    int64_t axis = mp_operator_int(x->op, "axis", x->op->version < 13 ? 1 : -1);
+    uint32_t line = 0;
+    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->run = run;
+    s->form = form;
+    if (axis < 0) axis += a->rank;
+    /* before operator set 13: everything from the axis on */
+    for (int d = (int)axis; d < (x->op->version < 13 ? a->rank : axis + 1); d++) line |= 1u << d;
+    s->lines = mp_lines_of(a, line);
+    call->workspace_bytes = MP_LINES_AT_ONCE * 3 * s->lines.length * (int64_t)sizeof(float);
+done:
+    return st;
+}
+
+static mp_status prepare_softmax(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare(x, call, SOFTMAX, err);
+}
+static mp_status prepare_log_softmax(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare(x, call, LOG_SOFTMAX, err);
+}
+static mp_status prepare_hardmax(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare(x, call, HARDMAX, err);
+}
+
+const mp_kernel mp_cpu_softmaxes[] = {
+    {"Softmax", "", prepare_softmax, prepare_softmax},
+    {"LogSoftmax", "", prepare_log_softmax, prepare_log_softmax},
+    {"Hardmax", "", prepare_hardmax, NULL},
+    {"SoftmaxCrossEntropyLoss", "", mp_prepare_cross_entropy, mp_prepare_cross_entropy},
+    {"NegativeLogLikelihoodLoss", "", mp_prepare_cross_entropy, mp_prepare_cross_entropy},
+    {"MeanSquaredError", "memplan", mp_prepare_squared_error, mp_prepare_squared_error},
+    {0},
+};

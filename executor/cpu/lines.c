@@ -1,0 +1,95 @@
+#include "executor/cpu/lines.h"
+
+#include <string.h>
+
+mp_lines mp_lines_of(const mp_array *a, uint32_t line)
+{
+    mp_lines l = {.n = 1, .length = 1};
+    for (int d = 0; d < a->rank; d++) {
+        if (line >> d & 1) {
+            bool merges = l.n_inner && l.inner_at[l.n_inner - 1] == a->strides[d] * a->dims[d];
+            l.length *= a->dims[d];
+            if (merges) {
+                l.inner[l.n_inner - 1] *= a->dims[d];
+                l.inner_at[l.n_inner - 1] = a->strides[d];
+            } else {
+                l.inner[l.n_inner] = a->dims[d];
+                l.inner_at[l.n_inner++] = a->strides[d];
+            }
+        } else {
+            l.n *= a->dims[d];
+            l.outer[l.n_outer] = a->dims[d];
+            l.outer_dim[l.n_outer] = d;
+            l.outer_at[l.n_outer++] = a->strides[d];
+        }
+    }
+    l.contiguous = l.n_inner == 0 || (l.n_inner == 1 && (l.inner_at[0] == 1 || l.length == 1));
+    return l;
+}
+
+int64_t mp_line_at(const mp_lines *l, int64_t k)
+{
+    int64_t at = 0;
+    for (int d = l->n_outer - 1; d >= 0; d--) {
+        at += k % l->outer[d] * l->outer_at[d];
+        k /= l->outer[d];
+    }
+    return at;
+}
+
+static int64_t element_at(const mp_lines *l, int64_t e)
+{
+    int64_t at = 0;
+    for (int d = l->n_inner - 1; d >= 0; d--) {
+        at += e % l->inner[d] * l->inner_at[d];
+        e /= l->inner[d];
+    }
+    return at;
+}
+
+const float *mp_line_read(const mp_lines *l, const mp_array *a, int64_t k, float *room)
+{
+    int64_t at = mp_line_at(l, k);
+    if (l->contiguous && a->dtype == MP_DTYPE_FLOAT) return (const float *)a->data + at;
+    for (int64_t e = 0; e < l->length; e += l->contiguous ? MP_BLOCK : 1) {
+        int64_t n = !l->contiguous ? 1 : l->length - e < MP_BLOCK ? l->length - e : MP_BLOCK;
+        const float *from = mp_floats(a->data, a->dtype, at + (l->contiguous ? e : element_at(l, e)), n, room + e);
+        if (from != room + e) room[e] = *from;
+    }
+    return room;
+}
+
+void mp_line_write(const mp_lines *l, const mp_array *a, int64_t k, const float *values)
+{
+    int64_t at = mp_line_at(l, k);
+    if (l->contiguous && a->dtype == MP_DTYPE_FLOAT) {
+        memcpy((float *)a->data + at, values, (size_t)l->length * sizeof *values);
+        return;
+    }
+    for (int64_t e = 0; e < l->length; e++) {
+        int64_t to = at + (l->contiguous ? e : element_at(l, e));
+        if (a->dtype == MP_DTYPE_FLOAT)
+            ((float *)a->data)[to] = values[e];
+        else
+            mp_floats_done(a->data, a->dtype, to, 1, &values[e]);
+    }
+}
+
+typedef struct strand {
+    int64_t n;
+    void (*body)(void *data, int64_t k);
+    void *data;
+} strand;
+
+static void run_strand(void *data, int64_t s)
+{
+    const strand *all = data;
+    for (int64_t k = s; k < all->n; k += MP_LINES_AT_ONCE) all->body(all->data, k);
+}
+
+void mp_lines_run(const mp_lines *l, void (*body)(void *data, int64_t k), void *data)
+{
+    strand all = {l->n, body, data};
+    int64_t n = l->n < MP_LINES_AT_ONCE ? l->n : MP_LINES_AT_ONCE;
+    mp_parallel(n, n ? l->n / n * l->length : 0, run_strand, &all);
+}

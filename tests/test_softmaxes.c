@@ -1,0 +1,118 @@
+/* Softmax and losses: values by hand and from PyTorch, gradients against differences. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "executor/cpu/kernels.h"
+#include "tests/kernel_case.h"
+
+static void values_are_those_computed_by_hand(void **state)
+{
+    (void)state;
+    const double e = exp(1.0), total = 1 + e + e * e;
+    kernel_case c = {"Softmax", 13, "float32[1,3]={0,1,2}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){1 / total, e / total, e * e / total}, 3, 1e-6);
+    kernel_case far = {"Softmax", 13, "float32[1,3]={-1000,1000,1000}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&far, MP_MODE_TRAIN, 0, (double[]){0, 0.5, 0.5}, 3, 1e-6);
+    kernel_case l = {"LogSoftmax", 13, "float32[1,3]={0,1,2}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&l, MP_MODE_TRAIN, 0, (double[]){-log(total), 1 - log(total), 2 - log(total)}, 3, 1e-6);
+    kernel_case h = {"Hardmax", 13, "float32[2,3]={0,5,5,3,2,1}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&h, MP_MODE_TRAIN, 0, (double[]){0, 1, 0, 1, 0, 0}, 6, 0);
+    /* before operator set 13 the rest of the dimensions is one line */
+    kernel_case old = {"Softmax", 11, "float32[1,2,2]={0,0,0,0}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&old, MP_MODE_TRAIN, 0, (double[]){0.25, 0.25, 0.25, 0.25}, 4, 1e-6);
+}
+
+/* torch.nn.functional.cross_entropy of the same numbers */
+static void losses_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    const char *plain = "float32[3,3]={1,2,3,0,0.5,-1,2,2,2} int64[3]={2,0,1}";
+    const char *weighted = "float32[3,3]={1,2,3,0,0.5,-1,2,2,2} int64[3]={2,0,1} float32[3]={1,2,0.5}";
+    kernel_case c = {"SoftmaxCrossEntropyLoss", 13, plain, "", 1, 0, 0, 0, 0, 0};
+    const double a = 0.40760596, b = 1.10413, d = 1.0986123;
+    kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){(a + b + d) / 3}, 1, 1e-5);
+    c.attributes = "reduction=sum";
+    kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){a + b + d}, 1, 1e-5);
+    c.attributes = "reduction=none";
+    kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){a, b, d}, 3, 1e-5);
+    c.attributes = "ignore_index=0";
+    kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){(a + d) / 2}, 1, 1e-5);
+    kernel_case w = {"SoftmaxCrossEntropyLoss", 13, weighted, "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&w, MP_MODE_TRAIN, 0, (double[]){(0.5 * a + b + 2 * d) / 3.5}, 1, 1e-5);
+    kernel_case n = {"NegativeLogLikelihoodLoss", 13, "float32[2,2]={-0.5,-1,-2,-3} int64[2]={1,0}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&n, MP_MODE_TRAIN, 0, (double[]){1.5}, 1, 1e-6);
+    kernel_case m = {"memplan:MeanSquaredError", 1, "float32[2,2]={1,2,3,4} float32[2,2]={1,1,1,1}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&m, MP_MODE_TRAIN, 0, (double[]){3.5}, 1, 1e-6);
+}
+
+static void gradients_are_those_of_differences(void **state)
+{
+    (void)state;
+    const kernel_case cases[] = {
+        {"Softmax", 13, "float32[2,3,4]", "axis=1", 1, -2, 2, 0, 0, 0},
+        {"Softmax", 13, "float32[3,40]", "", 1, -2, 2, 0, 0, 0},
+        {"Softmax", 11, "float32[2,3,4]", "axis=1", 1, -2, 2, 0, 0, 0},
+        {"LogSoftmax", 13, "float32[2,3,4]", "axis=-1", 1, -2, 2, 0, 0, 0},
+        {"LogSoftmax", 13, "float32[2,5,3]", "axis=1", 1, -2, 2, 0, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0.5}", "", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[2,3,2,2] int64[2,2,2]={2,0,1,1,0,0,2,1}", "ignore_index=1", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "reduction=none", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "reduction=sum", 1, -2, 2, 1, 0, 0},
+        {"NegativeLogLikelihoodLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0.5}", "", 1, -2, 2, 1, 0, 0},
+        {"memplan:MeanSquaredError", 1, "float32[3,2,4] float32[3,2,4]", "", 1, 0, 0, 0, 0, 0},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
+}
+
+static void a_target_that_is_no_class_is_refused(void **state)
+{
+    (void)state;
+    const kernel_case c = {"SoftmaxCrossEntropyLoss", 13, "float32[2,3] int64[2]={2,3}", "", 1, 0, 0, 1, 0, 0};
+    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
+    mp_error err = {0};
+    assert_int_equal(mp_call_run(&r->forward_call, &r->forward, &r->run, mp_cpu_add, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "target 3 is not one of 3 classes"));
+    kernel_end(r);
+}
+
+/* Log-probabilities where the scores lie, softmax where its operand or the gradient lies. */
+static void nothing_changes_in_place(void **state)
+{
+    (void)state;
+    const kernel_case loss = {"SoftmaxCrossEntropyLoss", 13, "float32[70,130] int64[70]", "", 1, -2, 2, 1, 0, 0};
+    kernel_run *a = kernel_begin(&loss, MP_MODE_TRAIN, KERNEL_BACKWARD),
+               *b = kernel_begin(&loss, MP_MODE_TRAIN, KERNEL_BACKWARD);
+    kernel_forward(a);
+    void *extra = b->forward.extra[0].data;
+    b->forward.extra[0].data = b->forward.in[0].data;
+    kernel_forward(b);
+    assert_memory_equal(a->forward.extra[0].data, b->forward.in[0].data, 70 * 130 * sizeof(float));
+    kernel_backward(a);
+    b->forward.extra[0].data = extra;
+    b->backward.extra[0].data = b->forward.in[0].data;
+    void *d = b->backward.d_in[0].data;
+    b->backward.d_in[0].data = b->forward.in[0].data;
+    kernel_backward(b);
+    assert_memory_equal(a->backward.d_in[0].data, b->forward.in[0].data, 70 * 130 * sizeof(float));
+    b->backward.d_in[0].data = d;
+    kernel_end(a);
+    kernel_end(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_those_computed_by_hand),  cmocka_unit_test(losses_are_those_of_pytorch),
+        cmocka_unit_test(gradients_are_those_of_differences), cmocka_unit_test(a_target_that_is_no_class_is_refused),
+        cmocka_unit_test(nothing_changes_in_place),
+    };
+    return cmocka_run_group_tests_name("executor/cpu/softmaxes", tests, NULL, NULL);
+}
