@@ -22,4 +22,7 @@ uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uint64_t elem
 /* The same, uniform in [0, 1): the upper 24 bits, so that a float holds every value exactly. */
 float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uint64_t element);
 
+/* mp_random_uniform of the elements from .. from + n, faster than one by one. */
+void mp_random_uniforms(uint64_t seed, uint32_t step, uint32_t op, uint64_t from, int64_t n, float *out);
+
 #endif

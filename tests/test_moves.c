@@ -267,6 +267,22 @@ static void adding_gradients_touches_only_the_part(void **state)
     kernel_end(r);
 }
 
+static void gradients_are_added_across_transpositions_of_every_type(void **state)
+{
+    (void)state;
+    kernel_case c = {.kind = "Transpose", .version = 13, .inputs = "float32[9,11]", .attributes = "", .n_outputs = 1};
+    for (unsigned flags = 0; flags <= KERNEL_BFLOAT16; flags += KERNEL_BFLOAT16) {
+        kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | KERNEL_ADDS | flags);
+        for (int k = 0; k < 99; k++) {
+            kernel_set(&r->backward.d_in[0], k, 100);
+            kernel_set(&r->backward.d_out[0], k, k);
+        }
+        kernel_backward(r);
+        for (int k = 0; k < 99; k++) assert_true(kernel_get(&r->backward.d_in[0], k) == 100 + k % 11 * 9 + k / 11);
+        kernel_end(r);
+    }
+}
+
 static void an_output_without_gradient_counts_as_zero(void **state)
 {
     (void)state;
@@ -386,6 +402,7 @@ int main(void)
         cmocka_unit_test(reorder_carries_elements_and_gradients_between_layouts),
         cmocka_unit_test(a_reshape_of_channels_last_reads_in_the_order_of_indices),
         cmocka_unit_test(adding_gradients_touches_only_the_part),
+        cmocka_unit_test(gradients_are_added_across_transpositions_of_every_type),
         cmocka_unit_test(an_output_without_gradient_counts_as_zero),
         cmocka_unit_test(trilu_works_in_place),
         cmocka_unit_test(boxes_are_copied_as_one_loop_would),

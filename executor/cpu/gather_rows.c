@@ -267,15 +267,17 @@ static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t tabl
         mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
         mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
     } else if (x->how == MP_MEET_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
-        load(x, x->table, table, to, n, sums);
+        /* floats that lie side by side are added to where they lie */
+        bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
+        float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
         for (int64_t k = first; k < last; k++) {
             int64_t entry = other + unravel(&x->rows->entries, (int64_t)(uint32_t)x->list[k]);
             if (from == 1)
-                add_to(mp_floats(x->other, x->dtype, entry, n, room), n, sums);
+                add_to(mp_floats(x->other, x->dtype, entry, n, room), n, row);
             else
-                add_to(load(x, x->other, entry, from, n, room), n, sums);
+                add_to(load(x, x->other, entry, from, n, room), n, row);
         }
-        store(x, table, to, n, sums);
+        if (!straight) store(x, table, to, n, sums);
     } else {
         for (int64_t k = first; k < last; k++)
             mp_meet(x->how, x->dtype, n, x->table, table, to, x->other,

@@ -124,7 +124,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         const mp_part *p = &m->parts[k];
         if (p->in < x->from || p->in >= x->to || !x->d_in[p->in].dtype) continue;
         const mp_array *d_in = &x->d_in[p->in], *d_out = &x->d_out[p->out];
-        bool add = x->adds & MP_BIT(p->in), sums = repeats(p), empty = !mp_box_elements(&p->box);
+        bool add = x->adds & call->adds & MP_BIT(p->in), sums = repeats(p), empty = !mp_box_elements(&p->box);
         if (!add && k == 0 && (m->overlaps || (sums && empty)))
             mp_fill_zero(d_in);
         else if (!add && k == 0 && m->cut.any)
@@ -167,6 +167,19 @@ static mp_status check_gradients(const mp_operands *x, const mp_moving *m, mp_er
     return MP_OK;
 }
 
+/* Adding bfloat16 across a transposition would convert element by element: copied and then added it is much faster. */
+static uint64_t adds_itself(const mp_operands *x, const mp_moving *m)
+{
+    uint64_t adds = x->is_backward ? x->adds : 0;
+    for (size_t k = 0; k < m->n_parts; k++) {
+        const mp_box *box = &m->parts[k].box;
+        bool meets = box->rank == 0 || m->overlaps || repeats(&m->parts[k]);
+        for (int d = 0; d < box->rank; d++) meets |= box->from[d] == box->to[d] && box->from[d] == 1;
+        if (!meets && mp_moving_in(x, m->parts[k].in)->dtype == MP_DTYPE_BFLOAT16) adds &= ~MP_BIT(m->parts[k].in);
+    }
+    return adds;
+}
+
 static mp_status check_operands(const mp_operands *x, mp_error *err)
 {
     for (int o = 0; o < x->n_out; o++) {
@@ -191,7 +204,7 @@ mp_status mp_moving_prepare(const mp_operands *x, mp_moving_rule rule, mp_call *
     MP_TRY(rule(x, m, err));
     if (x->is_backward) MP_TRY(check_gradients(x, m, err));
     call->run = x->is_backward ? run_backward : run_forward;
-    call->adds = x->adds;
+    call->adds = adds_itself(x, m);
 done:
     return st;
 }

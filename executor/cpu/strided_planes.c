@@ -4,13 +4,40 @@
 #include "executor/cpu/parallel.h"
 #include "executor/cpu/strided_copy.h"
 
-enum { TILE = 8, SHORT = 8 };
+enum { TILE = 8, SHORT = 8 /* elements */, LONG = 1024 /* bytes */ };
 
 #ifdef __clang__
 #define SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
 #endif
+
+/* n bytes, n >= 16, of places that do not overlap: what is left behind the last whole vector is copied with it once more, up to
+ * its end. Rows are often so short that a call for each would cost more than the copying. */
+static inline __attribute__((always_inline)) void copy_short(char *to, const char *from, int64_t n)
+{
+    enum { WIDE = 32, NARROW = 16 };
+    if (n >= WIDE) {
+        for (int64_t k = 0; k < n - WIDE; k += WIDE) memcpy(to + k, from + k, WIDE);
+        memcpy(to + n - WIDE, from + n - WIDE, WIDE);
+    } else {
+        memcpy(to, from, NARROW);
+        memcpy(to + n - NARROW, from + n - NARROW, NARROW);
+    }
+}
+
+MP_VECTOR static void copy_short_rows(int64_t rows, int64_t n, const char *from, int64_t from_row, char *to, int64_t to_row)
+{
+    for (int64_t r = 0; r < rows; r++) copy_short(to + r * to_row, from + r * from_row, n);
+}
+
+static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_row, char *to, int64_t to_row)
+{
+    if (n >= 16 && n <= LONG)
+        copy_short_rows(rows, n, from, from_row, to, to_row);
+    else
+        for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, (size_t)n);
+}
 
 /* For each element size: the functions below over elements of type T. Rows of a tile go in and columns come out by three rounds
  * of a perfect shuffle: row i and row i + 4 are interleaved into rows 2 i and 2 i + 1. */
@@ -61,8 +88,8 @@ enum { TILE = 8, SHORT = 8 };
     static void copy_##T(const mp_plane *p, const T *from, T *to)                                                         \
     {                                                                                                                     \
         if (p->to_column == 1 && p->from_column == 1 && p->columns >= SHORT)                                              \
-            for (int64_t r = 0; r < p->rows; r++)                                                                         \
-                memcpy(to + r * p->to_row, from + r * p->from_row, (size_t)p->columns * sizeof(T));                       \
+            copy_rows(p->rows, p->columns *(int64_t)sizeof(T), (const char *)from, p->from_row *(int64_t)sizeof(T),       \
+                      (char *)to, p->to_row *(int64_t)sizeof(T));                                                         \
         else if (mp_plane_is_transposed(p))                                                                               \
             transpose_##T(p, from, to);                                                                                   \
         else if (p->to_column == 1 && p->from_column == 0)                                                                \
