@@ -178,6 +178,7 @@ done:
 typedef struct product {
     mp_dnnl_op write, add; /* add: prepared where it may be asked for */
     bool is_there, sums;   /* sums: its terms lie in the workspace, and are summed from there */
+    bool turned;           /* computed as C^T = B^T A^T, because the library writes rows, and C's columns lie contiguously */
     mp_array terms;        /* their shape */
     int64_t terms_bytes;
 } product;
@@ -235,8 +236,16 @@ static mp_status prepare_product(const mp_operands *x, product *p, const stack *
         full.row_stride = c.columns;
         full.column_stride = 1;
     }
-    MP_TRY(multiply(a, b, &full, alpha, NULL, false, x->op, &p->write, err));
-    if (may_add && !p->sums) MP_TRY(multiply(a, b, &full, alpha, NULL, true, x->op, &p->add, err));
+    stack left = *a, right = *b;
+    straighten(&full);
+    p->turned = full.row_stride == 1 && full.column_stride != 1;
+    if (p->turned) {
+        left = transposed(*b);
+        right = transposed(*a);
+        full = transposed(full);
+    }
+    MP_TRY(multiply(&left, &right, &full, alpha, NULL, false, x->op, &p->write, err));
+    if (may_add && !p->sums) MP_TRY(multiply(&left, &right, &full, alpha, NULL, true, x->op, &p->add, err));
     call->workspace_bytes =
         most(call->workspace_bytes, p->terms_bytes + most(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
 done:
@@ -248,8 +257,8 @@ static mp_status run_product(const product *p, const mp_operands *x, void *a, vo
 {
     mp_status st = MP_OK;
     const mp_dnnl_op *op = add && !p->sums ? &p->add : &p->write;
-    mp_dnnl_address(op, DNNL_ARG_SRC, a);
-    mp_dnnl_address(op, DNNL_ARG_WEIGHTS, b);
+    mp_dnnl_address(op, p->turned ? DNNL_ARG_WEIGHTS : DNNL_ARG_SRC, a);
+    mp_dnnl_address(op, p->turned ? DNNL_ARG_SRC : DNNL_ARG_WEIGHTS, b);
     mp_dnnl_address(op, DNNL_ARG_DST, p->sums ? x->workspace : target->data);
     MP_TRY(mp_dnnl_run(op, (char *)x->workspace + p->terms_bytes, x->op, err));
     if (p->sums) {

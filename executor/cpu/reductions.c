@@ -233,5 +233,6 @@ const mp_kernel mp_cpu_reductions[] = {
     {"ArgMin", "", mp_prepare_arg_reduction, NULL},
     {"CumSum", "", mp_prepare_cumulative_sum, mp_prepare_cumulative_sum},
     {"TopK", "", mp_prepare_top_k, mp_prepare_top_k},
+    {"Det", "", mp_prepare_determinant, NULL},
     {0},
 };

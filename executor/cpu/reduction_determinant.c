@@ -1,0 +1,57 @@
+/* reduction_determinant.c - Det: elimination with partial pivoting, in double. */
+#include <math.h>
+
+#include "executor/cpu/elementwise.h"
+#include "executor/cpu/reduction.h"
+
+static double determinant(double *a, int64_t n)
+{
+    double result = 1;
+    for (int64_t c = 0; c < n; c++) {
+        int64_t best = c;
+        for (int64_t r = c + 1; r < n; r++)
+            if (fabs(a[r * n + c]) > fabs(a[best * n + c])) best = r;
+        if (a[best * n + c] == 0) return 0;
+        for (int64_t k = c; k < n && best != c; k++) {
+            double t = a[c * n + k];
+            a[c * n + k] = a[best * n + k];
+            a[best * n + k] = t;
+        }
+        result *= best == c ? a[c * n + c] : -a[c * n + c];
+        for (int64_t r = c + 1; r < n; r++) {
+            double factor = a[r * n + c] / a[c * n + c];
+            for (int64_t k = c; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
+        }
+    }
+    return result;
+}
+
+static mp_status run_determinant(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_array *in = &x->in[0], *out = &x->out[0];
+    int64_t n = in->dims[in->rank - 1], count = mp_array_elements(out);
+    double *room = x->workspace;
+    (void)call, (void)run, (void)err;
+    for (int64_t m = 0; m < count; m++) {
+        int64_t from = 0, to = 0, left = m;
+        for (int d = out->rank - 1; d >= 0; d--) {
+            from += left % out->dims[d] * in->strides[d];
+            to += left % out->dims[d] * out->strides[d];
+            left /= out->dims[d];
+        }
+        for (int64_t k = 0; k < n * n; k++)
+            room[k] = (double)mp_load_float(in->data, in->dtype,
+                                            from + k / n * in->strides[in->rank - 2] + k % n * in->strides[in->rank - 1]);
+        mp_store_float(out->data, out->dtype, to, (float)determinant(room, n));
+    }
+    return MP_OK;
+}
+
+mp_status mp_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    const mp_array *in = &x->in[0];
+    if (in->dtype != MP_DTYPE_FLOAT && in->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    call->run = run_determinant;
+    call->workspace_bytes = in->dims[in->rank - 1] * in->dims[in->rank - 1] * (int64_t)sizeof(double);
+    return MP_OK;
+}
