@@ -6,14 +6,14 @@
 
 typedef struct mp_parameter_source mp_parameter_source;
 
-/* `path`: the model's file, whose initializers (embedded or external) are read when they are asked for; `seed` draws the rest. Release with
- * mp_parameter_source_free (NULL is fine). The program's model must outlive it. As mp_onnx_weights_open. */
+/* `path`: the model's file, whose initializers (embedded or external) are read when they are asked for; `seed` draws the rest.
+ * Release with mp_parameter_source_free (NULL is fine). The program's model must outlive it. As mp_onnx_weights_open. */
 mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, mp_parameter_source **out,
                                    mp_error *err);
 void mp_parameter_source_free(mp_parameter_source *source);
 
-/* Fills parameters, master copies, buffers and constants of an execution; moments are zero already. MP_INVALID: a constant that neither file
- * nor folding gives; the rest as mp_onnx_weights_read. */
+/* Fills parameters, master copies, buffers and constants of an execution; moments are zero already. MP_INVALID: a constant that
+ * neither file nor folding gives; the rest as mp_onnx_weights_read. */
 mp_status mp_parameters_load(const mp_parameter_source *source, const mp_program *program, mp_execution *execution,
                              mp_error *err);
 

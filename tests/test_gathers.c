@@ -15,51 +15,7 @@
 #endif
 
 #include "executor/cpu/kernels.h"
-#include "tests/kernel_case.h"
-
-/* Float inputs without a stated value hold 1, 2, 3 ..., the next one 101, 102 ... */
-static void count_up(kernel_run *r)
-{
-    const mp_operands *x = &r->forward;
-    for (int i = 0, floats = 0; i < x->n_in; i++) {
-        if (!x->in[i].dtype || !mp_dtype_is_float(x->in[i].dtype)) continue;
-        bool stated = r->model->tensors[x->op->in[i]].value;
-        for (int64_t k = 0; !stated && k < mp_array_elements(&x->in[i]); k++)
-            kernel_set(&x->in[i], k, (double)(k + 100 * floats + 1));
-        floats++;
-    }
-}
-
-typedef struct value_case {
-    const char *kind;
-    int version;
-    const char *inputs, *attributes;
-    int n_outputs, output, n;
-    double expected[64];
-} value_case;
-
-static void check_value(const value_case *v, unsigned flags)
-{
-    kernel_case c = {
-        .kind = v->kind, .version = v->version, .inputs = v->inputs, .attributes = v->attributes, .n_outputs = v->n_outputs};
-    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags);
-    count_up(r);
-    kernel_forward(r);
-    const mp_array *y = &r->forward.out[v->output];
-    assert_int_equal(mp_array_elements(y), v->n);
-    for (int k = 0; k < v->n; k++)
-        if (kernel_get(y, k) != v->expected[k])
-            fail_msg("%s(%s)(%s), flags %u: element %d of output %d is %g and should be %g", v->kind, v->inputs, v->attributes,
-                     flags, k, v->output, kernel_get(y, k), v->expected[k]);
-    kernel_end(r);
-}
-
-/* The numbers are few enough bits for bfloat16. */
-static void check_table(const value_case *table, size_t n)
-{
-    for (size_t k = 0; k < n; k++)
-        for (unsigned flags = 0; flags < 4; flags++) check_value(&table[k], flags);
-}
+#include "tests/value_case.h"
 
 static const value_case values[] = {
     {"Gather", 13, "float32[4,3] int64[2,2]={0,-1,2,2}", "", 1, 0, 12, {1, 2, 3, 10, 11, 12, 7, 8, 9, 7, 8, 9}},
@@ -189,7 +145,7 @@ static const value_case values[] = {
 static void every_form_gives_the_reference_values(void **state)
 {
     (void)state;
-    check_table(values, sizeof values / sizeof *values);
+    value_check_table(values, sizeof values / sizeof *values);
 }
 
 static void gradients_are_those_of_finite_differences(void **state)
@@ -218,7 +174,10 @@ static void gradients_are_those_of_finite_differences(void **state)
         {"ReverseSequence", 10, "float32[4,3,2] int64[3]={4,0,3}", "time_axis=0 batch_axis=1", .n_outputs = 1},
         {"ReverseSequence", 10, "float32[2,4,2,2] int64[2]={3,2}", "time_axis=1 batch_axis=0", .n_outputs = 1},
     };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        kernel_check_gradient(&cases[k]);
+        value_check_overwriting(&cases[k]);
+    }
 }
 
 static void an_index_outside_is_named_and_nothing_is_read(void **state)
@@ -292,7 +251,7 @@ static void scattering_works_in_place_of_every_operand(void **state)
             kernel_case c = {v->kind, v->version, v->inputs, v->attributes, .n_outputs = 1};
             kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
             void *own = r->forward.out[0].data;
-            count_up(r);
+            value_count_up(r);
             if (mp_array_bytes(&r->forward.in[i]) == 16) r->forward.out[0].data = r->forward.in[i].data;
             kernel_forward(r);
             for (int e = 0; e < v->n; e++)

@@ -19,8 +19,7 @@ typedef struct scatter {
 
 static int axis_of(const mp_operands *x)
 {
-    int64_t axis = mp_operator_int(x->op, "axis", 0);
-    return (int)(axis < 0 ? axis + x->in[0].rank : axis);
+    return mp_moving_axis(x, 0, x->in[0].rank);
 }
 
 /* Besides the axis, indices lie within the data; `other` has their shape. */

@@ -96,17 +96,12 @@ done:
     return st;
 }
 
-static int axis_of(const mp_operands *x)
-{
-    int64_t axis = mp_operator_int(x->op, "axis", 0);
-    return (int)(axis < 0 ? axis + x->in[0].rank : axis);
-}
-
 mp_status mp_prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_array *table = mp_moving_in(x, 0);
     pick p = {0};
-    MP_TRY(mp_rows_along(x, mp_moving_in(x, 0), mp_moving_out(x, 0), axis_of(x), x->in[1].rank, &p.rows, err));
+    MP_TRY(mp_rows_along(x, table, mp_moving_out(x, 0), mp_moving_axis(x, 0, table->rank), x->in[1].rank, &p.rows, err));
     MP_TRY(prepare(x, call, &p, err));
 done:
     return st;
@@ -136,7 +131,7 @@ mp_status mp_prepare_compress(const mp_operands *x, mp_call *call, mp_error *err
     MP_REQUIRE(x->in[1].dtype == MP_DTYPE_BOOL, err, MP_INVALID, "%s ('%s'): the condition is not boolean", x->op->kind,
                x->op->name);
     if (mp_operator_attribute(x->op, "axis"))
-        MP_TRY(mp_rows_along(x, table, out, axis_of(x), 1, &p.rows, err));
+        MP_TRY(mp_rows_along(x, table, out, mp_moving_axis(x, 0, table->rank), 1, &p.rows, err));
     else
         MP_TRY(mp_rows_by_tuple(x, table, out, 0, table->rank, 1, &p.rows, err));
     MP_TRY(prepare(x, call, &p, err));

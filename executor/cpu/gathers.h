@@ -3,7 +3,8 @@
  * Two forms cover all of it. Rows: entry k of a list belongs to a row of a table (Gather, GatherND, ScatterND, Compress); where
  * several entries meet in one row they are sorted by row and then entry, and each row is brought up to date in that order by
  * one thread. Lines: every element has its own index along one axis (GatherElements, ScatterElements); each line along the axis
- * belongs to one thread, which walks it from its beginning. So neither depends on the number of threads.
+ * belongs to one thread, which walks it from its beginning. Sums of bfloat16 are made in float. So neither depends on the
+ * number of threads.
  */
 #ifndef EXECUTOR_CPU_GATHERS_H
 #define EXECUTOR_CPU_GATHERS_H

@@ -186,7 +186,6 @@ static mp_status check_operands(const mp_operands *x, mp_error *err)
         const mp_array *y = &x->out[o];
         if (!y->dtype) continue;
         if (y->packed || mp_dtype_bits(y->dtype) < 8) return MP_NO_KERNEL(x, err, "an element type or layout like that");
-        if (y->dtype != x->in[0].dtype) return MP_NO_KERNEL(x, err, "another type in than out");
     }
     for (int i = 0; i < x->n_in; i++)
         if (x->in[i].packed) return MP_NO_KERNEL(x, err, "a packed operand");
@@ -202,6 +201,9 @@ mp_status mp_moving_prepare(const mp_operands *x, mp_moving_rule rule, mp_call *
     call->state = m;
     call->release = release;
     MP_TRY(rule(x, m, err));
+    for (size_t k = 0; k < m->n_parts; k++)
+        MP_REQUIRE(!x->out[m->parts[k].out].dtype || x->in[m->parts[k].in].dtype == x->out[m->parts[k].out].dtype, err,
+                   MP_UNSUPPORTED, "%s ('%s'): another type in than out is not supported here", x->op->kind, x->op->name);
     if (x->is_backward) MP_TRY(check_gradients(x, m, err));
     call->run = x->is_backward ? run_backward : run_forward;
     call->adds = adds_itself(x, m);

@@ -2,7 +2,7 @@
 #include "estimator/layout.h"
 #include "executor/cpu/moves.h"
 
-static int axis_of(const mp_operands *x, int64_t otherwise, int rank)
+int mp_moving_axis(const mp_operands *x, int64_t otherwise, int rank)
 {
     int64_t axis = mp_operator_int(x->op, "axis", otherwise);
     return (int)(axis < 0 ? axis + rank : axis);
@@ -22,7 +22,7 @@ mp_status mp_moving_concat(const mp_operands *x, mp_moving *m, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_array *out = mp_moving_out(x, 0);
-    int axis = axis_of(x, 1, out->rank);
+    int axis = mp_moving_axis(x, 1, out->rank);
     int64_t start = 0;
     for (int i = 0; i < x->n_in; i++) {
         const mp_array *in = mp_moving_in(x, i);
@@ -40,7 +40,7 @@ mp_status mp_moving_split(const mp_operands *x, mp_moving *m, mp_error *err)
     mp_status st = MP_OK;
     const mp_array *in = mp_moving_in(x, 0);
     mp_infer reader = mp_moving_reader(x, err);
-    int axis = axis_of(x, 0, in->rank);
+    int axis = mp_moving_axis(x, 0, in->rank);
     const int64_t *sizes;
     size_t n;
     int64_t start = 0, whole = in->dims[axis], even = (whole + x->n_out - 1) / x->n_out;

@@ -59,6 +59,9 @@ mp_status mp_moving_pad(const mp_operands *x, mp_moving *m, mp_error *err);
 
 mp_status mp_prepare_trilu(const mp_operands *x, mp_call *call, mp_error *err);
 
+/* The attribute `axis`, counted from the front. */
+int mp_moving_axis(const mp_operands *x, int64_t otherwise, int rank);
+
 /* The operands as the registry's readers of attributes want them. */
 mp_infer mp_moving_reader(const mp_operands *x, mp_error *err);
 

@@ -32,7 +32,7 @@ void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const flo
 /* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
  * starts. No OpenMP inside. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-#define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
+#define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define MP_VECTOR
 #endif

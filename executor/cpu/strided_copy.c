@@ -1,3 +1,4 @@
+/* strided_copy.c - brings a box into its simplest form, and cuts it into items for threads. */
 #include "executor/cpu/strided_copy.h"
 
 #include <stdlib.h>
@@ -31,6 +32,7 @@ static void move_dim(mp_box *box, int from, int to)
 /* Takes dimension d out of its place and puts it at `place`. */
 static void insert_dim(mp_box *box, int d, int place)
 {
+    if (d < 0 || d >= box->rank) return;
     int64_t dim = box->dims[d], from = box->from[d], to = box->to[d];
     for (; d > place; d--) move_dim(box, d - 1, d);
     for (; d < place; d++) move_dim(box, d + 1, d);

@@ -46,6 +46,11 @@ enum { PARAMETERS = 3 };
 static const float sqrt_2_over_pi = 0.7978845608028654f, inv_sqrt_2 = 0.7071067811865475f,
                    two_over_sqrt_pi = 1.1283791670955126f;
 
+/* Into [0, 1]. */
+static inline __attribute__((always_inline)) float unit(float x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
 static inline __attribute__((always_inline)) float gelu_slope(float v)
 {
     return 0.5f * (1 + mp_erf(v * inv_sqrt_2)) + v * 0.3989422804014327f * mp_exp(-0.5f * v * v);
@@ -82,8 +87,8 @@ PAIR(tanh, mp_tanh(x), g *(1 - v * v))
 PAIR(exp, x > 88.7f ? INFINITY : x < -87.3f ? expf(x) : mp_exp(x), g *v)
 PAIR(sqrt, sqrtf(x), g / (2 * v))
 PAIR(reciprocal, 1 / x, -g *v *v)
-PAIR(hard_sigmoid, fminf(1, fmaxf(0, a *x + b)), v > 0 && v < 1 ? a * g : 0)
-PAIR(hard_swish, x *fminf(1, fmaxf(0, x / 6 + 0.5f)), v <= -3 ? 0 : v >= 3 ? g : g * (v / 3 + 0.5f))
+PAIR(hard_sigmoid, unit(a *x + b), v > 0 && v < 1 ? a * g : 0)
+PAIR(hard_swish, x *unit(x / 6 + 0.5f), v <= -3 ? 0 : v >= 3 ? g : g * (v / 3 + 0.5f))
 PAIR(softplus, softplus(x), g * -expm1f(-v))
 PAIR(softsign, x / (1 + fabsf(x)), g / ((1 + fabsf(v)) * (1 + fabsf(v))))
 PAIR(mish, x *tanhf(softplus(x)), g *mish_slope(v))
@@ -106,7 +111,7 @@ PAIR(cosh, coshf(x), g *sinhf(v))
 PAIR(asinh, asinhf(x), g / sqrtf(1 + v * v))
 PAIR(acosh, acoshf(x), g / sqrtf(v * v - 1))
 PAIR(atanh, atanhf(x), g / (1 - v * v))
-PAIR(clip, fminf(fmaxf(x, a), b), v > a && v < b ? g : 0)
+PAIR(clip, x<a ? a : x> b ? b : x, v > a && v < b ? g : 0)
 PAIR(copy, x, g)
 FORWARD(sign_forward, x > 0 ? 1 : x < 0 ? -1 : x)
 FORWARD(floor_forward, floorf(x))

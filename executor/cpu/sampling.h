@@ -1,0 +1,33 @@
+/* sampling.h - what the family of samplings shares: weighted taps per output position. Private to executor/cpu/. */
+#ifndef EXECUTOR_CPU_SAMPLING_H
+#define EXECUTOR_CPU_SAMPLING_H
+
+#include "executor/kernel.h"
+
+/* Along one axis, output position o is the sum of weight[k] * input[index[k]] for k in [start[o], start[o + 1]). */
+typedef struct mp_taps {
+    int64_t n_in, n_out;
+    int32_t *start, *index;
+    float *weight;
+    int most;    /* the largest number of taps of one position */
+    int uniform; /* 1, 2 or 4: every position has as many; 0: they differ */
+    bool same;   /* every position is the input's own */
+} mp_taps;
+
+/* The taps of each dimension of input 0 for Resize and Upsample of any version; to be released with mp_taps_free also on
+ * failure. MP_UNSUPPORTED, MP_NOMEM. */
+mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err);
+/* What each input position gives to which outputs: the taps of the gradient. */
+mp_status mp_taps_transpose(const mp_taps *taps, mp_taps *out, mp_error *err);
+void mp_taps_free(mp_taps *taps);
+
+mp_status mp_prepare_resize(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_grid_sample(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_roi_align(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_max_roi_pool(const mp_operands *x, mp_call *call, mp_error *err);
+
+/* Factors of the four neighbours of a point that lies `t` behind the second one (cubic convolution with parameter a), and their
+ * derivatives by t (slopes NULL: not wanted). */
+void mp_cubic_weights(double t, double a, double weights[4], double slopes[4]);
+
+#endif

@@ -1,0 +1,273 @@
+/* sampling_regions.c - regions of interest as small images of one size: RoiAlign (averages or largest of interpolated points)
+ * and MaxRoiPool. The gradient of RoiAlign: a channel belongs to one thread, which walks the regions in order.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "executor/cpu/elementwise.h"
+#include "executor/cpu/sampling.h"
+
+typedef struct state {
+    bool half_pixel, largest;
+    double scale;
+    int64_t sampling_ratio;
+    int64_t height, width; /* of the output */
+} state;
+
+typedef struct task {
+    const state *s;
+    const mp_operands *x;
+    float *sums; /* the input's gradient in float, plain, where its type is another */
+} task;
+
+/* Where the points of one bin lie: `rows` x `columns` of them, from (top, left) on. */
+typedef struct bin {
+    int64_t image, rows, columns;
+    double top, left, row_step, column_step;
+} bin;
+
+static bin bin_of(const task *t, int64_t region, int64_t row, int64_t column)
+{
+    const state *s = t->s;
+    const mp_array *rois = &t->x->in[1], *images = &t->x->in[2];
+    double corner[4], offset = s->half_pixel ? 0.5 : 0;
+    for (int k = 0; k < 4; k++)
+        corner[k] =
+            (double)mp_load_float(rois->data, rois->dtype, region * rois->strides[0] + k * rois->strides[1]) * s->scale -
+            offset;
+    double width = corner[2] - corner[0], height = corner[3] - corner[1];
+    if (!s->half_pixel) {
+        width = fmax(width, 1);
+        height = fmax(height, 1);
+    }
+    double bin_height = height / (double)s->height, bin_width = width / (double)s->width;
+    bin b = {.image = mp_load_whole(images->data, images->dtype, region * images->strides[0]),
+             .rows = s->sampling_ratio > 0 ? s->sampling_ratio : (int64_t)ceil(bin_height),
+             .columns = s->sampling_ratio > 0 ? s->sampling_ratio : (int64_t)ceil(bin_width)};
+    b.row_step = b.rows > 0 ? bin_height / (double)b.rows : 0;
+    b.column_step = b.columns > 0 ? bin_width / (double)b.columns : 0;
+    b.top = corner[1] + (double)row * bin_height + b.row_step / 2;
+    b.left = corner[0] + (double)column * bin_width + b.column_step / 2;
+    return b;
+}
+
+/* The four elements around a point, and their weights; false: it lies outside. */
+typedef struct corners {
+    int64_t row[4], column[4];
+    float weight[4];
+} corners;
+
+static bool corners_of(double y, double x, int64_t height, int64_t width, corners *c)
+{
+    if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return false;
+    y = fmax(y, 0);
+    x = fmax(x, 0);
+    int64_t top = (int64_t)y, left = (int64_t)x;
+    if (top >= height - 1) y = (double)(top = height - 1);
+    if (left >= width - 1) x = (double)(left = width - 1);
+    double down = y - (double)top, right = x - (double)left;
+    for (int k = 0; k < 4; k++) {
+        c->row[k] = k / 2 && top < height - 1 ? top + 1 : top;
+        c->column[k] = k % 2 && left < width - 1 ? left + 1 : left;
+        c->weight[k] = (float)((k / 2 ? down : 1 - down) * (k % 2 ? right : 1 - right));
+    }
+    return true;
+}
+
+/* One output row of bins of a region, all channels. */
+static void align_row(void *data, int64_t k)
+{
+    const task *t = data;
+    const state *s = t->s;
+    const mp_array *in = &t->x->in[0], *out = &t->x->out[0];
+    int64_t region = k / s->height, row = k % s->height;
+    for (int64_t column = 0; column < s->width; column++) {
+        bin b = bin_of(t, region, row, column);
+        int64_t count = b.rows * b.columns;
+        for (int64_t channel = 0; channel < in->dims[1]; channel++) {
+            int64_t base = b.image * in->strides[0] + channel * in->strides[1];
+            double sum = 0, most = -INFINITY;
+            for (int64_t p = 0; p < count; p++) {
+                corners c;
+                if (!corners_of(b.top + (double)(p / b.columns) * b.row_step, b.left + (double)(p % b.columns) * b.column_step,
+                                in->dims[2], in->dims[3], &c)) {
+                    most = fmax(most, 0);
+                    continue;
+                }
+                for (int e = 0; e < 4; e++) {
+                    double v = (double)c.weight[e] *
+                               (double)mp_load_float(in->data, in->dtype,
+                                                     base + c.row[e] * in->strides[2] + c.column[e] * in->strides[3]);
+                    sum += v;
+                    most = fmax(most, v);
+                }
+            }
+            double value = count <= 0 ? 0 : s->largest ? most : sum / (double)count;
+            mp_store_float(out->data, out->dtype,
+                           region * out->strides[0] + channel * out->strides[1] + row * out->strides[2] +
+                               column * out->strides[3],
+                           (float)value);
+        }
+    }
+}
+
+/* One channel of the gradient, all images. */
+static void spread_channel(void *data, int64_t channel)
+{
+    const task *t = data;
+    const state *s = t->s;
+    const mp_array *d = &t->x->d_in[0], *dy = &t->x->d_out[0];
+    mp_array plain = mp_array_plain(MP_DTYPE_FLOAT, 4, d->dims);
+    const mp_array *to = t->sums ? &plain : d;
+    float *sums = (t->sums ? t->sums : (float *)d->data) + channel * to->strides[1];
+    int64_t plane = d->dims[2] * d->dims[3], n = d->dims[0] * plane;
+    for (int64_t k = 0; k < n; k++)
+        sums[k / plane * to->strides[0] + k % plane / d->dims[3] * to->strides[2] + k % d->dims[3] * to->strides[3]] = 0;
+    for (int64_t region = 0; region < dy->dims[0]; region++)
+        for (int64_t o = 0; o < s->height * s->width; o++) {
+            int64_t row = o / s->width, column = o % s->width;
+            bin b = bin_of(t, region, row, column);
+            int64_t count = b.rows * b.columns;
+            float g = mp_load_float(dy->data, dy->dtype,
+                                    region * dy->strides[0] + channel * dy->strides[1] + row * dy->strides[2] +
+                                        column * dy->strides[3]);
+            for (int64_t p = 0; p < count; p++) {
+                corners c;
+                if (!corners_of(b.top + (double)(p / b.columns) * b.row_step, b.left + (double)(p % b.columns) * b.column_step,
+                                d->dims[2], d->dims[3], &c))
+                    continue;
+                for (int e = 0; e < 4; e++)
+                    sums[b.image * to->strides[0] + c.row[e] * to->strides[2] + c.column[e] * to->strides[3]] +=
+                        g * c.weight[e] / (float)count;
+            }
+        }
+    for (int64_t k = 0; k < n && t->sums; k++)
+        mp_store_float(d->data, d->dtype,
+                       k / plane * d->strides[0] + channel * d->strides[1] + k % plane / d->dims[3] * d->strides[2] +
+                           k % d->dims[3] * d->strides[3],
+                       sums[k / plane * to->strides[0] + k % plane]);
+}
+
+/* One output row of a region (image, left, top, right, bottom), all channels. */
+static void pool_row(void *data, int64_t k)
+{
+    const task *t = data;
+    const state *s = t->s;
+    const mp_array *in = &t->x->in[0], *rois = &t->x->in[1], *out = &t->x->out[0];
+    int64_t region = k / s->height, row = k % s->height, at[5];
+    for (int e = 0; e < 5; e++) {
+        double v = (double)mp_load_float(rois->data, rois->dtype, region * rois->strides[0] + e * rois->strides[1]);
+        at[e] = (int64_t)(e ? round(v * s->scale) : v);
+    }
+    double height = fmax((double)(at[4] - at[2] + 1), 1) / (double)s->height,
+           width = fmax((double)(at[3] - at[1] + 1), 1) / (double)s->width;
+    int64_t top = at[2] + (int64_t)floor((double)row * height), bottom = at[2] + (int64_t)ceil((double)(row + 1) * height);
+    top = top < 0 ? 0 : top > in->dims[2] ? in->dims[2] : top;
+    bottom = bottom < 0 ? 0 : bottom > in->dims[2] ? in->dims[2] : bottom;
+    for (int64_t column = 0; column < s->width; column++) {
+        int64_t left = at[1] + (int64_t)floor((double)column * width),
+                right = at[1] + (int64_t)ceil((double)(column + 1) * width);
+        left = left < 0 ? 0 : left > in->dims[3] ? in->dims[3] : left;
+        right = right < 0 ? 0 : right > in->dims[3] ? in->dims[3] : right;
+        for (int64_t channel = 0; channel < in->dims[1]; channel++) {
+            float most = top < bottom && left < right ? -INFINITY : 0;
+            for (int64_t r = top; r < bottom; r++)
+                for (int64_t c = left; c < right; c++)
+                    most = fmaxf(most, mp_load_float(in->data, in->dtype,
+                                                     at[0] * in->strides[0] + channel * in->strides[1] + r * in->strides[2] +
+                                                         c * in->strides[3]));
+            mp_store_float(
+                out->data, out->dtype,
+                region * out->strides[0] + channel * out->strides[1] + row * out->strides[2] + column * out->strides[3], most);
+        }
+    }
+}
+
+/* Regions of images that are not there. */
+static mp_status check_images(const mp_operands *x, const mp_array *images, int64_t stride, mp_error *err)
+{
+    for (int64_t k = 0; k < x->in[1].dims[0]; k++) {
+        int64_t image = mp_load_whole(images->data, images->dtype, k * stride);
+        if (image < 0 || image >= x->in[0].dims[0])
+            return MP_FAIL(err, MP_INVALID, "%s ('%s'): region %lld is of image %lld, and there are %lld", x->op->kind,
+                           x->op->name, (long long)k, (long long)image, (long long)x->in[0].dims[0]);
+    }
+    return MP_OK;
+}
+
+static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const state *s = call->state;
+    task t = {s, x, call->workspace_bytes ? x->workspace : NULL};
+    mp_status st = MP_OK;
+    (void)run;
+    MP_TRY(check_images(x, &x->in[2], x->in[2].strides[0], err));
+    /* the regions have no gradient, as in PyTorch */
+    if (x->is_backward && x->to > 1 && x->d_in[1].dtype) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));
+    if (x->is_backward && (x->from > 0 || !x->d_in[0].dtype)) goto done;
+    if (x->is_backward)
+        mp_parallel(x->d_in[0].dims[1], 16 * x->d_out[0].dims[0] * s->height * s->width, spread_channel, &t);
+    else
+        mp_parallel(x->out[0].dims[0] * s->height, 16 * s->width * x->out[0].dims[1], align_row, &t);
+done:
+    return st;
+}
+
+static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const state *s = call->state;
+    task t = {s, x, NULL};
+    mp_status st = MP_OK;
+    (void)run;
+    MP_TRY(check_images(x, &x->in[1], x->in[1].strides[0], err));
+    mp_parallel(x->out[0].dims[0] * s->height, 16 * s->width * x->out[0].dims[1], pool_row, &t);
+done:
+    return st;
+}
+
+static bool is_float(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, double scale, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s;
+    const mp_array *out = x->is_backward ? &x->d_out[0] : &x->out[0];
+    if (!is_float(out->dtype) || !is_float(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    *s = (state){.scale = scale, .height = out->dims[2], .width = out->dims[3]};
+done:
+    return st;
+}
+
+mp_status mp_prepare_roi_align(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *where = mp_operator_text(x->op, "coordinate_transformation_mode", "half_pixel");
+    const char *mode = mp_operator_text(x->op, "mode", "avg");
+    bool half_pixel = x->op->version >= 16 && !strcmp(where, "half_pixel"), largest = !strcmp(mode, "max");
+    if (!half_pixel && x->op->version >= 16 && strcmp(where, "output_half_pixel") != 0)
+        return MP_NO_KERNEL(x, err, "this coordinate_transformation_mode");
+    if (!largest && strcmp(mode, "avg") != 0) return MP_NO_KERNEL(x, err, "this mode");
+    if (largest && x->is_backward) return MP_NO_KERNEL(x, err, "the gradient of the largest");
+    MP_TRY(prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err));
+    state *s = call->state;
+    call->run = run_align;
+    s->half_pixel = half_pixel;
+    s->largest = largest;
+    s->sampling_ratio = mp_operator_int(x->op, "sampling_ratio", 0);
+    if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16)
+        call->workspace_bytes = mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float);
+done:
+    return st;
+}
+
+mp_status mp_prepare_max_roi_pool(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err);
+    call->run = run_pool;
+    return st;
+}

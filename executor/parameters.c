@@ -1,0 +1,150 @@
+#include "executor/parameters.h"
+
+#include <string.h>
+
+#include "executor/initialise.h"
+#include "formats/onnx_weights.h"
+
+struct mp_parameter_source {
+    const mp_program *program;
+    mp_onnx_weights *weights;
+    mp_consumers consumers;
+    uint64_t seed;
+};
+
+mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, mp_parameter_source **out,
+                                   mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_parameter_source *s = mp_alloc(1, sizeof *s);
+    MP_REQUIRE(s, err, MP_NOMEM, "out of memory");
+    *s = (mp_parameter_source){.program = program, .seed = seed};
+    MP_TRY(mp_onnx_weights_open(path, &s->weights, err));
+    MP_TRY(mp_model_consumers(program->model, &s->consumers, err));
+    *out = s;
+    s = NULL;
+done:
+    mp_parameter_source_free(s);
+    return st;
+}
+
+void mp_parameter_source_free(mp_parameter_source *s)
+{
+    if (!s) return;
+    mp_onnx_weights_close(s->weights);
+    mp_consumers_free(&s->consumers);
+    mp_free(s);
+}
+
+/* Numbers of a value that the model knows, as the type of `to`. */
+static mp_status from_value(const mp_tensor *t, const mp_array *to, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (int64_t k = 0; k < t->value->n; k++) {
+        double real = t->value->is_real ? t->value->f[k] : (double)t->value->i[k];
+        int64_t whole = t->value->is_real ? (int64_t)t->value->f[k] : t->value->i[k];
+        switch (to->dtype) {
+        case MP_DTYPE_FLOAT:
+            ((float *)to->data)[k] = (float)real;
+            break;
+        case MP_DTYPE_DOUBLE:
+            ((double *)to->data)[k] = real;
+            break;
+        case MP_DTYPE_INT64:
+            ((int64_t *)to->data)[k] = whole;
+            break;
+        case MP_DTYPE_INT32:
+            ((int32_t *)to->data)[k] = (int32_t)whole;
+            break;
+        case MP_DTYPE_BOOL:
+        case MP_DTYPE_UINT8:
+        case MP_DTYPE_INT8:
+            ((uint8_t *)to->data)[k] = (uint8_t)whole;
+            break;
+        default:
+            MP_TRY(MP_FAIL(err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here", t->name,
+                           mp_dtype_name(to->dtype)));
+        }
+    }
+done:
+    return st;
+}
+
+/* Whole numbers that the file leaves open count positions: 0, 1, 2 ... along the last dimension. */
+static mp_status count_positions(const mp_tensor *t, const mp_array *to, mp_error *err)
+{
+    int64_t n = mp_tensor_elements(t), last = t->rank ? t->dims[t->rank - 1] : 1;
+    for (int64_t k = 0; k < n; k++) {
+        if (to->dtype == MP_DTYPE_INT64)
+            ((int64_t *)to->data)[k] = k % last;
+        else if (to->dtype == MP_DTYPE_INT32)
+            ((int32_t *)to->data)[k] = (int32_t)(k % last);
+        else
+            return MP_FAIL(err, MP_INVALID, "the file has no values for '%s' of type %s, and no rule gives them", t->name,
+                           mp_dtype_name(to->dtype));
+    }
+    return MP_OK;
+}
+
+static mp_status first_values(const mp_parameter_source *s, int tensor, const mp_array *to, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = &s->program->model->tensors[tensor];
+    if (t->value)
+        MP_TRY(from_value(t, to, err));
+    else if (mp_onnx_weights_have(s->weights, t->name))
+        MP_TRY(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
+    else if (to->dtype == MP_DTYPE_FLOAT)
+        mp_initialise(s->program->model, &s->consumers, tensor, s->seed, to->data);
+    else
+        MP_TRY(count_positions(t, to, err));
+done:
+    return st;
+}
+
+/* The master copy behind a 16-bit parameter: in the same layout, in float. */
+static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, const mp_array *host, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_array there;
+    int64_t n;
+    float *state = mp_execution_state(e, tensor, &n);
+    if (!state) goto done;
+    MP_TRY(mp_program_array(p, tensor, &there, err));
+    if (there.dtype == MP_DTYPE_FLOAT) goto done;
+    there.dtype = MP_DTYPE_FLOAT;
+    there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_tensor_room(&p->model->tensors[tensor]);
+    MP_TRY(p->backend->upload(host, &there, err));
+done:
+    return st;
+}
+
+static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int tensor, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program *p = s->program;
+    const mp_tensor *t = &p->model->tensors[tensor];
+    mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
+    MP_TRY(mp_execution_tensor(e, tensor, &there, err));
+    host.data = mp_alloc((size_t)mp_tensor_elements(t), (size_t)mp_dtype_bits(t->dtype) / 8 + 1);
+    MP_REQUIRE(host.data, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
+    MP_TRY(first_values(s, tensor, &host, err));
+    MP_TRY(p->backend->upload(&host, &there, err));
+    if (t->role == MP_ROLE_PARAMETER) MP_TRY(load_master(p, e, tensor, &host, err));
+done:
+    mp_free(host.data);
+    return st;
+}
+
+mp_status mp_parameters_load(const mp_parameter_source *s, const mp_program *p, mp_execution *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t t = 0; t < p->model->n_tensors; t++) {
+        const mp_tensor *x = &p->model->tensors[t];
+        int storage = p->bindings->storage[t];
+        bool outside = x->producer < 0 && x->role != MP_ROLE_DATA && storage >= 0;
+        if (outside && mp_storage_is_static(&p->graph->storages[storage])) MP_TRY(load_one(s, e, (int)t, err));
+    }
+done:
+    return st;
+}

@@ -1,0 +1,332 @@
+/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where each one's values lie in the
+ * mapped file. The file has been scanned (onnx_scan.c) when the model was read; here every length is still checked. */
+#include "formats/onnx_weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "estimator/names.h"
+#include "formats/file.h"
+#include "formats/onnx_wire.h"
+
+enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, NODE_ATTRIBUTE = 5, ATTRIBUTE_TENSOR = 5 };
+enum { TENSOR_TYPE = 2, TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+enum { TENSOR_DOUBLES = 10, TENSOR_UINT64S = 11, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2 };
+
+static const int64_t file_limit_bytes = INT64_C(1) << 46;
+
+/* A tensor with values: the bytes of its TensorProto. */
+typedef struct payload {
+    const char *name;
+    const uint8_t *bytes, *end;
+} payload;
+
+struct mp_onnx_weights {
+    mp_file file;
+    const char *folder; /* of the model, with a slash, or "" */
+    mp_pool *pool;
+    mp_names *names;
+    payload *payloads;
+    size_t n, capacity;
+};
+
+/* What a TensorProto says. */
+typedef struct tensor {
+    mp_dtype dtype;
+    const uint8_t *raw, *raw_end; /* NULL: typed fields */
+    bool external;
+    char location[256];
+    int64_t offset, length; /* -1: to the end */
+} tensor;
+
+static char *text_of(mp_pool *pool, const mp_wire_field *f)
+{
+    return mp_pool_text(pool, (const char *)f->bytes, (size_t)(f->end - f->bytes));
+}
+
+static mp_status add(mp_onnx_weights *w, const char *name, const uint8_t *bytes, const uint8_t *end, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(name, err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(mp_grow(&w->payloads, &w->capacity, w->n + 1, sizeof *w->payloads), err, MP_NOMEM, "out of memory");
+    w->payloads[w->n] = (payload){name, bytes, end};
+    MP_REQUIRE(mp_names_set(w->names, name, (int)w->n), err, MP_NOMEM, "out of memory");
+    w->n++;
+done:
+    return st;
+}
+
+static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wire_field *out)
+{
+    mp_wire_field f;
+    bool found = false;
+    while (at < end && mp_wire_next(&at, end, &f))
+        if (f.id == id && (f.wire == MP_WIRE_BYTES) == (id != TENSOR_TYPE && id != TENSOR_LOCATION)) {
+            *out = f;
+            found = true;
+            if (id == NODE_OUTPUT) break; /* the first of several */
+        }
+    return found;
+}
+
+/* The tensor that a Constant node carries goes under the name of its output. */
+static mp_status walk_node(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_wire_field output, attribute, t;
+    const uint8_t *from = at;
+    if (!find_field(at, end, NODE_OUTPUT, &output)) goto done;
+    while (from < end && mp_wire_next(&from, end, &attribute))
+        if (attribute.id == NODE_ATTRIBUTE && attribute.wire == MP_WIRE_BYTES &&
+            find_field(attribute.bytes, attribute.end, ATTRIBUTE_TENSOR, &t))
+            MP_TRY(add(w, text_of(w->pool, &output), t.bytes, t.end, err));
+done:
+    return st;
+}
+
+static mp_status walk_graph(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_wire_field f, name;
+    while (at < end) {
+        MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the graph is cut off");
+        if (f.wire != MP_WIRE_BYTES) continue;
+        if (f.id == GRAPH_INITIALIZER && find_field(f.bytes, f.end, TENSOR_NAME, &name))
+            MP_TRY(add(w, text_of(w->pool, &name), f.bytes, f.end, err));
+        if (f.id == GRAPH_NODE) MP_TRY(walk_node(w, f.bytes, f.end, err));
+    }
+done:
+    return st;
+}
+
+mp_status mp_onnx_weights_open(const char *path, mp_onnx_weights **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_onnx_weights *w = mp_alloc(1, sizeof *w);
+    const char *slash = strrchr(path, '/');
+    mp_wire_field f;
+    MP_REQUIRE(w, err, MP_NOMEM, "out of memory");
+    w->pool = mp_pool_new();
+    w->names = mp_names_new();
+    MP_REQUIRE(w->pool && w->names, err, MP_NOMEM, "out of memory");
+    w->folder = mp_pool_text(w->pool, path, slash ? (size_t)(slash - path) + 1 : 0);
+    MP_REQUIRE(w->folder, err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_file_open(path, file_limit_bytes, &w->file, err));
+    for (const uint8_t *at = w->file.bytes, *end = at + w->file.size; at < end;) {
+        MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the file is cut off");
+        if (f.id == MODEL_GRAPH && f.wire == MP_WIRE_BYTES) MP_TRY(walk_graph(w, f.bytes, f.end, err));
+    }
+    *out = w;
+    w = NULL;
+done:
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    mp_onnx_weights_close(w);
+    return st;
+}
+
+void mp_onnx_weights_close(mp_onnx_weights *w)
+{
+    if (!w) return;
+    mp_file_close(&w->file);
+    mp_names_free(w->names);
+    mp_free(w->payloads);
+    mp_pool_free(w->pool);
+    mp_free(w);
+}
+
+static void copy_text(char *to, size_t room, const mp_wire_field *f)
+{
+    snprintf(to, room, "%.*s", (int)(f->end - f->bytes), (const char *)f->bytes);
+}
+
+/* One entry of external_data. */
+static void read_entry(const mp_wire_field *entry, tensor *out)
+{
+    char key[32] = "", value[sizeof out->location] = "";
+    mp_wire_field f;
+    if (find_field(entry->bytes, entry->end, ENTRY_KEY, &f)) copy_text(key, sizeof key, &f);
+    if (find_field(entry->bytes, entry->end, ENTRY_VALUE, &f)) copy_text(value, sizeof value, &f);
+    if (!strcmp(key, "location")) memcpy(out->location, value, sizeof value);
+    if (!strcmp(key, "offset")) out->offset = strtoll(value, NULL, 10);
+    if (!strcmp(key, "length")) out->length = strtoll(value, NULL, 10);
+}
+
+static tensor read_tensor(const payload *p)
+{
+    tensor t = {.length = -1};
+    mp_wire_field f;
+    for (const uint8_t *at = p->bytes; at < p->end && mp_wire_next(&at, p->end, &f);) {
+        if (f.id == TENSOR_TYPE && f.wire == MP_WIRE_VARINT && f.number < MP_N_DTYPES) t.dtype = (mp_dtype)f.number;
+        if (f.id == TENSOR_LOCATION && f.wire == MP_WIRE_VARINT) t.external = f.number == 1;
+        if (f.wire != MP_WIRE_BYTES) continue;
+        if (f.id == TENSOR_RAW) {
+            t.raw = f.bytes;
+            t.raw_end = f.end;
+        }
+        if (f.id == TENSOR_EXTERNAL) read_entry(&f, &t);
+    }
+    return t;
+}
+
+static const char *external_path(const mp_onnx_weights *w, const tensor *t)
+{
+    return mp_pool_format(w->pool, "%s%s", w->folder, t->location);
+}
+
+bool mp_onnx_weights_have(const mp_onnx_weights *w, const char *name)
+{
+    int k = mp_names_find(w->names, name);
+    if (k < 0) return false;
+    tensor t = read_tensor(&w->payloads[k]);
+    if (!t.external) return true;
+    const char *path = external_path(w, &t);
+    return path && access(path, R_OK) == 0;
+}
+
+static float half_to_float(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023, word;
+    float value;
+    if (exponent == 0) {
+        value = (float)mantissa * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    word = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+/* n elements of little-endian bytes into what is asked for. */
+static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
+{
+    size_t size = (size_t)mp_dtype_bits(is) / 8;
+    if (is == wanted) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        uint16_t half;
+        double real;
+        uint32_t word;
+        float *value = (float *)to + k;
+        if (is == MP_DTYPE_DOUBLE) {
+            memcpy(&real, from + 8 * k, sizeof real);
+            *value = (float)real;
+            continue;
+        }
+        memcpy(&half, from + 2 * k, sizeof half);
+        word = (uint32_t)half << 16;
+        if (is == MP_DTYPE_BFLOAT16)
+            memcpy(value, &word, sizeof word);
+        else
+            *value = half_to_float(half);
+    }
+}
+
+static bool can_convert(mp_dtype is, mp_dtype wanted)
+{
+    return mp_dtype_bits(is) >= 8 &&
+           (is == wanted ||
+            (wanted == MP_DTYPE_FLOAT && (is == MP_DTYPE_DOUBLE || is == MP_DTYPE_FLOAT16 || is == MP_DTYPE_BFLOAT16)));
+}
+
+static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const char *name, mp_dtype wanted, int64_t n,
+                               void *to, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_file file = {0};
+    int64_t bytes = n * (mp_dtype_bits(t->dtype) / 8);
+    const char *path = external_path(w, t);
+    MP_REQUIRE(t->location[0] && t->location[0] != '/' && !strstr(t->location, ".."), err, MP_PARSE,
+               "the values of '%s' lie outside the model's folder, in '%s'", name, t->location);
+    MP_REQUIRE(path, err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_file_open(path, file_limit_bytes, &file, err));
+    bool inside = t->offset >= 0 && (uint64_t)t->offset <= file.size && (uint64_t)bytes <= file.size - (uint64_t)t->offset &&
+                  (t->length < 0 || t->length == bytes);
+    MP_REQUIRE(inside, err, MP_PARSE, "'%s' holds %zu bytes, and '%s' should have %lld of them from byte %lld on", t->location,
+               file.size, name, (long long)bytes, (long long)t->offset);
+    convert(file.bytes + t->offset, t->dtype, wanted, n, to);
+done:
+    mp_file_close(&file);
+    return st;
+}
+
+/* The typed fields: packed, or one by one. Each element arrives as a number or as the bytes of its width. */
+typedef struct taker {
+    mp_dtype is, wanted;
+    int64_t n, taken;
+    void *to;
+} taker;
+
+static void take(taker *t, const uint8_t *bytes, size_t size, uint64_t number)
+{
+    uint8_t element[8] = {0};
+    if (t->taken >= t->n) {
+        t->taken++;
+        return;
+    }
+    if (bytes)
+        memcpy(element, bytes, size < 8 ? size : 8);
+    else
+        memcpy(element, &number, sizeof number); /* little-endian: the low bytes come first */
+    size_t out = (size_t)mp_dtype_bits(t->wanted) / 8;
+    convert(element, t->is, t->wanted, 1, (char *)t->to + (size_t)t->taken * out);
+    t->taken++;
+}
+
+static mp_status read_typed(const payload *p, const tensor *t, mp_dtype wanted, int64_t n, void *to, mp_error *err)
+{
+    mp_status st = MP_OK;
+    taker all = {t->dtype, wanted, n, 0, to};
+    mp_wire_field f;
+    for (const uint8_t *at = p->bytes; at < p->end && mp_wire_next(&at, p->end, &f);) {
+        bool fixed = f.id == TENSOR_FLOATS || f.id == TENSOR_DOUBLES;
+        bool counted = f.id == TENSOR_INT32S || f.id == TENSOR_INT64S || f.id == TENSOR_UINT64S;
+        size_t width = f.id == TENSOR_FLOATS ? 4 : 8;
+        if (!fixed && !counted) continue;
+        if (f.wire != MP_WIRE_BYTES) {
+            take(&all, fixed ? f.bytes : NULL, width, f.number);
+            continue;
+        }
+        for (const uint8_t *e = f.bytes; e < f.end;) {
+            uint64_t number = 0;
+            if (fixed) {
+                MP_REQUIRE((size_t)(f.end - e) >= width, err, MP_PARSE, "the values of '%s' are cut off", p->name);
+                take(&all, e, width, 0);
+                e += width;
+            } else {
+                MP_REQUIRE(mp_wire_varint(&e, f.end, &number), err, MP_PARSE, "the values of '%s' are cut off", p->name);
+                take(&all, NULL, 0, number);
+            }
+        }
+    }
+    MP_REQUIRE(all.taken == n, err, MP_INVALID, "'%s' has %lld values in the file and should have %lld", p->name,
+               (long long)all.taken, (long long)n);
+done:
+    return st;
+}
+
+mp_status mp_onnx_weights_read(const mp_onnx_weights *w, const char *name, mp_dtype dtype, int64_t n, void *to, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int k = mp_names_find(w->names, name);
+    MP_REQUIRE(k >= 0, err, MP_INVALID, "the file has no values for '%s'", name);
+    const payload *p = &w->payloads[k];
+    tensor t = read_tensor(p);
+    MP_REQUIRE(can_convert(t.dtype, dtype), err, MP_INVALID, "'%s' is of type %s in the file, and %s is needed", name,
+               mp_dtype_name(t.dtype), mp_dtype_name(dtype));
+    if (t.external) {
+        MP_TRY(read_external(w, &t, name, dtype, n, to, err));
+    } else if (t.raw) {
+        int64_t bytes = n * (mp_dtype_bits(t.dtype) / 8);
+        MP_REQUIRE(t.raw_end - t.raw == bytes, err, MP_INVALID, "'%s' has %lld bytes in the file and should have %lld", name,
+                   (long long)(t.raw_end - t.raw), (long long)bytes);
+        convert(t.raw, t.dtype, dtype, n, to);
+    } else {
+        MP_TRY(read_typed(p, &t, dtype, n, to, err));
+    }
+done:
+    return st;
+}
