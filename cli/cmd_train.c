@@ -47,10 +47,10 @@ static int settle(options *o, budget *b)
 {
     const char *why = NULL;
     if (!option_given(o, OPT_DEVICE) && !o->plan) o->device = "cpu";
-    if (!o->plan && !o->budget)
-        return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
+    if (!o->plan && !o->budget) return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
     if (o->plan && o->budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
-    if (o->plan && option_given(o, OPT_SOLVER)) return usage_error("--plan has been searched for, so --solver has nothing to do");
+    if (o->plan && option_given(o, OPT_SOLVER))
+        return usage_error("--plan has been searched for, so --solver has nothing to do");
     if (o->save_every && !o->save) return usage_error("--save-every needs --save FILE");
     if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
     return EXIT_DONE;
@@ -109,8 +109,10 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
     mp_status st = MP_OK;
     MP_TRY(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
     MP_REQUIRE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
-    MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu", o->device);
-    MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID, "training needs a loss, so --loss none is not for train");
+    MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu",
+               o->device);
+    MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
+               "training needs a loss, so --loss none is not for train");
     MP_TRY(plan_keep_all(t->subject.graph, &t->keep_all, err));
     if (o->plan)
         MP_TRY(subject_plan(&t->subject, o->plan, &t->plan, err));
@@ -185,7 +187,8 @@ static mp_status split_data(options *o, text_list *files, mp_error *err)
             o->data.items[n++] = o->data.items[k];
             continue;
         }
-        MP_REQUIRE(mp_grow(&files->items, &files->capacity, files->n + 1, sizeof *files->items), err, MP_NOMEM, "out of memory");
+        MP_REQUIRE(mp_grow(&files->items, &files->capacity, files->n + 1, sizeof *files->items), err, MP_NOMEM,
+                   "out of memory");
         files->items[files->n++] = o->data.items[k];
     }
     o->data.n = n;

@@ -76,8 +76,9 @@ static void print_profile(const train_outcome *t)
     qsort(shares, n, sizeof *shares, by_seconds);
     printf("\nWhere the time goes, per step:\n");
     for (size_t s = 0; s < n && s < SHOWN; s++)
-        printf("  %-24s %-9s %5lld nodes  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase), (long long)shares[s].n,
-               seconds_text(shares[s].seconds / (double)(r->n_losses ? r->n_losses : 1), text), 100 * shares[s].seconds / total);
+        printf("  %-24s %-9s %5lld nodes  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
+               (long long)shares[s].n, seconds_text(shares[s].seconds / (double)(r->n_losses ? r->n_losses : 1), text),
+               100 * shares[s].seconds / total);
 }
 
 void print_train(const train_outcome *t, bool profile)
@@ -85,8 +86,8 @@ void print_train(const train_outcome *t, bool profile)
     char title[256], before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
     const mp_report *r = &t->after;
     size_t n = r->n_losses;
-    printf("%s, %s, %zu steps, updates fused: %s\n\n", subject_title(&t->subject, title, sizeof title), t->subject.graph->target, n,
-           mp_fuse_name(t->subject.graph->fuse));
+    printf("%s, %s, %zu steps, updates fused: %s\n\n", subject_title(&t->subject, title, sizeof title),
+           t->subject.graph->target, n, mp_fuse_name(t->subject.graph->fuse));
     print_memory(t);
     seconds_text(r->step_seconds, after);
     if (t->has_before)
@@ -98,8 +99,7 @@ void print_train(const train_outcome *t, bool profile)
     if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
     printf("\nMemory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (t->has_before)
-        printf("Losses and weights of both runs are %s.\n",
-               train_identical(t) ? "the same, bit for bit" : "NOT the same");
+        printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
     if (profile) print_profile(t);
 }
 
@@ -107,11 +107,12 @@ static json_t *report_json(const mp_report *r)
 {
     json_t *losses = json_array(), *object;
     for (size_t k = 0; losses && k < r->n_losses; k++) json_array_append_new(losses, json_real(r->losses[k]));
-    object = json_pack("{sI sI sI sI sI sI sI sf so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes, "static_bytes",
-                       (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes, "measured_arena_bytes",
-                       (json_int_t)r->measured_arena_bytes, "process_bytes", (json_int_t)r->process_bytes, "idle_process_bytes",
-                       (json_int_t)r->idle_process_bytes, "allocations", (json_int_t)r->n_allocations, "step_seconds",
-                       r->step_seconds, "losses", losses, "weights_hash", r->weights_hash);
+    object =
+        json_pack("{sI sI sI sI sI sI sI sf so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes, "static_bytes",
+                  (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes, "measured_arena_bytes",
+                  (json_int_t)r->measured_arena_bytes, "process_bytes", (json_int_t)r->process_bytes, "idle_process_bytes",
+                  (json_int_t)r->idle_process_bytes, "allocations", (json_int_t)r->n_allocations, "step_seconds",
+                  r->step_seconds, "losses", losses, "weights_hash", r->weights_hash);
     return object;
 }
 
@@ -119,8 +120,8 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
     all = json_pack("{ss ss so so so sb}", "device", t->subject.graph->target, "fuse", mp_fuse_name(t->subject.graph->fuse),
-                    "before", before, "after", after, "identical", t->has_before ? json_boolean(train_identical(t)) : json_null(),
-                    "stopped", (int)t->after.stopped);
+                    "before", before, "after", after, "identical",
+                    t->has_before ? json_boolean(train_identical(t)) : json_null(), "stopped", (int)t->after.stopped);
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json(all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

@@ -29,12 +29,12 @@ typedef struct mp_train_request {
 
 typedef struct mp_report {
     int64_t static_bytes, planned_peak_bytes, arena_bytes, measured_arena_bytes;
-    int64_t process_bytes;       /* the process's peak over the run; -1: not known */
-    int64_t idle_process_bytes;  /* before the run had its memory: the program, its libraries, the model */
-    int64_t n_allocations;       /* by memplan, inside the loop over the steps */
-    double step_seconds;         /* the median */
+    int64_t process_bytes;      /* the process's peak over the run; -1: not known */
+    int64_t idle_process_bytes; /* before the run had its memory: the program, its libraries, the model */
+    int64_t n_allocations;      /* by memplan, inside the loop over the steps */
+    double step_seconds;        /* the median */
     size_t n_losses;
-    double *losses; /* per step; released with mp_report_free */
+    double *losses;       /* per step; released with mp_report_free */
     double *node_seconds; /* with profile: per node of the graph, over all steps; else NULL */
     char weights_hash[33];
     int64_t first_step; /* 0, or where the resumed file ended */

@@ -62,26 +62,28 @@ void mp_file_close(mp_file *file)
     *file = (mp_file){0};
 }
 
-static mp_status write_all(int fd, const void *bytes, size_t size, mp_error *err)
+static mp_status write_all(int fd, const mp_file_part *parts, size_t n_parts, mp_error *err)
 {
-    const char *at = bytes;
-    while (size > 0) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return system_failure(err, "writing failed");
-        at += n;
-        size -= (size_t)n;
+    for (size_t k = 0; k < n_parts; k++) {
+        const char *at = parts[k].bytes;
+        for (size_t size = parts[k].size; size > 0;) {
+            ssize_t n = write(fd, at, size);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) return system_failure(err, "writing failed");
+            at += n;
+            size -= (size_t)n;
+        }
     }
     return MP_OK;
 }
 
 /* Devices and pipes have no contents to protect, and must not be replaced by a file: written as they are. */
-static mp_status write_through(const char *path, const void *bytes, size_t size, mp_error *err)
+static mp_status write_through(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) MP_TRY(system_failure(err, "the file cannot be written"));
-    MP_TRY(write_all(fd, bytes, size, err));
+    MP_TRY(write_all(fd, parts, n, err));
 done:
     if (fd >= 0 && close(fd) != 0 && st == MP_OK) st = system_failure(err, "writing failed");
     return st;
@@ -99,7 +101,7 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
     return system_failure(err, "the file cannot be written");
 }
 
-static mp_status replace(const char *path, const struct stat *old, const void *bytes, size_t size, mp_error *err)
+static mp_status replace(const char *path, const struct stat *old, const mp_file_part *parts, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t room = strlen(path) + 64;
@@ -107,7 +109,7 @@ static mp_status replace(const char *path, const struct stat *old, const void *b
     char *temporary = mp_alloc(room, 1);
     MP_REQUIRE(temporary, err, MP_NOMEM, "no memory to write a file");
     MP_TRY(open_beside(path, temporary, room, &fd, err));
-    MP_TRY(write_all(fd, bytes, size, err));
+    MP_TRY(write_all(fd, parts, n, err));
     if (old && fchmod(fd, old->st_mode & 07777) != 0) MP_TRY(system_failure(err, "the file's permissions cannot be kept"));
     if (fsync(fd) != 0) MP_TRY(system_failure(err, "writing failed"));
     closed = close(fd);
@@ -127,18 +129,26 @@ done:
 
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err)
 {
+    mp_file_part whole = {bytes, size};
+    return mp_file_write_parts(path, &whole, 1, err);
+}
+
+mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
+{
     mp_status st = MP_OK;
     struct stat info;
     if (!strcmp(path, "-")) {
-        if (fwrite(bytes, 1, size, stdout) != size || fflush(stdout) != 0) st = system_failure(err, "writing failed");
+        for (size_t k = 0; k < n && st == MP_OK; k++)
+            if (fwrite(parts[k].bytes, 1, parts[k].size, stdout) != parts[k].size) st = system_failure(err, "writing failed");
+        if (st == MP_OK && fflush(stdout) != 0) st = system_failure(err, "writing failed");
     } else if (stat(path, &info) != 0) {
-        st = replace(path, NULL, bytes, size, err);
+        st = replace(path, NULL, parts, n, err);
     } else if (S_ISDIR(info.st_mode)) {
         st = MP_FAIL(err, MP_IO, "the file cannot be written: it is a directory");
     } else {
         /* A link is followed by hand: the file it points to is replaced, not the link. */
         char *target = S_ISREG(info.st_mode) ? realpath(path, NULL) : NULL;
-        st = target ? replace(target, &info, bytes, size, err) : write_through(path, bytes, size, err);
+        st = target ? replace(target, &info, parts, n, err) : write_through(path, parts, n, err);
         free(target);
     }
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);

@@ -22,5 +22,11 @@ void mp_file_close(mp_file *file); /* zeroed is fine */
 /* Writes the bytes to a temporary name beside `path` and renames it: the file is whole or untouched. "-" is standard output.
  * MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
+/* The same from several pieces, one behind the other. */
+typedef struct mp_file_part {
+    const void *bytes;
+    size_t size;
+} mp_file_part;
+mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_t n, mp_error *err);
 
 #endif

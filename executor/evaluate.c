@@ -1,0 +1,194 @@
+#include "executor/evaluate.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+typedef struct room {
+    void *block, *data; /* data: the first address in the block that is aligned */
+} room;
+
+typedef struct evaluator {
+    const mp_model *model;
+    const mp_evaluation *how;
+    mp_array *values;
+    room *rooms;  /* per tensor: ours */
+    int *last;    /* per tensor: the last operator that reads it; -1: none */
+    bool *needed; /* per operator */
+} evaluator;
+
+static mp_status take(room *r, int64_t bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(r->block = mp_alloc((size_t)bytes + ALIGNMENT, 1), err, MP_NOMEM, "no memory for %lld bytes", (long long)bytes);
+    r->data = (char *)r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT);
+done:
+    return st;
+}
+
+static void give_back(evaluator *e, int tensor)
+{
+    if (!e->rooms[tensor].block) return;
+    mp_free(e->rooms[tensor].block);
+    e->rooms[tensor] = (room){0};
+    e->values[tensor] = (mp_array){0};
+}
+
+/* Memory for a tensor that has none. */
+static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = &e->model->tensors[tensor];
+    mp_array *a = &e->values[tensor];
+    int64_t bytes;
+    if (a->data) return MP_OK;
+    MP_TRY(mp_array_of(t, dtype, a, err));
+    MP_REQUIRE(mp_multiply(t->packed ? t->packed_elements : mp_array_elements(a), mp_dtype_bits(dtype), &bytes), err,
+               MP_INVALID, "'%s' is too large", t->name);
+    MP_TRY(take(&e->rooms[tensor], bytes / 8 + 1, err));
+    a->data = e->rooms[tensor].data;
+done:
+    if (st != MP_OK) *a = (mp_array){0};
+    return st;
+}
+
+static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
+{
+    return t->dtype == MP_DTYPE_FLOAT && e->how->dtype ? e->how->dtype : t->dtype;
+}
+
+/* Elements that the model knows, row-major, into memory of this type; false: there is no such type here. */
+static bool write_value(const mp_value *value, mp_dtype dtype, void *data)
+{
+    for (int64_t k = 0; k < value->n; k++) {
+        double real = value->is_real ? value->f[k] : (double)value->i[k];
+        int64_t whole = value->is_real ? (int64_t)value->f[k] : value->i[k];
+        if (dtype == MP_DTYPE_FLOAT)
+            ((float *)data)[k] = (float)real;
+        else if (dtype == MP_DTYPE_DOUBLE)
+            ((double *)data)[k] = real;
+        else if ((mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL) && mp_dtype_bits(dtype) >= 8)
+            memcpy((char *)data + k * (mp_dtype_bits(dtype) / 8), &whole, (size_t)mp_dtype_bits(dtype) / 8); /* little-endian */
+        else
+            return false;
+    }
+    return true;
+}
+
+/* Puts what the model knows of a tensor into memory. It keeps its own type: constants are few and small. */
+static mp_status know(evaluator *e, int tensor, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = &e->model->tensors[tensor];
+    MP_REQUIRE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "nothing gives '%s' its values", t->name);
+    MP_TRY(make_room(e, tensor, t->dtype, err));
+    MP_REQUIRE(mp_array_is_plain(&e->values[tensor]) && write_value(t->value, e->values[tensor].dtype, e->values[tensor].data),
+               err, MP_UNSUPPORTED, "the constant '%s' of type %s cannot be written", t->name,
+               mp_dtype_name(e->values[tensor].dtype));
+done:
+    return st;
+}
+
+/* A view in memory of its own. */
+static mp_status copy_view(const mp_operands *x, mp_error *err)
+{
+    const mp_array *from = &x->in[0], *to = &x->out[0];
+    bool both_plain = mp_array_is_plain(from) && mp_array_is_plain(to);
+    if (from->dtype != to->dtype || (!both_plain && !mp_array_same_layout(from, to)))
+        return MP_NO_KERNEL(x, err, "a view in another layout");
+    memcpy(to->data, from->data, (size_t)mp_array_bytes(to));
+    return MP_OK;
+}
+
+static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_call call = {0};
+    room workspace = {0};
+    if (x->op->op->gradient == MP_GRADIENT_VIEW) return copy_view(x, err);
+    const mp_kernel *kernel = e->how->kernel(x->op);
+    if (!kernel) return MP_NO_KERNEL(x, err, "this operator");
+    MP_TRY(mp_call_prepare(kernel, x, &call, err));
+    MP_TRY(take(&workspace, call.workspace_bytes, err));
+    x->workspace = workspace.data;
+    MP_TRY(mp_call_run(&call, x, &e->how->run, NULL, err));
+done:
+    mp_free(workspace.block);
+    mp_call_release(&call);
+    return st;
+}
+
+static mp_status run_operator(evaluator *e, int index, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &e->model->operators[index];
+    mp_operands x = {
+        .model = e->model, .op = op, .op_index = index, .mode = e->how->mode, .n_in = op->n_in, .n_out = op->n_out};
+    mp_array *arrays = mp_alloc((size_t)op->n_in + (size_t)op->n_out + 1, sizeof *arrays);
+    MP_REQUIRE(arrays, err, MP_NOMEM, "no memory for the operands of '%s'", op->name);
+    x.in = arrays;
+    x.out = arrays + op->n_in;
+    for (int i = 0; i < op->n_in; i++) {
+        if (op->in[i] < 0) continue;
+        if (!e->values[op->in[i]].data) MP_TRY(know(e, op->in[i], err));
+        x.in[i] = e->values[op->in[i]];
+    }
+    for (int o = 0; o < op->n_out; o++) {
+        if (op->out[o] < 0) continue;
+        MP_TRY(make_room(e, op->out[o], computed_in(e, &e->model->tensors[op->out[o]]), err));
+        x.out[o] = e->values[op->out[o]];
+    }
+    MP_TRY(run_call(e, &x, err));
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i] >= 0 && e->last[op->in[i]] <= index) give_back(e, op->in[i]);
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0 && e->last[op->out[o]] < 0) give_back(e, op->out[o]);
+done:
+    mp_free(arrays);
+    return st;
+}
+
+/* From the wanted tensors backwards: which operators have to run, and who reads each tensor last. */
+static void find_needed(evaluator *e, const int *wanted, size_t n_wanted)
+{
+    const mp_model *model = e->model;
+    for (size_t t = 0; t < model->n_tensors; t++) e->last[t] = -1;
+    for (size_t k = 0; k < n_wanted; k++)
+        if (model->tensors[wanted[k]].producer >= 0) e->needed[model->tensors[wanted[k]].producer] = true;
+    for (int k = (int)model->n_operators - 1; k >= 0; k--) {
+        const mp_operator *op = &model->operators[k];
+        e->needed[k] = e->needed[k] && !op->removed;
+        for (int i = 0; i < op->n_in && e->needed[k]; i++) {
+            if (op->in[i] < 0) continue;
+            if (e->last[op->in[i]] < 0) e->last[op->in[i]] = k;
+            int producer = model->tensors[op->in[i]].producer;
+            if (producer >= 0 && !e->values[op->in[i]].data) e->needed[producer] = true;
+        }
+    }
+}
+
+mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array *values, const int *wanted, size_t n_wanted,
+                      mp_error *err)
+{
+    mp_status st = MP_OK;
+    evaluator e = {.model = model, .how = how, .values = values};
+    MP_REQUIRE(e.rooms = mp_alloc(model->n_tensors + 1, sizeof *e.rooms), err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(e.last = mp_alloc(model->n_tensors + 1, sizeof *e.last), err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(e.needed = mp_alloc(model->n_operators + 1, sizeof *e.needed), err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < n_wanted; k++)
+        MP_REQUIRE(values[wanted[k]].data, err, MP_INVALID, "'%s' is wanted, and there is no memory for it",
+                   model->tensors[wanted[k]].name);
+    find_needed(&e, wanted, n_wanted);
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (e.needed[k]) MP_TRY(run_operator(&e, (int)k, err));
+    for (size_t k = 0; k < n_wanted; k++) { /* what was folded has no operator any more */
+        const mp_tensor *t = &model->tensors[wanted[k]];
+        if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_TRY(know(&e, wanted[k], err));
+    }
+done:
+    for (size_t t = 0; e.rooms && t < model->n_tensors; t++) give_back(&e, (int)t);
+    mp_free(e.rooms);
+    mp_free(e.last);
+    mp_free(e.needed);
+    return st;
+}

@@ -1,0 +1,302 @@
+#include "executor/feed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "executor/philox.h"
+#include "formats/dataset.h"
+
+typedef struct source {
+    bool bound;
+    mp_dataset set;
+} source;
+
+struct mp_feed {
+    mp_pool *pool;
+    mp_feed_slot *slots;
+    source *sources; /* per slot */
+    size_t n;
+    uint64_t seed;
+    int64_t batch, n_samples; /* 0 samples: synthetic */
+    bool is_text;
+    mp_dataset text;
+    int64_t window; /* tokens of a sample */
+};
+
+bool mp_feed_is_source(const char *text)
+{
+    return strchr(text, '=') || !strcmp(text, "synthetic");
+}
+
+static int64_t sample_elements(const mp_feed_slot *s)
+{
+    int64_t n = 1;
+    for (int d = 1; d < s->rank; d++) n *= s->dims[d];
+    return n;
+}
+
+/* ---- the order of samples ---- */
+
+/* Four rounds of a Feistel network over 2 * half bits; numbers that fall outside are put through again (cycle walking), so that
+ * the whole is a permutation of [0, n). */
+static int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t k)
+{
+    int half = 1;
+    while (half < 31 && (INT64_C(1) << 2 * half) < n) half++;
+    uint32_t mask = (uint32_t)((UINT64_C(1) << half) - 1);
+    do {
+        uint32_t left = (uint32_t)(k >> half) & mask, right = (uint32_t)k & mask;
+        for (uint32_t round = 0; round < 4; round++) {
+            mp_philox_block c = {{right, round, (uint32_t)epoch, (uint32_t)(epoch >> 32)}};
+            uint32_t next = left ^ (mp_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32)).word[0] & mask);
+            left = right;
+            right = next;
+        }
+        k = (int64_t)left << half | right;
+    } while (k >= n);
+    return k;
+}
+
+static int64_t sample_of(const mp_feed *f, int64_t position)
+{
+    return permuted(f->seed, position / f->n_samples, f->n_samples, position % f->n_samples);
+}
+
+/* ---- opening ---- */
+
+static void shape_text(int rank, const int64_t *dims, char *text, size_t room)
+{
+    size_t length = 0;
+    for (int d = 0; d < rank && length + 24 < room; d++)
+        length += (size_t)snprintf(text + length, room - length, "%s%lld", d ? " x " : "", (long long)dims[d]);
+    if (!rank) snprintf(text, room, "a single number");
+}
+
+static mp_status check_range(const mp_feed_slot *s, const mp_dataset *d, int64_t n, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (int64_t k = 0; s->n_values && k < n; k++) {
+        double value = mp_dataset_get(d, k);
+        if (value >= 0 && value < (double)s->n_values) continue;
+        st = MP_FAIL(err, MP_INVALID, "element %lld is %g, and '%s' takes whole numbers from 0 to %lld", (long long)k, value,
+                     s->name, (long long)s->n_values - 1);
+        mp_error_locate(err, path, 0, 0);
+        break;
+    }
+    return st;
+}
+
+static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_feed_slot *s = &f->slots[slot];
+    mp_dataset *d = &f->sources[slot].set;
+    char wanted[128], has[128];
+    int64_t per_sample = 1;
+    MP_REQUIRE(!f->sources[slot].bound, err, MP_INVALID, "'%s' has two files", s->name);
+    MP_TRY(mp_dataset_open(path, d, err));
+    f->sources[slot].bound = true;
+    for (int k = 1; k < d->rank; k++) per_sample *= d->dims[k];
+    shape_text(s->rank - 1, s->dims + 1, wanted, sizeof wanted);
+    shape_text(d->rank - 1, d->dims + 1, has, sizeof has);
+    if (d->rank < 1 || per_sample != sample_elements(s)) {
+        st = MP_FAIL(err, MP_INVALID, "a sample of the file is %s, and '%s' takes %s", has, s->name, wanted);
+    } else if (f->n_samples && d->dims[0] != f->n_samples) {
+        st = MP_FAIL(err, MP_INVALID, "the file has %lld samples, and another one has %lld", (long long)d->dims[0],
+                     (long long)f->n_samples);
+    } else if (!mp_dtype_is_float(s->dtype) && mp_dtype_is_float(d->dtype)) {
+        st = MP_FAIL(err, MP_INVALID, "'%s' takes whole numbers, and the file holds %s", s->name, mp_dtype_name(d->dtype));
+    }
+    if (st == MP_OK) f->n_samples = d->dims[0];
+    if (st == MP_OK && !mp_dtype_is_float(s->dtype)) st = check_range(s, d, d->dims[0] * per_sample, path, err);
+done:
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}
+
+static mp_status bind_text(mp_feed *f, const char *path, const char *vocabulary, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_feed_slot *tokens = NULL, *target = NULL;
+    f->is_text = true;
+    for (size_t k = 0; k < f->n; k++) {
+        const mp_feed_slot *s = &f->slots[k];
+        const mp_feed_slot **role = s->is_target ? &target : &tokens;
+        MP_REQUIRE(!mp_dtype_is_float(s->dtype) && !*role, err, MP_INVALID,
+                   "a text gives one input of tokens and one target, and there is '%s' besides", s->name);
+        *role = s;
+    }
+    MP_REQUIRE(tokens && target, err, MP_INVALID,
+               "a text gives an input of tokens and a target, and the model lacks one of them");
+    f->window = sample_elements(tokens);
+    int64_t targets = sample_elements(target) * target->dims[0];
+    MP_REQUIRE(targets == f->window * tokens->dims[0], err, MP_INVALID,
+               "'%s' takes %lld tokens and '%s' %lld: a target for every token is needed", tokens->name,
+               (long long)(f->window * tokens->dims[0]), target->name, (long long)targets);
+    MP_TRY(mp_dataset_open_text(path, vocabulary, &f->text, err));
+    f->n_samples = f->text.dims[0] - f->window;
+    if (f->n_samples < 1) {
+        st = MP_FAIL(err, MP_INVALID, "the text has %lld tokens, and a sample takes %lld", (long long)f->text.dims[0],
+                     (long long)f->window + 1);
+        mp_error_locate(err, path, 0, 0);
+        goto done;
+    }
+    MP_TRY(check_range(tokens, &f->text, f->text.dims[0], path, err));
+    MP_TRY(check_range(target, &f->text, f->text.dims[0], path, err));
+done:
+    return st;
+}
+
+static int find_slot(const mp_feed *f, const char *name, size_t length)
+{
+    for (size_t k = 0; k < f->n; k++)
+        if (strlen(f->slots[k].name) == length && !strncmp(f->slots[k].name, name, length)) return (int)k;
+    return -1;
+}
+
+static bool has_key(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    return !strncmp(text, key, n) && text[n] == '=';
+}
+
+static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *text = NULL, *vocabulary = NULL;
+    bool files = false, synthetic = false;
+    for (size_t k = 0; k < n_sources; k++) {
+        const char *equals = strchr(sources[k], '=');
+        int slot = equals ? find_slot(f, sources[k], (size_t)(equals - sources[k])) : -1;
+        if (!equals) {
+            synthetic = true;
+        } else if (slot >= 0) {
+            files = true;
+            MP_TRY(bind_file(f, (size_t)slot, equals + 1, err));
+        } else if (has_key(sources[k], "text")) {
+            text = equals + 1;
+        } else if (has_key(sources[k], "vocabulary")) {
+            vocabulary = equals + 1;
+        } else {
+            MP_REQUIRE(false, err, MP_INVALID, "--data %s: the model has no data input of that name", sources[k]);
+        }
+    }
+    MP_REQUIRE((text != NULL) + files + synthetic <= 1, err, MP_INVALID,
+               "--data is synthetic, a text, or files, and not several of them");
+    MP_REQUIRE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
+    if (text) MP_TRY(bind_text(f, text, vocabulary, err));
+    for (size_t k = 0; files && k < f->n; k++)
+        MP_REQUIRE(f->sources[k].bound, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
+                   f->slots[k].name);
+    MP_REQUIRE(!f->n_samples || f->n_samples >= f->batch, err, MP_INVALID, "there are %lld samples, and a batch takes %lld",
+               (long long)f->n_samples, (long long)f->batch);
+    MP_REQUIRE(f->n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
+done:
+    return st;
+}
+
+mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
+                       mp_feed **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_feed *f = mp_alloc(1, sizeof *f);
+    MP_REQUIRE(f, err, MP_NOMEM, "out of memory");
+    *f = (mp_feed){.n = n_slots, .seed = seed};
+    MP_REQUIRE(f->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    f->slots = mp_pool_alloc(f->pool, n_slots, sizeof *f->slots);
+    f->sources = mp_pool_alloc(f->pool, n_slots, sizeof *f->sources);
+    MP_REQUIRE(f->slots && f->sources, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < n_slots; k++) {
+        int64_t *dims = mp_pool_alloc(f->pool, (size_t)slots[k].rank + 1, sizeof *dims);
+        f->slots[k] = slots[k];
+        f->slots[k].name = mp_pool_text(f->pool, slots[k].name, strlen(slots[k].name));
+        MP_REQUIRE(dims && f->slots[k].name, err, MP_NOMEM, "out of memory");
+        for (int d = 0; d < slots[k].rank; d++) dims[d] = slots[k].dims[d];
+        f->slots[k].dims = dims;
+        MP_REQUIRE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32,
+                   err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64 and int32 can be fed", slots[k].name,
+                   mp_dtype_name(slots[k].dtype));
+        if (!slots[k].is_target && slots[k].rank && !f->batch) f->batch = slots[k].dims[0];
+    }
+    MP_TRY(bind(f, sources, n_sources, err));
+    *out = f;
+    f = NULL;
+done:
+    mp_feed_free(f);
+    return st;
+}
+
+void mp_feed_free(mp_feed *f)
+{
+    if (!f) return;
+    for (size_t k = 0; f->sources && k < f->n; k++) mp_dataset_close(&f->sources[k].set);
+    mp_dataset_close(&f->text);
+    mp_pool_free(f->pool);
+    mp_free(f);
+}
+
+/* ---- batches ---- */
+
+static void put_integer(const mp_feed_slot *s, void *rows, int64_t at, int64_t value)
+{
+    if (s->dtype == MP_DTYPE_INT32)
+        ((int32_t *)rows)[at] = (int32_t)value;
+    else
+        ((int64_t *)rows)[at] = value;
+}
+
+/* Floats uniform in [-1, 1), whole numbers uniform over what is legal. */
+static void generate(const mp_feed *f, size_t slot, int64_t batch, void *rows)
+{
+    const mp_feed_slot *s = &f->slots[slot];
+    int64_t n = 1;
+    for (int d = 0; d < s->rank; d++) n *= s->dims[d];
+    uint32_t key = 0x80000000u | (uint32_t)slot;
+    if (s->dtype == MP_DTYPE_FLOAT) {
+        float *to = rows;
+        mp_random_uniforms(f->seed, (uint32_t)batch, key, 0, n, to);
+        for (int64_t k = 0; k < n; k++) to[k] = 2 * to[k] - 1;
+        return;
+    }
+    int64_t values = s->n_values ? s->n_values : 2;
+    for (int64_t k = 0; k < n; k++)
+        put_integer(s, rows, k,
+                    (int64_t)((uint64_t)mp_random_word(f->seed, (uint32_t)batch, key, (uint64_t)k) * (uint64_t)values >> 32));
+}
+
+static void copy_sample(const mp_feed *f, size_t slot, int64_t sample, int64_t row, void *rows)
+{
+    const mp_feed_slot *s = &f->slots[slot];
+    int64_t n = sample_elements(s);
+    if (s->dtype == MP_DTYPE_FLOAT) {
+        mp_dataset_floats(&f->sources[slot].set, sample * n, n, (float *)rows + row * n);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        put_integer(s, rows, row * n + k, (int64_t)mp_dataset_get(&f->sources[slot].set, sample * n + k));
+}
+
+void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
+{
+    for (size_t slot = 0; slot < f->n; slot++) {
+        if (!f->n_samples) {
+            generate(f, slot, batch, rows[slot]);
+            continue;
+        }
+        for (int64_t row = 0; row < f->batch; row++) {
+            int64_t sample = sample_of(f, batch * f->batch + row);
+            if (!f->is_text) {
+                copy_sample(f, slot, sample, row, rows[slot]);
+                continue;
+            }
+            int64_t from = sample + (f->slots[slot].is_target ? 1 : 0);
+            for (int64_t k = 0; k < f->window; k++)
+                put_integer(&f->slots[slot], rows[slot], row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
+        }
+    }
+}
+
+int64_t mp_feed_samples(const mp_feed *f)
+{
+    return f->n_samples;
+}

@@ -1,0 +1,42 @@
+/* feed.h - where batches come from: files of arrays, a text, or a generator.
+ *
+ * What batch k holds is a function of the sources, the seed and k alone, so that a training that is resumed sees what it would
+ * have seen. Samples are taken in a new random order every epoch (a Feistel permutation of their numbers: no list of them is
+ * kept); a batch at the end of an epoch is filled up from the next one.
+ */
+#ifndef EXECUTOR_FEED_H
+#define EXECUTOR_FEED_H
+
+#include "estimator/model.h"
+
+/* One input of the network: its first dimension is the batch. */
+typedef struct mp_feed_slot {
+    const char *name;
+    mp_dtype dtype; /* FLOAT, INT64 or INT32 */
+    int rank;
+    const int64_t *dims;
+    int64_t n_values; /* whole numbers: legal are 0 .. n_values - 1; 0: not known */
+    bool is_target;   /* of the loss */
+} mp_feed_slot;
+
+typedef struct mp_feed mp_feed;
+
+/* Whether an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE") and not just a name. */
+bool mp_feed_is_source(const char *text);
+
+/* Opens the sources for n_slots slots, which are copied. None, or "synthetic": random numbers. "NAME=FILE": an .npy or IDX file
+ * for the input NAME, every sample of which has as many elements as one of the input; every input needs one, and all the same
+ * number of samples. "text=FILE": windows of its bytes (or tokens, with "vocabulary=FILE") for the input of whole numbers, and
+ * the tokens that follow as target. Release with mp_feed_free (NULL is fine). MP_INVALID: sources that do not fit the slots, a
+ * label or token out of range, fewer samples than a batch; the rest as mp_dataset_open. Everything is looked at before the
+ * first batch. */
+mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
+                       mp_feed **out, mp_error *err);
+void mp_feed_free(mp_feed *feed);
+
+/* Batch k: fills rows[slot], row-major, for every slot. Allocates nothing. */
+void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
+/* Samples of an epoch; 0: there is no end (synthetic). */
+int64_t mp_feed_samples(const mp_feed *feed);
+
+#endif

@@ -1,0 +1,101 @@
+#include "executor/inputs.h"
+
+#include <string.h>
+
+/* The legal whole numbers of a tensor: rows of the table it looks up, classes of the loss it is the target of. Views are looked
+ * through. */
+static int64_t values_of(const mp_model *model, const mp_consumers *consumers, int tensor, bool *is_target)
+{
+    int64_t least = 0;
+    for (int c = consumers->start[tensor]; c < consumers->start[tensor + 1]; c++) {
+        const mp_operator *op = &model->operators[consumers->list[c]];
+        int64_t found = 0;
+        bool loss = op->n_in > 1 && op->in[1] == tensor && op->op->gradient == MP_GRADIENT_ONE && op->out[0] >= 0 &&
+                    (strstr(op->op->name, "Loss") || strstr(op->op->name, "Error"));
+        *is_target |= loss;
+        if (loss)
+            found = model->tensors[op->in[0]].rank > 1 ? model->tensors[op->in[0]].dims[1] : 0;
+        else if ((op->op->traits & MP_TRAIT_GATHER) && op->n_in > 1 && op->in[1] == tensor)
+            found = model->tensors[op->in[0]].rank ? model->tensors[op->in[0]].dims[0] : 0;
+        else if ((op->op->gradient == MP_GRADIENT_VIEW || !strcmp(op->op->name, "Cast")) && op->in[0] == tensor &&
+                 op->out[0] >= 0)
+            found = values_of(model, consumers, op->out[0], is_target);
+        if (found && (!least || found < least)) least = found;
+    }
+    return least;
+}
+
+static bool is_fed(const mp_program *p, int tensor)
+{
+    const mp_tensor *t = &p->model->tensors[tensor];
+    return t->role == MP_ROLE_DATA && t->producer < 0 && p->bindings->storage[tensor] >= 0;
+}
+
+mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
+                              mp_feed **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_model *m = program->model;
+    mp_consumers consumers = {0};
+    mp_feed_slot *slots = mp_alloc(m->n_tensors, sizeof *slots);
+    size_t n = 0;
+    MP_REQUIRE(slots, err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_model_consumers(m, &consumers, err));
+    for (size_t t = 0; t < m->n_tensors; t++) {
+        const mp_tensor *x = &m->tensors[t];
+        if (!is_fed(program, (int)t)) continue;
+        slots[n] = (mp_feed_slot){.name = x->name, .dtype = x->dtype, .rank = x->rank, .dims = x->dims};
+        int64_t values = values_of(m, &consumers, (int)t, &slots[n].is_target);
+        if (!mp_dtype_is_float(x->dtype)) slots[n].n_values = values;
+        n++;
+    }
+    MP_TRY(mp_feed_open(slots, n, sources, n_sources, seed, out, err));
+done:
+    mp_consumers_free(&consumers);
+    mp_free(slots);
+    return st;
+}
+
+mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_model *m = program->model;
+    mp_input_filler f = {.program = program, .feed = feed};
+    MP_REQUIRE(f.pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    f.rows = mp_pool_alloc(f.pool, m->n_tensors, sizeof *f.rows);
+    f.tensors = mp_pool_alloc(f.pool, m->n_tensors, sizeof *f.tensors);
+    MP_REQUIRE(f.rows && f.tensors, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < m->n_tensors; t++) {
+        if (!is_fed(program, (int)t)) continue;
+        f.rows[f.n] = mp_pool_alloc(f.pool, (size_t)mp_tensor_bytes(&m->tensors[t]) + 1, 1);
+        MP_REQUIRE(f.rows[f.n], err, MP_NOMEM, "there is no memory for a batch of '%s'", m->tensors[t].name);
+        f.tensors[f.n++] = (int)t;
+    }
+    *out = f;
+    f.pool = NULL;
+done:
+    mp_pool_free(f.pool);
+    return st;
+}
+
+void mp_input_filler_free(mp_input_filler *filler)
+{
+    mp_pool_free(filler->pool);
+    *filler = (mp_input_filler){0};
+}
+
+mp_status mp_inputs_fill(void *data, int64_t micro_batch, mp_execution *execution, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_input_filler *f = data;
+    mp_feed_batch(f->feed, micro_batch, f->rows);
+    for (size_t k = 0; k < f->n; k++) {
+        const mp_tensor *t = &f->program->model->tensors[f->tensors[k]];
+        mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
+        host.data = f->rows[k];
+        MP_TRY(mp_execution_tensor(execution, f->tensors[k], &there, err));
+        MP_TRY(f->program->backend->upload(&host, &there, err));
+    }
+done:
+    return st;
+}

@@ -1,0 +1,37 @@
+/* dataset.h - arrays in files: NumPy's .npy, MNIST's IDX, and text as tokens. */
+#ifndef FORMATS_DATASET_H
+#define FORMATS_DATASET_H
+
+#include "estimator/model.h"
+#include "formats/file.h"
+
+enum { MP_DATASET_RANK = 8 };
+
+/* An array, row-major, where it lies in the mapped file (or, for IDX of more than a byte and for tokens, in memory of its own).
+ * Multi-byte elements need not be aligned: copy them out. */
+typedef struct mp_dataset {
+    mp_dtype dtype;
+    int rank;
+    int64_t dims[MP_DATASET_RANK];
+    bool big_endian; /* IDX */
+    const uint8_t *data;
+    mp_file file;
+    int32_t *tokens; /* owned; data points into it */
+} mp_dataset;
+
+/* Opens an .npy or IDX file by its first bytes. Close with mp_dataset_close (zeroed is fine). MP_PARSE: neither, cut off,
+ * longer than its header says, or of a kind that is not supported (named); MP_IO. err->input is the path. */
+mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err);
+/* A text as tokens: its bytes, or, with a vocabulary (one token per line), the numbers of the longest tokens that it can be cut
+ * into from left to right. MP_PARSE: a byte of the text begins no token; an empty vocabulary. */
+mp_status mp_dataset_open_text(const char *path, const char *vocabulary_path, mp_dataset *out, mp_error *err);
+void mp_dataset_close(mp_dataset *dataset);
+
+/* Element k as a number. */
+double mp_dataset_get(const mp_dataset *dataset, int64_t k);
+/* Elements [from, from + n) as floats; whole numbers of a byte are divided by 255 (pixels). */
+void mp_dataset_floats(const mp_dataset *dataset, int64_t from, int64_t n, float *to);
+/* The same as whole numbers. */
+void mp_dataset_integers(const mp_dataset *dataset, int64_t from, int64_t n, int64_t *to);
+
+#endif
