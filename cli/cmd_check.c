@@ -15,8 +15,10 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
         int rc = print_json(json_pack("{s:b, s:s?}", "holds", holds, "fault", holds ? NULL : fault->message));
         if (rc) return rc;
     } else if (holds) {
-        printf("%s holds: %zu steps, peak %s (%s bytes), %s\n", path, plan->n_steps, bytes_short(plan->peak_bytes, peak),
-               count_text(plan->peak_bytes, exact), seconds_text(plan->seconds, time));
+        printf("%s holds: %zu steps, peak %s (%s bytes), ", path, plan->n_steps, bytes_short(plan->peak_bytes, peak),
+               count_text(plan->peak_bytes, exact));
+        if (plan->n_places && plan->arena_bytes >= 0) printf("arena %s bytes, ", count_text(plan->arena_bytes, exact));
+        printf("%s\n", seconds_text(plan->seconds, time));
     } else {
         printf("%s does not hold: %s\n", path, fault->message);
     }

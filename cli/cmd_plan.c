@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/quantities.h"
 #include "formats/plan_json.h"
+#include "planner/arena_solve.h"
 #include "planner/floor.h"
 
 /* What the options say that the table cannot: which belong together, and which contradict each other. */
@@ -44,7 +45,7 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
     request.checkpoints = checkpoints;
     clock_gettime(CLOCK_MONOTONIC, &from);
     progress_start(&shown, out->floor_bytes);
-    st = mp_solve(&request, &out->answer, err);
+    st = mp_solve_with_arena(&request, &out->answer, err);
     progress_end(&shown);
     clock_gettime(CLOCK_MONOTONIC, &to);
     out->planning_seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;

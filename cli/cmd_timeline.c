@@ -26,8 +26,7 @@ int cmd_timeline(options *o)
         (o->plan && subject_plan(&s, o->plan, &plan, &err) != MP_OK)) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
-        complain("%s: the plan has no offsets, so there is no address map to draw: addresses come with the packing of an arena",
-                 o->plan);
+        complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->plan);
         rc = EXIT_NO;
     } else if (mp_timeline_picture(s.graph, plan, subject_title(&s, title, sizeof title), view_of(o), o->out, &err) != MP_OK) {
         rc = output_failed(&err);

@@ -7,6 +7,7 @@
 #include "cli/report.h"
 #include "formats/json.h"
 #include "formats/plan_json.h"
+#include "planner/arena_solve.h"
 
 /* What frameworks that checkpoint by segments make of the plan's list. Graphs without a backward phase have no such answer:
  * *applies is false then. */
@@ -67,6 +68,20 @@ done:
     return st;
 }
 
+/* The block that holds what comes and goes, and what fragmentation costs. */
+static void print_arena(const mp_plan *plan)
+{
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], whole[QUANTITY_MAX];
+    const int64_t live = plan->peak_bytes - plan->static_bytes;
+    printf("  arena %s (%s bytes)", bytes_short(plan->arena_bytes, bytes), count_text(plan->arena_bytes, exact));
+    if (plan->arena_bytes > live)
+        printf(", %.2f %% over what lives at the peak: fragmentation; %s bytes in all\n",
+               live > 0 ? 100.0 * (double)(plan->arena_bytes - live) / (double)live : 100.0,
+               count_text(mp_plan_need(plan), whole));
+    else
+        printf(", as much as lives at the peak: no fragmentation\n");
+}
+
 static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -90,6 +105,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
                    over ? "  on the same checkpoints: over the budget, --solver segments finds its own"
                         : "  on the same checkpoints");
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
+    print_arena(plan);
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
     MP_TRY(print_checkpoints(out, plan, err));
     MP_TRY(print_where(graph, plan, err));
@@ -169,13 +185,19 @@ static void print_unmeetable(const outcome *out, const char *title)
     if (out->budget_bytes < out->floor_bytes)
         printf("No schedule at all fits below the floor of %s (%s bytes).\n\n", bytes_short(out->floor_bytes, bytes),
                count_text(out->floor_bytes, exact));
+    else if (smallest->peak_bytes <= out->budget_bytes)
+        printf(
+            "The smallest plan's peak fits, and with its arena it needs %s bytes too many; the floor is %s, so that one might "
+            "still exist.\n\n",
+            count_text(mp_plan_need(smallest) - out->budget_bytes, exact), bytes_short(out->floor_bytes, bytes));
     else
         printf("No schedule was found; the floor is %s (%s bytes), so that one might still exist.\n\n",
                bytes_short(out->floor_bytes, bytes), count_text(out->floor_bytes, exact));
     print_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
     print_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "");
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
-    printf("  the smallest budget found that can be met: --budget %lld\n\n", (long long)smallest->peak_bytes);
+    print_arena(smallest);
+    printf("  the smallest budget found that can be met: --budget %lld\n\n", (long long)mp_plan_need(smallest));
     print_floor(out);
 }
 
@@ -204,7 +226,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
          mp_json_set(json, "floor_bytes", json_integer(out->floor_bytes)) &&
          mp_json_set(json, "feasible", json_boolean(out->answer.plan)) &&
          mp_json_set(json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0)) &&
-         mp_json_set(json, "smallest_feasible_bytes", json_integer(out->answer.smallest->peak_bytes)) &&
+         mp_json_set(json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest))) &&
          mp_json_set(json, "planning_seconds", json_real(out->planning_seconds)) &&
          mp_json_set(json, "segments_peak_bytes", segments ? json_integer(peak) : json_null()) &&
          mp_json_set(json, "segments_seconds", segments ? json_real((double)ticks * graph->tick_seconds) : json_null());

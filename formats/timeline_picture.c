@@ -387,7 +387,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
     picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : -1, .err = err};
     MP_TRY(mp_canvas_check_path(path, err));
     MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
-               plan ? "the plan has no offsets yet: addresses come with the packing of an arena"
+               plan ? "the plan has no offsets, so there are no addresses to draw"
                     : "an address map needs a plan with offsets");
     if (!plan) {
         keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);

@@ -159,7 +159,9 @@ try timeline_no_file timeline mlp.onnx --plan plan.json
 try timeline_ending timeline mlp.onnx --plan plan.json -o timeline.jpeg
 try timeline_view timeline mlp.onnx --plan plan.json -o timeline.svg --view addresses
 try timeline_no_plan timeline mlp.onnx --batch 64 -o none.svg --view arena
-try timeline_no_offsets timeline mlp.onnx --plan plan.json -o none.svg --view arena
+sed -e 's/"arena_bytes": *[0-9]*/"arena_bytes": null/' -e 's/"offsets"/"no_offsets"/' plan.json > no_offsets.json
+try timeline_no_offsets timeline mlp.onnx --plan no_offsets.json -o none.svg --view arena
+holds timeline_arena sh -c "'$memplan' timeline mlp.onnx --plan plan.json --view arena -o arena.svg && grep -q 'the arena of' arena.svg"
 try timeline_lie timeline mlp.onnx --plan lie.json -o none.svg
 try timeline_unwritable timeline mlp.onnx --plan plan.json -o no/such/folder.svg
 holds timeline_writes_nothing_on_failure test ! -e none.svg

@@ -180,6 +180,10 @@ static void whole_numbers_are_reduced_exactly(void **state)
         kernel_case c = {cases[k].kind, 18, x, "", 1, 0, 0, 0, 0, 0};
         kernel_check_values(&c, MP_MODE_TRAIN, 0, cases[k].expected, 2, 0);
     }
+    kernel_case below = {"ReduceMax", 18, "int32[2]={-3,-5}", "keepdims=0", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&below, MP_MODE_TRAIN, 0, (double[]){-3}, 1, 0);
+    kernel_case above = {"ReduceMin", 18, "int32[2]={3,5}", "keepdims=0", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&above, MP_MODE_TRAIN, 0, (double[]){3}, 1, 0);
     kernel_case truth = {"ReduceMax", 20, "bool[2,2]={0,1,0,0} int64[1]={1}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&truth, MP_MODE_TRAIN, 0, (double[]){1, 0}, 2, 0);
     kernel_case small = {"ReduceMin", 20, "int8[4]={3,-128,127,0}", "keepdims=0", 1, 0, 0, 0, 0, 0};
@@ -365,6 +369,14 @@ static void gradients_of_top_k_go_to_where_they_came_from(void **state)
         kernel_case c = {"TopK", 11, "float32[4,3,5] int64[1]={2}", attributes, 2, 0, 0, 1, 1e-4, 2e-2};
         kernel_check_gradient(&c);
     }
+    kernel_case c = {"TopK", 11, "float32[4]={1,9,3,7} int64[1]={2}", "", 2, 0, 0, 1, 0, 0};
+    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+    for (int k = 0; k < 4; k++) kernel_set(&r->backward.d_in[0], k, 5); /* what was there is overwritten */
+    for (int k = 0; k < 2; k++) kernel_set(&r->backward.d_out[0], k, k + 1);
+    kernel_forward(r);
+    kernel_backward(r);
+    for (int k = 0; k < 4; k++) assert_true(kernel_get(&r->backward.d_in[0], k) == (k % 2 ? (k + 1) / 2 : 0));
+    kernel_end(r);
 }
 
 int main(void)

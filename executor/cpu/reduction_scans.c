@@ -78,6 +78,26 @@ static double load_real(const mp_array *a, int64_t at)
     return a->dtype == MP_DTYPE_DOUBLE ? ((const double *)a->data)[at] : (double)mp_load_float(a->data, a->dtype, at);
 }
 
+/* The same for floats, line by line or row by row, whichever lies closer together. */
+MP_VECTOR static void sum_floats(const scan *s, const lines *l, const float *from, float *to)
+{
+    bool exclusive = s->flag[0], by_line = s->stride < l->step;
+    double sums[LINES] = {0};
+    int64_t outer = by_line ? l->n : s->length, inner = by_line ? s->length : l->n;
+    int64_t sign = s->flag[1] ? -1 : 1, first = s->flag[1] ? s->length - 1 : 0;
+    for (int64_t o = 0; o < outer; o++) {
+        int64_t line = by_line ? o : 0, place = first + sign * (by_line ? 0 : o);
+        const float *x = from + line * l->step + place * s->stride;
+        float *y = to + line * l->to_step + place * s->to_stride;
+        int64_t x_step = by_line ? sign * s->stride : l->step, y_step = by_line ? sign * s->to_stride : l->to_step;
+        for (int64_t i = 0; i < inner; i++) {
+            double *sum = &sums[by_line ? 0 : i], before = i || !by_line ? *sum : 0;
+            *sum = before + (double)x[i * x_step];
+            y[i * y_step] = (float)(exclusive ? before : *sum);
+        }
+    }
+}
+
 static void sum_lines(void *data, int64_t k)
 {
     const task *t = data;
@@ -86,6 +106,10 @@ static void sum_lines(void *data, int64_t k)
     lines l = lines_of(s, k);
     double sums[LINES] = {0};
     uint64_t whole[LINES] = {0};
+    if (t->from->dtype == MP_DTYPE_FLOAT && t->to->dtype == MP_DTYPE_FLOAT) {
+        sum_floats(s, &l, (const float *)t->from->data + l.from, (float *)t->to->data + l.to);
+        return;
+    }
     for (int64_t i = 0; i < s->length; i++) {
         int64_t place = reverse ? s->length - 1 - i : i;
         int64_t from = l.from + place * s->stride, to = l.to + place * s->to_stride;
@@ -133,6 +157,51 @@ done:
     return st;
 }
 
+/* The first extreme of one line of floats. */
+static int64_t find_in_line(const float *x, int64_t n, int64_t step, float sign)
+{
+    int64_t where = 0;
+    float best = sign * x[0];
+    for (int64_t i = 1; i < n && best == best; i++) {
+        float v = sign * x[i * step];
+        if (v <= best) continue;
+        best = v;
+        where = i;
+    }
+    return where;
+}
+
+/* The first extremes of lines that lie side by side, row by row. */
+MP_VECTOR static void find_in_columns(const float *x, int64_t rows, int64_t stride, int64_t n, float sign, int32_t *where)
+{
+    float best[LINES];
+    for (int64_t e = 0; e < n; e++) best[e] = sign * x[e];
+    for (int64_t i = 1; i < rows; i++) MP_INDEPENDENT for (int64_t e = 0; e < n; e++)
+        {
+            float v = sign * x[i * stride + e], b = best[e];
+            bool takes = (v > b || v != v) && b == b;
+            best[e] = takes ? v : b;
+            where[e] = takes ? (int32_t)i : where[e];
+        }
+}
+
+/* True if it could be done so. */
+static bool find_floats(const task *t, const lines *l)
+{
+    const scan *s = t->s;
+    const float *x = (const float *)t->from->data + l->from;
+    int64_t *to = (int64_t *)t->to->data + l->to;
+    int32_t where[LINES] = {0};
+    float sign = s->flag[0] ? -1 : 1;
+    if (t->from->dtype != MP_DTYPE_FLOAT || s->flag[1] || s->length >= INT32_MAX) return false;
+    if (l->step == 1)
+        find_in_columns(x, s->length, s->stride, l->n, sign, where);
+    else
+        for (int64_t e = 0; e < l->n; e++) where[e] = (int32_t)find_in_line(x + e * l->step, s->length, s->stride, sign);
+    for (int64_t e = 0; e < l->n; e++) to[e * l->to_step] = where[e];
+    return true;
+}
+
 /* The first NaN is an extreme of all. */
 static void find_lines(void *data, int64_t k)
 {
@@ -142,6 +211,7 @@ static void find_lines(void *data, int64_t k)
     lines l = lines_of(s, k);
     double best[LINES] = {0};
     int64_t whole[LINES] = {0}, where[LINES] = {0};
+    if (find_floats(t, &l)) return;
     for (int64_t i = 0; i < s->length; i++) {
         int64_t from = l.from + i * s->stride;
         for (int64_t e = 0; e < l.n; e++, from += l.step) {

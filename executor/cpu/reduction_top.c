@@ -60,11 +60,24 @@ static void sink(const line *l, int64_t n, int64_t root, int64_t item)
     l->heap[root * l->heap_step] = item;
 }
 
+/* The first element from i on that may come before the worst of those kept; n: none. */
+static int64_t candidate(const line *l, int64_t i, int64_t n)
+{
+    if (l->dtype != MP_DTYPE_FLOAT) return i;
+    const float *x = (const float *)l->data + l->at;
+    const float worst = x[l->heap[0] * l->step];
+    if (l->largest)
+        while (i < n && x[i * l->step] <= worst) i++;
+    else
+        while (i < n && x[i * l->step] >= worst) i++;
+    return i;
+}
+
 static void choose(const line *l, int64_t n, int64_t k)
 {
     for (int64_t i = 0; i < k; i++) l->heap[i * l->heap_step] = i;
     for (int64_t root = k / 2 - 1; root >= 0; root--) sink(l, k, root, l->heap[root * l->heap_step]);
-    for (int64_t i = k; i < n; i++)
+    for (int64_t i = k; k > 0 && (i = candidate(l, i, n)) < n; i++)
         if (before(l, i, l->heap[0])) sink(l, k, 0, i);
     for (int64_t last = k - 1; last > 0; last--) {
         int64_t worst = l->heap[0], item = l->heap[last * l->heap_step];

@@ -1,8 +1,8 @@
 /* sampling_grid.c - GridSample: X (N, C, D1..Dn) is read at the points of a grid (N, d1..dn, n), whose coordinates run from -1
  * to 1 and name the last dimension first.
  *
- * Backward: a channel of a sample belongs to one thread, which walks the points in order; a point's own gradient sums over the
- * channels. Nothing is added by two threads.
+ * Backward: a channel of a sample belongs to one thread, which walks the points in order; a point's own gradient sums
+ * over the channels. Nothing is added by two threads.
  */
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/sampling.h"
 
-enum { SPACE = 3, TAPS = 4, POINTS = 32 };
+enum { SPACE = 3, TAPS = 4, POINTS = 32, CHANNELS = 16 };
 
 typedef enum padding { ZEROS, BORDER, REFLECTION } padding;
 typedef enum interpolation { NEAREST, LINEAR, CUBIC } interpolation;
@@ -148,6 +148,11 @@ static void find_taps(const task *t, int64_t sample, int64_t k, const int64_t *s
     } while (turned >= 0);
 }
 
+static inline float read(const mp_array *a, int64_t at)
+{
+    return a->dtype == MP_DTYPE_FLOAT ? ((const float *)a->data)[at] : mp_load_float(a->data, a->dtype, at);
+}
+
 static void sample_points(void *data, int64_t k)
 {
     const task *t = data;
@@ -160,36 +165,42 @@ static void sample_points(void *data, int64_t k)
         for (int64_t c = 0; c < x->dims[1]; c++) {
             int64_t from = sample * x->strides[0] + c * x->strides[1];
             float sum = 0;
-            for (int j = 0; j < p.n; j++) sum += p.weight[j] * mp_load_float(x->data, x->dtype, from + p.at[j]);
+            for (int j = 0; j < p.n; j++) sum += p.weight[j] * read(x, from + p.at[j]);
             mp_store_float(y->data, y->dtype, to + c * y->strides[1], sum);
         }
     }
 }
 
-/* One channel of one sample of the input's gradient. */
-static void scatter_channel(void *data, int64_t k)
+/* Some channels of one sample of the input's gradient. */
+static void scatter_channels(void *data, int64_t k)
 {
     const task *t = data;
     mp_array *d = &t->x->d_in[0];
     const mp_array *dy = &t->x->d_out[0];
-    int64_t sample = k / d->dims[1], channel = k % d->dims[1], size = 1, strides[SPACE];
+    int64_t blocks = (d->dims[1] + CHANNELS - 1) / CHANNELS, sample = k / blocks, first = k % blocks * CHANNELS;
+    int64_t last = first + CHANNELS < d->dims[1] ? first + CHANNELS : d->dims[1], size = 1, strides[SPACE];
     mp_array plain = mp_array_plain(MP_DTYPE_FLOAT, d->rank, d->dims);
     const mp_array *to = t->sums ? &plain : d;
-    float *sums = (t->sums ? t->sums : (float *)d->data) + sample * to->strides[0] + channel * to->strides[1];
+    float *sums = (t->sums ? t->sums : (float *)d->data) + sample * to->strides[0];
     for (int e = 0; e < t->s->n; e++) {
         strides[e] = to->strides[2 + e];
         size *= d->dims[2 + e];
     }
-    for (int64_t i = 0; i < size; i++) sums[point_at(to, 2, i)] = 0;
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t c = first, at = point_at(to, 2, i); c < last; c++) sums[at + c * to->strides[1]] = 0;
     point p;
     for (int64_t i = 0; i < t->s->n_points; i++) {
         find_taps(t, sample, i, strides, false, &p);
-        float g = mp_load_float(dy->data, dy->dtype, sample * dy->strides[0] + channel * dy->strides[1] + point_at(dy, 2, i));
-        for (int j = 0; j < p.n; j++) sums[p.at[j]] += p.weight[j] * g;
+        int64_t from = sample * dy->strides[0] + point_at(dy, 2, i);
+        for (int64_t c = first; c < last; c++) {
+            float g = read(dy, from + c * dy->strides[1]);
+            for (int j = 0; j < p.n; j++) sums[c * to->strides[1] + p.at[j]] += p.weight[j] * g;
+        }
     }
     for (int64_t i = 0; t->sums && i < size; i++)
-        mp_store_float(d->data, d->dtype, sample * d->strides[0] + channel * d->strides[1] + point_at(d, 2, i),
-                       sums[point_at(to, 2, i)]);
+        for (int64_t c = first; c < last; c++)
+            mp_store_float(d->data, d->dtype, sample * d->strides[0] + c * d->strides[1] + point_at(d, 2, i),
+                           sums[c * to->strides[1] + point_at(to, 2, i)]);
 }
 
 static void move_points(void *data, int64_t k)
@@ -201,13 +212,13 @@ static void move_points(void *data, int64_t k)
     point p;
     for (int64_t i = first; i < first + POINTS && i < t->s->n_points; i++) {
         double sums[SPACE] = {0};
+        int64_t out = sample * dy->strides[0] + point_at(dy, 2, i);
         find_taps(t, sample, i, x->strides + 2, true, &p);
         for (int64_t c = 0; c < x->dims[1]; c++) {
             int64_t from = sample * x->strides[0] + c * x->strides[1];
-            double g =
-                (double)mp_load_float(dy->data, dy->dtype, sample * dy->strides[0] + c * dy->strides[1] + point_at(dy, 2, i));
+            double g = (double)read(dy, out + c * dy->strides[1]);
             for (int j = 0; j < p.n; j++) {
-                double v = g * (double)mp_load_float(x->data, x->dtype, from + p.at[j]);
+                double v = g * (double)read(x, from + p.at[j]);
                 for (int e = 0; e < n; e++) sums[e] += v * (double)p.slope[e][j];
             }
         }
@@ -224,7 +235,8 @@ static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_ru
     int64_t n = x->in[0].dims[0], channels = x->in[0].dims[1], blocks = (s->n_points + POINTS - 1) / POINTS;
     (void)run, (void)err;
     if (!x->is_backward) mp_parallel(n * blocks, POINTS * channels * 4, sample_points, &t);
-    if (x->is_backward && x->from <= 0 && x->d_in[0].dtype) mp_parallel(n * channels, 8 * s->n_points, scatter_channel, &t);
+    if (x->is_backward && x->from <= 0 && x->d_in[0].dtype)
+        mp_parallel(n * ((channels + CHANNELS - 1) / CHANNELS), 64 * s->n_points, scatter_channels, &t);
     if (x->is_backward && x->to > 1 && x->d_in[1].dtype) mp_parallel(n * blocks, POINTS * channels * 8, move_points, &t);
     return MP_OK;
 }

@@ -24,7 +24,7 @@ static inline __attribute__((always_inline)) float mp_exp(float x)
     y = y * x + 1.6666665459e-1f;
     y = y * x + 5.0000001201e-1f;
     y = y * x * x + x + 1;
-    int32_t bits = ((int32_t)n + 127) << 23;
+    int32_t bits = (int32_t)((uint32_t)((int32_t)n + 127) << 23);
     float power;
     memcpy(&power, &bits, sizeof power);
     return y * power;

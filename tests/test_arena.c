@@ -1,0 +1,319 @@
+/* test_arena.c - planner/arena: every layout passes the checker, what shares a room lies at one offset, small cases are as low
+ * as the lowest of all orders, and answers fit their budget with their arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/arena.h"
+#include "planner/arena_fit.h"
+#include "planner/arena_solve.h"
+#include "planner/check.h"
+#include "random_graph.h"
+
+typedef unsigned long long number; /* of a seed, printed on failure */
+
+static mp_plan *random_plan(uint64_t seed, mp_graph **graph)
+{
+    mp_plan *plan = NULL;
+    mp_error err = {0};
+    size_t n;
+    *graph = random_graph(seed, 2 + (int)(seed % 17), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
+    mp_step *steps = random_schedule(*graph, seed, (int)(seed % 4) * 6, &n);
+    if (mp_plan_new(*graph, "test", steps, n, &plan, &err) != MP_OK) fail_msg("seed %llu: %s", (number)seed, err.message);
+    mp_free(steps);
+    return plan;
+}
+
+static const mp_place *place_of(const mp_plan *plan, int storage, int step, bool end)
+{
+    for (size_t k = 0; k < plan->n_places; k++) {
+        const mp_place *p = &plan->places[k];
+        if (p->storage == storage && (end ? p->last_step : p->first_step) == step) return p;
+    }
+    return NULL;
+}
+
+static void every_layout_passes_the_checker(void **state)
+{
+    (void)state;
+    int n_tight = 0;
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        mp_graph *graph;
+        mp_error err = {0};
+        mp_plan *plan = random_plan(seed, &graph);
+        if (mp_arena_layout(graph, plan, &err) != MP_OK) fail_msg("seed %llu: %s", (number)seed, err.message);
+        plan->budget_bytes = plan->static_bytes + plan->arena_bytes;
+        if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %llu: %s", (number)seed, err.message);
+        if (plan->arena_bytes < plan->peak_bytes - plan->static_bytes) fail_msg("seed %llu: below the peak", (number)seed);
+        n_tight += plan->arena_bytes == plan->peak_bytes - plan->static_bytes;
+        mp_plan_free(plan);
+        mp_graph_free(graph);
+    }
+    assert_true(n_tight >= 480);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+static void what_takes_a_room_lies_where_this_was(void **state)
+{
+    (void)state;
+    int n_pairs = 0, n_apart = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        mp_graph *graph;
+        mp_timeline *tl;
+        mp_plan *plan = random_plan(seed, &graph);
+        assert_int_equal(mp_arena_layout(graph, plan, NULL), MP_OK);
+        assert_int_equal(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, NULL), MP_OK);
+        for (size_t k = 0; k < tl->n_spans; k++) {
+            const mp_span *span = &tl->spans[k];
+            if (span->takes_room_of < 0 || !graph->storages[span->storage].bytes) continue;
+            const mp_place *from = place_of(plan, span->takes_room_of, span->first, true);
+            const mp_place *to = place_of(plan, span->storage, span->first, false);
+            assert_true(from && to);
+            n_pairs++;
+            n_apart += from->offset != to->offset;
+            /* only a gradient that has to come back to where it began may lie elsewhere */
+            if (from->offset != to->offset && !graph->storages[span->storage].carried)
+                fail_msg("seed %llu: storage %d", (number)seed, span->storage);
+        }
+        mp_timeline_free(tl);
+        mp_plan_free(plan);
+        mp_graph_free(graph);
+    }
+    assert_true(n_pairs > 200);
+    assert_true(n_apart < n_pairs / 10);
+}
+
+static void a_carried_gradient_stays_where_it_is(void **state)
+{
+    (void)state;
+    int n_twice = 0;
+    for (uint64_t seed = MP_FUSE_FORWARD; seed <= 600; seed += MP_N_FUSES) {
+        mp_graph *graph;
+        mp_plan *plan = random_plan(seed, &graph);
+        assert_int_equal(mp_arena_layout(graph, plan, NULL), MP_OK);
+        for (size_t s = 0; s < graph->n_storages; s++) {
+            const mp_place *in = NULL;
+            if (!graph->storages[s].carried) continue;
+            for (size_t k = 0; k < plan->n_places; k++) {
+                if (plan->places[k].storage != (int)s) continue;
+                if (in && in->offset != plan->places[k].offset) fail_msg("seed %llu: storage %zu", (number)seed, s);
+                n_twice += in != NULL;
+                in = &plan->places[k];
+            }
+        }
+        mp_plan_free(plan);
+        mp_graph_free(graph);
+    }
+    assert_true(n_twice > 20);
+}
+
+/* ---- against all orders ---- */
+
+enum { ITEMS = 7, STEPS = 9 };
+
+typedef struct puzzle {
+    int n;
+    int64_t sizes[ITEMS][STEPS]; /* per item and step; 0: not there */
+    int order[ITEMS];
+    int64_t offsets[ITEMS], lowest;
+} puzzle;
+
+/* Every order, each item above all before it that it meets: in the order of the offsets of the best layout, this finds it. */
+static void try_all(puzzle *p, int k, int64_t height)
+{
+    if (height >= p->lowest) return;
+    if (k == p->n) p->lowest = height;
+    for (int x = 0; x < p->n; x++) {
+        int64_t at = 0, size = 0;
+        bool used = false;
+        for (int j = 0; j < k; j++) used |= p->order[j] == x;
+        if (used) continue;
+        for (int t = 0; t < STEPS; t++) {
+            if (p->sizes[x][t] > size) size = p->sizes[x][t];
+            for (int j = 0; j < k && p->sizes[x][t]; j++) {
+                const int y = p->order[j];
+                if (p->sizes[y][t] && p->offsets[y] + p->sizes[y][t] > at) at = p->offsets[y] + p->sizes[y][t];
+            }
+        }
+        p->order[k] = x;
+        p->offsets[x] = at;
+        try_all(p, k + 1, at + size > height ? at + size : height);
+    }
+}
+
+/* Items of one life, of falling sizes, and now and then of two lives. */
+static void random_item(random_source *random, int64_t *sizes)
+{
+    const int from = random_below(random, STEPS), to = from + random_below(random, STEPS - from);
+    const bool stairs = random_chance(random, 40);
+    int64_t size = 1 + random_below(random, 12);
+    for (int t = from; t <= to; t++) {
+        sizes[t] = size;
+        if (stairs && size > 1 && random_chance(random, 40)) size -= random_below(random, (int)size);
+    }
+    if (from > 2 && random_chance(random, 20)) sizes[0] = sizes[1] = sizes[to];
+}
+
+static size_t pieces_of(const puzzle *p, mp_item *items, mp_piece *pieces)
+{
+    int n = 0;
+    for (int x = 0; x < p->n; x++) {
+        items[x] = (mp_item){.piece = n, .first = STEPS};
+        for (int t = 0; t < STEPS; t++) {
+            const int64_t size = p->sizes[x][t];
+            if (!size) continue;
+            if (t < items[x].first) items[x].first = t;
+            items[x].last = t;
+            if (size > items[x].size) items[x].size = size;
+            if (t && p->sizes[x][t - 1] == size)
+                pieces[n - 1].last = t;
+            else
+                pieces[n++] = (mp_piece){t, t, size};
+        }
+        items[x].n_pieces = n - items[x].piece;
+    }
+    return (size_t)n;
+}
+
+static bool overlap(const puzzle *p, const mp_item *items)
+{
+    for (int t = 0; t < STEPS; t++)
+        for (int x = 0; x < p->n; x++)
+            for (int y = 0; y < x; y++)
+                if (p->sizes[x][t] && p->sizes[y][t] && items[x].offset < items[y].offset + p->sizes[y][t] &&
+                    items[y].offset < items[x].offset + p->sizes[x][t])
+                    return true;
+    return false;
+}
+
+static void small_cases_are_as_low_as_the_lowest_of_all_orders(void **state)
+{
+    (void)state;
+    int n_above_bound = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        random_source random = {seed};
+        puzzle p = {.n = 1 + (int)(seed % ITEMS), .lowest = INT64_MAX};
+        mp_item items[ITEMS];
+        mp_piece pieces[ITEMS * STEPS];
+        for (int x = 0; x < p.n; x++) random_item(&random, p.sizes[x]);
+        pieces_of(&p, items, pieces);
+        try_all(&p, 0, 0);
+        mp_fitting fit = {.items = items, .n = (size_t)p.n, .pieces = pieces, .n_steps = STEPS};
+        assert_int_equal(mp_fit(&fit, NULL), MP_OK);
+        if (overlap(&p, items)) fail_msg("seed %llu: two overlap", (number)seed);
+        if (fit.height != p.lowest || fit.bound > p.lowest)
+            fail_msg("seed %llu: height %lld, the lowest is %lld, bound %lld", (number)seed, (long long)fit.height,
+                     (long long)p.lowest, (long long)fit.bound);
+        n_above_bound += p.lowest > fit.bound;
+    }
+    assert_true(n_above_bound > 5); /* or the cases were too easy */
+}
+
+/* What forward makes and backward takes down in the opposite order is nested: then nothing is lost. */
+static void nested_lives_need_no_more_than_the_fullest_step(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    static mp_item items[2 * N];
+    static mp_piece pieces[2 * N];
+    random_source random = {7};
+    for (int k = 0; k < 2 * N; k++) {
+        const int t = k / 2;
+        pieces[k] = k % 2 ? (mp_piece){t, t, 1 + random_below(&random, 5)}
+                          : (mp_piece){t, 2 * N - 1 - t, 1 + random_below(&random, 1000)};
+        items[k] =
+            (mp_item){.size = pieces[k].size, .first = pieces[k].first, .last = pieces[k].last, .piece = k, .n_pieces = 1};
+    }
+    mp_fitting fit = {.items = items, .n = 2 * N, .pieces = pieces, .n_steps = 2 * N};
+    assert_int_equal(mp_fit(&fit, NULL), MP_OK);
+    assert_true(fit.height == fit.bound);
+}
+
+static void layouts_are_the_same_every_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_graph *graph;
+        mp_plan *plan = random_plan(seed, &graph);
+        assert_int_equal(mp_arena_layout(graph, plan, NULL), MP_OK);
+        const size_t n = plan->n_places;
+        mp_place *before = plan->places;
+        plan->places = NULL;
+        assert_int_equal(mp_arena_layout(graph, plan, NULL), MP_OK);
+        assert_int_equal(plan->n_places, n);
+        if (n) assert_memory_equal(before, plan->places, n * sizeof *before);
+        mp_free(before);
+        mp_plan_free(plan);
+        mp_graph_free(graph);
+    }
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    mp_graph *graph;
+    mp_plan *plan = random_plan(11, &graph);
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        const long live = mp_alloc_live;
+        mp_error err = {0};
+        mp_alloc_budget = k;
+        st = mp_arena_layout(graph, plan, &err);
+        mp_alloc_budget = -1;
+        if (st == MP_OK) break;
+        assert_int_equal(st, MP_NOMEM);
+        assert_true(err.message[0] && mp_alloc_live == live && !plan->places && plan->arena_bytes == -1);
+    }
+    mp_plan_free(plan);
+    mp_graph_free(graph);
+}
+
+static void answers_fit_their_budget_with_their_arena(void **state)
+{
+    (void)state;
+    int n_plans = 0, n_none = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_error err = {0};
+        mp_graph *graph = random_graph(seed, 4 + (int)(seed % 9), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
+        mp_answer all, answer;
+        assert_int_equal(mp_solve_with_arena(&request, &all, NULL), MP_OK);
+        assert_non_null(all.plan);
+        request.solver = "auto";
+        for (int percent = 60; percent <= 100; percent += 10) {
+            request.budget_bytes = mp_plan_need(all.plan) * percent / 100;
+            if (mp_solve_with_arena(&request, &answer, &err) != MP_OK) fail_msg("seed %llu: %s", (number)seed, err.message);
+            if (answer.plan &&
+                (mp_plan_need(answer.plan) > request.budget_bytes || answer.plan->budget_bytes != request.budget_bytes))
+                fail_msg("seed %llu, %d %%: over the budget", (number)seed, percent);
+            if (!answer.plan && mp_plan_need(answer.smallest) <= request.budget_bytes)
+                fail_msg("seed %llu, %d %%: the smallest plan fits", (number)seed, percent);
+            if (percent == 100 && !answer.plan) fail_msg("seed %llu: keep-all fits", (number)seed);
+            assert_true(answer.smallest->arena_bytes >= 0);
+            answer.plan ? n_plans++ : n_none++;
+            mp_answer_free(&answer);
+        }
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    assert_true(n_plans > 50 && n_none > 20);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout_passes_the_checker),
+        cmocka_unit_test(what_takes_a_room_lies_where_this_was),
+        cmocka_unit_test(a_carried_gradient_stays_where_it_is),
+        cmocka_unit_test(small_cases_are_as_low_as_the_lowest_of_all_orders),
+        cmocka_unit_test(nested_lives_need_no_more_than_the_fullest_step),
+        cmocka_unit_test(layouts_are_the_same_every_time),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(answers_fit_their_budget_with_their_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
