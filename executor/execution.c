@@ -347,6 +347,7 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
     double sum = 0;
+    e->program->backend->enter();
     for (int k = 0; k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
@@ -357,12 +358,14 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     }
     *loss = sum / n;
 done:
+    e->program->backend->leave();
     return st;
 }
 
 mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
     (void)err;
+    e->program->backend->enter();
     for (size_t t = 0; e->pending >= 0 && t < e->plan->n_steps; t++) {
         const ready_step *r = &e->steps[t];
         mp_task task = e->program->bindings->nodes[r->node].task;
@@ -370,6 +373,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         if (task == MP_TASK_UPDATE) run_update(e, r, e->pending);
     }
     e->pending = -1;
+    e->program->backend->leave();
     return MP_OK;
 }
 
