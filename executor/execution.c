@@ -210,6 +210,18 @@ done:
     return st;
 }
 
+mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int storage = e->program->bindings->gradient[tensor];
+    MP_REQUIRE(storage >= 0 && e->fixed_at[storage] >= 0, err, MP_INVALID, "the gradient of '%s' is not always in memory",
+               e->program->model->tensors[tensor].name);
+    MP_TRY(mp_program_array(e->program, tensor, out, err));
+    out->data = e->fixed + e->fixed_at[storage];
+done:
+    return st;
+}
+
 float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
 {
     const mp_program *p = e->program;
