@@ -1,67 +1,175 @@
 #include "planner/arena.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "planner/arena_fit.h"
 
-/* The item that each span belongs to; *n_items counts them. */
-static mp_status group_spans(const mp_graph *graph, const mp_timeline *tl, int *item, size_t *n_items, mp_error *err)
+/* The spans of one item are a ring: they lie at one offset. */
+typedef struct grouping {
+    const mp_graph *graph;
+    const mp_timeline *timeline;
+    int *item;     /* per span: the number of its ring; -1: it has none */
+    int *next;     /* per span: the next one of its ring */
+    bool *carried; /* per span: whether its ring holds a carried gradient */
+} grouping;
+
+static void join(grouping *g, int a, int b)
+{
+    const int after = g->next[a];
+    g->next[a] = g->next[b];
+    g->next[b] = after;
+    if (g->carried[a] == g->carried[b]) return;
+    for (int k = g->next[a]; k != a; k = g->next[k]) g->carried[k] = true;
+    g->carried[a] = true;
+}
+
+/* Whether `to` may lie where `from` lies: no other spans of the two rings are there together. Without a carried gradient all
+ * of the one ring lies before all of the other. */
+static bool may_join(const grouping *g, int from, int to)
+{
+    int a = from, b = to;
+    if (!g->carried[from] && !g->carried[to]) return true;
+    do {
+        if (a == to) return false;
+        do {
+            const mp_span *x = &g->timeline->spans[a], *y = &g->timeline->spans[b];
+            if (x->first <= y->last && y->first <= x->last && (a != from || b != to)) return false;
+        } while ((b = g->next[b]) != to);
+    } while ((a = g->next[a]) != from);
+    return true;
+}
+
+/* Rings of what has to lie, and of what may lie, at one offset: the lives of a carried gradient, whose bytes stay where they
+ * are from one step of training to the next, and what takes a room with what leaves it. */
+static void make_rings(grouping *g, int *newest)
+{
+    const mp_timeline *tl = g->timeline;
+    for (size_t s = 0; s < g->graph->n_storages; s++) newest[s] = -1;
+    for (int k = 0; k < (int)tl->n_spans; k++) {
+        const int s = tl->spans[k].storage;
+        g->next[k] = k;
+        g->carried[k] = g->graph->storages[s].carried;
+        if (g->carried[k] && newest[s] >= 0) join(g, newest[s], k);
+        newest[s] = k;
+    }
+    for (size_t s = 0; s < g->graph->n_storages; s++) newest[s] = -1;
+    for (int k = 0, done = 0; k < (int)tl->n_spans; k++) {
+        const mp_span *span = &tl->spans[k];
+        const int from = span->takes_room_of < 0 ? -1 : newest[span->takes_room_of];
+        if (from >= 0 && may_join(g, from, k)) join(g, from, k);
+        /* what begins in the same step leaves its room in a later one */
+        if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].first == span->first) continue;
+        for (; done <= k; done++) newest[tl->spans[done].storage] = done;
+    }
+}
+
+/* Appends a piece to the last item, at steps that no piece of it has. */
+static void add_piece(mp_item *item, mp_piece *pieces, mp_piece piece)
+{
+    mp_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
+    if (piece.size > item->size) item->size = piece.size;
+    if (before && piece.first <= before->last) piece.first = before->last + 1;
+    if (piece.first > piece.last) return;
+    if (before && before->last + 1 == piece.first && before->size == piece.size)
+        before->last = piece.last;
+    else
+        pieces[item->piece + item->n_pieces++] = piece;
+    if (item->n_pieces == 1) item->first = pieces[item->piece].first;
+    item->last = piece.last;
+}
+
+static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
+{
+    return graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes;
+}
+
+static mp_status count_units(const mp_graph *graph, int64_t bytes, int64_t *units, mp_error *err)
+{
+    int64_t rounded;
+    if (!mp_round_up(bytes, graph->alignment, &rounded))
+        return MP_FAIL(err, MP_INVALID, "%lld bytes are too many for an arena", (long long)bytes);
+    *units = rounded / graph->alignment;
+    return MP_OK;
+}
+
+/* Numbers the rings by their first spans; returns how many there are. Those without bytes have no number. */
+static size_t number_rings(grouping *g)
+{
+    size_t n = 0;
+    const int n_spans = (int)g->timeline->n_spans;
+    for (int k = 0; k < n_spans; k++) g->item[k] = -1;
+    for (int k = 0; k < n_spans; k++) { /* a ring begins with a span that has bytes, or has none that has any */
+        if (g->item[k] >= 0 || !g->graph->storages[g->timeline->spans[k].storage].bytes) continue;
+        const int number = (int)n++;
+        for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
+    }
+    return n;
+}
+
+/* The pieces of every ring, ring by ring, each in the order of time, as the spans are. */
+static mp_status make_items(const grouping *g, int *ordered, int *start, mp_fitting *fit, mp_piece *pieces, int *n_pieces,
+                            mp_error *err)
 {
     mp_status st = MP_OK;
-    int *newest = mp_alloc(graph->n_storages, sizeof *newest);
-    size_t n = 0;
-    MP_REQUIRE(newest, err, MP_NOMEM, "no memory for the arena of %zu instances", tl->n_spans);
-    for (size_t s = 0; s < graph->n_storages; s++) newest[s] = -1;
-    for (size_t k = 0; k < tl->n_spans; k++) {
-        const mp_span *span = &tl->spans[k];
-        bool stays = graph->storages[span->storage].carried && newest[span->storage] >= 0;
-        int from = stays ? newest[span->storage] : span->takes_room_of >= 0 ? newest[span->takes_room_of] : -1;
-        item[k] = from >= 0 ? item[from] : (int)n++;
-        newest[span->storage] = (int)k;
+    const int n_spans = (int)g->timeline->n_spans;
+    int64_t units = 0;
+    for (int k = 0; k < n_spans; k++)
+        if (g->item[k] >= 0) start[g->item[k] + 1]++;
+    for (size_t i = 0; i < fit->n; i++) start[i + 1] += start[i];
+    for (int k = 0; k < n_spans; k++)
+        if (g->item[k] >= 0) ordered[start[g->item[k]]++] = k; /* start[i] becomes the end of item i */
+    for (int i = 0, j = 0; i < (int)fit->n; i++) {
+        mp_item *item = &fit->items[i];
+        *item = (mp_item){.piece = *n_pieces};
+        for (; j < start[i]; j++) {
+            const mp_span *span = &g->timeline->spans[ordered[j]];
+            MP_TRY(count_units(g->graph, g->graph->storages[span->storage].bytes, &units, err));
+            if (units) add_piece(item, pieces, (mp_piece){span->first, span->last, units});
+        }
+        *n_pieces += item->n_pieces;
     }
-    *n_items = n;
 done:
-    mp_free(newest);
     return st;
 }
 
-/* Enters the life of a span into its item. A carried gradient has two lives apart; all others follow each other without a gap.
- */
-static void extend(mp_item *item, const mp_span *span, int64_t bytes)
-{
-    if (bytes > item->bytes) item->bytes = bytes;
-    if (item->first < 0) {
-        item->first = span->first;
-        item->last = span->last;
-    } else if (span->first <= item->last && span->first >= item->first) {
-        if (span->last > item->last) item->last = span->last;
-    } else if (item->again < 0) {
-        item->again = span->first;
-        item->end = span->last;
-    } else if (span->last > item->end) {
-        item->end = span->last;
-    }
-}
-
-static mp_status write_places(const mp_graph *graph, mp_plan *plan, const mp_timeline *tl, const int *item,
-                              const mp_item *items, size_t n_items, mp_error *err)
+static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_fitting *fit, mp_piece *pieces, int n_pieces,
+                                mp_error *err)
 {
     mp_status st = MP_OK;
-    size_t n = 0, next = n_items;
+    int64_t units = 0, total = 0;
+    for (int t = 0; t < (int)plan->n_steps; t++) {
+        MP_TRY(count_units(graph, workspace_of(graph, plan, t), &units, err));
+        if (!units) continue;
+        pieces[n_pieces] = (mp_piece){t, t, units};
+        fit->items[fit->n++] = (mp_item){.size = units, .first = t, .last = t, .piece = n_pieces++, .n_pieces = 1};
+    }
+    for (size_t k = 0; k < fit->n; k++)
+        MP_REQUIRE(mp_add(total, fit->items[k].size, &total) && total <= INT64_MAX / 2 / graph->alignment, err, MP_INVALID,
+                   "what the steps of %s need is more than can be counted", graph->name);
+done:
+    return st;
+}
+
+static mp_status write_places(const grouping *g, mp_plan *plan, const mp_fitting *fit, size_t n_rings, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_timeline *tl = g->timeline;
+    size_t n = 0, next = n_rings;
     mp_place *places = mp_alloc(tl->n_spans + tl->n_steps, sizeof *places);
     MP_REQUIRE(places, err, MP_NOMEM, "no memory for %zu offsets", tl->n_spans);
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
-        int64_t bytes = graph->storages[s->storage].bytes;
-        if (bytes) places[n++] = (mp_place){s->storage, s->first, s->last, items[item[k]].offset, bytes};
+        const int64_t bytes = g->graph->storages[s->storage].bytes;
+        /* a gradient that is carried in and made anew in step 0 has two lives that begin there, at one place: the longer one */
+        const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].first == s->first;
+        if (!bytes || again) continue;
+        places[n++] = (mp_place){s->storage, s->first, s->last, fit->items[g->item[k]].offset * g->graph->alignment, bytes};
+    }
+    for (int t = 0; t < (int)tl->n_steps; t++) {
+        const int64_t bytes = workspace_of(g->graph, plan, t);
+        if (bytes) places[n++] = (mp_place){-1, t, t, fit->items[next++].offset * g->graph->alignment, bytes};
     }
     plan->arena_bytes = 0;
-    for (size_t t = 0; t < tl->n_steps; t++) {
-        const mp_step *step = &plan->steps[t];
-        int64_t bytes = graph->nodes[step->node].forms[step->form].workspace_bytes;
-        if (bytes) places[n++] = (mp_place){-1, (int)t, (int)t, items[next++].offset, bytes};
-    }
     for (size_t k = 0; k < n; k++)
         if (places[k].offset + places[k].bytes > plan->arena_bytes) plan->arena_bytes = places[k].offset + places[k].bytes;
     mp_free(plan->places);
@@ -75,28 +183,41 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_timeline *tl = NULL;
-    int *item = NULL;
-    mp_item *items = NULL;
-    size_t n = 0, n_items = 0;
+    grouping g = {.graph = graph};
+    mp_fitting fit = {0};
+    mp_piece *pieces = NULL;
+    int *newest = NULL, *ordered = NULL, *start = NULL, n_pieces = 0;
+    size_t n, n_rings;
     MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, err));
-    item = mp_alloc(tl->n_spans, sizeof *item);
-    items = mp_alloc(tl->n_spans + tl->n_steps, sizeof *items);
-    MP_REQUIRE(item && items, err, MP_NOMEM, "no memory for the arena of %zu instances", tl->n_spans);
-    MP_TRY(group_spans(graph, tl, item, &n_items, err));
-    for (size_t k = 0; k < tl->n_spans + tl->n_steps; k++) items[k] = (mp_item){.first = -1, .again = -1, .end = -1};
-    for (size_t k = 0; k < tl->n_spans; k++)
-        extend(&items[item[k]], &tl->spans[k], graph->storages[tl->spans[k].storage].bytes);
-    n = n_items;
-    for (size_t t = 0; t < tl->n_steps; t++) {
-        const mp_step *step = &plan->steps[t];
-        int64_t bytes = graph->nodes[step->node].forms[step->form].workspace_bytes;
-        if (bytes) items[n++] = (mp_item){.bytes = bytes, .first = (int)t, .last = (int)t, .again = -1, .end = -1};
-    }
-    MP_TRY(mp_fit_items(items, n, tl->n_steps, graph->alignment, err));
-    MP_TRY(write_places(graph, plan, tl, item, items, n_items, err));
+    n = tl->n_spans + tl->n_steps;
+    g.timeline = tl;
+    g.item = mp_alloc(tl->n_spans, sizeof *g.item);
+    g.next = mp_alloc(tl->n_spans, sizeof *g.next);
+    g.carried = mp_alloc(tl->n_spans, sizeof *g.carried);
+    newest = mp_alloc(graph->n_storages, sizeof *newest);
+    ordered = mp_alloc(tl->n_spans, sizeof *ordered);
+    start = mp_alloc(tl->n_spans + 1, sizeof *start);
+    fit.items = mp_alloc(n, sizeof *fit.items);
+    pieces = mp_alloc(n, sizeof *pieces);
+    MP_REQUIRE(g.item && g.next && g.carried && newest && ordered && start && fit.items && pieces, err, MP_NOMEM,
+               "no memory for the arena of %zu instances", n);
+    make_rings(&g, newest);
+    fit.n = n_rings = number_rings(&g);
+    fit.pieces = pieces;
+    fit.n_steps = tl->n_steps;
+    MP_TRY(make_items(&g, ordered, start, &fit, pieces, &n_pieces, err));
+    MP_TRY(add_workspaces(graph, plan, &fit, pieces, n_pieces, err));
+    MP_TRY(mp_fit(&fit, err));
+    MP_TRY(write_places(&g, plan, &fit, n_rings, err));
 done:
     mp_timeline_free(tl);
-    mp_free(item);
-    mp_free(items);
+    mp_free(g.item);
+    mp_free(g.next);
+    mp_free(g.carried);
+    mp_free(newest);
+    mp_free(ordered);
+    mp_free(start);
+    mp_free(fit.items);
+    mp_free(pieces);
     return st;
 }

@@ -1,11 +1,17 @@
+/* arena_fit.c - the orders in which items are placed, and the search around them. */
 #include "planner/arena_fit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "estimator/memory.h"
+#include "planner/arena_place.h"
 
-enum { ROUNDS = 48 }; /* of putting first what lay on top */
+enum {
+    WORK = 200000000, /* how many pairs of items are looked at, about */
+    MOVES = 3000,     /* how many changes to the order are tried */
+    IN_VAIN = 600,    /* as many of them in a row without a lower height end the search */
+};
 
 typedef struct key {
     double major, minor;
@@ -20,184 +26,216 @@ static int by_key(const void *a, const void *b)
     return x->item - y->item;
 }
 
-/* An item that lies, in the order of offsets: what is looked at for every new one. */
-typedef struct lying {
-    int64_t offset, end;
-    int first, last, again, until;
-} lying;
-
 typedef struct fitter {
-    mp_item *items;
-    size_t n;
-    int64_t alignment, bound, best; /* the lower bound, and the lowest height so far */
-    int64_t *offsets, *best_offsets;
-    lying *placed;
-    key *order, *best_order;
-    int64_t *live; /* per step */
+    mp_fitting *fitting;
+    mp_placer *placer;
+    key *keys;
+    int *order, *best_order, *kept; /* order: of the present attempt; kept: of the walk through orders */
+    int64_t *best_offsets, *kept_offsets;
+    enum mp_placing best_placing;
+    int64_t *live, *crowd; /* per step: what lives there; per item: the most that lives at one of its steps */
+    int64_t work;
     int fullest;
 } fitter;
 
-static int64_t life(const mp_item *x)
-{
-    return x->last - x->first + 1 + (x->again < 0 ? 0 : x->end - x->again + 1);
-}
+/* ---- the lower bound ---- */
 
-static bool together(const lying *p, const mp_item *x)
+static void measure(fitter *f)
 {
-    if (p->first <= x->last && x->first <= p->last) return true;
-    if (p->again >= 0 && p->again <= x->last && x->first <= p->until) return true;
-    if (x->again < 0) return false;
-    if (p->first <= x->end && x->again <= p->last) return true;
-    return p->again >= 0 && p->again <= x->end && x->again <= p->until;
-}
-
-/* Places the items in f->order; stops when the height reaches the best one. Returns the height. */
-static int64_t place(fitter *f, bool tightest)
-{
-    size_t n_placed = 0;
-    int64_t height = 0;
-    for (size_t k = 0; k < f->n; k++) {
-        const mp_item *x = &f->items[f->order[k].item];
-        int64_t bytes = (x->bytes + f->alignment - 1) / f->alignment * f->alignment, floor = 0, at = -1, gap = INT64_MAX;
-        for (size_t j = 0; j < n_placed; j++) {
-            const lying *p = &f->placed[j];
-            if (!together(p, x)) continue;
-            if (p->offset - floor >= bytes && p->offset - floor < gap) {
-                at = floor;
-                gap = p->offset - floor;
-                if (!tightest) break;
-            }
-            if (p->end > floor) floor = p->end;
+    const mp_fitting *fit = f->fitting;
+    for (size_t k = 0; k < fit->n; k++)
+        for (int p = 0; p < fit->items[k].n_pieces; p++) {
+            const mp_piece *piece = &fit->pieces[fit->items[k].piece + p];
+            f->live[piece->first] += piece->size;
+            f->live[piece->last + 1] -= piece->size;
         }
-        if (at < 0) at = floor;
-        f->offsets[f->order[k].item] = at;
-        if (at + bytes > height) height = at + bytes;
-        if (height >= f->best) return height;
-        size_t low = 0, high = n_placed;
-        while (low < high) {
-            size_t middle = (low + high) / 2;
-            if (f->placed[middle].offset <= at)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        memmove(f->placed + low + 1, f->placed + low, (n_placed - low) * sizeof *f->placed);
-        f->placed[low] = (lying){at, at + bytes, x->first, x->last, x->again, x->end};
-        n_placed++;
-    }
-    return height;
-}
-
-/* Tries f->order with both rules, and keeps what is lower than anything before. */
-static bool attempt(fitter *f)
-{
-    bool better = false;
-    for (int tightest = 0; tightest < 2 && f->best > f->bound; tightest++) {
-        int64_t height = place(f, tightest);
-        if (height >= f->best) continue;
-        f->best = height;
-        better = true;
-        memcpy(f->best_offsets, f->offsets, f->n * sizeof *f->offsets);
-        memcpy(f->best_order, f->order, f->n * sizeof *f->order);
-    }
-    return better;
-}
-
-static void measure(fitter *f, size_t n_steps)
-{
-    for (size_t k = 0; k < f->n; k++) {
-        const mp_item *x = &f->items[k];
-        int64_t bytes = (x->bytes + f->alignment - 1) / f->alignment * f->alignment;
-        for (int t = x->first; t <= x->last; t++) f->live[t] += bytes;
-        for (int t = x->again; x->again >= 0 && t <= x->end; t++) f->live[t] += t < x->first || t > x->last ? bytes : 0;
-    }
-    for (size_t t = 0; t < n_steps; t++)
+    for (size_t t = 1; t < fit->n_steps; t++) f->live[t] += f->live[t - 1];
+    for (size_t t = 0; t < fit->n_steps; t++)
         if (f->live[t] > f->live[f->fullest]) f->fullest = (int)t;
-    f->bound = n_steps ? f->live[f->fullest] : 0;
+    f->fitting->bound = fit->n_steps ? f->live[f->fullest] : 0;
 }
 
-/* The orders that items are placed in: what comes first gets the lowest offsets. */
-static void sort_by(fitter *f, int rule)
+/* The highest live[t] of each item's life, by halves: highest[t] covers `width` steps from t on, and the width doubles. */
+static void measure_crowds(fitter *f, int64_t *highest)
 {
-    for (size_t k = 0; k < f->n; k++) {
-        const mp_item *x = &f->items[k];
-        double bytes = (double)x->bytes, length = (double)life(x), fullness = 0;
-        bool at_fullest = x->first <= f->fullest && f->fullest <= x->last;
-        if (x->again >= 0) at_fullest |= x->again <= f->fullest && f->fullest <= x->end;
-        fullness = (double)f->live[x->first] > (double)f->live[x->last] ? (double)f->live[x->first] : (double)f->live[x->last];
-        key *o = &f->order[k];
-        o->item = (int)k;
+    const mp_fitting *fit = f->fitting;
+    memcpy(highest, f->live, fit->n_steps * sizeof *highest);
+    for (size_t width = 1; width <= fit->n_steps; width *= 2) {
+        for (size_t k = 0; k < fit->n; k++) {
+            const mp_item *x = &fit->items[k];
+            const size_t length = (size_t)(x->last - x->first) + 1;
+            if (length < width || length >= 2 * width) continue;
+            const int64_t a = highest[x->first], b = highest[(size_t)x->last + 1 - width];
+            f->crowd[k] = a > b ? a : b;
+        }
+        for (size_t t = 0; t + width < fit->n_steps; t++)
+            if (highest[t + width] > highest[t]) highest[t] = highest[t + width];
+    }
+}
+
+/* ---- orders ---- */
+
+enum rule { BY_LIFE, BY_SIZE, BY_AREA, FULLEST_BY_LIFE, FULLEST_BY_SIZE, BY_CROWD, BY_START, BY_END, N_RULES };
+
+static void sort_by(fitter *f, enum rule rule, int *order)
+{
+    const mp_fitting *fit = f->fitting;
+    for (size_t k = 0; k < fit->n; k++) {
+        const mp_item *x = &fit->items[k];
+        const double size = (double)x->size, life = x->last - x->first + 1;
+        const bool at_fullest = x->first <= f->fullest && f->fullest <= x->last;
+        key *o = &f->keys[k];
         switch (rule) {
-        case 0:
-            *o = (key){bytes, length, o->item};
+        case BY_LIFE:
+            *o = (key){life, size, (int)k};
             break;
-        case 1:
-            *o = (key){bytes * length, bytes, o->item};
+        case BY_SIZE:
+            *o = (key){size, life, (int)k};
             break;
-        case 2:
-            *o = (key){length, bytes, o->item};
+        case FULLEST_BY_LIFE: /* the others count as shorter than a step */
+            *o = (key){at_fullest ? life : -1 / (size + 1), size, (int)k};
             break;
-        case 3:
-            *o = (key){-(double)x->first, length, o->item};
+        case FULLEST_BY_SIZE:
+            *o = (key){at_fullest ? 1 : 0, size, (int)k};
             break;
-        case 4:
-            *o = (key){at_fullest ? length : -1 / bytes, bytes, o->item};
+        case BY_CROWD:
+            *o = (key){(double)f->crowd[k], size * life, (int)k};
             break;
-        case 5:
-            *o = (key){at_fullest ? 1e18 + length : bytes, bytes, o->item};
+        case BY_START:
+            *o = (key){-(double)x->first, life, (int)k};
             break;
-        case 6:
-            *o = (key){fullness, bytes * length, o->item};
+        case BY_END:
+            *o = (key){(double)x->last, life, (int)k};
             break;
         default:
-            *o = (key){(double)x->last, bytes, o->item};
+            *o = (key){size * life, size, (int)k};
         }
     }
-    qsort(f->order, f->n, sizeof *f->order, by_key);
+    qsort(f->keys, fit->n, sizeof *f->keys, by_key);
+    for (size_t k = 0; k < fit->n; k++) order[k] = f->keys[k].item;
 }
 
-/* The best order again, with what reaches the top moved to the front. */
-static void raise_top(fitter *f)
+static bool settled(const fitter *f)
 {
-    size_t n = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t k = 0; k < f->n; k++) {
-            const mp_item *x = &f->items[f->best_order[k].item];
-            bool top = f->best_offsets[f->best_order[k].item] + x->bytes + f->alignment > f->best;
-            if (top == (pass == 0)) f->order[n++] = f->best_order[k];
+    return f->fitting->height <= f->fitting->bound || f->work > WORK;
+}
+
+/* Keeps what an attempt came to, if it is lower than anything before. */
+static void judge(fitter *f, enum mp_placing placing, int64_t height)
+{
+    const size_t n = f->fitting->n;
+    if (height >= f->fitting->height) return;
+    f->fitting->height = height;
+    f->best_placing = placing;
+    for (size_t k = 0; k < n; k++) f->best_offsets[k] = f->fitting->items[k].offset;
+    memcpy(f->best_order, f->order, n * sizeof *f->order);
+}
+
+static void try_orders(fitter *f)
+{
+    for (int placing = 0; placing < MP_N_PLACINGS; placing++)
+        for (int rule = 0; rule < N_RULES && !settled(f); rule++) {
+            sort_by(f, (enum rule)rule, f->order);
+            judge(f, (enum mp_placing)placing,
+                  mp_place(f->placer, f->order, (enum mp_placing)placing, f->fitting->height, &f->work));
         }
 }
 
-mp_status mp_fit_items(mp_item *items, size_t n, size_t n_steps, int64_t alignment, mp_error *err)
+/* ---- small changes to the best order ---- */
+
+/* splitmix64 */
+static size_t below(uint64_t *state, size_t n)
 {
-    enum { RULES = 8 };
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (size_t)((z ^ (z >> 31)) % n);
+}
+
+/* The rank of an item that reaches the height in the order that is kept; one of them by chance. */
+static size_t find_top(const fitter *f, int64_t height, uint64_t *random)
+{
+    size_t n_found = 0, found = 0;
+    for (size_t k = 0; k < f->fitting->n; k++) {
+        const int item = f->kept[k];
+        if (f->kept_offsets[item] + f->fitting->items[item].size >= height && below(random, ++n_found) == 0) found = k;
+    }
+    return found;
+}
+
+static void keep(fitter *f)
+{
+    memcpy(f->kept, f->order, f->fitting->n * sizeof *f->kept);
+    for (size_t k = 0; k < f->fitting->n; k++) f->kept_offsets[k] = f->fitting->items[k].offset;
+}
+
+static void move_up(int *order, size_t from, size_t to)
+{
+    const int item = order[from];
+    memmove(order + to + 1, order + to, (from - to) * sizeof *order);
+    order[to] = item;
+}
+
+/* A walk from the best order: what lies on top comes earlier, and now and then another item does. What is as low as before is
+ * kept, so that the walk crosses plains. */
+static void walk(fitter *f, enum mp_placing placing)
+{
+    const size_t n = f->fitting->n;
+    uint64_t random = 1;
+    int64_t height;
+    memcpy(f->order, f->best_order, n * sizeof *f->order);
+    height = mp_place(f->placer, f->order, placing, INT64_MAX, &f->work);
+    judge(f, placing, height);
+    keep(f);
+    for (int m = 0, in_vain = 0; m < MOVES && in_vain < IN_VAIN && n > 1 && !settled(f); m++, in_vain++) {
+        const size_t top = find_top(f, height, &random);
+        memcpy(f->order, f->kept, n * sizeof *f->order);
+        if (top && below(&random, 4)) move_up(f->order, top, below(&random, 3) ? below(&random, top) : 0);
+        if (below(&random, 2)) {
+            const size_t a = below(&random, n), b = below(&random, n);
+            move_up(f->order, a > b ? a : b, a > b ? b : a);
+        }
+        const int64_t now = mp_place(f->placer, f->order, placing, height + 1, &f->work);
+        if (now > height) continue;
+        if (now < height) in_vain = 0;
+        height = now;
+        keep(f);
+        judge(f, placing, height);
+    }
+}
+
+mp_status mp_fit(mp_fitting *fitting, mp_error *err)
+{
     mp_status st = MP_OK;
-    fitter f = {.items = items, .n = n, .alignment = alignment, .best = INT64_MAX};
-    f.offsets = mp_alloc(n, sizeof *f.offsets);
-    f.best_offsets = mp_alloc(n, sizeof *f.best_offsets);
-    f.placed = mp_alloc(n + 1, sizeof *f.placed);
-    f.order = mp_alloc(n, sizeof *f.order);
-    f.best_order = mp_alloc(n, sizeof *f.best_order);
-    f.live = mp_alloc(n_steps, sizeof *f.live);
-    MP_REQUIRE(f.offsets && f.best_offsets && f.placed && f.order && f.best_order && f.live, err, MP_NOMEM,
+    const size_t n = fitting->n;
+    fitter f = {.fitting = fitting};
+    int64_t *highest = mp_alloc(fitting->n_steps + 1, sizeof *highest);
+    fitting->height = INT64_MAX;
+    f.keys = mp_alloc(n, sizeof *f.keys);
+    f.order = mp_alloc(3 * n, sizeof *f.order);
+    f.best_offsets = mp_alloc(2 * n, sizeof *f.best_offsets);
+    f.live = mp_alloc(fitting->n_steps + 1, sizeof *f.live);
+    f.crowd = mp_alloc(n, sizeof *f.crowd);
+    f.placer = mp_placer_new(fitting);
+    MP_REQUIRE(highest && f.keys && f.order && f.best_offsets && f.live && f.crowd && f.placer, err, MP_NOMEM,
                "no memory for the arena of %zu instances", n);
-    measure(&f, n_steps);
-    for (int rule = 0; rule < RULES && f.best > f.bound; rule++) {
-        sort_by(&f, rule);
-        attempt(&f);
-    }
-    bool better = true;
-    for (int round = 0; round < ROUNDS && better && f.best > f.bound; round++) {
-        raise_top(&f);
-        better = attempt(&f);
-    }
-    for (size_t k = 0; k < n; k++) items[k].offset = f.best_offsets[k];
+    f.best_order = f.order + n;
+    f.kept = f.best_order + n;
+    f.kept_offsets = f.best_offsets + n;
+    measure(&f);
+    measure_crowds(&f, highest);
+    try_orders(&f);
+    if (!settled(&f))
+        for (int k = 0, best = (int)f.best_placing; k < MP_N_PLACINGS; k++)
+            walk(&f, (enum mp_placing)((best + k) % MP_N_PLACINGS));
+    for (size_t k = 0; k < n; k++) fitting->items[k].offset = f.best_offsets[k];
 done:
-    mp_free(f.offsets);
-    mp_free(f.best_offsets);
-    mp_free(f.placed);
+    mp_free(highest);
+    mp_free(f.keys);
     mp_free(f.order);
-    mp_free(f.best_order);
+    mp_free(f.best_offsets);
     mp_free(f.live);
+    mp_free(f.crowd);
+    mp_placer_free(f.placer);
     return st;
 }

@@ -199,7 +199,7 @@ static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const 
         MP_REQUIRE(mp_add(replay->static_bytes, arena_bytes, &needed_bytes), err, MP_REFUTED,
                    "the plan's offsets are larger than can be counted");
     } else {
-        MP_REQUIRE(plan->arena_bytes < 0, err, MP_REFUTED, "the plan claims an arena_bytes of %lld without offsets",
+        MP_REQUIRE(plan->arena_bytes <= 0, err, MP_REFUTED, "the plan claims an arena_bytes of %lld without offsets",
                    (long long)plan->arena_bytes);
     }
     MP_REQUIRE(plan->budget_bytes < 0 || needed_bytes <= plan->budget_bytes, err, MP_REFUTED,

@@ -17,9 +17,9 @@ typedef struct mp_plan {
     char *graph_name, *options; /* JSON text, as in mp_graph.options */
     char *solver;               /* the name of the searcher; "" when unknown */
     uint64_t seed;
-    int64_t budget_bytes;                     /* -1: none was given */
+    int64_t budget_bytes;                     /* bounds static + arena, without offsets the peak; -1: none was given */
     int64_t static_bytes, peak_bytes;         /* -1: not stated */
-    int64_t arena_bytes;                      /* -1: no offsets yet */
+    int64_t arena_bytes;                      /* -1: no offsets yet; see planner/arena.h */
     int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
     int64_t ticks, baseline_ticks;
     double seconds;                               /* ticks of its graph in seconds, as claimed; negative: not stated */

@@ -2,6 +2,8 @@
 #ifndef PLANNER_PLANNER_H
 #define PLANNER_PLANNER_H
 
+#include "planner/arena.h"
+#include "planner/arena_solve.h"
 #include "planner/check.h"
 #include "planner/dag.h"
 #include "planner/fates.h"
