@@ -21,6 +21,10 @@ typedef struct mp_backend {
      * has its loss; it stays sorted. */
     mp_status (*adapt)(mp_model *model, mp_dtype dtype, mp_error *err);
     const mp_kernel *(*kernel)(const mp_operator *op); /* NULL: none */
+    /* Around the steps, in the thread that runs them. On the CPU, numbers too small to be normal become zero: computing with
+     * them is a hundred times slower. */
+    void (*enter)(void);
+    void (*leave)(void);
     mp_add_function add;
     /* One update of one parameter; the clipping factor over all gradients, with norm_workspace_bytes(the largest) of room. */
     void (*update)(const mp_update *update, const mp_update_factors *factors);

@@ -210,6 +210,18 @@ done:
     return st;
 }
 
+mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int storage = e->program->bindings->gradient[tensor];
+    MP_REQUIRE(storage >= 0 && e->fixed_at[storage] >= 0, err, MP_INVALID, "the gradient of '%s' is not always in memory",
+               e->program->model->tensors[tensor].name);
+    MP_TRY(mp_program_array(e->program, tensor, out, err));
+    out->data = e->fixed + e->fixed_at[storage];
+done:
+    return st;
+}
+
 float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
 {
     const mp_program *p = e->program;
@@ -347,6 +359,7 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
     double sum = 0;
+    e->program->backend->enter();
     for (int k = 0; k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
@@ -357,12 +370,14 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     }
     *loss = sum / n;
 done:
+    e->program->backend->leave();
     return st;
 }
 
 mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
     (void)err;
+    e->program->backend->enter();
     for (size_t t = 0; e->pending >= 0 && t < e->plan->n_steps; t++) {
         const ready_step *r = &e->steps[t];
         mp_task task = e->program->bindings->nodes[r->node].task;
@@ -370,6 +385,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         if (task == MP_TASK_UPDATE) run_update(e, r, e->pending);
     }
     e->pending = -1;
+    e->program->backend->leave();
     return MP_OK;
 }
 

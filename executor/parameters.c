@@ -70,15 +70,19 @@ done:
     return st;
 }
 
-/* Whole numbers that the file leaves open count positions: 0, 1, 2 ... along the last dimension. */
-static mp_status count_positions(const mp_tensor *t, const mp_array *to, mp_error *err)
+/* What the file leaves open: whole numbers count positions, 0, 1, 2 ... along the last dimension; truth values are a causal
+ * mask where the last two dimensions are equal (true on and below the diagonal), else all true. */
+static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
 {
     int64_t n = mp_tensor_elements(t), last = t->rank ? t->dims[t->rank - 1] : 1;
+    bool causal = t->rank > 1 && t->dims[t->rank - 2] == last;
     for (int64_t k = 0; k < n; k++) {
         if (to->dtype == MP_DTYPE_INT64)
             ((int64_t *)to->data)[k] = k % last;
         else if (to->dtype == MP_DTYPE_INT32)
             ((int32_t *)to->data)[k] = (int32_t)(k % last);
+        else if (to->dtype == MP_DTYPE_BOOL)
+            ((uint8_t *)to->data)[k] = !causal || k % last <= k / last % last;
         else
             return MP_FAIL(err, MP_INVALID, "the file has no values for '%s' of type %s, and no rule gives them", t->name,
                            mp_dtype_name(to->dtype));
@@ -97,7 +101,7 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
     else if (to->dtype == MP_DTYPE_FLOAT)
         mp_initialise(s->program->model, &s->consumers, tensor, s->seed, to->data);
     else
-        MP_TRY(count_positions(t, to, err));
+        MP_TRY(left_open(t, to, err));
 done:
     return st;
 }

@@ -7,6 +7,10 @@
 #include <omp.h>
 #endif
 
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 
@@ -17,6 +21,29 @@ static int threads(void)
 #else
     return 1;
 #endif
+}
+
+/* Flush-to-zero and denormals-are-zero in the calling thread and those that OpenMP keeps. */
+static void flush_denormals(bool flush)
+{
+#ifdef __SSE__
+#ifdef _OPENMP
+#pragma omp parallel
+#endif
+    _mm_setcsr(flush ? _mm_getcsr() | 0x8040u : _mm_getcsr() & ~0x8040u);
+#else
+    (void)flush;
+#endif
+}
+
+static void enter(void)
+{
+    flush_denormals(true);
+}
+
+static void leave(void)
+{
+    flush_denormals(false);
 }
 
 static mp_status adapt(mp_model *model, mp_dtype dtype, mp_error *err)
@@ -64,6 +91,8 @@ const mp_backend mp_cpu = {.name = "cpu",
                            .threads = threads,
                            .adapt = adapt,
                            .kernel = mp_cpu_kernel,
+                           .enter = enter,
+                           .leave = leave,
                            .add = mp_cpu_add,
                            .update = mp_cpu_update,
                            .norm_workspace_bytes = mp_cpu_norm_workspace_bytes,

@@ -22,6 +22,11 @@ int64_t mp_line_at(const mp_lines *lines, int64_t k); /* where line k begins */
 /* Line k of an array of the same layout: where it lies, or in `room` (length floats). */
 const float *mp_line_read(const mp_lines *lines, const mp_array *a, int64_t k, float *room);
 void mp_line_write(const mp_lines *lines, const mp_array *a, int64_t k, const float *values);
+/* How many lines are worked on at the same time. */
+static inline int64_t mp_lines_at_once(const mp_lines *lines)
+{
+    return lines->n < MP_LINES_AT_ONCE ? lines->n : MP_LINES_AT_ONCE;
+}
 /* body(data, k) for every line; lines k and k + MP_LINES_AT_ONCE never run at the same time. */
 void mp_lines_run(const mp_lines *lines, void (*body)(void *data, int64_t k), void *data);
 

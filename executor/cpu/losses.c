@@ -57,7 +57,7 @@ static void forward_line(void *data, int64_t k)
     const job *j = data;
     const state *s = j->s;
     double *losses = j->x->workspace, *weights = losses + s->lines.n;
-    float *room = (float *)((char *)j->x->workspace + s->lines_at) + k % MP_LINES_AT_ONCE * 2 * s->lines.length;
+    float *room = (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->lines) * 2 * s->lines.length;
     float spare[MP_BLOCK], *out = room + s->lines.length;
     int64_t target = target_at(&j->x->in[1], k);
     const float *scores = mp_line_read(&s->lines, &j->x->in[0], k, room);
@@ -122,7 +122,7 @@ static void backward_line(void *data, int64_t k)
 {
     const job *j = data;
     const state *s = j->s;
-    float *room = (float *)((char *)j->x->workspace + s->lines_at) + k % MP_LINES_AT_ONCE * 2 * s->lines.length;
+    float *room = (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->lines) * 2 * s->lines.length;
     float *out = room + s->lines.length, one;
     int64_t target = target_at(&j->x->in[1], k), n = s->lines.length;
     const mp_array *dy = &j->x->d_out[0];
@@ -172,7 +172,7 @@ mp_status mp_prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error
     s->ignored = mp_operator_int(x->op, "ignore_index", 0);
     s->lines = mp_lines_of(a, 2);
     s->lines_at = (2 * s->lines.n * (int64_t)sizeof(double) + 63) / 64 * 64;
-    call->workspace_bytes = s->lines_at + MP_LINES_AT_ONCE * 2 * s->lines.length * (int64_t)sizeof(float);
+    call->workspace_bytes = s->lines_at + mp_lines_at_once(&s->lines) * 2 * s->lines.length * (int64_t)sizeof(float);
 done:
     return st;
 }

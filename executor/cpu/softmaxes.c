@@ -164,7 +164,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, form form, mp_erro
     /* before operator set 13: everything from the axis on */
     for (int d = (int)axis; d < (x->op->version < 13 ? a->rank : axis + 1); d++) line |= 1u << d;
     s->lines = mp_lines_of(a, line);
-    call->workspace_bytes = MP_LINES_AT_ONCE * 3 * s->lines.length * (int64_t)sizeof(float);
+    call->workspace_bytes = mp_lines_at_once(&s->lines) * 3 * s->lines.length * (int64_t)sizeof(float);
 done:
     return st;
 }

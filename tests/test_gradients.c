@@ -1,0 +1,150 @@
+/* Loss and gradients of whole networks against PyTorch's (tests/make_gradients.py), with everything kept and recomputed as far
+ * as plans go. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "formats/safetensors.h"
+#include "tests/training_case.h"
+
+typedef struct truth {
+    training_case *t;
+    const mp_safetensors *file;
+} truth;
+
+static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const truth *all = data;
+    (void)micro_batch;
+    static const char *const names[] = {"input", "target"};
+    for (int k = 0; k < 2; k++) {
+        const mp_named_tensor *saved = mp_safetensors_find(all->file, names[k]);
+        int tensor = mp_model_find(all->t->model, names[k]);
+        mp_array there, host = mp_array_plain(saved->dtype, saved->rank, saved->dims);
+        host.data = malloc((size_t)mp_array_bytes(&host));
+        memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host));
+        st = mp_execution_tensor(e, tensor, &there, err);
+        if (st == MP_OK) st = all->t->program->backend->upload(&host, &there, err);
+        free(host.data);
+    }
+    return st;
+}
+
+static double at(const mp_named_tensor *t, int64_t k)
+{
+    float value;
+    memcpy(&value, (const char *)t->data + 4 * k, sizeof value);
+    return (double)value;
+}
+
+/* |ours - theirs| / |theirs| over a whole tensor. */
+static void compare_gradient(training_case *t, mp_execution *e, const mp_safetensors *file, const char *name, double norm)
+{
+    char key[256];
+    mp_error err = {0};
+    mp_array there, host;
+    double difference = 0, size = 0;
+    int tensor = mp_model_find(t->model, name);
+    snprintf(key, sizeof key, "gradient of %s", name);
+    const mp_named_tensor *theirs = mp_safetensors_find(file, key);
+    if (!theirs) fail_msg("PyTorch has no gradient of %s", name);
+    assert_int_equal(mp_execution_gradient(e, tensor, &there, &err), MP_OK);
+    host = mp_array_plain(MP_DTYPE_FLOAT, there.rank, there.dims);
+    int64_t n = mp_array_elements(&host);
+    host.data = malloc((size_t)n * sizeof(float));
+    assert_int_equal(t->program->backend->download(&there, &host, &err), MP_OK);
+    for (int64_t k = 0; k < n; k++) {
+        difference += pow((double)((float *)host.data)[k] - at(theirs, k), 2);
+        size += pow(at(theirs, k), 2);
+    }
+    free(host.data);
+    /* a gradient that is zero but for rounding (a bias in front of a normalization) is measured by the others */
+    if (sqrt(difference) > 1e-4 * fmax(sqrt(size), 1e-2 * norm))
+        fail_msg("the gradient of %s is off by %.3g of %.3g", name, sqrt(difference), sqrt(size));
+}
+
+static void check(const char *name)
+{
+    char path[256];
+    mp_error err = {0};
+    mp_safetensors *file;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_NONE, .dtype = MP_DTYPE_FLOAT};
+    mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+    snprintf(path, sizeof path, "tests/gradients/%s.safetensors", name);
+    if (mp_safetensors_open(path, &file, &err) != MP_OK) fail_msg("%s: %s", path, err.message);
+    snprintf(path, sizeof path, "tests/gradients/%s.onnx", name);
+    training_case t = training_begin(path, 0, &options);
+    truth all = {&t, file};
+    double norm = 0;
+    int n_parameters = 0;
+    for (size_t k = 0; k < t.model->n_tensors; k++) {
+        const mp_tensor *x = &t.model->tensors[k];
+        char key[256];
+        snprintf(key, sizeof key, "gradient of %s", x->name);
+        const mp_named_tensor *g = x->role == MP_ROLE_PARAMETER ? mp_safetensors_find(file, key) : NULL;
+        for (int64_t e = 0; g && e < mp_tensor_elements(x); e++) norm += pow(at(g, e), 2);
+    }
+    for (int part = 0; part < 3; part++) {
+        mp_plan *plan = part ? training_plan(&t, part == 1 ? 0.5 : 0) : training_keep_all(&t);
+        mp_execution *e = training_execution(&t, plan, &hyper);
+        double loss;
+        n_parameters = 0;
+        if (mp_execution_step(e, 0, fill, &all, &loss, &err) != MP_OK) fail_msg("%s: %s", name, err.message);
+        double expected = at(mp_safetensors_find(file, "loss"), 0);
+        if (fabs(loss - expected) > 1e-5 * fabs(expected)) fail_msg("%s: the loss is %.9g, not %.9g", name, loss, expected);
+        for (size_t k = 0; k < t.model->n_tensors; k++) {
+            if (t.model->tensors[k].role != MP_ROLE_PARAMETER || t.program->bindings->storage[k] < 0) continue;
+            compare_gradient(&t, e, file, t.model->tensors[k].name, sqrt(norm));
+            n_parameters++;
+        }
+        mp_execution_free(e);
+        mp_plan_free(plan);
+    }
+    assert_true(n_parameters >= 8);
+    mp_safetensors_close(file);
+    training_end(&t);
+}
+
+static void of_a_perceptron(void **state)
+{
+    (void)state;
+    check("mlp");
+}
+static void of_a_residual_network(void **state)
+{
+    (void)state;
+    check("cnn");
+}
+static void of_a_u_net(void **state)
+{
+    (void)state;
+    check("unet");
+}
+static void of_bert(void **state)
+{
+    (void)state;
+    check("bert");
+}
+static void of_gpt(void **state)
+{
+    (void)state;
+    check("gpt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_a_perceptron), cmocka_unit_test(of_a_residual_network),
+        cmocka_unit_test(of_a_u_net),      cmocka_unit_test(of_bert),
+        cmocka_unit_test(of_gpt),
+    };
+    return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+#include "tests/training_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/simplify.h"
+#include "formats/onnx.h"
+#include "planner/arena.h"
+#include "planner/check.h"
+#include "planner/floor.h"
+#include "planner/solver.h"
+
+#define OK(call) \
+    if ((call) != MP_OK) fail_msg("%s", err.message)
+
+training_case training_begin(const char *path, int64_t batch, const mp_training_options *options)
+{
+    training_case t = {0};
+    mp_error err = {0};
+    mp_onnx_options file = {.batch = batch};
+    int loss;
+    OK(mp_onnx_read(path, &file, &t.model, &err));
+    OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
+    OK(mp_model_add_loss(t.model, options, &loss, &err));
+    OK(mp_program_build(mp_backend_find("cpu"), t.model, options, loss, &t.program, &err));
+    OK(mp_parameter_source_open(t.program, path, 1, &t.source, &err));
+    OK(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err));
+    return t;
+}
+
+void training_end(training_case *t)
+{
+    mp_feed_free(t->feed);
+    mp_parameter_source_free(t->source);
+    mp_program_free(t->program);
+    mp_model_free(t->model);
+}
+
+static mp_plan *complete(const training_case *t, mp_plan *plan)
+{
+    mp_error err = {0};
+    OK(mp_arena_layout(t->program->graph, plan, &err));
+    OK(mp_plan_check(t->program->graph, plan, &err));
+    return plan;
+}
+
+mp_plan *training_keep_all(const training_case *t)
+{
+    const mp_graph *g = t->program->graph;
+    mp_error err = {0};
+    mp_plan *plan;
+    mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
+    mp_keep_all(g, steps);
+    OK(mp_plan_new(g, "none", steps, g->n_nodes, &plan, &err));
+    mp_free(steps);
+    return complete(t, plan);
+}
+
+mp_plan *training_plan(const training_case *t, double part)
+{
+    const mp_graph *g = t->program->graph;
+    mp_error err = {0};
+    mp_plan *all = training_keep_all(t), *plan;
+    mp_answer answer;
+    int64_t floor;
+    int node;
+    OK(mp_floor(g, &floor, &node, &err));
+    mp_request request = {
+        .graph = g, .budget_bytes = floor + (int64_t)(part * (double)(all->peak_bytes - floor)), .solver = "auto"};
+    OK(mp_solve(&request, &answer, &err));
+    plan = answer.plan ? answer.plan : answer.smallest;
+    if (answer.plan)
+        answer.plan = NULL;
+    else
+        answer.smallest = NULL;
+    mp_answer_free(&answer);
+    mp_plan_free(all);
+    plan->budget_bytes = -1; /* the arena may be a little higher than what lives at once */
+    return complete(t, plan);
+}
+
+mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper)
+{
+    mp_error err = {0};
+    mp_execution *e;
+    mp_execution_options options = {.hyper = *hyper, .seed = 3, .poison = true};
+    OK(mp_execution_new(t->program, plan, &options, &e, &err));
+    OK(mp_parameters_load(t->source, t->program, e, &err));
+    return e;
+}
+
+void training_run(training_case *t, mp_execution *e, int64_t from, int64_t to, double *losses)
+{
+    mp_error err = {0};
+    mp_input_filler filler;
+    OK(mp_input_filler_new(t->program, t->feed, &filler, &err));
+    for (int64_t k = from; k < to; k++) OK(mp_execution_step(e, k, mp_inputs_fill, &filler, &losses[k - from], &err));
+    OK(mp_execution_flush(e, &err));
+    mp_input_filler_free(&filler);
+}

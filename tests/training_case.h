@@ -1,0 +1,31 @@
+/* training_case.h - a model file made into a program, plans for it, and steps of training, for tests. Every failure is a failed
+ * test. */
+#ifndef TESTS_TRAINING_CASE_H
+#define TESTS_TRAINING_CASE_H
+
+#include "executor/execution.h"
+#include "executor/inputs.h"
+#include "executor/parameters.h"
+
+typedef struct training_case {
+    mp_model *model;
+    mp_program *program;
+    mp_parameter_source *source;
+    mp_feed *feed;
+} training_case;
+
+/* `batch` 0: as the file fixes it. Inputs are synthetic. Release with training_end. */
+training_case training_begin(const char *path, int64_t batch, const mp_training_options *options);
+void training_end(training_case *t);
+
+/* Everything kept; or the cheapest plan within floor + part * (keep-all - floor), or the smallest plan where there is none.
+ * With offsets, checked. Release with mp_plan_free. */
+mp_plan *training_keep_all(const training_case *t);
+mp_plan *training_plan(const training_case *t, double part);
+
+/* An execution with its first values; released with mp_execution_free. What has died is overwritten in it. */
+mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper);
+/* Runs steps [from, to) and flushes; losses[k] of step from + k. */
+void training_run(training_case *t, mp_execution *e, int64_t from, int64_t to, double *losses);
+
+#endif
