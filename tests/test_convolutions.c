@@ -57,14 +57,46 @@ static void gradients_are_those_of_differences(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
+/* A convolution with these weights, plain and packed, gives the same. */
+static void check_packed_forward(const kernel_case *c, const mp_array *plain, const mp_array *packed)
+{
+    kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, KERNEL_CHANNELS_LAST),
+               *b = kernel_begin(c, MP_MODE_TRAIN, KERNEL_CHANNELS_LAST);
+    mp_error err = {0};
+    mp_call call;
+    mp_array own = b->forward.in[1];
+    void *room = b->forward.workspace;
+    for (int64_t e = 0; e < mp_array_elements(plain); e++) kernel_set(&a->forward.in[1], e, kernel_get(plain, e) / 1000);
+    assert_int_equal(mp_cpu_reorder(&a->forward.in[1], packed, &err), MP_OK);
+    b->forward.in[1].packed = packed->packed;
+    b->forward.in[1].data = packed->data;
+    assert_int_equal(mp_call_prepare(mp_cpu_kernel(b->forward.op), &b->forward, &call, &err), MP_OK);
+    b->forward.workspace = aligned_alloc(64, (size_t)call.workspace_bytes + 64);
+    kernel_forward(a);
+    assert_int_equal(mp_call_run(&call, &b->forward, &b->run, mp_cpu_add, &err), MP_OK);
+    for (int64_t e = 0; e < mp_array_elements(&a->forward.out[0]); e++) {
+        double x = kernel_get(&a->forward.out[0], e), y = kernel_get(&b->forward.out[0], e);
+        assert_true(fabs(x - y) <= 1e-4 * (1 + fabs(x)));
+    }
+    assert_int_equal(mp_cpu_reorder(plain, packed, &err), MP_OK);
+    free(b->forward.workspace);
+    mp_call_release(&call);
+    b->forward.in[1] = own;
+    b->forward.workspace = room;
+    kernel_end(a);
+    kernel_end(b);
+}
+
 /* Packed in the layout the library chooses, and back: the same values; what only pads is zero. */
 static void packed_weights_come_back(void **state)
 {
     (void)state;
-    static const char *const shapes[] = {"float32[2,20,6,6] float32[24,20,3,3]", "float32[2,8,6,6] float32[8,1,3,3]"};
-    static const char *const attributes[] = {"pads=[1,1,1,1]", "pads=[1,1,1,1] group=8"};
-    for (int k = 0; k < 2; k++) {
-        const kernel_case c = {"Conv", 11, shapes[k], attributes[k], 1, 0, 0, 0, 0, 0};
+    static const char *const kinds[] = {"Conv", "Conv", "ConvTranspose"};
+    static const char *const shapes[] = {"float32[2,20,6,6] float32[24,20,3,3]", "float32[2,8,6,6] float32[8,1,3,3]",
+                                         "float32[2,20,6,6] float32[20,20,3,3]"};
+    static const char *const attributes[] = {"pads=[1,1,1,1]", "pads=[1,1,1,1] group=8", ""};
+    for (int k = 0; k < 3; k++) {
+        const kernel_case c = {kinds[k], 11, shapes[k], attributes[k], 1, 0, 0, 0, 0, 0};
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_CHANNELS_LAST);
         mp_error err = {0};
         mp_convolution conv;
@@ -77,7 +109,8 @@ static void packed_weights_come_back(void **state)
         dnnl_memory_desc_t best = *dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
         size_t bytes = dnnl_memory_desc_get_size(&best);
         int64_t n = mp_array_elements(&plain);
-        packed.packed = &best;
+        mp_packing packing = {best, conv.is_transposed};
+        packed.packed = &packing;
         packed.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
         plain.data = malloc((size_t)n * sizeof(float));
         back.data = malloc((size_t)n * sizeof(float));
@@ -86,6 +119,7 @@ static void packed_weights_come_back(void **state)
         assert_int_equal(mp_cpu_reorder(&plain, &packed, &err), MP_OK);
         assert_int_equal(mp_cpu_reorder(&packed, &back, &err), MP_OK);
         assert_memory_equal(plain.data, back.data, (size_t)n * sizeof(float));
+        check_packed_forward(&c, &plain, &packed);
         double sum = 0;
         for (size_t e = 0; e < bytes / sizeof(float); e++) sum += (double)((float *)packed.data)[e];
         assert_true(sum == (double)n * (double)(n - 1) / 2);

@@ -46,6 +46,7 @@ static void gradients_are_those_of_differences(void **state)
         {"LpPool", 18, "float32[1,2,4,4]", "kernel_shape=[2,2] strides=[2,2]", 1, 0.3, 1, 0, 1e-3, 0},
         {"LpPool", 18, "float32[1,2,4,4]", "kernel_shape=[3,3] p=3", 1, 0.3, 1, 0, 1e-3, 0},
         {"GlobalAveragePool", 1, "float32[2,3,3,4]", "", 1, 0, 0, 0, 0, 0},
+        {"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2]={5,7,13,15}", "kernel_shape=[2,2] strides=[2,2]", 1, 0, 0, 1, 0, 0},
         {"GlobalMaxPool", 1, "float32[2,3,3,4]", "", 1, 0, 0, 0, 1e-4, 5e-2},
         {"GlobalLpPool", 2, "float32[2,3,3,4]", "", 1, 0.3, 1, 0, 1e-3, 0},
     };

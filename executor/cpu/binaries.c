@@ -102,7 +102,7 @@ WHOLE(whole_power, whole_power_of(a, b))
 
 /* What is different about a row. (Rows are not told apart by the addresses of their functions: of a function that is compiled
  * several times there is no single one.) */
-enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8 };
+enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
 
 typedef struct binary {
     const char *kind;
@@ -117,7 +117,7 @@ static const binary binaries[] = {
     {"Mul", mul, {mul_a, mul_b}, whole_mul, 0},
     {"Div", divide, {divide_a, divide_b}, whole_divide, 0},
     {"Pow", power, {power_a, power_b}, whole_power, 0},
-    {"PRelu", prelu, {prelu_a, prelu_b}, NULL, 0},
+    {"PRelu", prelu, {prelu_a, prelu_b}, NULL, SLOPES},
     {"Mod", mod, {NULL, NULL}, whole_mod, 0},
     {"Sum", add, {pass, pass}, whole_add, ADDS},
     {"Mean", add, {scaled, scaled}, NULL, AVERAGES},
@@ -287,7 +287,13 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
         mp_array *a = &s->operands[k];
         *a = x->in[k];
         a->data = NULL;
-        if (k != 1 || x->op->version >= 7 || a->rank >= x->in[0].rank || !mp_operator_int(x->op, "broadcast", 0)) continue;
+        /* a slope per channel stood for itself */
+        bool slopes = (s->b->traits & SLOPES) && k == 1 && x->op->version < 7 && a->rank == 1 && x->in[0].rank > 2 &&
+                      a->dims[0] == x->in[0].dims[1];
+        for (int d = 1; slopes && d < x->in[0].rank - 1; d++) a->dims[d] = 1;
+        if (slopes) a->rank = x->in[0].rank - 1;
+        if (slopes || k != 1 || x->op->version >= 7 || a->rank >= x->in[0].rank || !mp_operator_int(x->op, "broadcast", 0))
+            continue;
         int64_t axis = mp_operator_int(x->op, "axis", x->in[0].rank - a->rank);
         if (axis < 0) axis += x->in[0].rank;
         for (int d = a->rank; d < x->in[0].rank - axis; d++) {
@@ -307,7 +313,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     const binary *b = find(x->op);
     mp_dtype dtype = x->in[0].dtype;
     for (int k = 0; k < x->n_in; k++)
-        if (!mp_elementwise_knows(x->in[k].dtype)) return MP_NO_KERNEL(x, err, "its type");
+        if (!mp_elementwise_knows(x->in[k].dtype) || x->in[k].dtype == MP_DTYPE_DOUBLE) return MP_NO_KERNEL(x, err, "its type");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;

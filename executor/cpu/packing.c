@@ -28,9 +28,9 @@ static mp_status pack(mp_model *model, int t, const mp_operator *op, mp_dtype dt
     MP_TRY(mp_convolution_best(&c, MP_CONVOLVE_FORWARD, &desc, err));
     const dnnl_memory_desc_t *best = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
     if (dnnl_memory_desc_equal(best, &c.weights)) goto done;
-    dnnl_memory_desc_t *kept = mp_pool_alloc(model->pool, 1, sizeof *kept);
+    mp_packing *kept = mp_pool_alloc(model->pool, 1, sizeof *kept);
     MP_REQUIRE(kept, err, MP_NOMEM, "out of memory");
-    *kept = *best;
+    *kept = (mp_packing){*best, c.is_transposed};
     model->tensors[t].packed = kept;
     model->tensors[t].packed_elements = (int64_t)dnnl_memory_desc_get_size(best) / (mp_dtype_bits(dtype) / 8);
 done:
@@ -64,13 +64,14 @@ static void copy_whole_row(const double *p, int64_t n, const int64_t *const *in,
     memmove(out, in[0], (size_t)n * sizeof *out);
 }
 
-/* A plain array of weights as the packed one counts its dimensions. ConvTranspose's weights have inputs first. */
-static void match_dims(mp_array *plain, const dnnl_memory_desc_t *packed)
+/* A plain array of weights as the packed one counts its dimensions. */
+static void match_dims(mp_array *plain, const mp_packing *packing)
 {
+    const dnnl_memory_desc_t *packed = &packing->desc;
     mp_array a = *plain;
     int extra = packed->ndims - a.rank, r = 0;
     int64_t groups = extra ? packed->dims[0] : 1, part = a.dims[0] / groups;
-    bool turned = packed->dims[extra] != part || packed->dims[extra + 1] != a.dims[1];
+    bool turned = packing->inputs_first;
     if (extra) {
         plain->dims[r] = groups;
         plain->strides[r++] = part * a.strides[0];

@@ -9,6 +9,7 @@
 #include "estimator/window.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
+#include "executor/cpu/pools.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
@@ -352,5 +353,6 @@ const mp_kernel mp_cpu_pools[] = {
     {"GlobalMaxPool", "", global_max_pool, global_max_pool},
     {"GlobalAveragePool", "", global_average_pool, global_average_pool},
     {"GlobalLpPool", "", global_lp_pool, global_lp_pool},
+    {"MaxUnpool", "", mp_prepare_max_unpool, mp_prepare_max_unpool},
     {0},
 };

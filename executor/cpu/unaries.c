@@ -136,7 +136,7 @@ WHOLE(whole_sign, (x > 0) - (x < 0))
 WHOLE(whole_not, !x)
 WHOLE(whole_bitwise_not, ~x)
 WHOLE(whole_relu, x > 0 ? x : 0)
-WHOLE(whole_clip, x<(int64_t)p[0] ? (int64_t)p[0] : x>(int64_t) p[1] ? (int64_t)p[1] : x)
+WHOLE(whole_clip, (double)x<p[0] ? (int64_t)p[0] : (double)x> p[1] ? (int64_t)p[1] : x)
 
 /* How the parameters of a row are read. */
 typedef struct parameter {
@@ -283,7 +283,9 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     const unary *u = find(x->op);
     const mp_array *y = x->is_backward ? &x->d_in[0] : &x->out[0];
     state *s;
+    bool casts = u->whole == whole_copy && x->op->op->gradient != MP_GRADIENT_NONE;
     if (!mp_elementwise_knows(x->in[0].dtype) || !mp_elementwise_knows(y->dtype)) return MP_NO_KERNEL(x, err, "its type");
+    if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts) return MP_NO_KERNEL(x, err, "its type"); /* floats are the widest here */
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
