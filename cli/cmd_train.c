@@ -12,6 +12,7 @@
 #include "cli/train_report.h"
 #include "formats/plan_json.h"
 #include "planner/arena.h"
+#include "planner/arena_solve.h"
 #include "planner/floor.h"
 #include "planner/solver.h"
 
@@ -93,7 +94,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
                           .progress = progress_show,
                           .progress_data = &shown};
     progress_start(&shown, floor_bytes);
-    st = mp_solve(&request, &answer, err);
+    st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);
     MP_TRY(st);
     MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan was found within %s", bytes_short(request.budget_bytes, text));

@@ -1,0 +1,211 @@
+/* Steps of training as plans say: the same losses and weights, bit for bit, whatever is recomputed and wherever updates run;
+ * the arena is used to its top and no further; what is saved goes on as if nothing had happened. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "executor/state.h"
+#include "planner/arena.h"
+#include "planner/check.h"
+#include "tests/training_case.h"
+
+enum { STEPS = 5 };
+
+typedef struct outcome {
+    double losses[STEPS];
+    char hash[33];
+} outcome;
+
+static outcome run(training_case *t, mp_plan *plan, const mp_hyper *hyper, int64_t n)
+{
+    outcome o = {{0}, ""};
+    mp_execution *e = training_execution(t, plan, hyper);
+    training_run(t, e, 0, n, o.losses);
+    assert_true(mp_execution_touched_bytes(e) <= plan->arena_bytes);
+    assert_true(mp_execution_touched_bytes(e) > plan->arena_bytes - plan->arena_bytes / 8 - 4096);
+    mp_execution_hash(e, o.hash);
+    mp_execution_free(e);
+    mp_plan_free(plan);
+    return o;
+}
+
+static void assert_same(const outcome *a, const outcome *b, const char *what)
+{
+    if (memcmp(a->losses, b->losses, sizeof a->losses) != 0 || strcmp(a->hash, b->hash) != 0)
+        fail_msg("%s changes the result", what);
+}
+
+static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",
+                                       "tests/gradients/bert.onnx", "tests/gradients/gpt.onnx"};
+
+static void nothing_depends_on_the_plan_or_on_where_updates_run(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
+        outcome first = {{0}, ""};
+        for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+            mp_training_options options = {
+                .optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .options_json = "{}"};
+            mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+            training_case t = training_begin(networks[k], 0, &options);
+            for (int part = 0; part < 4; part++) {
+                static const double parts[] = {-1, 0.8, 0.5, 0.2};
+                mp_plan *plan = part ? training_plan(&t, parts[part]) : training_keep_all(&t);
+                outcome o = run(&t, plan, &hyper, STEPS);
+                if (!fuse && !part) first = o;
+                assert_same(&first, &o, networks[k]);
+            }
+            training_end(&t);
+        }
+        assert_true(isfinite(first.losses[STEPS - 1]) && first.losses[0] != first.losses[STEPS - 1]);
+    }
+}
+
+/* Two micro-batches are one batch of twice the size, but for rounding. */
+static void accumulated_gradients_are_those_of_the_whole_batch(void **state)
+{
+    (void)state;
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+        static outcome first;
+        mp_training_options options = {
+            .optimizer = MP_OPTIMIZER_MOMENTUM, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .accumulate = 2};
+        mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_MOMENTUM);
+        training_case t = training_begin(networks[0], 0, &options);
+        outcome a = run(&t, training_keep_all(&t), &hyper, 3), b = run(&t, training_plan(&t, 0.3), &hyper, 3);
+        assert_same(&a, &b, "a plan with accumulation");
+        if (!fuse) first = a;
+        assert_same(&first, &a, "where updates run, with accumulation");
+        /* the mean of the losses of micro-batches 0 and 1 before anything is learned */
+        mp_training_options single = options;
+        single.accumulate = 0;
+        training_case s = training_begin(networks[0], 0, &single);
+        hyper.learning_rate = 0;
+        outcome c = run(&s, training_keep_all(&s), &hyper, 2);
+        assert_true(fabs(a.losses[0] - (c.losses[0] + c.losses[1]) / 2) < 1e-6);
+        training_end(&s);
+        training_end(&t);
+    }
+}
+
+static void clipping_is_exact_wherever_updates_run(void **state)
+{
+    (void)state;
+    outcome first = {{0}, ""}, free_run = {{0}, ""};
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+        mp_training_options options = {
+            .optimizer = MP_OPTIMIZER_SGD, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .clip_norm = 0.05};
+        if (fuse == MP_FUSE_BACKWARD) options.clip_norm = 0; /* refused: test_training */
+        mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+        training_case t = training_begin(networks[1], 0, &options);
+        outcome o = run(&t, training_plan(&t, 0.5), &hyper, STEPS);
+        if (fuse == MP_FUSE_NONE) first = o;
+        if (fuse == MP_FUSE_BACKWARD) free_run = o;
+        if (fuse == MP_FUSE_FORWARD) assert_same(&first, &o, "clipping before the next step");
+        training_end(&t);
+    }
+    assert_true(strcmp(first.hash, free_run.hash) != 0);
+}
+
+static void clipping_within_backward_is_refused(void **state)
+{
+    (void)state;
+    mp_training_options options = {
+        .optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT, .clip_norm = 1};
+    mp_training_options plain = options;
+    plain.clip_norm = 0;
+    training_case t = training_begin(networks[0], 0, &plain);
+    mp_error err = {0};
+    mp_program *program;
+    assert_int_equal(mp_program_build(mp_backend_find("cpu"), t.model, &options, t.program->bindings->loss, &program, &err),
+                     MP_INVALID);
+    assert_non_null(strstr(err.message, "--fuse forward"));
+    training_end(&t);
+}
+
+/* k steps, save, resume, k steps: 2 k steps. */
+static void a_resumed_training_is_the_uninterrupted_one(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/memplan-test-%ld.safetensors", (long)getpid());
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++)
+        for (int half = 0; half < 2; half++) {
+            mp_training_options options = {
+                .optimizer = MP_OPTIMIZER_ADAM, .fuse = (mp_fuse)fuse, .dtype = half ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT};
+            mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAM);
+            mp_execution_options execution = {.hyper = hyper, .seed = 3};
+            mp_error err = {0};
+            int64_t step = 0;
+            double losses[STEPS];
+            training_case t = training_begin(networks[1], 0, &options);
+            outcome whole = run(&t, training_plan(&t, 0.5), &hyper, 4), parts = {{0}, ""};
+            mp_plan *plan = training_plan(&t, 0.5);
+            mp_execution *e = training_execution(&t, plan, &hyper);
+            training_run(&t, e, 0, 2, losses);
+            assert_int_equal(mp_state_save(path, t.program, e, &execution, 2, &err), MP_OK);
+            mp_execution_free(e);
+            e = training_execution(&t, plan, &hyper);
+            if (mp_state_resume(path, t.program, e, &execution, &step, &err) != MP_OK) fail_msg("%s", err.message);
+            assert_int_equal(step, 2);
+            training_run(&t, e, 2, 4, losses);
+            mp_execution_hash(e, parts.hash);
+            assert_string_equal(parts.hash, whole.hash);
+            execution.seed = 4;
+            assert_int_equal(mp_state_resume(path, t.program, e, &execution, &step, &err), MP_PARSE);
+            assert_non_null(strstr(err.message, "seed"));
+            mp_execution_free(e);
+            mp_plan_free(plan);
+            training_end(&t);
+        }
+    unlink(path);
+}
+
+/* The alternative that keeps its mask, or starts from its output, runs where a step asks for it. */
+static void alternatives_run_where_a_step_asks_for_them(void **state)
+{
+    (void)state;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+    training_case t = training_begin(networks[3], 0, &options);
+    const mp_graph *g = t.program->graph;
+    outcome base = run(&t, training_keep_all(&t), &hyper, STEPS);
+    mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
+    mp_keep_all(g, steps);
+    int n = 0;
+    for (size_t k = 0; k < g->n_nodes; k++)
+        if (g->nodes[steps[k].node].n_forms > 1) {
+            steps[k].form = 1;
+            n++;
+        }
+    assert_true(n >= 5); /* the layer normalizations */
+    mp_plan *plan;
+    mp_error err = {0};
+    assert_int_equal(mp_plan_new(g, "test", steps, g->n_nodes, &plan, &err), MP_OK);
+    mp_free(steps);
+    assert_int_equal(mp_arena_layout(g, plan, &err), MP_OK);
+    assert_int_equal(mp_plan_check(g, plan, &err), MP_OK);
+    outcome other = run(&t, plan, &hyper, STEPS);
+    for (int k = 0; k < STEPS; k++) assert_true(fabs(base.losses[k] - other.losses[k]) < 1e-4);
+    training_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_depends_on_the_plan_or_on_where_updates_run),
+        cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
+        cmocka_unit_test(clipping_is_exact_wherever_updates_run),
+        cmocka_unit_test(clipping_within_backward_is_refused),
+        cmocka_unit_test(a_resumed_training_is_the_uninterrupted_one),
+        cmocka_unit_test(alternatives_run_where_a_step_asks_for_them),
+    };
+    return cmocka_run_group_tests_name("executor/execution", tests, NULL, NULL);
+}
