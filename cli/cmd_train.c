@@ -110,6 +110,8 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
     mp_status st = MP_OK;
     MP_TRY(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
     MP_REQUIRE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
+    MP_REQUIRE(strcmp(o->rules, "pytorch") != 0, err, MP_INVALID,
+               "train keeps what its own kernels read, so --rules pytorch is not for train");
     MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu",
                o->device);
     MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
@@ -137,9 +139,11 @@ static mp_hyper hyper_of(const options *o)
     return h;
 }
 
-static mp_status run(const options *o, const text_list *files, train_outcome *t, mp_error *err)
+/* *reads: what fails is what the user gave, and not the training or the saving. */
+static mp_status run(const options *o, const text_list *files, train_outcome *t, bool *reads, mp_error *err)
 {
     mp_status st = MP_OK;
+    *reads = true;
     mp_feed *feed = NULL;
     mp_parameter_source *source = NULL;
     step_progress shown = {"keep-all", isatty(STDERR_FILENO)};
@@ -157,6 +161,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
     MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
     MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
+    *reads = false;
     request.feed = feed;
     request.parameters = source;
     if (o->before) {
@@ -209,7 +214,8 @@ int cmd_train(options *o)
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else {
-        mp_status st = run(o, &files, &t, &err);
+        bool reads;
+        mp_status st = run(o, &files, &t, &reads, &err);
         if (st == MP_OK) {
             if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
             if (o->json)
@@ -218,7 +224,8 @@ int cmd_train(options *o)
                 print_train(&t, o->profile);
             if (st == MP_OK && t.has_before && !train_identical(&t)) rc = EXIT_NO;
         }
-        if (st != MP_OK) rc = err.code == MP_PARSE || err.code == MP_INVALID ? input_failed(&err) : output_failed(&err);
+        bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;
+        if (st != MP_OK) rc = given ? input_failed(&err) : output_failed(&err);
     }
     mp_report_free(&t.before);
     mp_report_free(&t.after);

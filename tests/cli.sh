@@ -225,6 +225,55 @@ holds fit_agrees_with_plan sh -c "
     batch=\$('$memplan' fit mlp.onnx --memory 16MiB --overhead 5% --json | sed -n 's/.*\"batch_any\": \([0-9]*\).*/\1/p')
     '$memplan' plan mlp.onnx --budget 16MiB --batch \$batch > /dev/null && ! '$memplan' plan mlp.onnx --budget 16MiB --batch \$((batch + 1)) > /dev/null"
 
+# ---- training: the figures that depend on the machine are looked at, not compared
+cp "$root/tests/gradients/bert.onnx" .
+try train_no_budget train bert.onnx
+try train_two_budgets train bert.onnx --plan plan.json --budget 60%
+try train_graph train chain.json --budget 60%
+try train_gpu train bert.onnx --budget 60% --device a100
+try train_fp16 train bert.onnx --budget 60% --dtype fp16
+try train_pytorch train bert.onnx --budget 60% --rules pytorch
+try train_no_loss train bert.onnx --budget 60% --loss none
+try train_clip_backward train bert.onnx --budget 60% --clip-norm 1 --fuse backward
+try train_infeasible train bert.onnx --budget 1KiB
+try train_no_data train bert.onnx --budget 100% --data input=absent.npy
+try train_other_data train bert.onnx --budget 100% --data picture=absent.npy
+try train_bad_rate train bert.onnx --budget 100% --lr nan
+try train_save_every train bert.onnx --budget 100% --save-every 2
+holds train_is_identical sh -c "
+    '$memplan' train bert.onnx --budget floor+80% --steps 3 --json > train.json && grep -q '\"identical\": true' train.json &&
+    grep -q '\"allocations\": 0,' train.json"
+holds train_stays_within_its_arena sh -c "
+    planned=\$(grep '\"arena_bytes' train.json | tail -n 1 | tr -dc 0-9) measured=\$(grep '\"measured' train.json | tail -n 1 | tr -dc 0-9)
+    test \$measured -le \$planned && test \$measured -gt \$((planned * 3 / 4))"
+holds train_takes_a_plan sh -c "
+    '$memplan' plan bert.onnx --device cpu --budget floor+80% -o cpu.json > /dev/null && '$memplan' check bert.onnx cpu.json > /dev/null &&
+    '$memplan' train bert.onnx --plan cpu.json --steps 2 --no-before > /dev/null"
+holds train_refuses_a_plan_for_another_target sh -c "
+    '$memplan' plan bert.onnx --budget floor+80% -o a100.json > /dev/null && ! '$memplan' train bert.onnx --plan a100.json --steps 2 2> why.txt &&
+    grep -q 'train runs on cpu' why.txt"
+hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }
+hash --steps 4 --save whole.st > whole.hash
+hash --steps 2 --save half.st > half.hash
+hash --steps 2 --resume half.st > rest.hash
+holds train_resumes sh -c "cmp whole.hash rest.hash && ! cmp -s whole.hash half.hash"
+holds train_saves_what_it_is sh -c "grep -q tokens.weight whole.st && grep -q optimizer.2:tokens.weight whole.st"
+try train_other_optimizer train bert.onnx --budget 100% --resume half.st --optimizer sgd --no-before
+head -c 1000 half.st > cut.st
+try train_cut_state train bert.onnx --budget 100% --resume cut.st --no-before
+holds train_disk_full sh -c "'$memplan' train bert.onnx --budget 100% --steps 2 --no-before --save /dev/full 2> why.txt; test \$? = 1 && grep -q 'No space left' why.txt"
+holds train_nan_stops_and_keeps_what_was_saved sh -c "
+    cp half.st kept.st
+    '$memplan' train bert.onnx --budget 100% --optimizer sgd --lr 1e30 --steps 9 --no-before --save kept.st --save-every 100 2> why.txt
+    test \$? = 1 && grep -q 'the loss is -*nan\|the loss is -*inf' why.txt && cmp half.st kept.st"
+holds train_stops_when_asked_and_saves sh -c "
+    '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save stopped.st > stopped.txt 2> why.txt &
+    pid=\$!; sleep 1; kill -TERM \$pid; wait \$pid; test \$? = 0 && grep -q 'was interrupted' why.txt && test -s stopped.st &&
+    '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume stopped.st > /dev/null"
+holds train_killed_leaves_a_whole_file sh -c "
+    '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save killed.st --save-every 1 > /dev/null 2>&1 &
+    pid=\$!; sleep 1; kill -KILL \$pid; wait \$pid 2> /dev/null; '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume killed.st > /dev/null"
+
 # ---- the system fails: exit status 1
 for command in help 'estimate mlp.onnx --batch 64 --json' 'graph mlp.onnx --batch 64'; do
     holds "disk_full_${command%% *}" sh -c "'$memplan' $command > /dev/full; test \$? = 1"
