@@ -56,7 +56,7 @@ check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
 
 format: ## lay the code out with clang-format
-	clang-format -i $(wildcard */*.c */*.h */*/*.c */*/*.h)
+	clang-format -i $(wildcard */*.c */*.h executor/cpu/*.c executor/cpu/*.h)
 
 install: $B/memplan ## program, library, headers, completion and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan

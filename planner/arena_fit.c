@@ -30,6 +30,7 @@ typedef struct fitter {
     mp_fitting *fitting;
     mp_placer *placer;
     key *keys;
+    enum mp_placing best_placing;   /* with best_order */
     int *order, *best_order, *kept; /* order: of the present attempt; kept: of the walk through orders */
     int64_t *best_offsets, *kept_offsets;
     int64_t *live, *crowd; /* per step: what lives there; per item: the most that lives at one of its steps */
@@ -120,11 +121,12 @@ static bool settled(const fitter *f)
 }
 
 /* Keeps what an attempt came to, if it is lower than anything before. */
-static void judge(fitter *f, int64_t height)
+static void judge(fitter *f, enum mp_placing placing, int64_t height)
 {
     const size_t n = f->fitting->n;
     if (height >= f->fitting->height) return;
     f->fitting->height = height;
+    f->best_placing = placing;
     for (size_t k = 0; k < n; k++) f->best_offsets[k] = f->fitting->items[k].offset;
     memcpy(f->best_order, f->order, n * sizeof *f->order);
 }
@@ -134,7 +136,8 @@ static void try_orders(fitter *f)
     for (int placing = 0; placing < MP_N_PLACINGS; placing++)
         for (int rule = 0; rule < N_RULES && !settled(f); rule++) {
             sort_by(f, (enum rule)rule, f->order);
-            judge(f, mp_place(f->placer, f->order, (enum mp_placing)placing, f->fitting->height, &f->work));
+            judge(f, (enum mp_placing)placing,
+                  mp_place(f->placer, f->order, (enum mp_placing)placing, f->fitting->height, &f->work));
         }
 }
 
@@ -182,8 +185,8 @@ static void sort_by_offset(fitter *f, int *order)
     for (size_t k = 0; k < f->fitting->n; k++) order[k] = f->keys[k].item;
 }
 
-/* A walk from the best order: what lies on top comes earlier, and now and then another item does. What is as low as before is
- * kept, so that the walk crosses plains. */
+/* A walk from the best order, or from that of the best offsets: what lies on top comes earlier, and now and then another item
+ * does. What is as low as before is kept, so that the walk crosses plains. */
 static void walk(fitter *f, enum mp_placing placing, bool from_offsets)
 {
     const size_t n = f->fitting->n;
@@ -194,7 +197,7 @@ static void walk(fitter *f, enum mp_placing placing, bool from_offsets)
     else
         memcpy(f->order, f->best_order, n * sizeof *f->order);
     height = mp_place(f->placer, f->order, placing, INT64_MAX, &f->work);
-    judge(f, height);
+    judge(f, placing, height);
     keep(f);
     for (int m = 0, in_vain = 0; m < MOVES && in_vain < IN_VAIN && n > 1 && !settled(f); m++, in_vain++) {
         const size_t top = find_top(f, height, &random);
@@ -209,7 +212,7 @@ static void walk(fitter *f, enum mp_placing placing, bool from_offsets)
         if (now < height) in_vain = 0;
         height = now;
         keep(f);
-        judge(f, height);
+        judge(f, placing, height);
     }
 }
 
@@ -234,7 +237,8 @@ mp_status mp_fit(mp_fitting *fitting, mp_error *err)
     measure(&f);
     measure_crowds(&f, highest);
     try_orders(&f);
-    for (int k = 0; k < MP_N_PLACINGS && !settled(&f); k++) walk(&f, (enum mp_placing)k, false);
+    for (int k = 0, best = (int)f.best_placing; k < MP_N_PLACINGS && !settled(&f); k++)
+        walk(&f, (enum mp_placing)((best + k) % MP_N_PLACINGS), false);
     for (int k = 0; k < MP_LOWEST_FIRST && !settled(&f); k++) walk(&f, (enum mp_placing)k, true);
     for (size_t k = 0; k < n; k++) fitting->items[k].offset = f.best_offsets[k];
 done:

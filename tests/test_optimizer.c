@@ -39,7 +39,8 @@ static void check(mp_optimizer optimizer, bool nesterov, double decay, const dou
     for (int k = 0; k < 2; k++) {
         three_steps(&h, k ? 0.5f : 1.0f, w);
         for (int e = 0; e < N; e++)
-            if (fabs(w[e] - expected[e]) > 5e-7) fail_msg("%s: %.9g, not %.9g", mp_optimizer_name(optimizer), w[e], expected[e]);
+            if (fabs(w[e] - expected[e]) > 5e-7)
+                fail_msg("%s: %.9g, not %.9g", mp_optimizer_name(optimizer), w[e], expected[e]);
     }
 }
 
@@ -83,7 +84,8 @@ static void the_norm_of_all_gradients_is_brought_down_to_the_limit(void **state)
     (void)state;
     float a[2] = {3, 4}, b[1] = {12}, factor;
     char *room = malloc((size_t)mp_cpu_norm_workspace_bytes(2));
-    mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = a}, {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = b}};
+    mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = a},
+                              {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = b}};
     mp_cpu_clip(gradients, 2, 2, room, &factor);
     assert_true(fabs(3 * factor - 0.4615384340286255) < 1e-6); /* clip_grad_norm_ */
     mp_cpu_clip(gradients, 2, 13.5, room, &factor);

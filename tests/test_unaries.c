@@ -183,7 +183,8 @@ static void values_are_those_of_the_c_library(void **state)
             kernel_forward(r);
             for (int64_t e = 0; e < 3 * 5 * 1367; e++) {
                 double x = kernel_get(&r->forward.in[0], e), y = kernel_get(&r->forward.out[0], e), z = f->f(x);
-                if (!(fabs(y - z) <= 1e-6 * (fabs(z) + 0.3) + 2e-7 * fabs(x))) fail_msg("%s(%.9g) is %.9g, not %.9g", f->kind, x, y, z);
+                if (!(fabs(y - z) <= 1e-6 * (fabs(z) + 0.3) + 2e-7 * fabs(x)))
+                    fail_msg("%s(%.9g) is %.9g, not %.9g", f->kind, x, y, z);
             }
             kernel_end(r);
         }

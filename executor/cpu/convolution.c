@@ -29,26 +29,30 @@ static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error
     return mp_dnnl_desc(&a, c->op, &c->weights, err);
 }
 
-/* Explicit pads on both sides of every spatial dimension; behind the data they are what is left, so that the sizes agree. */
-static mp_status read_pads(mp_convolution *c, const mp_window *w, const mp_array *x, const mp_array *y)
+/* Explicit pads on both sides of every spatial dimension. Where the operator does not state them, the odd one of an uneven
+ * total lies at the end for SAME_UPPER; otherwise at the start. Pads behind the data are what is left, so that the sizes agree:
+ * negative where the window does not reach the end. */
+static void read_pads(mp_convolution *c, const mp_window *w, const mp_array *x, const mp_array *y)
 {
-    bool lower = !strcmp(mp_operator_text(c->op, "auto_pad", "NOTSET"), "SAME_LOWER");
+    size_t n_padding;
+    const int64_t *output_padding = mp_operator_ints(c->op, "output_padding", &n_padding);
+    bool upper = !strcmp(mp_operator_text(c->op, "auto_pad", "NOTSET"), "SAME_UPPER");
+    bool shaped = c->is_transposed && mp_operator_attribute(c->op, "output_shape");
     for (int d = 0; d < c->n; d++) {
         /* the side that the window slides over, and how often it stops there */
         int64_t wide = c->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
         int64_t stops = c->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
         int64_t total = (stops - 1) * w->stride[d] + w->span[d] - wide;
-        bool shaped = c->is_transposed && mp_operator_attribute(c->op, "output_shape");
         c->begin[d] = w->begin[d];
         if (w->padding == MP_PADDING_SAME || shaped) {
-            int64_t all = total > 0 ? total : 0;
-            c->begin[d] = lower ? all - all / 2 : all / 2;
+            int64_t shared = total + (c->is_transposed && output_padding ? output_padding[d] : 0);
+            shared = shared > 0 ? shared : 0;
+            c->begin[d] = upper ? shared / 2 : shared - shared / 2;
         }
         c->end[d] = total - c->begin[d];
         c->strides[d] = w->stride[d];
         c->dilates[d] = w->dilation[d] - 1;
     }
-    return MP_OK;
 }
 
 mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
@@ -60,7 +64,7 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
     mp_convolution c = {.op = op, .n = x->rank - 2, .is_transposed = !strcmp(op->op->name, "ConvTranspose")};
     c.groups = mp_operator_int(op, "group", 1);
     MP_TRY(mp_window_read(&infer, c.n, weights->dims + 2, &window));
-    MP_TRY(read_pads(&c, &window, x, y));
+    read_pads(&c, &window, x, y);
     MP_TRY(mp_dnnl_desc(x, op, &c.src, err));
     MP_TRY(mp_dnnl_desc(y, op, &c.dst, err));
     MP_TRY(describe_weights(&c, weights, err));
