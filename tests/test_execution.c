@@ -95,6 +95,43 @@ static void accumulated_gradients_are_those_of_the_whole_batch(void **state)
     }
 }
 
+/* The gradient of one parameter after one step without updates. */
+static void gradient_of(training_case *t, int64_t step, const char *name, float *out, int64_t n)
+{
+    mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+    mp_plan *plan = training_keep_all(t);
+    mp_execution *e = training_execution(t, plan, &hyper);
+    mp_array there, host;
+    mp_error err = {0};
+    double loss;
+    training_run(t, e, step, step + 1, &loss);
+    assert_int_equal(mp_execution_gradient(e, mp_model_find(t->model, name), &there, &err), MP_OK);
+    host = mp_array_plain(MP_DTYPE_FLOAT, there.rank, there.dims);
+    host.data = out;
+    assert_int_equal(mp_array_elements(&host), n);
+    assert_int_equal(t->program->backend->download(&there, &host, &err), MP_OK);
+    mp_execution_free(e);
+    mp_plan_free(plan);
+}
+
+static void two_micro_batches_give_the_mean_of_their_gradients(void **state)
+{
+    (void)state;
+    enum { N = 24 * 12 };
+    float both[N], first[N], second[N];
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_NONE, .dtype = MP_DTYPE_FLOAT, .accumulate = 2};
+    training_case t = training_begin(networks[0], 0, &options);
+    gradient_of(&t, 0, "layers.0.weight", both, N);
+    training_end(&t);
+    options.accumulate = 1;
+    t = training_begin(networks[0], 0, &options);
+    gradient_of(&t, 0, "layers.0.weight", first, N);
+    gradient_of(&t, 1, "layers.0.weight", second, N);
+    training_end(&t);
+    for (int k = 0; k < N; k++) assert_true(fabs(both[k] - (first[k] + second[k]) / 2) < 1e-7);
+    assert_true(memcmp(first, second, sizeof first) != 0);
+}
+
 static void clipping_is_exact_wherever_updates_run(void **state)
 {
     (void)state;
@@ -202,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_depends_on_the_plan_or_on_where_updates_run),
         cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
+        cmocka_unit_test(two_micro_batches_give_the_mean_of_their_gradients),
         cmocka_unit_test(clipping_is_exact_wherever_updates_run),
         cmocka_unit_test(clipping_within_backward_is_refused),
         cmocka_unit_test(a_resumed_training_is_the_uninterrupted_one),
