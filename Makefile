@@ -62,7 +62,7 @@ install: $B/memplan ## program, library, headers, completion and a pkg-config fi
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
-	for h in $(wildcard $(addsuffix /*.h,$(LIBRARY_FOLDERS))); do \
+	for h in $(wildcard $(addsuffix /*.h,$(filter-out executor/cpu,$(LIBRARY_FOLDERS)))); do \
 	    install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/memplan/$$h || exit 1; done
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \

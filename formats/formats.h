@@ -4,11 +4,15 @@
 
 #include "formats/canvas.h"
 #include "formats/curve_picture.h"
+#include "formats/dataset.h"
 #include "formats/graph_dot.h"
 #include "formats/graph_json.h"
 #include "formats/graph_picture.h"
 #include "formats/onnx.h"
+#include "formats/onnx_weights.h"
 #include "formats/plan_json.h"
+#include "formats/process_memory.h"
+#include "formats/safetensors.h"
 #include "formats/timeline_picture.h"
 
 #endif
