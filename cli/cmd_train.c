@@ -57,24 +57,6 @@ static int settle(options *o, budget *b)
     return EXIT_DONE;
 }
 
-/* Everything kept, with offsets. */
-static mp_status plan_keep_all(const mp_graph *graph, mp_plan **out, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    mp_plan *plan = NULL;
-    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    MP_TRY(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
-    MP_TRY(mp_arena_layout(graph, plan, err));
-    *out = plan;
-    plan = NULL;
-done:
-    mp_plan_free(plan);
-    mp_free(steps);
-    return st;
-}
-
 static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -116,7 +98,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
                o->device);
     MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
                "training needs a loss, so --loss none is not for train");
-    MP_TRY(plan_keep_all(t->subject.graph, &t->keep_all, err));
+    MP_TRY(train_keep_all(t->subject.graph, &t->keep_all, err));
     if (o->plan)
         MP_TRY(subject_plan(&t->subject, o->plan, &t->plan, err));
     else

@@ -37,6 +37,7 @@ int cmd_sweep(options *o);
 int cmd_fit(options *o);
 int cmd_draw(options *o);
 int cmd_train(options *o);
+int cmd_profile(options *o);
 int cmd_ops(options *o);
 int cmd_solvers(options *o);
 int cmd_devices(options *o);

@@ -28,6 +28,8 @@ const command commands[N_COMMANDS] = {
                   "memplan draw resnet50.onnx --plan plan.json -o resnet50.svg"},
     [CMD_TRAIN] = {"train", cmd_train, "MODEL", 1, 1, "train as a plan says, and measure the memory with and without it",
                    "memplan train resnet50.onnx --batch 8 --budget floor+50% --steps 5"},
+    [CMD_PROFILE] = {"profile", cmd_profile, "MODEL", 1, 1, "measure what each part of the training step takes here",
+                     "memplan profile resnet50.onnx --batch 8 -o costs.json"},
     [CMD_OPS] = {"ops", cmd_ops, "", 0, 0, "list the operators memplan knows", "memplan ops"},
     [CMD_SOLVERS] = {"solvers", cmd_solvers, "", 0, 0, "list the searchers", "memplan solvers"},
     [CMD_DEVICES] = {"devices", cmd_devices, "", 0, 0, "list the device profiles", "memplan devices"},

@@ -55,7 +55,8 @@ static const char *view_choice(size_t k)
 #define FIT (1u << CMD_FIT)
 #define DRAW (1u << CMD_DRAW)
 #define TRAIN (1u << CMD_TRAIN)
-#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | SWEEP | FIT | DRAW | TIMELINE | TRAIN)
+#define PROFILE (1u << CMD_PROFILE)
+#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | SWEEP | FIT | DRAW | TIMELINE | TRAIN | PROFILE)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 /* clang-format off */
@@ -74,6 +75,7 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_NO_SIMPLIFY] = {"no-simplify", KIND_OFF, AT(simplify), MODEL, "simplify", NULL, NULL, 0, NULL, "take the operators as the file writes them"},
     [OPT_ACCUMULATE]  = {"accumulate", KIND_COUNT, AT(accumulate), MODEL, "accumulate", "K", NULL, 1, NULL, "micro-batches per update; their gradients add up"},
     [OPT_CLIP_NORM]   = {"clip-norm", KIND_POSITIVE, AT(clip_norm), MODEL, "clip_norm", "X", NULL, 0, NULL, "scale gradients down to this global norm before the update"},
+    [OPT_COSTS]       = {"costs", KIND_TEXT, AT(costs), MODEL & ~(FIT | PROFILE), "costs", "FILE", NULL, 0, NULL, "seconds as 'memplan profile' has measured them, in place of the roofline"},
     [OPT_BUDGET]      = {"budget", KIND_TEXT, AT(budget), PLAN | TRAIN, NULL, "BYTES", NULL, 0, NULL, "memory for everything: 8GiB, 800MB, 16e9, 60% of the peak without a plan, or floor+50%"},
     [OPT_SOLVER]      = {"solver", KIND_CHOICE, AT(solver), PLAN | FIT | TRAIN, NULL, "NAME", "auto", 0, solver_choice, "the searcher ('memplan solvers' explains them)"},
     [OPT_BUDGETS]     = {"budgets", KIND_TEXT, AT(budgets), SWEEP, NULL, "B1,B2,...", NULL, 0, NULL, "as plan's --budget, several (default: from the smallest feasible to keep-all)"},
@@ -81,17 +83,17 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_MEMORY]      = {"memory", KIND_TEXT, AT(memory), FIT, NULL, "BYTES", NULL, 0, NULL, "what the step may take, parameters and all: 24GiB, 800MB, 16e9"},
     [OPT_OVERHEAD]    = {"overhead", KIND_TEXT, AT(overhead), FIT, NULL, "PERCENT", "20%", 0, NULL, "extra time that recomputation may take (default: 20%)"},
     [OPT_CHECKPOINTS] = {"checkpoints", KIND_TEXT, AT(checkpoints), PLAN, NULL, "T1,T2,...", NULL, 0, NULL, "keep exactly these tensors, as segments does"},
-    [OPT_SEED]        = {"seed", KIND_COUNT, AT(seed), PLAN | SWEEP | FIT | TRAIN, NULL, "N", NULL, 0, NULL, "of whatever draws numbers: searchers, first weights, dropout, shuffling (default: 0)"},
+    [OPT_SEED]        = {"seed", KIND_COUNT, AT(seed), PLAN | SWEEP | FIT | TRAIN | PROFILE, NULL, "N", NULL, 0, NULL, "of whatever draws numbers: searchers, first weights, dropout, shuffling (default: 0)"},
     [OPT_MOVES]       = {"moves", KIND_COUNT, AT(moves), PLAN | SWEEP | FIT | TRAIN, NULL, "N", NULL, 1, NULL, "how many candidates a searcher may try (default: its own)"},
     [OPT_TIME_LIMIT]  = {"time-limit", KIND_POSITIVE, AT(time_limit), PLAN | TRAIN, NULL, "SECONDS", NULL, 0, NULL, "stop the search then, with the best so far"},
-    [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH, NULL, "FILE", NULL, 0, NULL, "write the plan or graph here; - is standard output"},
+    [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH | PROFILE, NULL, "FILE", NULL, 0, NULL, "write the plan, graph or costs here; - is standard output"},
     [OPT_PLAN]        = {"plan", KIND_TEXT, AT(plan), DRAW | TIMELINE | TRAIN, NULL, "PLAN", NULL, 0, NULL, "as this plan runs it (default: everything is kept)"},
     [OPT_DEPTH]       = {"depth", KIND_COUNT, AT(depth), DRAW, NULL, "N", NULL, 1, NULL, "open N levels of modules (default: as many as 100 boxes allow)"},
     [OPT_TRAINING]    = {"training", KIND_FLAG, AT(training), DRAW, NULL, NULL, NULL, 0, NULL, "the whole step, side by side: forward, with backward, with the plan's recomputation"},
     [OPT_VIEW]        = {"view", KIND_CHOICE, AT(view), TIMELINE, NULL, "WHAT", "auto", 0, view_choice, "live memory, the address map of a plan with offsets, or what there is of both"},
     [OPT_PICTURE]     = {"o", KIND_TEXT, AT(out), SWEEP | DRAW | TIMELINE, NULL, "FILE", NULL, 0, NULL, "draw it into this file: .svg, .png, .pdf or .dot"},
     [OPT_PER_OP]      = {"per-op", KIND_FLAG, AT(per_op), ESTIMATE, NULL, NULL, NULL, 0, NULL, "a line for each operator"},
-    [OPT_STEPS]       = {"steps", KIND_COUNT, AT(steps), TRAIN, NULL, "N", NULL, 1, NULL, "how many steps to train (default: 10)"},
+    [OPT_STEPS]       = {"steps", KIND_COUNT, AT(steps), TRAIN | PROFILE, NULL, "N", NULL, 1, NULL, "how many steps to train (default: 10, profile: 5)"},
     [OPT_LR]          = {"lr", KIND_POSITIVE, AT(lr), TRAIN, NULL, "X", NULL, 0, NULL, "the learning rate (default: 0.001 for adam and adamw, else 0.01)"},
     [OPT_MOMENTUM]    = {"momentum", KIND_POSITIVE, AT(momentum), TRAIN, NULL, "X", NULL, 0, NULL, "of --optimizer momentum (default: 0.9)"},
     [OPT_NESTEROV]    = {"nesterov", KIND_FLAG, AT(nesterov), TRAIN, NULL, NULL, NULL, 0, NULL, "Nesterov's form of momentum"},

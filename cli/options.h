@@ -21,6 +21,7 @@ typedef enum command_id {
     CMD_FIT,
     CMD_DRAW,
     CMD_TRAIN,
+    CMD_PROFILE,
     CMD_OPS,
     CMD_SOLVERS,
     CMD_DEVICES,
@@ -45,6 +46,7 @@ typedef enum option_id {
     OPT_NO_SIMPLIFY,
     OPT_ACCUMULATE,
     OPT_CLIP_NORM,
+    OPT_COSTS,
     OPT_BUDGET,
     OPT_SOLVER,
     OPT_BUDGETS,
@@ -114,6 +116,7 @@ typedef struct options {
     const char *view;
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
+    const char *costs;  /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
     bool nesterov, before, profile;

@@ -7,6 +7,7 @@
 #include "cli/quantities.h"
 #include "estimator/target.h"
 #include "estimator/training.h"
+#include "formats/costs_json.h"
 #include "formats/graph_dot.h"
 #include "formats/graph_json.h"
 #include "formats/json.h"
@@ -98,6 +99,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     } else {
         MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
+    if (o->costs) MP_TRY(mp_costs_apply(o->costs, s->graph, err));
 done:
     if (json) json_decref(json);
     mp_free(text);

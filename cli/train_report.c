@@ -6,6 +6,7 @@
 
 #include "cli/messages.h"
 #include "cli/quantities.h"
+#include "planner/arena.h"
 
 bool train_identical(const train_outcome *t)
 {
@@ -53,32 +54,45 @@ static int by_seconds(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Where the time of the plan's run went, by kind of operator and phase. */
-static void print_profile(const train_outcome *t)
+void print_profile(const mp_graph *g, const double *node_seconds, double n_steps)
 {
     enum { SHARES = 256, SHOWN = 16 };
-    const mp_graph *g = t->subject.graph;
-    const mp_report *r = &t->after;
     static share shares[SHARES];
     size_t n = 0;
     double total = 0;
     char text[QUANTITY_MAX];
-    for (size_t k = 0; r->node_seconds && k < g->n_nodes; k++) {
+    for (size_t k = 0; node_seconds && k < g->n_nodes; k++) {
         const mp_node *node = &g->nodes[k];
         size_t s = 0;
         while (s < n && (strcmp(shares[s].op, node->op) != 0 || shares[s].phase != node->phase)) s++;
         if (s == SHARES) continue;
         if (s == n) shares[n++] = (share){node->op, node->phase, 0, 0};
-        shares[s].seconds += r->node_seconds[k];
+        shares[s].seconds += node_seconds[k];
         shares[s].n++;
-        total += r->node_seconds[k];
+        total += node_seconds[k];
     }
     qsort(shares, n, sizeof *shares, by_seconds);
     printf("\nWhere the time goes, per step:\n");
     for (size_t s = 0; s < n && s < SHOWN; s++)
         printf("  %-24s %-9s %5lld nodes  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
-               (long long)shares[s].n, seconds_text(shares[s].seconds / (double)(r->n_losses ? r->n_losses : 1), text),
-               100 * shares[s].seconds / total);
+               (long long)shares[s].n, seconds_text(shares[s].seconds / n_steps, text), 100 * shares[s].seconds / total);
+}
+
+mp_status train_keep_all(const mp_graph *graph, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    mp_plan *plan = NULL;
+    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
+    MP_TRY(mp_arena_layout(graph, plan, err));
+    *out = plan;
+    plan = NULL;
+done:
+    mp_plan_free(plan);
+    mp_free(steps);
+    return st;
 }
 
 void print_train(const train_outcome *t, bool profile)
@@ -100,7 +114,7 @@ void print_train(const train_outcome *t, bool profile)
     printf("\nMemory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
-    if (profile) print_profile(t);
+    if (profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
 }
 
 static json_t *report_json(const mp_report *r)

@@ -404,6 +404,11 @@ const double *mp_execution_seconds(const mp_execution *e)
     return e->options.profile ? e->seconds : NULL;
 }
 
+void mp_execution_forget_seconds(mp_execution *e)
+{
+    memset(e->seconds, 0, e->program->n_nodes * sizeof *e->seconds);
+}
+
 void mp_execution_hash(const mp_execution *e, char hash[33])
 {
     const mp_graph *g = e->program->graph;

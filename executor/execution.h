@@ -50,6 +50,7 @@ mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 int64_t mp_execution_arena_bytes(const mp_execution *execution);
 int64_t mp_execution_touched_bytes(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);
+void mp_execution_forget_seconds(mp_execution *execution); /* counts from here on */
 /* A hash over all parameters and buffers, byte by byte as they lie in memory. */
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
 

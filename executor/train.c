@@ -51,6 +51,7 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report
         MP_TRY(mp_execution_step(e, step, mp_inputs_fill, &filler, &loss, err));
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = now() - from;
+        if (!k && r->n_steps > 1) mp_execution_forget_seconds(e); /* the first step also warms up */
         report->losses[report->n_losses++] = loss;
         MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %g at step %lld", loss, (long long)(step + 1));
         mp_train_progress p = {k + 1, r->n_steps, loss, seconds[report->n_losses - 1]};

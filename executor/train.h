@@ -35,7 +35,7 @@ typedef struct mp_report {
     double step_seconds;        /* the median */
     size_t n_losses;
     double *losses;       /* per step; released with mp_report_free */
-    double *node_seconds; /* with profile: per node of the graph, over all steps; else NULL */
+    double *node_seconds; /* with profile: per node of the graph, over all steps but the first (which warms up); else NULL */
     char weights_hash[33];
     int64_t first_step; /* 0, or where the resumed file ended */
     bool stopped;       /* the progress call asked for it */

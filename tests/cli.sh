@@ -274,6 +274,19 @@ holds train_killed_leaves_a_whole_file sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save killed.st --save-every 1 > /dev/null 2>&1 &
     pid=\$!; sleep 1; kill -KILL \$pid; wait \$pid 2> /dev/null; '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume killed.st > /dev/null"
 
+# ---- measured costs
+try profile_no_file profile bert.onnx
+try profile_graph profile chain.json -o never.json
+holds profile_is_what_plan_reads sh -c "
+    '$memplan' profile bert.onnx --steps 3 -o costs.json | grep -q 'Where the time goes' &&
+    '$memplan' plan bert.onnx --device cpu --costs costs.json --budget floor+80% -o measured.json > /dev/null &&
+    '$memplan' check bert.onnx measured.json > /dev/null && '$memplan' train bert.onnx --plan measured.json --steps 2 --no-before > /dev/null"
+printf '{"format": "memplan-costs", "version": 1, "nodes": [{"name": "a", "seconds": 1}]}\n' > other_costs.json
+printf '{"format": "memplan-costs", "version": 1, "nodes": [{"name": "a", "seconds": -1}]}\n' > bad_costs.json
+try costs_other plan bert.onnx --device cpu --costs other_costs.json --budget 100%
+try costs_bad plan bert.onnx --device cpu --costs bad_costs.json --budget 100%
+try costs_absent plan bert.onnx --device cpu --costs absent.json --budget 100%
+
 # ---- the system fails: exit status 1
 for command in help 'estimate mlp.onnx --batch 64 --json' 'graph mlp.onnx --batch 64'; do
     holds "disk_full_${command%% *}" sh -c "'$memplan' $command > /dev/full; test \$? = 1"
