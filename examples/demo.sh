@@ -1,5 +1,6 @@
 #!/bin/sh
-# demo.sh MEMPLAN FOLDER - the main job on a real model: ResNet-50 at batch 32 within 60 % of the memory it would take.
+# demo.sh MEMPLAN FOLDER - the main job on a real model: ResNet-50 at batch 32 within 60 % of the memory it would take, drawn; and a few
+# steps of training as planned, measured.
 set -e
 memplan=$1 folder=$2
 cd "$(dirname "$0")/.."
@@ -23,4 +24,6 @@ draw timeline_keep_all.png timeline examples/resnet50.onnx --batch 32
 draw model.svg draw examples/resnet50.onnx --plan "$folder/plan.json"
 draw model.png draw examples/resnet50.onnx --plan "$folder/plan.json"
 draw curve.png sweep examples/resnet50.onnx --batch 32 --solvers segments,lower-set
+say memplan train examples/resnet50.onnx --batch 4 --budget floor+50% --steps 5
+"$memplan" train examples/resnet50.onnx --batch 4 --budget floor+50% --steps 5
 printf '\nPictures:%s\n' "$pictures"

@@ -396,7 +396,8 @@ int64_t mp_execution_arena_bytes(const mp_execution *e)
 
 int64_t mp_execution_touched_bytes(const mp_execution *e)
 {
-    return e->program->backend->touched(e->arena, PATTERN, e->arena_bytes);
+    int64_t bytes = e->program->backend->touched(e->arena, PATTERN, e->arena_bytes);
+    return mp_round_up(bytes, e->program->backend->alignment, &bytes) ? bytes : e->arena_bytes;
 }
 
 const double *mp_execution_seconds(const mp_execution *e)

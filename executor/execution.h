@@ -46,7 +46,8 @@ mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_input
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
 /* What was measured: the arena's high-water mark (the block is filled with a pattern before the first step; what is no longer
- * the pattern was used), and seconds per node (profile: one double per node of the graph, over all steps). */
+ * the pattern was used; rounded up to the alignment), and seconds per node (profile: one double per node of the graph, over all
+ * steps). */
 int64_t mp_execution_arena_bytes(const mp_execution *execution);
 int64_t mp_execution_touched_bytes(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);

@@ -1,0 +1,75 @@
+/* The CPU's tables against the registry: what can be trained has kernels in both directions, and no row stands twice or for
+ * nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/ops.h"
+#include "executor/cpu/kernels.h"
+
+/* Recurrent operators are estimated as a whole and not run; the others never stand between a parameter and a loss. */
+static const char *const not_run[] = {"LSTM", "GRU", "RNN", "MatMulInteger", "ConvInteger", "Multinomial", "NonZero", "Unique"};
+
+static bool is_listed(const char *kind)
+{
+    for (size_t k = 0; k < sizeof not_run / sizeof *not_run; k++)
+        if (!strcmp(not_run[k], kind)) return true;
+    return false;
+}
+
+static void every_operator_of_the_registry_runs(void **state)
+{
+    (void)state;
+    int n = 0, n_trained = 0;
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *row = mp_op_row(k);
+        mp_operator op = {.kind = row->name, .domain = row->domain, .op = row};
+        const mp_kernel *kernel = mp_cpu_kernel(&op);
+        if (is_listed(row->name)) {
+            assert_null(kernel);
+            continue;
+        }
+        if (!kernel) fail_msg("%s (%s) has no kernel", row->name, row->domain);
+        bool trained =
+            row->gradient == MP_GRADIENT_ONE || row->gradient == MP_GRADIENT_SPLIT || row->gradient == MP_GRADIENT_ALIAS;
+        if (trained && !kernel->backward) fail_msg("%s (%s) has a gradient and no kernel for it", row->name, row->domain);
+        n++;
+        n_trained += trained;
+    }
+    assert_true(n > 160 && n_trained > 90);
+}
+
+static const mp_kernel *const families[] = {mp_cpu_convolutions, mp_cpu_products, mp_cpu_pools,      mp_cpu_normalizations,
+                                            mp_cpu_softmaxes,    mp_cpu_unaries,  mp_cpu_binaries,   mp_cpu_randoms,
+                                            mp_cpu_moves,        mp_cpu_gathers,  mp_cpu_reductions, mp_cpu_samplings,
+                                            mp_cpu_sources};
+
+static void every_row_stands_once_and_for_an_operator(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (const mp_kernel *row = families[f]; row->kind; row++) {
+            int n = 0, n_ops = 0;
+            for (size_t g = 0; g < sizeof families / sizeof *families; g++)
+                for (const mp_kernel *other = families[g]; other->kind; other++)
+                    n += !strcmp(row->kind, other->kind) && !strcmp(row->domain, other->domain);
+            for (size_t k = 0; k < mp_op_count(); k++)
+                n_ops += !strcmp(row->kind, mp_op_row(k)->name) && !strcmp(row->domain, mp_op_row(k)->domain);
+            if (n != 1) fail_msg("%s (%s) stands %d times in the tables", row->kind, row->domain, n);
+            if (!n_ops) fail_msg("%s (%s) is not in the registry", row->kind, row->domain);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operator_of_the_registry_runs),
+        cmocka_unit_test(every_row_stands_once_and_for_an_operator),
+    };
+    return cmocka_run_group_tests_name("executor/cpu/kernels", tests, NULL, NULL);
+}
