@@ -261,6 +261,10 @@ holds train_saves_what_it_is sh -c "grep -q tokens.weight whole.st && grep -q op
 try train_other_optimizer train bert.onnx --budget 100% --resume half.st --optimizer sgd --no-before
 head -c 1000 half.st > cut.st
 try train_cut_state train bert.onnx --budget 100% --resume cut.st --no-before
+holds train_without_memory sh -c "
+    case '$build' in *san*) exit 0 ;; esac # sanitizers reserve more than any limit
+    (ulimit -v 1500000; '$memplan' train resnet50.onnx --batch 24 --budget 100% --steps 2 --no-before 2> why.txt; test \$? = 1) &&
+    grep -q 'there is no memory for an arena of [0-9]* bytes' why.txt"
 holds train_disk_full sh -c "'$memplan' train bert.onnx --budget 100% --steps 2 --no-before --save /dev/full 2> why.txt; test \$? = 1 && grep -q 'No space left' why.txt"
 holds train_nan_stops_and_keeps_what_was_saved sh -c "
     cp half.st kept.st
