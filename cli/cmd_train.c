@@ -10,6 +10,8 @@
 #include "cli/progress.h"
 #include "cli/quantities.h"
 #include "cli/train_report.h"
+#include "formats/canvas.h"
+#include "formats/loss_picture.h"
 #include "formats/plan_json.h"
 #include "planner/arena.h"
 #include "planner/arena_solve.h"
@@ -52,6 +54,9 @@ static int settle(options *o, budget *b)
     if (o->plan && o->budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
     if (o->plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan has been searched for, so --solver has nothing to do");
+    mp_error err = {0};
+    if (o->out && mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    if (o->out && o->steps == 1) return usage_error("-o: a curve needs two steps or more");
     if (o->save_every && !o->save) return usage_error("--save-every needs --save FILE");
     if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
     return EXIT_DONE;
@@ -204,6 +209,10 @@ int cmd_train(options *o)
                 st = print_train_json(&t, &err);
             else
                 print_train(&t, o->profile);
+            char title[256];
+            if (st == MP_OK && o->out)
+                st = mp_loss_picture(subject_title(&t.subject, title, sizeof title), t.after.losses, t.after.n_losses,
+                                     t.after.first_step, o->out, &err);
             if (st == MP_OK && t.has_before && !train_identical(&t)) rc = EXIT_NO;
         }
         bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;

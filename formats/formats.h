@@ -8,6 +8,7 @@
 #include "formats/graph_dot.h"
 #include "formats/graph_json.h"
 #include "formats/graph_picture.h"
+#include "formats/loss_picture.h"
 #include "formats/onnx.h"
 #include "formats/onnx_weights.h"
 #include "formats/plan_json.h"

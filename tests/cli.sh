@@ -252,6 +252,9 @@ holds train_takes_a_plan sh -c "
 holds train_refuses_a_plan_for_another_target sh -c "
     '$memplan' plan bert.onnx --budget floor+80% -o a100.json > /dev/null && ! '$memplan' train bert.onnx --plan a100.json --steps 2 2> why.txt &&
     grep -q 'train runs on cpu' why.txt"
+holds train_draws_its_loss sh -c "
+    '$memplan' train bert.onnx --budget 100% --steps 30 --no-before -o loss.svg > /dev/null && grep -q '>loss<' loss.svg && grep -q '</svg>' loss.svg"
+try train_bad_picture train bert.onnx --budget 100% -o loss.jpeg
 hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }
 hash --steps 4 --save whole.st > whole.hash
 hash --steps 2 --save half.st > half.hash

@@ -1,0 +1,15 @@
+/* loss_picture.h - the loss over the steps of a training. */
+#ifndef FORMATS_LOSS_PICTURE_H
+#define FORMATS_LOSS_PICTURE_H
+
+#include <stdint.h>
+
+#include "formats/canvas.h"
+
+/* Draws losses[0..n) of steps first_step + 1 on, as they are and as a running mean over a twentieth of them, into a file
+ * (canvas.h says which). Losses that are not numbers leave gaps. MP_INVALID: fewer than two losses; the rest as
+ * mp_canvas_write. */
+mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int64_t first_step, const char *path,
+                          mp_error *err);
+
+#endif
