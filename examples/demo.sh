@@ -1,6 +1,6 @@
 #!/bin/sh
-# demo.sh MEMPLAN FOLDER - the main job on a real model: ResNet-50 at batch 32 within 60 % of the memory it would take, drawn; and a few
-# steps of training as planned, measured.
+# demo.sh MEMPLAN FOLDER - the main job on a real model: ResNet-50 at batch 32 within 60 % of the memory it would take, drawn; a few steps
+# of training as planned, measured; and a small language model that learns the bytes of a text.
 set -e
 memplan=$1 folder=$2
 cd "$(dirname "$0")/.."
@@ -26,4 +26,9 @@ draw model.png draw examples/resnet50.onnx --plan "$folder/plan.json"
 draw curve.png sweep examples/resnet50.onnx --batch 32 --solvers segments,lower-set
 say memplan train examples/resnet50.onnx --batch 4 --budget floor+50% --steps 5
 "$memplan" train examples/resnet50.onnx --batch 4 --budget floor+50% --steps 5
+say memplan train examples/gpt_bytes.onnx --budget floor+50% --data text=LICENSE --steps 600 --lr 0.003 --warmup 20 --schedule cosine
+"$memplan" train examples/gpt_bytes.onnx --budget floor+50% --data text=LICENSE --steps 600 --lr 0.003 --warmup 20 --schedule cosine \
+    --no-before -o "$folder/loss.png"
+pictures="$pictures
+  $(realpath "$folder/loss.png")"
 printf '\nPictures:%s\n' "$pictures"

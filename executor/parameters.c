@@ -98,6 +98,8 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
         MP_TRY(from_value(t, to, err));
     else if (mp_onnx_weights_have(s->weights, t->name))
         MP_TRY(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
+    else if (t->role == MP_ROLE_CONSTANT)
+        MP_TRY(MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name));
     else if (to->dtype == MP_DTYPE_FLOAT)
         mp_initialise(s->program->model, &s->consumers, tensor, s->seed, to->data);
     else

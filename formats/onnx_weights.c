@@ -58,15 +58,15 @@ done:
     return st;
 }
 
+/* The last field of this number that is a message or text; of a node's outputs the first. */
 static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wire_field *out)
 {
     mp_wire_field f;
     bool found = false;
     while (at < end && mp_wire_next(&at, end, &f))
-        if (f.id == id && (f.wire == MP_WIRE_BYTES) == (id != TENSOR_TYPE && id != TENSOR_LOCATION)) {
+        if (f.id == id && f.wire == MP_WIRE_BYTES && !(found && id == NODE_OUTPUT)) {
             *out = f;
             found = true;
-            if (id == NODE_OUTPUT) break; /* the first of several */
         }
     return found;
 }

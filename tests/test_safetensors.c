@@ -137,6 +137,12 @@ static void weights_of_a_model_file_are_read(void **state)
         sum += (double)(weight[k] * weight[k]);
     }
     assert_true(sum > 24 * 12 * 0.015 && sum < 24 * 12 * 0.045);
+    mp_onnx_weights *gpt;
+    float mask[64 * 64];
+    assert_int_equal(mp_onnx_weights_open("examples/gpt_bytes.onnx", &gpt, &err), MP_OK);
+    assert_int_equal(mp_onnx_weights_read(gpt, "/layers.0/Constant_7_output_0", MP_DTYPE_FLOAT, 64 * 64, mask, &err), MP_OK);
+    for (int k = 0; k < 64 * 64; k++) assert_true(mask[k] == (k % 64 > k / 64 ? -1e9f : 0)); /* a Constant node's tensor */
+    mp_onnx_weights_close(gpt);
     assert_int_equal(mp_onnx_weights_read(w, "layers.0.weight", MP_DTYPE_FLOAT, 3, wrong, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "layers.0.weight"));
     err = (mp_error){0};
