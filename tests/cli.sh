@@ -281,6 +281,17 @@ holds train_killed_leaves_a_whole_file sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save killed.st --save-every 1 > /dev/null 2>&1 &
     pid=\$!; sleep 1; kill -KILL \$pid; wait \$pid 2> /dev/null; '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume killed.st > /dev/null"
 
+weights() { "$memplan" train "$1" --budget 100% --steps 1 --no-before --loss mse --json | grep weights_hash; }
+weights embedded.onnx > embedded.hash
+weights external.onnx > drawn.hash # its file is not there: drawn by rule
+printf '12345678\000\000\200\077\000\000\000\100\000\000\100\100\000\000\200\277' > weights.bin
+weights external.onnx > external.hash
+holds train_reads_external_weights sh -c "test -s embedded.hash && cmp embedded.hash external.hash && ! cmp -s embedded.hash drawn.hash"
+head -c 20 weights.bin > cut.bin && mv cut.bin weights.bin
+try train_cut_weights train external.onnx --budget 100% --loss mse
+cp weights.bin ../weights.bin
+try train_weights_outside train outside.onnx --budget 100% --loss mse
+
 # ---- measured costs
 try profile_no_file profile bert.onnx
 try profile_graph profile chain.json -o never.json
