@@ -17,6 +17,7 @@ LIBRARY_FOLDERS := estimator planner formats executor executor/cpu
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata
+DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
@@ -39,7 +40,7 @@ EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 all: $B/memplan $(EXAMPLES) ## build the program, the library and the examples
 	@echo "built $B/memplan ($(CC)$(if $(SAN_FLAGS),$(comma) sanitizers), CUDA=$(CUDA))"
 
-demo: $B/memplan ## the main job on a real model
+demo: $B/memplan | $B/demo-packages ## the main job on a real model
 	@examples/demo.sh $B/memplan $B/demo
 
 test: all $(TESTS) | $B/test-packages ## build and pass all tests
@@ -112,6 +113,8 @@ $B/build-packages: Makefile
 	$(call install-packages,$(BUILD_PACKAGES))
 $B/test-packages: Makefile | $B/build-packages
 	$(call install-packages,$(TEST_PACKAGES))
+$B/demo-packages: Makefile | $B/build-packages
+	$(call install-packages,$(DEMO_PACKAGES))
 
 .PHONY: all demo test bench verify check format install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -131,7 +131,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
 {
     mp_status st = MP_OK;
     *reads = true;
-    mp_feed *feed = NULL;
+    mp_feed *feed = NULL, *test = NULL;
     mp_parameter_source *source = NULL;
     step_progress shown = {"keep-all", isatty(STDERR_FILENO)};
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old_int, old_term;
@@ -148,6 +148,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
     MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
     MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
+    if (o->test.n) MP_TRY(mp_inputs_open_feed(t->subject.program, o->test.items, o->test.n, (uint64_t)o->seed, &test, err));
     *reads = false;
     request.feed = feed;
     request.parameters = source;
@@ -158,6 +159,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     request.plan = t->plan;
     request.save = o->save;
     request.save_every = o->save_every;
+    request.test = test;
     if (t->before.stopped) request.n_steps = (int64_t)t->before.n_losses;
     shown.what = "plan";
     MP_TRY(mp_train(&request, &t->after, err));
@@ -166,6 +168,7 @@ done:
     sigaction(SIGINT, &old_int, NULL);
     sigaction(SIGTERM, &old_term, NULL);
     mp_feed_free(feed);
+    mp_feed_free(test);
     mp_parameter_source_free(source);
     return st;
 }

@@ -93,6 +93,7 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_VIEW]        = {"view", KIND_CHOICE, AT(view), TIMELINE, NULL, "WHAT", "auto", 0, view_choice, "live memory, the address map of a plan with offsets, or what there is of both"},
     [OPT_PICTURE]     = {"o", KIND_TEXT, AT(out), SWEEP | DRAW | TIMELINE | TRAIN, NULL, "FILE", NULL, 0, NULL, "draw it (train: the loss) into this file: .svg, .png, .pdf or .dot"},
     [OPT_PER_OP]      = {"per-op", KIND_FLAG, AT(per_op), ESTIMATE, NULL, NULL, NULL, 0, NULL, "a line for each operator"},
+    [OPT_TEST]        = {"test", KIND_LIST, AT(test), TRAIN, NULL, "NAME=FILE", NULL, 0, NULL, "data to test on when the training has ended, as in --data; may be repeated"},
     [OPT_STEPS]       = {"steps", KIND_COUNT, AT(steps), TRAIN | PROFILE, NULL, "N", NULL, 1, NULL, "how many steps to train (default: 10, profile: 5)"},
     [OPT_LR]          = {"lr", KIND_POSITIVE, AT(lr), TRAIN, NULL, "X", NULL, 0, NULL, "the learning rate (default: 0.001 for adam and adamw, else 0.01)"},
     [OPT_MOMENTUM]    = {"momentum", KIND_POSITIVE, AT(momentum), TRAIN, NULL, "X", NULL, 0, NULL, "of --optimizer momentum (default: 0.9)"},

@@ -64,6 +64,7 @@ typedef enum option_id {
     OPT_VIEW,
     OPT_PICTURE,
     OPT_PER_OP,
+    OPT_TEST,
     OPT_STEPS,
     OPT_LR,
     OPT_MOMENTUM,
@@ -100,7 +101,7 @@ typedef struct text_list {
 /* Texts point into argv, or into the JSON they were taken from. */
 typedef struct options {
     int64_t batch; /* 0: not given */
-    text_list dims, data, freeze;
+    text_list dims, data, test, freeze;
     const char *output; /* NULL: not given */
     const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
     bool simplify;

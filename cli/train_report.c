@@ -95,6 +95,15 @@ done:
     return st;
 }
 
+static void print_test(const train_outcome *t)
+{
+    const mp_accuracy *test = &t->after.test;
+    const char *indent = t->has_before ? "           " : "";
+    char text[QUANTITY_MAX];
+    printf("  %-28s%s%14.6g  %10s samples\n", "loss on the test data", indent, test->loss, count_text(test->n_samples, text));
+    if (test->accuracy >= 0) printf("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
+}
+
 void print_train(const train_outcome *t, bool profile)
 {
     char title[256], before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
@@ -111,10 +120,19 @@ void print_train(const train_outcome *t, bool profile)
         printf("  %-28s%14s\n", "time of a step (median)", after);
     if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
     if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
+    if (r->has_test) print_test(t);
     printf("\nMemory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
     if (profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
+}
+
+/* Null without a test; the accuracy is null where the loss is not over classes. */
+static json_t *test_json(const mp_report *r)
+{
+    if (!r->has_test) return json_null();
+    return json_pack("{sI sf so}", "samples", (json_int_t)r->test.n_samples, "loss", r->test.loss, "accuracy",
+                     r->test.accuracy < 0 ? json_null() : json_real(r->test.accuracy));
 }
 
 static json_t *report_json(const mp_report *r)
@@ -133,9 +151,10 @@ static json_t *report_json(const mp_report *r)
 mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
-    all = json_pack("{ss ss so so so sb}", "device", t->subject.graph->target, "fuse", mp_fuse_name(t->subject.graph->fuse),
-                    "before", before, "after", after, "identical",
-                    t->has_before ? json_boolean(train_identical(t)) : json_null(), "stopped", (int)t->after.stopped);
+    all =
+        json_pack("{ss ss so so so so sb}", "device", t->subject.graph->target, "fuse", mp_fuse_name(t->subject.graph->fuse),
+                  "before", before, "after", after, "identical", t->has_before ? json_boolean(train_identical(t)) : json_null(),
+                  "test", test_json(&t->after), "stopped", (int)t->after.stopped);
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json(all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

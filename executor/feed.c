@@ -300,3 +300,14 @@ int64_t mp_feed_samples(const mp_feed *f)
 {
     return f->n_samples;
 }
+
+int64_t mp_feed_batch_size(const mp_feed *f)
+{
+    return f->batch;
+}
+
+int64_t mp_feed_batches(const mp_feed *f)
+{
+    int64_t samples = f->is_text ? f->text.dims[0] / f->window : f->n_samples;
+    return samples > f->batch && f->batch ? samples / f->batch : 1;
+}

@@ -38,5 +38,9 @@ void mp_feed_free(mp_feed *feed);
 void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
 /* Samples of an epoch; 0: there is no end (synthetic). */
 int64_t mp_feed_samples(const mp_feed *feed);
+int64_t mp_feed_batch_size(const mp_feed *feed);
+/* How many batches it takes to see everything about once: whole ones of an epoch; of a text, whose windows overlap, as many as
+ * lie side by side; at least one. */
+int64_t mp_feed_batches(const mp_feed *feed);
 
 #endif

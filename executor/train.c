@@ -98,6 +98,8 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     report->process_bytes = mp_process_peak_bytes();
     report->step_seconds = median(seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
+    report->has_test = r->test && st == MP_OK;
+    if (report->has_test) MP_TRY(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
     if (keep_profile(e, r->program->n_nodes, report, err) != MP_OK) st = MP_NOMEM;
 done:
     mp_execution_free(e);

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_TRAIN_H
 #define EXECUTOR_TRAIN_H
 
-#include "executor/execution.h"
+#include "executor/accuracy.h"
 #include "executor/inputs.h"
 #include "executor/parameters.h"
 
@@ -18,6 +18,7 @@ typedef struct mp_train_request {
     const mp_plan *plan; /* checked, with offsets */
     mp_execution_options execution;
     mp_feed *feed;
+    mp_feed *test; /* NULL: none; looked at when the training has ended */
     const mp_parameter_source *parameters;
     const char *resume; /* NULL: from the first values */
     int64_t n_steps;    /* to do from here */
@@ -37,6 +38,8 @@ typedef struct mp_report {
     double *losses;       /* per step; released with mp_report_free */
     double *node_seconds; /* with profile: per node of the graph, over all steps but the first (which warms up); else NULL */
     char weights_hash[33];
+    bool has_test;
+    mp_accuracy test;
     int64_t first_step; /* 0, or where the resumed file ended */
     bool stopped;       /* the progress call asked for it */
 } mp_report;

@@ -254,6 +254,15 @@ holds train_refuses_a_plan_for_another_target sh -c "
     grep -q 'train runs on cpu' why.txt"
 holds train_draws_its_loss sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 30 --no-before -o loss.svg > /dev/null && grep -q '>loss<' loss.svg && grep -q '</svg>' loss.svg"
+cp "$root/examples/fashion_cnn.onnx" .
+{ printf '\0\0\10\3\0\0\0\12\0\0\0\34\0\0\0\34'; head -c 7840 "$root/LICENSE"; head -c 7840 /dev/zero; } | head -c 7856 > ten.images
+printf '\0\0\10\1\0\0\0\12\0\1\2\3\4\5\6\7\10\11' > ten.labels
+ten="--data image=ten.images --data target=ten.labels"
+holds train_tests sh -c "
+    '$memplan' train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=ten.images --test target=ten.labels --no-before --steps 3 \
+        --json > tested.json && grep -q '\"samples\": 10' tested.json && grep -q '\"accuracy\": 0' tested.json"
+try train_no_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=absent.images --test target=ten.labels
+try train_half_a_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=ten.images
 try train_bad_picture train bert.onnx --budget 100% -o loss.jpeg
 hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }
 hash --steps 4 --save whole.st > whole.hash

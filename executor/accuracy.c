@@ -1,0 +1,130 @@
+#include "executor/accuracy.h"
+
+#include <string.h>
+
+#include "executor/evaluate.h"
+#include "executor/inputs.h"
+
+typedef struct examiner {
+    const mp_program *program;
+    mp_execution *execution;
+    mp_evaluation how;
+    mp_array *values; /* per tensor: what lies in the execution, and what is wanted */
+    int wanted[3];    /* the loss, and where it is over classes: the scores and the labels */
+    size_t n_wanted;
+    mp_array host[3]; /* the same, row-major */
+    mp_pool *pool;
+} examiner;
+
+/* The operator that compares scores with labels, -1: there is none. */
+static int find_classes(const mp_model *model)
+{
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        bool named = !strcmp(op->op->name, "SoftmaxCrossEntropyLoss") || !strcmp(op->op->name, "NegativeLogLikelihoodLoss");
+        if (named && !op->removed && model->tensors[op->in[0]].rank > 1) return (int)k;
+    }
+    return -1;
+}
+
+/* Room for one that is wanted, as the kernels write it and as it is read here. */
+static mp_status want(examiner *e, int tensor, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = &e->program->model->tensors[tensor];
+    mp_array *there = &e->values[tensor], *host = &e->host[e->n_wanted];
+    mp_dtype dtype = t->dtype == MP_DTYPE_FLOAT ? e->how.dtype : t->dtype;
+    *host = mp_array_plain(t->dtype, t->rank, t->dims);
+    host->data = mp_pool_alloc(e->pool, (size_t)mp_array_bytes(host) + 1, 1);
+    MP_REQUIRE(host->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
+    if (!there->data) {
+        MP_TRY(mp_array_of(t, dtype, there, err));
+        there->data = mp_pool_alloc(e->pool, (size_t)mp_array_bytes(host) + 1, 1);
+        MP_REQUIRE(there->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
+    }
+    e->wanted[e->n_wanted++] = tensor;
+done:
+    return st;
+}
+
+static mp_status prepare(examiner *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program *p = e->program;
+    int classes = find_classes(p->model);
+    MP_REQUIRE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(e->values = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->values), err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < p->model->n_tensors; t++)
+        if (p->model->tensors[t].producer < 0 && p->bindings->storage[t] >= 0 &&
+            mp_storage_is_static(&p->graph->storages[p->bindings->storage[t]]))
+            MP_TRY(mp_execution_tensor(e->execution, (int)t, &e->values[t], err));
+    MP_TRY(want(e, p->bindings->loss, err));
+    if (classes < 0) goto done;
+    MP_TRY(want(e, p->model->operators[classes].in[0], err));
+    MP_TRY(want(e, p->model->operators[classes].in[1], err));
+done:
+    return st;
+}
+
+static double label_at(const mp_array *labels, int64_t k)
+{
+    return labels->dtype == MP_DTYPE_INT32 ? ((const int32_t *)labels->data)[k] : (double)((const int64_t *)labels->data)[k];
+}
+
+/* Counts labels with the highest score; those that name no class (the loss ignores them) are left out. */
+static void count_right(const mp_array *scores, const mp_array *labels, int64_t *n_right, int64_t *n_labels)
+{
+    int64_t inner = 1, classes = scores->dims[1];
+    for (int d = 2; d < scores->rank; d++) inner *= scores->dims[d];
+    for (int64_t k = 0; k < scores->dims[0] * inner; k++) {
+        const float *of = (const float *)scores->data + k / inner * classes * inner + k % inner;
+        double label = label_at(labels, k);
+        int64_t best = 0;
+        if (!(label >= 0 && label < (double)classes)) continue;
+        for (int64_t c = 1; c < classes; c++)
+            if (of[c * inner] > of[best * inner]) best = c;
+        *n_right += (double)best == label;
+        (*n_labels)++;
+    }
+}
+
+static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, mp_accuracy *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_input_filler filler = {0};
+    int64_t n_right = 0, n_labels = 0;
+    MP_TRY(mp_input_filler_new(e->program, feed, &filler, err));
+    for (int64_t k = 0; k < n; k++) {
+        MP_TRY(mp_inputs_fill(&filler, k, e->execution, err));
+        MP_TRY(mp_evaluate(e->program->model, &e->how, e->values, e->wanted, e->n_wanted, err));
+        for (size_t w = 0; w < e->n_wanted; w++)
+            MP_TRY(e->program->backend->download(&e->values[e->wanted[w]], &e->host[w], err));
+        out->loss += (double)*(const float *)e->host[0].data / (double)n;
+        if (e->n_wanted > 1) count_right(&e->host[1], &e->host[2], &n_right, &n_labels);
+    }
+    if (n_labels) out->accuracy = (double)n_right / (double)n_labels;
+done:
+    mp_input_filler_free(&filler);
+    return st;
+}
+
+mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
+                              mp_accuracy *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    examiner e = {.program = program,
+                  .execution = execution,
+                  .how = {.kernel = program->backend->kernel,
+                          .mode = MP_MODE_EVALUATE,
+                          .run = {.seed = seed, .first_run = true},
+                          .dtype = program->options.dtype}};
+    int64_t n = mp_feed_batches(feed);
+    *out = (mp_accuracy){.n_samples = n * mp_feed_batch_size(feed), .accuracy = -1};
+    program->backend->enter();
+    MP_TRY(prepare(&e, err));
+    MP_TRY(run_batches(&e, feed, n, out, err));
+done:
+    program->backend->leave();
+    mp_pool_free(e.pool);
+    return st;
+}

@@ -1,0 +1,20 @@
+/* accuracy.h - how well the parameters of an execution do on samples that it was not trained on. */
+#ifndef EXECUTOR_ACCURACY_H
+#define EXECUTOR_ACCURACY_H
+
+#include "executor/execution.h"
+#include "executor/feed.h"
+
+typedef struct mp_accuracy {
+    int64_t n_samples; /* looked at: whole batches; of a text, about as many windows as lie side by side in it */
+    double loss;       /* the mean over the batches */
+    double accuracy;   /* the share of labels that have the highest score; -1: the loss is not over classes */
+} mp_accuracy;
+
+/* Runs the model forward on every whole batch of the feed (synthetic: on one), with dropout passing through and normalization
+ * by the running statistics. The parameters are read where they lie; memory for the rest is taken as it is needed, beside the
+ * plan's. Run mp_execution_flush before. As mp_evaluate. O(samples). */
+mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
+                              mp_accuracy *out, mp_error *err);
+
+#endif
