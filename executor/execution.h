@@ -15,6 +15,7 @@ typedef struct mp_execution_options {
     double clip_norm; /* as in the program's options */
     uint64_t seed;
     bool poison;  /* overwrite what has died with NaNs, so that reading it shows (slow, for tests) */
+    bool guards;  /* lay everything out with room between, and look after each step whether it was written to (for tests) */
     bool profile; /* keep the time of every node */
 } mp_execution_options;
 

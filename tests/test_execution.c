@@ -69,6 +69,33 @@ static void nothing_depends_on_the_plan_or_on_where_updates_run(void **state)
     }
 }
 
+/* With everything at a distance from everything else the results are the same, and the bytes between stay as they were. */
+static void nothing_is_written_beside_its_place(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
+        for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+            mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT};
+            mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+            training_case t = training_begin(networks[k], 0, &options);
+            mp_plan *plan = training_plan(&t, 0.5);
+            mp_execution_options apart = {.hyper = hyper, .seed = 3, .guards = true, .poison = true};
+            mp_error err = {0};
+            mp_execution *e;
+            outcome guarded = {{0}, ""};
+            if (mp_execution_new(t.program, plan, &apart, &e, &err) != MP_OK) fail_msg("%s", err.message);
+            assert_true(mp_execution_arena_bytes(e) > plan->arena_bytes);
+            assert_int_equal(mp_parameters_load(t.source, t.program, e, &err), MP_OK);
+            training_run(&t, e, 0, 2, guarded.losses);
+            mp_execution_hash(e, guarded.hash);
+            mp_execution_free(e);
+            outcome planned = run(&t, plan, &hyper, 2);
+            assert_same(&guarded, &planned, networks[k]);
+            training_end(&t);
+        }
+    }
+}
+
 /* Two micro-batches are one batch of twice the size, but for rounding. */
 static void accumulated_gradients_are_those_of_the_whole_batch(void **state)
 {
@@ -238,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_depends_on_the_plan_or_on_where_updates_run),
+        cmocka_unit_test(nothing_is_written_beside_its_place),
         cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
         cmocka_unit_test(two_micro_batches_give_the_mean_of_their_gradients),
         cmocka_unit_test(clipping_is_exact_wherever_updates_run),

@@ -1,0 +1,231 @@
+#include "executor/addresses.h"
+
+#include <string.h>
+
+#include "estimator/timeline.h"
+
+enum { GUARD = 256, DEAD = 0xff };
+
+/* Side by side, in the order of the plan's list; both lives of a carried gradient have one place. */
+static mp_status spread_out(mp_addresses *a, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *g = a->program->graph;
+    int64_t *carried_at = mp_alloc(g->n_storages, sizeof *carried_at); /* + 1 */
+    MP_REQUIRE(carried_at, err, MP_NOMEM, "out of memory");
+    a->guard_bytes = GUARD;
+    a->arena_bytes = GUARD;
+    for (size_t k = 0; k < a->plan->n_places; k++) {
+        const mp_place *p = &a->plan->places[k];
+        bool carried = p->storage >= 0 && g->storages[p->storage].carried;
+        if (carried && carried_at[p->storage]) {
+            a->place_at[k] = carried_at[p->storage] - 1;
+            continue;
+        }
+        a->place_at[k] = a->arena_bytes;
+        a->arena_bytes += p->bytes + GUARD;
+        if (carried) carried_at[p->storage] = a->place_at[k] + 1;
+    }
+done:
+    mp_free(carried_at);
+    return st;
+}
+
+static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *g = a->program->graph;
+    const mp_backend *b = a->program->backend;
+    a->fixed_at = mp_pool_alloc(pool, g->n_storages, sizeof *a->fixed_at);
+    a->place_at = mp_pool_alloc(pool, a->plan->n_places, sizeof *a->place_at);
+    MP_REQUIRE(a->fixed_at && a->place_at, err, MP_NOMEM, "out of memory");
+    for (size_t s = 0; s < g->n_storages; s++) {
+        bool fixed = mp_storage_is_static(&g->storages[s]);
+        a->fixed_at[s] = fixed ? a->fixed_bytes : -1;
+        if (fixed) a->fixed_bytes += g->storages[s].bytes;
+    }
+    a->arena_bytes = a->plan->arena_bytes;
+    for (size_t k = 0; k < a->plan->n_places; k++) a->place_at[k] = a->plan->places[k].offset;
+    if (guards) MP_TRY(spread_out(a, err));
+    a->fixed = b->allocate(a->fixed_bytes);
+    MP_REQUIRE(a->fixed, err, MP_NOMEM, "there is no memory for %lld bytes of parameters, optimizer state and inputs",
+               (long long)a->fixed_bytes);
+    a->arena = b->allocate(a->arena_bytes);
+    MP_REQUIRE(a->arena, err, MP_NOMEM, "there is no memory for an arena of %lld bytes", (long long)a->arena_bytes);
+    b->fill(a->arena, MP_UNUSED_BYTE, a->arena_bytes);
+done:
+    return st;
+}
+
+typedef struct walker {
+    mp_addresses *a;
+    mp_pool *pool;
+    int *place;    /* per storage: the instance that is live, -1: none */
+    int *by_start; /* places by first step */
+    size_t next;   /* of by_start */
+    bool *has_run; /* per node */
+} walker;
+
+static char *address_of(const walker *w, int storage)
+{
+    const mp_addresses *a = w->a;
+    if (storage < 0) return NULL;
+    if (a->fixed_at[storage] >= 0) return a->fixed + a->fixed_at[storage];
+    return w->place[storage] < 0 ? NULL : a->arena + a->place_at[w->place[storage]];
+}
+
+/* The places around which guards are looked at: workspace and slots. */
+static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program_node *node = &w->a->program->nodes[r->node];
+    int *list = mp_pool_alloc(w->pool, r->n_slots + 1, sizeof *list);
+    MP_REQUIRE(list, err, MP_NOMEM, "out of memory");
+    if (workspace >= 0) list[r->n_guarded++] = workspace;
+    for (size_t k = 0; k < r->n_slots; k++)
+        if (node->slots[k].storage >= 0 && w->place[node->slots[k].storage] >= 0)
+            list[r->n_guarded++] = w->place[node->slots[k].storage];
+    r->guarded = list;
+done:
+    return st;
+}
+
+static mp_status ready(walker *w, int t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_addresses *a = w->a;
+    const mp_plan *plan = a->plan;
+    mp_ready_step *r = &a->steps[t];
+    const mp_step *step = &plan->steps[t];
+    const mp_program_node *node = &a->program->nodes[step->node];
+    const mp_binding *b = &a->program->bindings->nodes[step->node];
+    int workspace = -1;
+    *r =
+        (mp_ready_step){.node = step->node, .form = step->form, .first_run = !w->has_run[step->node], .n_slots = node->n_slots};
+    w->has_run[step->node] = true;
+    for (; w->next < plan->n_places && plan->places[w->by_start[w->next]].first_step <= t; w->next++) {
+        const mp_place *p = &plan->places[w->by_start[w->next]];
+        if (p->storage < 0)
+            workspace = w->by_start[w->next];
+        else
+            w->place[p->storage] = w->by_start[w->next];
+    }
+    if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
+    MP_REQUIRE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < node->n_slots; k++) r->slots[k] = address_of(w, node->slots[k].storage);
+    r->source = address_of(w, b->source);
+    r->target = address_of(w, b->target);
+    r->state = address_of(w, b->state);
+    r->clip = address_of(w, a->program->bindings->clip);
+    if (a->guard_bytes) MP_TRY(list_guarded(w, r, workspace, err));
+done:
+    return st;
+}
+
+/* Which instances end at which step. */
+static mp_status find_dead(walker *w, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_plan *plan = w->a->plan;
+    const mp_graph *g = w->a->program->graph;
+    mp_ready_step *steps = w->a->steps;
+    int *list = mp_pool_alloc(w->pool, plan->n_places, sizeof *list), *at = list;
+    MP_REQUIRE(list, err, MP_NOMEM, "out of memory");
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t k = 0; k < plan->n_places; k++) {
+            const mp_place *p = &plan->places[k];
+            mp_ready_step *r = &steps[p->last_step];
+            if (p->storage >= 0 && g->storages[p->storage].carried) continue;
+            if (pass) list[r->dead - list + (ptrdiff_t)r->n_dead] = (int)k;
+            r->n_dead++;
+        }
+        for (size_t t = 0; !pass && t < plan->n_steps; t++) {
+            steps[t].dead = at;
+            at += steps[t].n_dead;
+            steps[t].n_dead = 0;
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status ready_steps(mp_addresses *a, mp_pool *pool, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_plan *plan = a->plan;
+    const mp_graph *g = a->program->graph;
+    walker w = {.a = a, .pool = pool};
+    size_t *start = mp_alloc(plan->n_steps + 2, sizeof *start);
+    w.place = mp_alloc(g->n_storages, sizeof *w.place);
+    w.by_start = mp_alloc(plan->n_places, sizeof *w.by_start);
+    w.has_run = mp_alloc(g->n_nodes, sizeof *w.has_run);
+    a->steps = mp_pool_alloc(pool, plan->n_steps, sizeof *a->steps);
+    MP_REQUIRE(w.place && w.by_start && w.has_run && start && a->steps, err, MP_NOMEM, "out of memory");
+    memset(w.place, -1, g->n_storages * sizeof *w.place);
+    for (size_t k = 0; k < plan->n_places; k++) start[plan->places[k].first_step + 1]++;
+    for (size_t t = 0; t < plan->n_steps; t++) start[t + 1] += start[t];
+    for (size_t k = 0; k < plan->n_places; k++) w.by_start[start[plan->places[k].first_step]++] = (int)k;
+    for (size_t t = 0; t < plan->n_steps; t++) MP_TRY(ready(&w, (int)t, err));
+    MP_TRY(find_dead(&w, err));
+done:
+    mp_free(w.place);
+    mp_free(w.by_start);
+    mp_free(w.has_run);
+    mp_free(start);
+    return st;
+}
+
+mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, bool guards, mp_pool *pool, mp_addresses *out,
+                          mp_error *err)
+{
+    mp_status st = MP_OK;
+    *out = (mp_addresses){.program = program, .plan = plan};
+    MP_REQUIRE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
+    MP_TRY(take_blocks(out, guards, pool, err));
+    MP_TRY(ready_steps(out, pool, err));
+done:
+    return st;
+}
+
+void mp_addresses_free(mp_addresses *a)
+{
+    if (!a->program) return;
+    const mp_backend *b = a->program->backend;
+    b->release(a->fixed, a->fixed_bytes);
+    b->release(a->arena, a->arena_bytes);
+    *a = (mp_addresses){0};
+}
+
+mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_ready_step *r = &a->steps[t];
+    const mp_backend *b = a->program->backend;
+    for (size_t k = 0; k < r->n_guarded; k++) {
+        const mp_place *p = &a->plan->places[r->guarded[k]];
+        const char *from = a->arena + a->place_at[r->guarded[k]];
+        const mp_node *node = &a->program->graph->nodes[r->node];
+        bool whole = !b->touched(from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
+                     !b->touched(from + p->bytes, MP_UNUSED_BYTE, a->guard_bytes);
+        MP_REQUIRE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes beside its %s of %lld bytes", t, node->name, node->op,
+                   p->storage < 0 ? "workspace" : "operand", (long long)p->bytes);
+    }
+done:
+    return st;
+}
+
+void mp_addresses_poison(const mp_addresses *a, int t)
+{
+    const mp_ready_step *r = &a->steps[t];
+    const mp_plan *plan = a->plan;
+    for (size_t k = 0; k < r->n_dead; k++) {
+        const mp_place *p = &plan->places[r->dead[k]];
+        bool taken = false;
+        for (size_t q = 0; !taken && !a->guard_bytes && q < plan->n_places; q++) {
+            const mp_place *o = &plan->places[q];
+            taken = o != p && o->first_step <= t && o->last_step > t && o->offset < p->offset + p->bytes &&
+                    p->offset < o->offset + o->bytes;
+        }
+        if (!taken) a->program->backend->fill(a->arena + a->place_at[r->dead[k]], DEAD, p->bytes);
+    }
+}
