@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/estimate_updates.h"
 #include "cli/messages.h"
 #include "cli/quantities.h"
 #include "cli/report.h"
@@ -21,6 +22,8 @@ typedef struct estimate {
     mp_rules rules;
     int *cuts; /* storages */
     size_t n_cuts;
+    bool has_updates; /* --fuse was given */
+    update_comparison updates;
 } estimate;
 
 /* The rules a graph was built under: its options say so, and without them ours hold. */
@@ -56,6 +59,8 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
     MP_REQUIRE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
     MP_TRY(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
+    e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
+    if (e->has_updates) MP_TRY(compare_updates(o, &e->updates, err));
 done:
     return st;
 }
@@ -129,6 +134,7 @@ static json_t *estimate_json(const estimate *e)
               mp_json_set(json, "forward_seconds", json_real((double)sum->forward_ticks * graph->tick_seconds)) &&
               mp_json_set(json, "backward_seconds", json_real((double)sum->backward_ticks * graph->tick_seconds)) &&
               mp_json_set(json, "operators", operators_json(e));
+    if (ok && e->has_updates) ok = mp_json_set(json, "updates", update_comparison_json(&e->updates));
     if (ok) return json;
     if (json) json_decref(json);
     return NULL;
@@ -273,6 +279,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     print_fit(e);
     putchar('\n');
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node);
+    if (e->has_updates) print_update_comparison(&e->updates);
     if (e->subject.model) print_roles(e->subject.model);
     if (e->subject.model) print_simplified(&e->subject.simplified);
     if (print_cuts(e, err) != MP_OK) return err->code;

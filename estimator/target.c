@@ -2,8 +2,17 @@
 
 #include <string.h>
 
-#define DEVICE(name, title, fp32, fp16, bf16, bandwidth, launch, memory, alignment) \
-    {name, title, (fp32)*1e12, (fp16)*1e12, (bf16)*1e12, (bandwidth)*1e9, (launch)*1e-6, (memory) * (1LL << 30), alignment},
+#define DEVICE(name, title, fp32, fp16, bf16, bandwidth, launch, memory, cache, alignment) \
+    {name,                                                                                 \
+     title,                                                                                \
+     (fp32)*1e12,                                                                          \
+     (fp16)*1e12,                                                                          \
+     (bf16)*1e12,                                                                          \
+     (bandwidth)*1e9,                                                                      \
+     (launch)*1e-6,                                                                        \
+     (memory) * (1LL << 30),                                                               \
+     (cache) * (1LL << 20),                                                                \
+     alignment},
 static const mp_device devices[] = {
 #include "estimator/devices.def"
 };

@@ -18,7 +18,8 @@ typedef struct mp_device {
     double bytes_per_second; /* memory bandwidth */
     double launch_seconds;   /* fixed cost of one node */
     int64_t memory_bytes;
-    int64_t alignment; /* of every allocation */
+    int64_t cache_bytes; /* the last level */
+    int64_t alignment;   /* of every allocation */
 } mp_device;
 
 size_t mp_device_count(void);

@@ -1,0 +1,73 @@
+#include "cli/estimate_updates.h"
+
+#include <stdio.h>
+
+#include "cli/quantities.h"
+#include "cli/subject.h"
+#include "estimator/target.h"
+#include "formats/json.h"
+
+mp_status compare_updates(const options *o, update_comparison *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_device *device = mp_device_find(o->device);
+    *out = (update_comparison){.cache_bytes = device ? device->cache_bytes : 0};
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+        options asked = *o;
+        subject s;
+        asked.fuse = mp_fuse_name((mp_fuse)fuse);
+        if (fuse == MP_FUSE_BACKWARD && o->clip_norm > 0) continue;
+        st = subject_load(o->operands[0], &asked, &s, err);
+        if (st == MP_OK) st = mp_update_effect_of(s.graph, out->cache_bytes, &out->effects[fuse], err);
+        subject_free(&s);
+        if (st != MP_OK) break;
+        out->is_possible[fuse] = true;
+    }
+    return st;
+}
+
+static void print_line(const update_comparison *c, const char *what, size_t offset)
+{
+    char text[QUANTITY_MAX];
+    printf("  %-36s", what);
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+        const int64_t bytes = *(const int64_t *)((const char *)&c->effects[fuse] + offset);
+        printf("%14s", c->is_possible[fuse] ? bytes_short(bytes, text) : "-");
+    }
+    putchar('\n');
+}
+
+void print_update_comparison(const update_comparison *c)
+{
+    char text[QUANTITY_MAX], moved[64];
+    snprintf(moved, sizeof moved, "moved per step (%s of cache)", bytes_short(c->cache_bytes, text));
+    printf("\n%-38s", "Updates, everything kept: --fuse");
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) printf("%14s", mp_fuse_name((mp_fuse)fuse));
+    putchar('\n');
+    print_line(c, "peak", offsetof(mp_update_effect, peak_bytes));
+    print_line(c, "gradients of parameters, at the peak", offsetof(mp_update_effect, peak_gradient_bytes));
+    print_line(c, "                         at most", offsetof(mp_update_effect, gradient_bytes));
+    print_line(c, "                         the largest", offsetof(mp_update_effect, largest_gradient_bytes));
+    print_line(c, moved, offsetof(mp_update_effect, moved_bytes));
+    if (!c->is_possible[MP_FUSE_BACKWARD]) puts("  (the global norm that --clip-norm needs is not known within backward)");
+}
+
+static json_t *effect_json(const mp_update_effect *e)
+{
+    return json_pack("{sI sI sI sI sI}", "peak_bytes", (json_int_t)e->peak_bytes, "gradient_bytes_at_peak",
+                     (json_int_t)e->peak_gradient_bytes, "gradient_bytes", (json_int_t)e->gradient_bytes,
+                     "largest_gradient_bytes", (json_int_t)e->largest_gradient_bytes, "moved_bytes",
+                     (json_int_t)e->moved_bytes);
+}
+
+json_t *update_comparison_json(const update_comparison *c)
+{
+    json_t *json = json_object();
+    bool ok = json && mp_json_set(json, "cache_bytes", json_integer(c->cache_bytes));
+    for (int fuse = 0; ok && fuse < MP_N_FUSES; fuse++)
+        ok =
+            mp_json_set(json, mp_fuse_name((mp_fuse)fuse), c->is_possible[fuse] ? effect_json(&c->effects[fuse]) : json_null());
+    if (ok) return json;
+    if (json) json_decref(json);
+    return NULL;
+}

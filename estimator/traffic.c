@@ -1,0 +1,126 @@
+#include "estimator/traffic.h"
+
+/* A storage in the cache, between its neighbours in the order of use. */
+typedef struct line {
+    int newer, older; /* storages, -1: none */
+    bool is_in, is_dirty;
+} line;
+
+typedef struct cache {
+    const mp_graph *graph;
+    int64_t room, used, moved;
+    line *lines; /* per storage */
+    int newest, oldest;
+} cache;
+
+static void unlink_line(cache *c, int s)
+{
+    line *l = &c->lines[s];
+    if (!l->is_in) return;
+    if (l->newer >= 0)
+        c->lines[l->newer].older = l->older;
+    else
+        c->newest = l->older;
+    if (l->older >= 0)
+        c->lines[l->older].newer = l->newer;
+    else
+        c->oldest = l->newer;
+    l->is_in = false;
+    c->used -= c->graph->storages[s].payload_bytes;
+}
+
+static void push(cache *c, int s)
+{
+    line *l = &c->lines[s];
+    *l = (line){.newer = -1, .older = c->newest, .is_in = true, .is_dirty = l->is_dirty};
+    if (c->newest >= 0)
+        c->lines[c->newest].newer = s;
+    else
+        c->oldest = s;
+    c->newest = s;
+    c->used += c->graph->storages[s].payload_bytes;
+    while (c->used > c->room) {
+        const int last = c->oldest;
+        if (c->lines[last].is_dirty) c->moved += c->graph->storages[last].payload_bytes;
+        unlink_line(c, last);
+        c->lines[last].is_dirty = false;
+    }
+}
+
+static void touch(cache *c, int s, bool reads, bool writes)
+{
+    line *l = &c->lines[s];
+    const int64_t bytes = c->graph->storages[s].payload_bytes;
+    if (bytes > c->room) {
+        c->moved += bytes * (reads + writes);
+        return;
+    }
+    if (reads && !l->is_in) c->moved += bytes;
+    unlink_line(c, s);
+    l->is_dirty |= writes;
+    push(c, s);
+}
+
+static void die(cache *c, int s)
+{
+    unlink_line(c, s);
+    c->lines[s].is_dirty = false;
+}
+
+/* One step of training. `begun`: per storage, a contribution to it has been made. */
+static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *timeline, const int *ends, const size_t *end_start,
+                bool *begun)
+{
+    const mp_graph *g = c->graph;
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &g->nodes[steps[t].node];
+        const mp_form *form = &node->forms[steps[t].form];
+        if (!(node->flags & MP_NODE_VIEW)) {
+            for (size_t k = 0; k < form->n_reads; k++) touch(c, form->reads[k], true, false);
+            for (size_t k = 0; k < form->n_adds; k++) {
+                touch(c, form->adds[k], begun[form->adds[k]], true);
+                begun[form->adds[k]] = true;
+            }
+            for (size_t k = 0; k < form->n_writes; k++) touch(c, form->writes[k], false, true);
+        }
+        for (size_t k = end_start[t]; k < end_start[t + 1]; k++) {
+            const int s = timeline->spans[ends[k]].storage;
+            if (g->storages[s].carried && t + 1 == n) continue; /* it goes on in the next step of training */
+            die(c, s);
+            begun[s] = false;
+        }
+    }
+}
+
+mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int64_t cache_bytes, int64_t *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    size_t *end_start = NULL, *at = NULL;
+    int *ends = NULL;
+    bool *begun = NULL;
+    cache c = {.graph = graph, .room = cache_bytes, .newest = -1, .oldest = -1};
+    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
+    c.lines = mp_alloc(graph->n_storages, sizeof *c.lines);
+    begun = mp_alloc(graph->n_storages, sizeof *begun);
+    ends = mp_alloc(timeline->n_spans, sizeof *ends);
+    end_start = mp_alloc(n + 2, sizeof *end_start);
+    at = mp_alloc(n + 2, sizeof *at);
+    MP_REQUIRE(c.lines && begun && ends && end_start && at, err, MP_NOMEM, "out of memory for %zu steps", n);
+    for (size_t k = 0; k < timeline->n_spans; k++) end_start[timeline->spans[k].last + 1]++;
+    for (size_t t = 0; t < n; t++) end_start[t + 1] += end_start[t];
+    for (size_t t = 0; t <= n; t++) at[t] = end_start[t];
+    for (size_t k = 0; k < timeline->n_spans; k++) ends[at[timeline->spans[k].last]++] = (int)k;
+    run(&c, steps, n, timeline, ends, end_start, begun);
+    const int64_t warm = c.moved;
+    run(&c, steps, n, timeline, ends, end_start, begun);
+    *out = c.moved - warm;
+done:
+    mp_timeline_free(timeline);
+    mp_free(c.lines);
+    mp_free(begun);
+    mp_free(ends);
+    mp_free(end_start);
+    mp_free(at);
+    return st;
+}

@@ -1,0 +1,53 @@
+#include "planner/update_effect.h"
+
+#include "estimator/traffic.h"
+#include "planner/schedule.h"
+
+/* Bytes of parameters' gradients that are live at each step; `live` has a step more than the timeline. */
+static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, int64_t *live)
+{
+    for (size_t k = 0; k < timeline->n_spans; k++) {
+        const mp_span *span = &timeline->spans[k];
+        const mp_storage *s = &graph->storages[span->storage];
+        if (s->kind != MP_KIND_GRADIENT) continue;
+        live[span->first] += s->payload_bytes;
+        live[span->last + 1] -= s->payload_bytes;
+    }
+    for (size_t t = 1; t < timeline->n_steps; t++) live[t] += live[t - 1];
+}
+
+mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_update_effect *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *others = mp_alloc(graph->n_nodes, sizeof *others), *steps = NULL;
+    int64_t *live = NULL, always = 0;
+    mp_timeline *timeline = NULL;
+    size_t n_others = 0, n;
+    mp_update_effect e = {0};
+    MP_REQUIRE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){(int)k, 0};
+    MP_TRY(mp_schedule_updates(graph, others, n_others, &steps, &n, err));
+    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
+    MP_REQUIRE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
+    count_gradients(graph, timeline, live);
+    for (size_t s = 0; s < graph->n_storages; s++) { /* gradients that several micro-batches share are always there */
+        const mp_storage *x = &graph->storages[s];
+        if (x->kind != MP_KIND_GRADIENT) continue;
+        if (mp_storage_is_static(x)) always += x->payload_bytes;
+        if (x->payload_bytes > e.largest_gradient_bytes) e.largest_gradient_bytes = x->payload_bytes;
+    }
+    e.peak_bytes = timeline->peak_bytes;
+    e.gradient_bytes = always;
+    for (size_t t = 0; t < n; t++)
+        if (always + live[t] > e.gradient_bytes) e.gradient_bytes = always + live[t];
+    e.peak_gradient_bytes = always + (timeline->peak_step >= 0 ? live[timeline->peak_step] : 0);
+    MP_TRY(mp_traffic(graph, steps, n, cache_bytes, &e.moved_bytes, err));
+    *out = e;
+done:
+    mp_timeline_free(timeline);
+    mp_free(others);
+    mp_free(steps);
+    mp_free(live);
+    return st;
+}

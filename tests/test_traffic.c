@@ -1,0 +1,128 @@
+/* Bytes between memory and the processor, against counts made by hand; and what it changes where updates run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "estimator/simplify.h"
+#include "estimator/target.h"
+#include "estimator/traffic.h"
+#include "estimator/training.h"
+#include "formats/onnx.h"
+#include "planner/update_effect.h"
+
+/* out = f(w); d_w = b(out, w); w, state = u(d_w, w, state). */
+enum { W, OUT, D_W, STATE, N_STORAGES };
+
+static void storage(mp_graph *g, mp_kind kind, int64_t bytes)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+    s->bytes = s->payload_bytes = bytes;
+    s->kind = kind;
+}
+
+static void node(mp_graph *g, mp_phase phase, const int *reads, size_t n_reads, const int *writes, size_t n_writes)
+{
+    mp_node *n;
+    assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
+    n->phase = phase;
+    n->forward_of = -1;
+    n->forms[0].n_reads = n_reads;
+    n->forms[0].reads = mp_graph_list(g, reads, n_reads);
+    n->forms[0].n_writes = n_writes;
+    n->forms[0].writes = mp_graph_list(g, writes, n_writes);
+}
+
+static int64_t traffic(int64_t cache_bytes)
+{
+    mp_graph *g;
+    mp_error err = {0};
+    mp_step steps[3];
+    int64_t bytes;
+    assert_int_equal(mp_graph_new("three nodes", &g, NULL), MP_OK);
+    storage(g, MP_KIND_PARAMETER, 100);
+    storage(g, MP_KIND_ACTIVATION, 80);
+    storage(g, MP_KIND_GRADIENT, 50);
+    storage(g, MP_KIND_OPTIMIZER_STATE, 200);
+    node(g, MP_PHASE_FORWARD, (int[]){W}, 1, (int[]){OUT}, 1);
+    node(g, MP_PHASE_BACKWARD, (int[]){OUT, W}, 2, (int[]){D_W}, 1);
+    node(g, MP_PHASE_UPDATE, (int[]){D_W, W, STATE}, 3, (int[]){W, STATE}, 2);
+    if (mp_graph_finish(g, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_keep_all(g, steps);
+    assert_int_equal(mp_traffic(g, steps, 3, cache_bytes, &bytes, &err), MP_OK);
+    mp_graph_free(g);
+    return bytes;
+}
+
+static void a_cache_that_holds_everything_moves_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(traffic(430), 0);
+}
+
+static void without_a_cache_every_access_moves(void **state)
+{
+    (void)state;
+    assert_int_equal(traffic(0), (100 + 80) + (80 + 100 + 50) + (50 + 100 + 200 + 100 + 200));
+}
+
+/* 250 bytes. f: w comes (100), for which the changed state goes (200). b: all is there. u: the state comes (200), for which
+ * d_w (50, changed) and w (clean) go; w is written, for which the clean state goes, and goes itself (100) for the state. */
+static void a_small_cache_moves_what_it_gives_up(void **state)
+{
+    (void)state;
+    assert_int_equal(traffic(250), 100 + 200 + 200 + 50 + 100);
+}
+
+static mp_update_effect effect(mp_fuse fuse, int64_t *gradient_bytes)
+{
+    mp_model *model;
+    mp_graph *g;
+    mp_error err = {0};
+    mp_update_effect e;
+    mp_onnx_options file = {.batch = 8};
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = fuse, .dtype = MP_DTYPE_FLOAT};
+    mp_target target = mp_roofline(mp_device_find("cpu"));
+    int loss;
+    assert_int_equal(mp_onnx_read("examples/resnet50.onnx", &file, &model, &err), MP_OK);
+    assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+    assert_int_equal(mp_model_add_loss(model, &options, &loss, &err), MP_OK);
+    assert_int_equal(mp_training_graph(model, &options, loss, &target, &g, &err), MP_OK);
+    if (mp_update_effect_of(g, mp_device_find("cpu")->cache_bytes, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    *gradient_bytes = 0;
+    for (size_t s = 0; s < g->n_storages; s++)
+        if (g->storages[s].kind == MP_KIND_GRADIENT) *gradient_bytes += g->storages[s].payload_bytes;
+    mp_graph_free(g);
+    mp_model_free(model);
+    return e;
+}
+
+/* ResNet-50 has 25,557,032 parameters; the largest is a convolution of 512 x 512 x 3 x 3. */
+static void updates_within_backward_leave_few_gradients(void **state)
+{
+    (void)state;
+    int64_t all;
+    const mp_update_effect none = effect(MP_FUSE_NONE, &all), backward = effect(MP_FUSE_BACKWARD, &all),
+                           forward = effect(MP_FUSE_FORWARD, &all);
+    assert_int_equal(all, 4 * 25557032);
+    assert_int_equal(none.gradient_bytes, all);
+    assert_int_equal(forward.gradient_bytes, all);
+    assert_int_equal(backward.largest_gradient_bytes, 4 * 512 * 512 * 9);
+    assert_true(backward.gradient_bytes >= 4 * 512 * 512 * 9 && backward.gradient_bytes <= 2 * 4 * 512 * 512 * 9);
+    assert_true(backward.peak_bytes < none.peak_bytes && backward.moved_bytes < none.moved_bytes);
+    assert_true(none.peak_bytes - backward.peak_bytes <= none.peak_gradient_bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cache_that_holds_everything_moves_nothing),
+        cmocka_unit_test(without_a_cache_every_access_moves),
+        cmocka_unit_test(a_small_cache_moves_what_it_gives_up),
+        cmocka_unit_test(updates_within_backward_leave_few_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
