@@ -66,8 +66,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     const mp_status st = subject_load(o.operands[0], &o, &s, err);
     if (st == MP_OK) {
         snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
-        *out = s.graph;
-        s.graph = NULL;
+        *out = subject_take_graph(&s);
     }
     subject_free(&s);
     return st;

@@ -174,6 +174,14 @@ void subject_free(subject *s)
     if (s->options) json_decref(s->options);
 }
 
+mp_graph *subject_take_graph(subject *s)
+{
+    mp_graph *graph = s->graph;
+    s->graph = NULL;
+    if (s->program) s->program->graph = NULL;
+    return graph;
+}
+
 int64_t subject_batch(const subject *s)
 {
     const mp_model *m = s->model;

@@ -32,6 +32,8 @@ mp_status subject_load_as_planned(const char *path, const char *plan_path, optio
  * mp_plan_free. MP_REFUTED: it does not hold; the rest as mp_plan_read. */
 mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err);
 void subject_free(subject *s);
+/* The graph alone, which outlives the rest; released with mp_graph_free. */
+mp_graph *subject_take_graph(subject *s);
 bool subject_is_graph(const char *path);
 
 /* "resnet50, batch 32" into `text` of `room` bytes. */

@@ -11,15 +11,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "planner/floor.h"
+#include "planner/arena_solve.h"
 
 /* What is known of a batch. */
 typedef struct trial {
-    int64_t batch, static_bytes, floor_bytes, kept_bytes /* the peak without recomputation */;
+    int64_t batch, static_bytes, floor_bytes, kept_bytes /* what keep-all needs */;
     int64_t baseline_ticks;
     double tick_seconds;
     bool searched;
-    int64_t smallest_bytes, peak_bytes, ticks; /* of the search; peak -1: no plan within the memory */
+    int64_t smallest_bytes, peak_bytes, ticks; /* of the search, arenas counted; peak -1: no plan within the memory */
     const char *solver;                        /* a row of the table */
 } trial;
 
@@ -63,9 +63,9 @@ static mp_status without_recompute(const mp_graph *graph, trial *t, mp_error *er
     mp_status st = MP_OK;
     mp_answer answer = {0};
     const mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
-    MP_TRY(mp_solve(&request, &answer, err));
+    MP_TRY(mp_solve_with_arena(&request, &answer, err));
     t->floor_bytes = answer.floor_bytes;
-    t->kept_bytes = answer.smallest->peak_bytes;
+    t->kept_bytes = mp_plan_need(answer.smallest);
     t->baseline_ticks = answer.smallest->baseline_ticks;
     t->static_bytes = answer.smallest->static_bytes;
     t->tick_seconds = graph->tick_seconds;
@@ -87,15 +87,15 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
                                 .moves = asked->moves,
                                 .progress = on_progress,
                                 .progress_data = x};
-    MP_TRY(mp_solve(&request, &answer, err));
+    MP_TRY(mp_solve_with_arena(&request, &answer, err));
     x->n_searches++;
     if (answer.stopped) {
         x->stopped = true;
         goto done;
     }
     t->searched = true;
-    t->smallest_bytes = answer.smallest->peak_bytes;
-    t->peak_bytes = answer.plan ? answer.plan->peak_bytes : -1;
+    t->smallest_bytes = mp_plan_need(answer.smallest);
+    t->peak_bytes = answer.plan ? mp_plan_need(answer.plan) : -1;
     t->ticks = answer.plan ? answer.plan->ticks : -1;
     t->solver = answer.plan ? solver_name(answer.plan->solver) : "";
 done:
