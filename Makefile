@@ -34,7 +34,7 @@ MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAG
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c))
 TESTS    := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/test_*.c))
-TEST_LIB := $(patsubst %.c,$B/%.o,$(filter-out tests/test_%,$(wildcard tests/*.c)))
+TEST_LIB := $(patsubst %.c,$B/%.o,$(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c)))
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
 all: $B/memplan $(EXAMPLES) ## build the program, the library and the examples
@@ -46,8 +46,9 @@ demo: $B/memplan | $B/demo-packages ## the main job on a real model
 test: all $(TESTS) | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
 
-bench: $B/memplan ## compare with published programs and figures (needs ../shared/bench)
-	@tests/bench.sh $B/memplan
+bench: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
+	@tests/bench_planner.sh $B/memplan
+	@tests/bench_training.sh $B
 
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
 	@tests/check_plans.sh $B ../shared/tools/check_plan.py
@@ -81,6 +82,8 @@ $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcs $@ $^
 $B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS) -lcmocka
+$B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
+	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.

@@ -26,8 +26,9 @@ typedef struct mp_backend {
     void (*enter)(void);
     void (*leave)(void);
     mp_add_function add;
-    /* One update of one parameter; the clipping factor over all gradients, with norm_workspace_bytes(the largest) of room. */
-    void (*update)(const mp_update *update, const mp_update_factors *factors);
+    /* One update of n parameters, all in one go; the clipping factor over all gradients, with norm_workspace_bytes(the largest)
+     * of room. */
+    void (*update)(mp_update *updates, size_t n, const mp_update_factors *factors);
     int64_t (*norm_workspace_bytes)(int64_t n_elements);
     void (*clip)(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor);
 

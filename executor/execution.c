@@ -13,6 +13,7 @@ struct mp_execution {
     const mp_plan *plan;
     mp_execution_options options;
     mp_addresses at;
+    mp_update *updates; /* room for one per trained parameter */
     mp_update *clipped; /* per trained parameter: its gradient, for the norm */
     size_t n_clipped;
     int64_t pending; /* forward-fused: the step whose gradients wait for their update, -1: none */
@@ -25,7 +26,9 @@ static mp_status list_gradients(mp_execution *e, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_program *p = e->program;
-    MP_REQUIRE(e->clipped = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->clipped), err, MP_NOMEM, "out of memory");
+    e->clipped = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->clipped);
+    e->updates = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->updates);
+    MP_REQUIRE(e->clipped && e->updates, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_binding *b = &p->bindings->nodes[k];
         if (b->task != MP_TASK_UPDATE) continue;
@@ -100,18 +103,29 @@ float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
     return NULL;
 }
 
-static void run_update(mp_execution *e, const mp_ready_step *r, int64_t step)
+static bool is_update(const mp_execution *e, size_t t)
+{
+    return t < e->plan->n_steps && e->program->bindings->nodes[e->at.steps[t].node].task == MP_TASK_UPDATE;
+}
+
+/* The updates from plan step t on that follow on each other, in one call. Returns how many they are. */
+static size_t run_updates(mp_execution *e, size_t t, int64_t step)
 {
     const mp_program *p = e->program;
-    const mp_binding *b = &p->bindings->nodes[r->node];
     mp_update_factors f = mp_update_factors_at(&e->options.hyper, step);
-    mp_update u = {.dtype = p->bindings->dtype[b->parameter],
-                   .n = mp_tensor_room(&p->model->tensors[b->parameter]),
-                   .parameter = r->target,
-                   .gradient = r->source,
-                   .state = (float *)r->state,
-                   .clip = (const float *)r->clip};
-    p->backend->update(&u, &f);
+    size_t n = 0;
+    for (; is_update(e, t + n) && !(n && e->options.one_by_one); n++) {
+        const mp_ready_step *r = &e->at.steps[t + n];
+        const mp_binding *b = &p->bindings->nodes[r->node];
+        e->updates[n] = (mp_update){.dtype = p->bindings->dtype[b->parameter],
+                                    .n = mp_tensor_room(&p->model->tensors[b->parameter]),
+                                    .parameter = r->target,
+                                    .gradient = r->source,
+                                    .state = (float *)r->state,
+                                    .clip = (const float *)r->clip};
+    }
+    p->backend->update(e->updates, n, &f);
+    return n;
 }
 
 static void run_clip(mp_execution *e, const mp_ready_step *r)
@@ -161,12 +175,29 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* After n steps from t on that took this long together: updates by their size, so that the parts add up. */
+static mp_status end_steps(mp_execution *e, size_t t, size_t n, double seconds, mp_error *err)
+{
+    mp_status st = MP_OK;
+    double total = 0;
+    for (size_t k = 0; n > 1 && k < n; k++) total += (double)e->updates[k].n;
+    for (size_t k = 0; k < n; k++) {
+        if (e->options.profile)
+            e->seconds[e->at.steps[t + k].node] += n > 1 ? seconds * (double)e->updates[k].n / total : seconds;
+        if (e->options.guards) MP_TRY(mp_addresses_check_guards(&e->at, (int)(t + k), err));
+        if (e->options.poison) mp_addresses_poison(&e->at, (int)(t + k));
+    }
+done:
+    return st;
+}
+
 /* One pass over the plan's steps. `update` < 0: without updates; else they belong to this step. */
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (size_t t = 0; t < e->plan->n_steps; t++) {
+    for (size_t t = 0, n; t < e->plan->n_steps; t += n) {
         const mp_ready_step *r = &e->at.steps[t];
+        n = 1;
         double from = e->options.profile ? now() : 0;
         switch (e->program->bindings->nodes[r->node].task) {
         case MP_TASK_FORWARD:
@@ -180,12 +211,10 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
             if (update >= 0) run_clip(e, r);
             break;
         case MP_TASK_UPDATE:
-            if (update >= 0) run_update(e, r, update);
+            if (update >= 0) n = run_updates(e, t, update);
             break;
         }
-        if (e->options.profile) e->seconds[r->node] += now() - from;
-        if (e->options.guards) MP_TRY(mp_addresses_check_guards(&e->at, (int)t, err));
-        if (e->options.poison) mp_addresses_poison(&e->at, (int)t);
+        MP_TRY(end_steps(e, t, n, e->options.profile ? now() - from : 0, err));
     }
 done:
     return st;
@@ -227,11 +256,10 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
     (void)err;
     e->program->backend->enter();
-    for (size_t t = 0; e->pending >= 0 && t < e->plan->n_steps; t++) {
+    for (size_t t = 0, n; e->pending >= 0 && t < e->plan->n_steps; t += n) {
         const mp_ready_step *r = &e->at.steps[t];
-        mp_task task = e->program->bindings->nodes[r->node].task;
-        if (task == MP_TASK_CLIP) run_clip(e, r);
-        if (task == MP_TASK_UPDATE) run_update(e, r, e->pending);
+        if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
+        n = is_update(e, t) ? run_updates(e, t, e->pending) : 1;
     }
     e->pending = -1;
     e->program->backend->leave();

@@ -14,9 +14,10 @@ typedef struct mp_execution_options {
     mp_hyper hyper;
     double clip_norm; /* as in the program's options */
     uint64_t seed;
-    bool poison;  /* overwrite what has died with NaNs, so that reading it shows (slow, for tests) */
-    bool guards;  /* lay everything out with room between, and look after each step whether it was written to (for tests) */
-    bool profile; /* keep the time of every node */
+    bool poison;     /* overwrite what has died with NaNs, so that reading it shows (slow, for tests) */
+    bool guards;     /* lay everything out with room between, and look after each step whether it was written to (for tests) */
+    bool one_by_one; /* call the backend for every update on its own, not for all that follow on each other (to compare) */
+    bool profile;    /* keep the time of every node */
 } mp_execution_options;
 
 typedef struct mp_execution mp_execution;

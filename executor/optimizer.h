@@ -46,6 +46,7 @@ typedef struct mp_update {
     const void *gradient;
     float *state;      /* NULL: none */
     const float *clip; /* the factor on the gradient; NULL: 1 */
+    int64_t first;     /* for the backend's own use: where its work begins among that of a list */
 } mp_update;
 
 /* How many float copies of a parameter its state holds: moments, and the master copy behind 16-bit parameters. */

@@ -25,7 +25,7 @@ static void three_steps(const mp_hyper *h, float clip, float w[N])
         float g[N] = {0.1f * (float)(t + 1) / clip, -0.2f / clip, 0.05f * (float)(t - 1) / clip};
         mp_update_factors f = mp_update_factors_at(h, t);
         mp_update u = {.dtype = MP_DTYPE_FLOAT, .n = N, .parameter = w, .gradient = g, .state = state, .clip = &factor};
-        mp_cpu_update(&u, &f);
+        mp_cpu_update(&u, 1, &f);
     }
 }
 
@@ -66,7 +66,7 @@ static void half_precision_parameters_follow_their_master_copy(void **state)
         uint16_t g[N] = {0x3f80, 0xbf80, 0x3f80};
         mp_update_factors f = mp_update_factors_at(&h, t);
         mp_update u = {.dtype = MP_DTYPE_BFLOAT16, .n = N, .parameter = w, .gradient = g, .state = memory};
-        mp_cpu_update(&u, &f);
+        mp_cpu_update(&u, 1, &f);
     }
     /* 2000 steps of about 1e-5: 1 - 0.02, -0.5 + 0.02, 0.25 - 0.02, and a decay of 2e-4 of each */
     const double expected[N] = {0.9798, -0.4799, 0.22995};

@@ -26,7 +26,7 @@ const mp_kernel *mp_cpu_kernel(const mp_operator *op);
 void mp_cpu_add(mp_dtype dtype, int64_t n, const void *from, void *to);
 
 /* As in mp_backend. */
-void mp_cpu_update(const mp_update *update, const mp_update_factors *factors);
+void mp_cpu_update(mp_update *updates, size_t n, const mp_update_factors *factors);
 int64_t mp_cpu_norm_workspace_bytes(int64_t n_elements);
 void mp_cpu_clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor);
 

@@ -1,4 +1,4 @@
-/* updates.c - one step of the optimizer on one parameter, and the norm of all gradients. Element by element, so that the result
+/* updates.c - one step of the optimizer on parameters, and the norm of all gradients. Element by element, so that the result
  * does not depend on when, or beside what, a parameter is updated. */
 #include <math.h>
 
@@ -38,17 +38,32 @@ MP_VECTOR static void adam(const mp_update_factors *f, int64_t n, float clip, co
 }
 
 typedef struct update_job {
-    const mp_update *u;
+    const mp_update *updates; /* each with the number of blocks before its own as `first` */
+    size_t n;
     const mp_update_factors *f;
     step_function step;
 } update_job;
 
-static void update_block(void *data, int64_t k)
+/* The last update whose blocks begin at or before block k. */
+static const mp_update *update_of(const update_job *job, int64_t k)
+{
+    size_t low = 0, high = job->n;
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        if (job->updates[middle].first <= k)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &job->updates[low];
+}
+
+static void update_block(void *data, int64_t block)
 {
     float g_room[MP_BLOCK];
     const update_job *job = data;
-    const mp_update *u = job->u;
-    int64_t at = k * MP_BLOCK, n = mp_block_size(u->n, k);
+    const mp_update *u = update_of(job, block);
+    int64_t k = block - u->first, at = k * MP_BLOCK, n = mp_block_size(u->n, k);
     int moments = mp_optimizer_moments(job->f->optimizer);
     float *m = moments > 0 ? u->state + at : NULL, *v = moments > 1 ? u->state + u->n + at : NULL;
     float *w = u->dtype == MP_DTYPE_FLOAT ? (float *)u->parameter + at : u->state + moments * u->n + at;
@@ -56,12 +71,17 @@ static void update_block(void *data, int64_t k)
     mp_floats_done(u->parameter, u->dtype, at, n, w);
 }
 
-void mp_cpu_update(const mp_update *update, const mp_update_factors *factors)
+void mp_cpu_update(mp_update *updates, size_t n, const mp_update_factors *factors)
 {
     static const step_function steps[MP_N_OPTIMIZERS] = {
         [MP_OPTIMIZER_ADAMW] = adam, [MP_OPTIMIZER_ADAM] = adam, [MP_OPTIMIZER_SGD] = sgd, [MP_OPTIMIZER_MOMENTUM] = momentum};
-    update_job job = {update, factors, steps[factors->optimizer]};
-    mp_parallel(mp_blocks(update->n), MP_BLOCK, update_block, &job);
+    update_job job = {updates, n, factors, steps[factors->optimizer]};
+    int64_t blocks = 0;
+    for (size_t k = 0; k < n; k++) {
+        updates[k].first = blocks;
+        blocks += mp_blocks(updates[k].n);
+    }
+    mp_parallel(blocks, MP_BLOCK, update_block, &job);
 }
 
 typedef struct norm_job {

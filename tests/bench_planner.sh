@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench.sh MEMPLAN [GRAPHS] - the lower-set searcher against the published programs of Kusumoto et al. 2019, on their own graphs
+# bench_planner.sh MEMPLAN [GRAPHS] - the lower-set searcher against the published programs of Kusumoto et al. 2019, on their own graphs
 # (forward and backward functions with unit costs, parameters not counted). For each fraction of the keep-all peak: the least extra
 # time, in % of one forward pass, that their programs reach (exact or approximate, time- or memory-centric, or their Chen; what
 # their schedules really execute), then ours with lower-set and with auto. '-': no plan within the fraction.

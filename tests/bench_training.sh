@@ -1,0 +1,34 @@
+#!/bin/sh
+# bench_training.sh BUILD [MODELS] - steps of training on the CPU. First, where updates run (bench_updates): one parameter at a time and
+# all in one call after backward, within backward, before the next forward. Then, if PYTHON (python3) has PyTorch, the same nets at the
+# same batches with the same number of threads there and here, everything kept, in turns: the median step and the peak of the process.
+build=$1 models=${2:-$(dirname "$0")/../../shared/models}
+[ -d "$models" ] || { echo "bench: the models are not here: $models" >&2; exit 2; }
+while read -r name batch steps; do
+    "$build/tests/bench_updates" "$models/$name.onnx" "$batch" "$steps" || exit 1
+    echo
+done <<'TABLE'
+mobilenet_v2 32 7
+mobilenet_v2 1 15
+resnet50 4 7
+bert_base 1 5
+TABLE
+python=${PYTHON:-python3}
+"$python" -c 'import torch' 2> /dev/null || { echo "bench: $python has no PyTorch to compare with (PYTHON=... names another one)"; exit 0; }
+threads=${OMP_NUM_THREADS:-$(nproc)}
+json=$(mktemp) && trap 'rm -f "$json"' EXIT
+value() { sed -n "s/^ *\"$1\": *\([^,]*\),*$/\1/p" "$json"; }
+printf '%-13s %5s  %26s   %26s   %15s\n' "" batch "PyTorch: step, peak" "memplan: step, peak" "ratio of both"
+while read -r name batch steps; do
+    for round in 1 2; do
+        set -- $("$python" "$(dirname "$0")/bench_torch.py" "$name" "$batch" "$steps" "$threads")
+        "$build/memplan" train "$models/$name.onnx" --batch "$batch" --budget 100% --steps "$steps" --no-before --json > "$json" || exit 1
+        awk -v name="$name" -v batch="$batch" -v theirs="$1" -v their_bytes="$2" -v ours="$(value step_seconds)" -v our_bytes="$(value process_bytes)" \
+            'BEGIN { printf "%-13s %5d  %9.3f s %10.1f MiB   %9.3f s %10.1f MiB   %6.2f, %6.2f\n", name, batch, theirs, their_bytes / 1048576,
+                     ours, our_bytes / 1048576, ours / theirs, our_bytes / their_bytes }'
+    done
+done <<'TABLE'
+resnet50 8 7
+mobilenet_v2 8 9
+bert_base 2 5
+TABLE
