@@ -147,6 +147,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     sigaction(SIGTERM, &action, &old_term);
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
     MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
+    mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
     MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
     if (o->test.n) MP_TRY(mp_inputs_open_feed(t->subject.program, o->test.items, o->test.n, (uint64_t)o->seed, &test, err));
     *reads = false;
@@ -211,7 +212,7 @@ int cmd_train(options *o)
             if (o->json)
                 st = print_train_json(&t, &err);
             else
-                print_train(&t, o->profile);
+                print_train(&t, o);
             char title[256];
             if (st == MP_OK && o->out)
                 st = mp_loss_picture(subject_title(&t.subject, title, sizeof title), t.after.losses, t.after.n_losses,

@@ -104,7 +104,20 @@ static void print_test(const train_outcome *t)
     if (test->accuracy >= 0) printf("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
 }
 
-void print_train(const train_outcome *t, bool profile)
+/* Where the training began: people take drawn weights for their own otherwise. */
+static void print_origin(const train_outcome *t, const options *o)
+{
+    printf("First values: ");
+    if (o->resume)
+        printf("as %s has them.\n", o->resume);
+    else if (!t->n_drawn)
+        printf("as the model's file has them.\n");
+    else
+        printf("%zu of %zu parameters drawn from seed %lld; the model's file has none for them.\n", t->n_drawn, t->n_parameters,
+               (long long)o->seed);
+}
+
+void print_train(const train_outcome *t, const options *o)
 {
     char title[256], before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
     const mp_report *r = &t->after;
@@ -121,10 +134,12 @@ void print_train(const train_outcome *t, bool profile)
     if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
     if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
     if (r->has_test) print_test(t);
-    printf("\nMemory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
+    putchar('\n');
+    print_origin(t, o);
+    printf("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
-    if (profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
+    if (o->profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
 }
 
 /* Null without a test; the accuracy is null where the loss is not over classes. */
@@ -151,10 +166,11 @@ static json_t *report_json(const mp_report *r)
 mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
-    all =
-        json_pack("{ss ss so so so so sb}", "device", t->subject.graph->target, "fuse", mp_fuse_name(t->subject.graph->fuse),
-                  "before", before, "after", after, "identical", t->has_before ? json_boolean(train_identical(t)) : json_null(),
-                  "test", test_json(&t->after), "stopped", (int)t->after.stopped);
+    all = json_pack("{ss ss sI sI so so so so sb}", "device", t->subject.graph->target, "fuse",
+                    mp_fuse_name(t->subject.graph->fuse), "parameters", (json_int_t)t->n_parameters, "parameters_drawn",
+                    (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
+                    t->has_before ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
+                    (int)t->after.stopped);
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json(all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

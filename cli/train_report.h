@@ -9,7 +9,8 @@ typedef struct train_outcome {
     subject subject;
     mp_plan *keep_all, *plan;
     bool has_before;
-    mp_report before, after; /* keep-all, the plan */
+    size_t n_parameters, n_drawn; /* of those, without values in the model's file */
+    mp_report before, after;      /* keep-all, the plan */
 } train_outcome;
 
 /* True if both runs have the same losses and the same weights, bit for bit. */
@@ -18,7 +19,7 @@ bool train_identical(const train_outcome *t);
 mp_status train_keep_all(const mp_graph *graph, mp_plan **out, mp_error *err);
 /* Where the time goes, by kind of operator and phase: seconds per node over so many steps. */
 void print_profile(const mp_graph *graph, const double *node_seconds, double n_steps);
-void print_train(const train_outcome *t, bool profile);
+void print_train(const train_outcome *t, const options *o);
 mp_status print_train_json(const train_outcome *t, mp_error *err);
 
 #endif

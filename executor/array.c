@@ -68,3 +68,22 @@ bool mp_array_same_layout(const mp_array *a, const mp_array *b)
         if (a->dims[d] != b->dims[d] || (a->dims[d] != 1 && a->strides[d] != b->strides[d])) return false;
     return true;
 }
+
+bool mp_array_write(const mp_array *to, const mp_value *value)
+{
+    mp_dtype dtype = to->dtype;
+    void *data = to->data;
+    for (int64_t k = 0; k < value->n; k++) {
+        double real = value->is_real ? value->f[k] : (double)value->i[k];
+        int64_t whole = value->is_real ? (int64_t)value->f[k] : value->i[k];
+        if (dtype == MP_DTYPE_FLOAT)
+            ((float *)data)[k] = (float)real;
+        else if (dtype == MP_DTYPE_DOUBLE)
+            ((double *)data)[k] = real;
+        else if ((mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL) && mp_dtype_bits(dtype) >= 8)
+            memcpy((char *)data + k * (mp_dtype_bits(dtype) / 8), &whole, (size_t)mp_dtype_bits(dtype) / 8); /* little-endian */
+        else
+            return false;
+    }
+    return true;
+}

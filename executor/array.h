@@ -25,6 +25,9 @@ mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims);
  * type it is computed in. */
 mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err);
 
+/* Writes what the model knows of a tensor into a row-major array of as many elements; false: not for this type. */
+bool mp_array_write(const mp_array *to, const mp_value *value);
+
 int64_t mp_array_elements(const mp_array *a); /* the product of dims */
 int64_t mp_array_bytes(const mp_array *a);    /* elements times their size; packed arrays: mp_tensor.packed_bytes knows */
 bool mp_array_is_plain(const mp_array *a);    /* row-major without gaps (dimensions of size 1 have any stride) */

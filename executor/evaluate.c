@@ -57,24 +57,6 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
     return t->dtype == MP_DTYPE_FLOAT && e->how->dtype ? e->how->dtype : t->dtype;
 }
 
-/* Elements that the model knows, row-major, into memory of this type; false: there is no such type here. */
-static bool write_value(const mp_value *value, mp_dtype dtype, void *data)
-{
-    for (int64_t k = 0; k < value->n; k++) {
-        double real = value->is_real ? value->f[k] : (double)value->i[k];
-        int64_t whole = value->is_real ? (int64_t)value->f[k] : value->i[k];
-        if (dtype == MP_DTYPE_FLOAT)
-            ((float *)data)[k] = (float)real;
-        else if (dtype == MP_DTYPE_DOUBLE)
-            ((double *)data)[k] = real;
-        else if ((mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL) && mp_dtype_bits(dtype) >= 8)
-            memcpy((char *)data + k * (mp_dtype_bits(dtype) / 8), &whole, (size_t)mp_dtype_bits(dtype) / 8); /* little-endian */
-        else
-            return false;
-    }
-    return true;
-}
-
 /* Puts what the model knows of a tensor into memory. It keeps its own type: constants are few and small. */
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
@@ -82,9 +64,8 @@ static mp_status know(evaluator *e, int tensor, mp_error *err)
     const mp_tensor *t = &e->model->tensors[tensor];
     MP_REQUIRE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "nothing gives '%s' its values", t->name);
     MP_TRY(make_room(e, tensor, t->dtype, err));
-    MP_REQUIRE(mp_array_is_plain(&e->values[tensor]) && write_value(t->value, e->values[tensor].dtype, e->values[tensor].data),
-               err, MP_UNSUPPORTED, "the constant '%s' of type %s cannot be written", t->name,
-               mp_dtype_name(e->values[tensor].dtype));
+    MP_REQUIRE(mp_array_is_plain(&e->values[tensor]) && mp_array_write(&e->values[tensor], t->value), err, MP_UNSUPPORTED,
+               "the constant '%s' of type %s cannot be written", t->name, mp_dtype_name(e->values[tensor].dtype));
 done:
     return st;
 }

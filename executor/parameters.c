@@ -36,40 +36,6 @@ void mp_parameter_source_free(mp_parameter_source *s)
     mp_free(s);
 }
 
-/* Numbers of a value that the model knows, as the type of `to`. */
-static mp_status from_value(const mp_tensor *t, const mp_array *to, mp_error *err)
-{
-    mp_status st = MP_OK;
-    for (int64_t k = 0; k < t->value->n; k++) {
-        double real = t->value->is_real ? t->value->f[k] : (double)t->value->i[k];
-        int64_t whole = t->value->is_real ? (int64_t)t->value->f[k] : t->value->i[k];
-        switch (to->dtype) {
-        case MP_DTYPE_FLOAT:
-            ((float *)to->data)[k] = (float)real;
-            break;
-        case MP_DTYPE_DOUBLE:
-            ((double *)to->data)[k] = real;
-            break;
-        case MP_DTYPE_INT64:
-            ((int64_t *)to->data)[k] = whole;
-            break;
-        case MP_DTYPE_INT32:
-            ((int32_t *)to->data)[k] = (int32_t)whole;
-            break;
-        case MP_DTYPE_BOOL:
-        case MP_DTYPE_UINT8:
-        case MP_DTYPE_INT8:
-            ((uint8_t *)to->data)[k] = (uint8_t)whole;
-            break;
-        default:
-            MP_TRY(MP_FAIL(err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here", t->name,
-                           mp_dtype_name(to->dtype)));
-        }
-    }
-done:
-    return st;
-}
-
 /* What the file leaves open: whole numbers count positions, 0, 1, 2 ... along the last dimension; truth values are a causal
  * mask where the last two dimensions are equal (true on and below the diagonal), else all true. */
 static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
@@ -95,7 +61,8 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
     mp_status st = MP_OK;
     const mp_tensor *t = &s->program->model->tensors[tensor];
     if (t->value)
-        MP_TRY(from_value(t, to, err));
+        MP_REQUIRE(mp_array_write(to, t->value), err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here",
+                   t->name, mp_dtype_name(to->dtype));
     else if (mp_onnx_weights_have(s->weights, t->name))
         MP_TRY(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
     else if (t->role == MP_ROLE_CONSTANT)
@@ -153,4 +120,16 @@ mp_status mp_parameters_load(const mp_parameter_source *s, const mp_program *p, 
     }
 done:
     return st;
+}
+
+void mp_parameter_source_count(const mp_parameter_source *s, size_t *n_parameters, size_t *n_drawn)
+{
+    const mp_model *m = s->program->model;
+    *n_parameters = *n_drawn = 0;
+    for (size_t k = 0; k < m->n_tensors; k++) {
+        const mp_tensor *t = &m->tensors[k];
+        if (t->role != MP_ROLE_PARAMETER || t->producer >= 0 || s->program->bindings->storage[k] < 0) continue;
+        (*n_parameters)++;
+        *n_drawn += !t->value && !mp_onnx_weights_have(s->weights, t->name);
+    }
 }

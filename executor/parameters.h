@@ -12,6 +12,9 @@ mp_status mp_parameter_source_open(const mp_program *program, const char *path, 
                                    mp_error *err);
 void mp_parameter_source_free(mp_parameter_source *source);
 
+/* Of how many parameters it has the first values, and how many of them are drawn because the file has none. */
+void mp_parameter_source_count(const mp_parameter_source *source, size_t *n_parameters, size_t *n_drawn);
+
 /* Fills parameters, master copies, buffers and constants of an execution; moments are zero already. MP_INVALID: a constant that
  * neither file nor folding gives; the rest as mp_onnx_weights_read. */
 mp_status mp_parameters_load(const mp_parameter_source *source, const mp_program *program, mp_execution *execution,
