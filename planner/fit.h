@@ -44,7 +44,7 @@ typedef enum mp_fit_end {
 
 typedef struct mp_fit_answer {
     int64_t batch;      /* 0: not even one, and what follows up to `plan` is unset */
-    int64_t peak_bytes; /* of its plan, which has passed mp_plan_check */
+    int64_t peak_bytes; /* what its plan needs with its arena; the plan has passed mp_plan_check */
     int64_t static_bytes;
     double overhead;    /* of its plan */
     double seconds;     /* of one step */
