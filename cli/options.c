@@ -205,6 +205,7 @@ void options_free(options *o)
     mp_free(o->operands);
     mp_free(o->dims.items);
     mp_free(o->data.items);
+    mp_free(o->test.items);
     mp_free(o->freeze.items);
     if (o->source) json_decref(o->source);
 }
