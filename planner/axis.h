@@ -1,0 +1,37 @@
+/* axis.h - memory along a sparse axis of slots, under change: adding to a range, and by how much the whole is over its limits.
+ *
+ * A slot holds a run or is empty; only occupied slots have a limit. Slots lie in chunks of 64, each with a pending addition and
+ * its highest excess, so that adding to a range touches the chunks at its ends and, of those between, only the ones that are or
+ * come near their limit.
+ */
+#ifndef PLANNER_AXIS_H
+#define PLANNER_AXIS_H
+
+#include "estimator/error.h"
+#include "estimator/memory.h"
+
+enum { MP_AXIS_CHUNK = 64 };
+
+typedef struct mp_axis {
+    int n_slots;                   /* a multiple of MP_AXIS_CHUNK */
+    int64_t *excess;               /* per slot: bytes over its limit (negative: below), without what its chunk has pending */
+    int64_t *pending, *top, *over; /* per chunk: to be added to all its slots; the highest excess; the sum of all above 0 */
+    int64_t total_over;            /* the sum of `over` */
+} mp_axis;
+
+/* All slots empty, nothing in memory. On MP_OK release with mp_axis_free (a zeroed one is fine). MP_NOMEM. O(n_slots). */
+mp_status mp_axis_new(int n_slots, mp_axis *out, mp_error *err);
+void mp_axis_free(mp_axis *axis);
+void mp_axis_clear(mp_axis *axis);
+
+/* Adds bytes (of either sign) to slots [first, last]; nothing if first > last. O(slots / 64 + 64). */
+void mp_axis_add(mp_axis *axis, int first, int last, int64_t bytes);
+/* A slot that is empty gets a limit, or one that has this limit becomes empty. O(64). */
+void mp_axis_occupy(mp_axis *axis, int slot, int64_t limit);
+void mp_axis_vacate(mp_axis *axis, int slot, int64_t limit);
+/* Bytes over the limit of an occupied slot. O(1). */
+int64_t mp_axis_excess(const mp_axis *axis, int slot);
+/* The slot in which the running sum over all slots that are over their limit passes `at`, 0 <= at < total_over. */
+int mp_axis_find_over(const mp_axis *axis, int64_t at);
+
+#endif

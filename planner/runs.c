@@ -1,0 +1,286 @@
+#include "planner/runs.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "planner/lifetimes.h"
+
+static const mp_form *form_of(const mp_runs *x, int run)
+{
+    return &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
+}
+
+static int64_t limit_of(const mp_runs *x, int run)
+{
+    return x->limit_bytes - form_of(x, run)->workspace_bytes;
+}
+
+static void note(mp_runs *x, int kind, int run, int slot)
+{
+    if (!mp_grow(&x->changes, &x->changes_capacity, x->n_changes + 1, sizeof *x->changes)) {
+        x->failed = true;
+        return;
+    }
+    x->changes[x->n_changes++] = (mp_change){kind, run, slot};
+}
+
+/* ---- changes without notes ---- */
+
+static void place(mp_runs *x, int run, int slot)
+{
+    x->runs[run].slot = slot;
+    x->at_slot[slot] = run;
+    mp_axis_occupy(&x->axis, slot, limit_of(x, run));
+}
+
+static void displace(mp_runs *x, int run)
+{
+    const int slot = x->runs[run].slot;
+    mp_axis_vacate(&x->axis, slot, limit_of(x, run));
+    x->at_slot[slot] = -1;
+    x->runs[run].slot = -1;
+}
+
+static void turn_on(mp_runs *x, int run)
+{
+    const mp_form *form = form_of(x, run);
+    mp_run_list *of_node = &x->of_node[x->runs[run].node];
+    x->runs[run].is_on = true;
+    x->ticks += form->ticks;
+    x->n_on++;
+    for (size_t k = 0; k < form->n_reads; k++) mp_lifetime_add_reader(x, form->reads[k], run);
+    for (size_t k = 0; k < form->n_adds; k++) mp_lifetime_add_reader(x, form->adds[k], run);
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) mp_lifetime_add_maker(x, form->writes[k], run);
+    mp_lifetime_credit(x, run);
+    mp_run_list_insert(x, of_node, run);
+}
+
+static void turn_off(mp_runs *x, int run)
+{
+    const mp_form *form = form_of(x, run);
+    mp_run_list *of_node = &x->of_node[x->runs[run].node];
+    mp_run_list_drop(x, of_node, run);
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) mp_lifetime_drop_maker(x, form->writes[k], run);
+    for (size_t k = 0; k < form->n_adds; k++) mp_lifetime_drop_reader(x, form->adds[k], run);
+    for (size_t k = 0; k < form->n_reads; k++) mp_lifetime_drop_reader(x, form->reads[k], run);
+    x->runs[run].is_on = false;
+    x->ticks -= form->ticks;
+    x->n_on--;
+    mp_axis_add(&x->axis, x->runs[run].slot, x->runs[run].slot, x->runs[run].credit);
+    x->runs[run].credit = 0;
+}
+
+/* To an empty slot, with only empty slots between. */
+static void shift(mp_runs *x, int run, int slot)
+{
+    mp_lifetimes_weigh(x, run, -1);
+    displace(x, run);
+    place(x, run, slot);
+    mp_lifetimes_weigh(x, run, +1);
+}
+
+/* ---- changes that can be undone ---- */
+
+/* A slot for a run before `slot`: in the middle of the gap there, or where one is made by shifting its neighbours. -1: none. */
+static int find_room(mp_runs *x, int before_run)
+{
+    const int slot = x->runs[before_run].slot;
+    int from = slot - 1, to = slot + 1;
+    while (from >= 0 && x->at_slot[from] < 0) from--;
+    if (slot - from > 1) return from + (slot - from) / 2;
+    x->n_crowded++;
+    while (from >= 0 && x->at_slot[from] >= 0) from--;
+    if (from >= 0) {
+        for (int s = from + 1; s < slot; s++) {
+            note(x, MP_SHIFTED, x->at_slot[s], s);
+            shift(x, x->at_slot[s], s - 1);
+        }
+        return slot - 1;
+    }
+    while (to < x->axis.n_slots - 1 && x->at_slot[to] >= 0) to++;
+    if (to >= x->axis.n_slots - 1) return -1;
+    for (int s = to - 1; s >= slot; s--) {
+        note(x, MP_SHIFTED, x->at_slot[s], s);
+        shift(x, x->at_slot[s], s + 1);
+    }
+    return slot;
+}
+
+int mp_runs_reserve(mp_runs *x, int node, int form, int before_run)
+{
+    const int slot = find_room(x, before_run);
+    if (slot < 0 || x->failed) return -1;
+    if (!x->n_spare && !mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
+        x->failed = true;
+        return -1;
+    }
+    const int run = x->n_spare ? x->spare[--x->n_spare] : x->n_runs++;
+    x->runs[run] = (mp_run){.node = node, .form = form, .slot = -1};
+    place(x, run, slot);
+    note(x, MP_RESERVED, run, slot);
+    return run;
+}
+
+void mp_runs_turn_on(mp_runs *x, int run)
+{
+    turn_on(x, run);
+    note(x, MP_TURNED_ON, run, -1);
+}
+
+static void push(mp_runs *x, int **list, int *n, size_t *capacity, int run)
+{
+    if (mp_grow(list, capacity, (size_t)*n + 1, sizeof **list))
+        (*list)[(*n)++] = run;
+    else
+        x->failed = true;
+}
+
+void mp_runs_remove(mp_runs *x, int run)
+{
+    if (x->runs[run].is_on) {
+        turn_off(x, run);
+        note(x, MP_TURNED_OFF, run, -1);
+    }
+    note(x, MP_RELEASED, run, x->runs[run].slot);
+    displace(x, run);
+    push(x, &x->removed, &x->n_removed, &x->removed_capacity, run);
+}
+
+void mp_runs_keep(mp_runs *x)
+{
+    x->n_changes = 0;
+    while (x->n_removed) push(x, &x->spare, &x->n_spare, &x->spare_capacity, x->removed[--x->n_removed]);
+}
+
+void mp_runs_undo(mp_runs *x)
+{
+    while (x->n_changes) {
+        const mp_change c = x->changes[--x->n_changes];
+        switch (c.kind) {
+        case MP_RESERVED:
+            displace(x, c.run);
+            push(x, &x->spare, &x->n_spare, &x->spare_capacity, c.run);
+            break;
+        case MP_RELEASED: /* the last one removed: what was removed later is back already */
+            x->n_removed--;
+            place(x, c.run, c.slot);
+            break;
+        case MP_TURNED_ON:
+            turn_off(x, c.run);
+            break;
+        case MP_TURNED_OFF:
+            turn_on(x, c.run);
+            break;
+        case MP_SHIFTED:
+            shift(x, c.run, c.slot);
+            break;
+        }
+    }
+}
+
+/* ---- questions ---- */
+
+/* The latest copy of s made before a slot: its maker's place in the list; -1: none. */
+static int latest(const mp_runs *x, int s, int slot)
+{
+    return mp_run_list_find(x, &x->makers[s], slot) - 1;
+}
+
+int mp_runs_next_read(const mp_runs *x, int s, int slot)
+{
+    const int maker = latest(x, s, slot + 1), at = mp_run_list_find(x, &x->readers[s], slot + 1);
+    if (maker < 0 || at == x->readers[s].n) return -1;
+    const int next = x->runs[x->readers[s].runs[at]].slot;
+    const bool is_last = maker + 1 == x->makers[s].n;
+    return is_last || next < x->runs[x->makers[s].runs[maker + 1]].slot ? x->readers[s].runs[at] : -1;
+}
+
+bool mp_runs_lives(const mp_runs *x, int s, int slot)
+{
+    const int maker = latest(x, s, slot);
+    return maker >= 0 && mp_lifetime_end(x, s, maker) >= slot;
+}
+
+static int first_slot(const mp_runs *x, const mp_run_list *list, int without_run)
+{
+    for (int k = 0; k < list->n; k++)
+        if (list->runs[k] != without_run) return x->runs[list->runs[k]].slot;
+    return INT_MAX;
+}
+
+/* Whether a contribution to a sum may come in a slot: after that of the adder before and before that of the next, where the
+ * order matters, and before all who read the sum. */
+static bool may_add(const mp_runs *x, int node, int s, int slot, int without_run)
+{
+    const mp_graph *g = x->graph;
+    const bool any = g->storages[s].any_sum_order;
+    bool before = true; /* the adders so far stand before this node in the list */
+    for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
+        const int other = g->adders[a];
+        if (other == node) {
+            before = false;
+            continue;
+        }
+        if (any || !x->of_node[other].n) continue;
+        const int there = x->runs[x->of_node[other].runs[0]].slot;
+        if (before ? there > slot : there < slot) return false;
+    }
+    for (int k = 0; k < x->readers[s].n; k++) {
+        const mp_run *r = &x->runs[x->readers[s].runs[k]];
+        bool adds = false;
+        if (x->readers[s].runs[k] == without_run || r->slot > slot) continue;
+        for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) adds |= g->adders[a] == r->node;
+        if (!adds) return false;
+    }
+    return true;
+}
+
+static bool may_read(const mp_runs *x, int s, int slot, int without_run)
+{
+    const mp_graph *g = x->graph;
+    if (mp_storage_is_static(&g->storages[s])) return true;
+    if (!mp_is_sum(g, s)) return first_slot(x, &x->makers[s], without_run) < slot;
+    for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++)
+        if (!x->of_node[g->adders[a]].n || x->runs[x->of_node[g->adders[a]].runs[0]].slot > slot) return false;
+    return true;
+}
+
+bool mp_runs_allows(const mp_runs *x, int node, int form, int slot, int without_run)
+{
+    const mp_form *f = &x->graph->nodes[node].forms[form];
+    for (size_t k = 0; k < f->n_reads; k++)
+        if (!may_read(x, f->reads[k], slot, without_run)) return false;
+    for (size_t k = 0; k < f->n_adds; k++)
+        if (!may_add(x, node, f->adds[k], slot, without_run)) return false;
+    for (size_t k = 0; k < f->n_writes; k++) {
+        const int s = f->writes[k];
+        if (mp_storage_is_static(&x->graph->storages[s])) continue;
+        const int made = first_slot(x, &x->makers[s], without_run), read = first_slot(x, &x->readers[s], -1);
+        if ((made < slot ? made : slot) > read) return false;
+    }
+    return true;
+}
+
+bool mp_runs_can_spare(const mp_runs *x, int run)
+{
+    const mp_form *f = form_of(x, run);
+    if (x->of_node[x->runs[run].node].n < 2) return false;
+    for (size_t k = 0; k < f->n_writes; k++) {
+        const int s = f->writes[k];
+        if (mp_storage_is_static(&x->graph->storages[s]) || !x->readers[s].n) continue;
+        if (first_slot(x, &x->makers[s], run) > first_slot(x, &x->readers[s], -1)) return false;
+    }
+    return true;
+}
+
+size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
+{
+    size_t n = 0;
+    for (int s = 0; s < x->axis.n_slots; s++) {
+        const int run = x->at_slot[s];
+        if (run >= 0 && run != x->end) steps[n++] = (mp_step){x->runs[run].node, x->runs[run].form};
+    }
+    return n;
+}

@@ -1,0 +1,162 @@
+/* The incremental timeline against the one that starts anew: after every change the same ticks and the same bytes at every
+ * step; what is undone leaves no trace. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/runs.h"
+#include "planner/schedule.h"
+#include "tests/random_graph.h"
+
+/* ticks[0], then the bytes of every run, then by how much all are over. */
+static void assert_agrees(const mp_runs *x)
+{
+    const mp_graph *g = x->graph;
+    mp_error err = {0};
+    mp_step *order = mp_alloc((size_t)x->n_on + 1, sizeof *order), *steps;
+    mp_timeline *timeline;
+    size_t n = mp_runs_steps(x, order), n_steps;
+    int64_t over = 0, ticks = x->ticks, at_end = 0;
+    assert_false(x->failed);
+    assert_int_equal(n, x->n_on);
+    if (mp_schedule_updates(g, order, n, &steps, &n_steps, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_timeline_build(g, steps, n_steps, &timeline, &err) != MP_OK) fail_msg("%s", err.message);
+    int slot = -1;
+    for (size_t t = 0; t < n_steps; t++) {
+        if (g->nodes[steps[t].node].phase == MP_PHASE_UPDATE) {
+            ticks += g->nodes[steps[t].node].forms[0].ticks;
+            if (timeline->live_bytes[t] > at_end) at_end = timeline->live_bytes[t];
+            continue;
+        }
+        do slot++;
+        while (x->at_slot[slot] < 0);
+        assert_int_equal(x->runs[x->at_slot[slot]].node, steps[t].node);
+        const int64_t excess = mp_axis_excess(&x->axis, slot);
+        assert_int_equal(excess + x->limit_bytes, timeline->live_bytes[t]);
+        if (excess > 0) over += excess;
+    }
+    assert_int_equal(ticks, timeline->ticks);
+    const int64_t end = mp_axis_excess(&x->axis, x->runs[x->end].slot);
+    if (g->fuse != MP_FUSE_BACKWARD) assert_true(end + x->limit_bytes >= at_end); /* no update holds more than the end does */
+    if (end > 0) over += end;
+    assert_int_equal(over, x->axis.total_over);
+    mp_timeline_free(timeline);
+    mp_free(order);
+    mp_free(steps);
+}
+
+static int any_run(const mp_runs *x, random_source *random)
+{
+    for (;;) {
+        const int run = random_below(random, x->n_runs);
+        if (x->runs[run].slot >= 0) return run;
+    }
+}
+
+/* One change at random, if it may be. */
+static void change(mp_runs *x, random_source *random)
+{
+    const mp_graph *g = x->graph;
+    const int run = any_run(x, random), before = any_run(x, random), node = x->runs[run].node;
+    if (run == x->end || run == before) return;
+    if (random_chance(random, 30)) {
+        if (mp_runs_can_spare(x, run)) mp_runs_remove(x, run);
+        return;
+    }
+    const bool moves = random_chance(random, 40);
+    if (!moves && (g->nodes[node].phase != MP_PHASE_FORWARD || g->nodes[node].flags & MP_NODE_ONCE)) return;
+    const int form = random_below(random, (int)g->nodes[node].n_forms), there = mp_runs_reserve(x, node, form, before);
+    assert_true(there >= 0);
+    const int kept = moves ? x->runs[run].form : form;
+    if (!mp_runs_allows(x, node, kept, x->runs[there].slot, moves ? run : -1)) {
+        mp_runs_remove(x, there);
+        return;
+    }
+    if (!moves) {
+        mp_runs_turn_on(x, there);
+        return;
+    }
+    mp_runs_remove(x, there);
+    mp_runs_remove(x, run);
+    mp_runs_turn_on(x, mp_runs_reserve(x, node, kept, before));
+}
+
+static void every_change_is_what_the_timeline_makes_of_it(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 240; seed++) {
+        mp_graph *g = random_graph(seed, 2 + (int)(seed % 19), (mp_fuse)(seed % 3), false);
+        random_source random = {seed};
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, 8, &n);
+        mp_error err = {0};
+        mp_runs *x;
+        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
+        assert_agrees(x);
+        for (int k = 0; k < 60; k++) {
+            const int64_t ticks = x->ticks, over = x->axis.total_over;
+            const int n_on = x->n_on;
+            for (int c = random_below(&random, 4); c >= 0; c--) change(x, &random);
+            if (random_chance(&random, 50)) {
+                mp_runs_undo(x);
+                assert_int_equal(x->ticks, ticks);
+                assert_int_equal(x->axis.total_over, over);
+                assert_int_equal(x->n_on, n_on);
+            }
+            mp_runs_keep(x);
+            if (random_chance(&random, 5)) mp_runs_spread(x);
+            assert_agrees(x);
+        }
+        mp_runs_free(x);
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+}
+
+/* With every run put before the same one there is soon no empty slot beside it. */
+static void room_is_made_where_there_is_none(void **state)
+{
+    (void)state;
+    mp_graph *g = random_graph(5, 12, MP_FUSE_BACKWARD, false);
+    size_t n;
+    mp_step *steps = random_schedule(g, 5, 0, &n);
+    mp_error err = {0};
+    mp_runs *x;
+    assert_int_equal(mp_runs_new(g, INT64_C(1) << 40, steps, n, &x, &err), MP_OK);
+    int last = -1, node = -1;
+    for (int s = 0; s < x->axis.n_slots; s++) {
+        const int run = x->at_slot[s];
+        if (run < 0 || run == x->end) continue;
+        last = run;
+        const mp_node *v = &g->nodes[x->runs[run].node];
+        if (v->phase == MP_PHASE_FORWARD && !(v->flags & MP_NODE_ONCE)) node = x->runs[run].node;
+    }
+    assert_true(node >= 0);
+    for (int k = 0; k < 100; k++) {
+        const int run = mp_runs_reserve(x, node, 0, last);
+        assert_true(run >= 0);
+        mp_runs_turn_on(x, run);
+    }
+    assert_true(x->n_crowded > 0);
+    assert_agrees(x);
+    mp_runs_undo(x);
+    assert_agrees(x);
+    mp_runs_spread(x);
+    assert_agrees(x);
+    mp_runs_free(x);
+    mp_free(steps);
+    mp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_change_is_what_the_timeline_makes_of_it),
+        cmocka_unit_test(room_is_made_where_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
