@@ -17,6 +17,7 @@ static const mp_solver solvers[] = {
      "PaddlePaddle's RecomputeOptimizer", mp_run_segments},
     {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
      mp_run_lower_set},
+    {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal},
 };
 
 size_t mp_solver_count(void)
@@ -59,6 +60,13 @@ const mp_request *mp_search_request(const mp_search *search)
 int64_t mp_search_moves(const mp_search *search)
 {
     return search->moves;
+}
+
+void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n)
+{
+    const candidate *kept = search->best.solver ? &search->best : &search->smallest;
+    *steps = kept->steps;
+    *n = kept->n;
 }
 
 bool mp_search_settled(const mp_search *search)

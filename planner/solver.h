@@ -70,6 +70,9 @@ bool mp_search_stopped(mp_search *search);
 /* True when the best so far takes no longer than keep-all, so that no schedule is cheaper: what is left to look for is a
  * smaller one. */
 bool mp_search_settled(const mp_search *search);
+/* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
+ * one as soon as anything was offered. */
+void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
 /* How many candidates `moves` allows the running searcher in all; how many it should make of a kind is its own affair. */
 int64_t mp_search_moves(const mp_search *search);
 
@@ -89,6 +92,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err);
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
+mp_status mp_run_anneal(mp_search *search, mp_error *err);
 mp_status mp_run_auto(mp_search *search, mp_error *err);
 
 #endif

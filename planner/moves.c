@@ -1,0 +1,304 @@
+#include "planner/moves.h"
+
+#include "planner/lifetimes.h"
+
+enum { TRIES = 24 };
+
+/* ---- chance ---- */
+
+static uint64_t next(mp_mover *m)
+{
+    uint64_t z = m->random += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+double mp_mover_uniform(mp_mover *m)
+{
+    return (double)(next(m) >> 11) * 0x1p-53;
+}
+
+int mp_mover_below(mp_mover *m, int n)
+{
+    return (int)((next(m) >> 32) * (uint64_t)n >> 32);
+}
+
+/* ---- what there is ---- */
+
+static bool can_rerun(const mp_graph *g, int node)
+{
+    return node >= 0 && g->nodes[node].phase == MP_PHASE_FORWARD && !(g->nodes[node].flags & MP_NODE_ONCE);
+}
+
+static bool is_extra(const mp_runs *x, int run)
+{
+    const int node = x->runs[run].node;
+    return node >= 0 && x->of_node[node].n > 1 && x->of_node[node].runs[0] != run;
+}
+
+/* A run at random, -1: none was met. */
+static int any_run(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    for (int k = 0; k < TRIES; k++) {
+        const int run = mp_mover_below(m, x->n_runs);
+        if (run != x->end && x->runs[run].slot >= 0) return run;
+    }
+    return -1;
+}
+
+static int any_extra(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    for (int k = 0; k < TRIES; k++) {
+        const int run = mp_mover_below(m, x->n_runs);
+        if (run != x->end && x->runs[run].slot >= 0 && is_extra(x, run)) return run;
+    }
+    return -1;
+}
+
+/* The run before or after a slot; -1: none. */
+static int neighbour(const mp_runs *x, int slot, int step)
+{
+    for (slot += step; slot >= 0 && slot < x->axis.n_slots; slot += step)
+        if (x->at_slot[slot] >= 0) return x->at_slot[slot];
+    return -1;
+}
+
+/* ---- runs that nothing needs ---- */
+
+static bool is_dead(const mp_runs *x, int run)
+{
+    const mp_run *r = &x->runs[run];
+    const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
+    for (size_t k = 0; k < form->n_writes; k++) {
+        const int s = form->writes[k];
+        if (!mp_storage_is_static(&x->graph->storages[s]) && mp_runs_next_read(x, s, r->slot) >= 0) return false;
+    }
+    return true;
+}
+
+static int latest_maker(const mp_runs *x, int s, int slot)
+{
+    const int at = mp_run_list_find(x, &x->makers[s], slot) - 1;
+    return at < 0 ? -1 : x->makers[s].runs[at];
+}
+
+/* Takes a run away, and what was run again for it alone. */
+static void remove_run(mp_runs *x, int run)
+{
+    const mp_form *form = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
+    const int slot = x->runs[run].slot;
+    mp_runs_remove(x, run);
+    for (size_t k = 0; k < form->n_reads; k++) {
+        const int s = form->reads[k];
+        if (mp_storage_is_static(&x->graph->storages[s])) continue;
+        const int maker = latest_maker(x, s, slot);
+        if (maker >= 0 && is_extra(x, maker) && is_dead(x, maker)) remove_run(x, maker);
+    }
+}
+
+/* ---- evictions ---- */
+
+/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room. */
+static int rerun(mp_mover *m, int node, int form, int before, double deeper)
+{
+    mp_runs *x = m->runs;
+    const mp_form *f = &x->graph->nodes[node].forms[form];
+    const int run = mp_runs_reserve(x, node, form, before);
+    if (run < 0) return -1;
+    m->left--;
+    for (size_t k = 0; k < f->n_reads; k++) {
+        const int s = f->reads[k];
+        if (mp_storage_is_static(&x->graph->storages[s]) || mp_runs_lives(x, s, x->runs[run].slot)) continue;
+        const int maker = latest_maker(x, s, x->runs[run].slot);
+        if (maker < 0 || m->left <= 0 || !can_rerun(x->graph, x->runs[maker].node) || mp_mover_uniform(m) >= deeper) continue;
+        if (rerun(m, x->runs[maker].node, x->runs[maker].form, run, deeper) < 0) return -1;
+    }
+    mp_runs_turn_on(x, run);
+    return run;
+}
+
+/* A storage of some size that lives in a slot and is read later; -1: none was met. */
+static int any_living(mp_mover *m, int slot, int *reader)
+{
+    const mp_runs *x = m->runs;
+    const int64_t total = m->n_candidates ? m->weights[m->n_candidates - 1] : 0;
+    for (int k = 0; k < TRIES && total; k++) {
+        const int64_t at = (int64_t)(mp_mover_uniform(m) * (double)total);
+        int low = 0, high = m->n_candidates - 1;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (m->weights[middle] > at)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        const int s = m->candidates[low];
+        if (!mp_runs_lives(x, s, slot)) continue;
+        *reader = mp_runs_next_read(x, s, slot);
+        if (*reader >= 0) return s;
+    }
+    return -1;
+}
+
+/* What lives in a slot and is read later is given up there, and made again before it is read. */
+static bool evict(mp_mover *m, int slot, double deeper, int before)
+{
+    mp_runs *x = m->runs;
+    int reader;
+    const int s = any_living(m, slot, &reader);
+    if (s < 0) return false;
+    const int maker = latest_maker(x, s, x->runs[reader].slot);
+    if (maker < 0 || !can_rerun(x->graph, x->runs[maker].node)) return false;
+    if (before >= 0 && x->runs[before].slot < x->runs[reader].slot && x->runs[before].slot > slot) reader = before;
+    if (rerun(m, x->runs[maker].node, x->runs[maker].form, reader, deeper) < 0) return false;
+    if (is_extra(x, maker) && is_dead(x, maker)) remove_run(x, maker);
+    return true;
+}
+
+static int chosen_slot(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    if (x->axis.total_over > 0 && mp_mover_below(m, 8))
+        return mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
+    const int run = any_run(m);
+    return run < 0 ? -1 : x->runs[run].slot;
+}
+
+static bool evict_some(mp_mover *m)
+{
+    static const double chances[] = {0.7, 0.85, 0.95, 1};
+    const int slot = chosen_slot(m);
+    const double deeper = chances[mp_mover_below(m, 4)];
+    m->left = mp_mover_below(m, 4) ? 20 : 150;
+    if (slot < 0 || !evict(m, slot, deeper, -1)) return false;
+    if (mp_mover_below(m, 6)) return true;
+    for (int more = 1 + mp_mover_below(m, 3); more > 0; more--) evict(m, slot, deeper, -1);
+    return true;
+}
+
+/* ---- other moves ---- */
+
+static bool delete_some(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const int run = any_extra(m);
+    if (run < 0 || !mp_runs_can_spare(x, run)) return false;
+    int n = 0, width = mp_mover_below(m, 3) ? 0 : 1 + mp_mover_below(m, 6);
+    for (int step = -1; step <= 1; step += 2) {
+        int slot = x->runs[run].slot;
+        for (int k = 0; k < width; k++) {
+            const int other = neighbour(x, slot, step);
+            if (other < 0 || other == x->end) break;
+            slot = x->runs[other].slot;
+            if (is_extra(x, other)) m->extra[n++] = other;
+        }
+    }
+    remove_run(x, run);
+    for (int k = 0; k < n; k++) { /* some of them may have gone with the others */
+        const int other = m->extra[k];
+        if (x->runs[other].slot >= 0 && is_extra(x, other) && mp_runs_can_spare(x, other)) remove_run(x, other);
+    }
+    return true;
+}
+
+/* Deletes, and makes room for it where it is lacking then. */
+static bool exchange(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    if (!delete_some(m)) return false;
+    m->left = 20;
+    for (int k = 1 + mp_mover_below(m, 3); k > 0 && x->axis.total_over > 0; k--) {
+        const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
+        evict(m, slot, 0.9, -1);
+    }
+    return true;
+}
+
+/* Puts a run elsewhere. */
+static bool relocate(mp_mover *m, int run, int before)
+{
+    mp_runs *x = m->runs;
+    const mp_run r = x->runs[run];
+    if (before < 0 || before == run) return false;
+    const int there = mp_runs_reserve(x, r.node, r.form, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
+    mp_runs_remove(x, run);
+    mp_runs_turn_on(x, there);
+    return true;
+}
+
+/* A run some places away. */
+static int run_away(mp_mover *m, int run, int most)
+{
+    const mp_runs *x = m->runs;
+    const int step = mp_mover_below(m, 2) ? 1 : -1;
+    int at = run;
+    for (int k = 1 + mp_mover_below(m, most) + (step > 0); k > 0 && at >= 0; k--) at = neighbour(x, x->runs[at].slot, step);
+    return at;
+}
+
+static bool shift_extra(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    const int run = any_extra(m);
+    if (run < 0) return false;
+    const mp_form *form = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
+    if (form->n_writes && mp_mover_below(m, 2)) { /* just in time */
+        const int s = form->writes[mp_mover_below(m, (int)form->n_writes)];
+        if (mp_storage_is_static(&x->graph->storages[s])) return false;
+        return relocate(m, run, mp_runs_next_read(x, s, x->runs[run].slot));
+    }
+    return relocate(m, run, run_away(m, run, 12));
+}
+
+static bool shift_first(mp_mover *m)
+{
+    const int run = any_run(m);
+    if (run < 0 || is_extra(m->runs, run)) return false;
+    return relocate(m, run, run_away(m, run, 12));
+}
+
+bool mp_move(mp_mover *m)
+{
+    const int draw = mp_mover_below(m, 100);
+    if (!m->keeps_order && draw < 25) return shift_first(m);
+    const int kind = mp_mover_below(m, 100);
+    if (kind < 45) return evict_some(m);
+    if (kind < 70) return delete_some(m);
+    if (kind < 80) return exchange(m);
+    return shift_extra(m);
+}
+
+mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *g = runs->graph;
+    mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
+    int64_t sum = 0, least = runs->limit_bytes / 1024 + 1;
+    m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
+    m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
+    m.extra = mp_alloc(64, sizeof *m.extra);
+    MP_REQUIRE(m.candidates && m.weights && m.extra, err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
+    for (size_t s = 0; s < g->n_storages; s++) {
+        if (!can_rerun(g, g->producer[s]) || mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
+        sum += g->storages[s].bytes + least;
+        m.candidates[m.n_candidates] = (int)s;
+        m.weights[m.n_candidates++] = sum;
+    }
+    *out = m;
+    m = (mp_mover){0};
+done:
+    mp_mover_free(&m);
+    return st;
+}
+
+void mp_mover_free(mp_mover *m)
+{
+    mp_free(m->candidates);
+    mp_free(m->weights);
+    mp_free(m->extra);
+    *m = (mp_mover){0};
+}

@@ -1,0 +1,29 @@
+/* moves.h - changes to an order of runs at random, as a local search tries them. */
+#ifndef PLANNER_MOVES_H
+#define PLANNER_MOVES_H
+
+#include "planner/runs.h"
+
+typedef struct mp_mover {
+    mp_runs *runs;
+    uint64_t random;
+    bool keeps_order; /* first runs stay where they are */
+    int n_candidates; /* storages that can be made again */
+    int *candidates;
+    int64_t *weights; /* running sums over the candidates, by bytes */
+    int *extra;       /* room for a list of runs */
+    int left;         /* how many more runs the move at hand may add */
+} mp_mover;
+
+/* On MP_OK release with mp_mover_free; the runs stay the caller's. MP_NOMEM. O(storages). */
+mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err);
+void mp_mover_free(mp_mover *mover); /* a zeroed one is fine */
+
+/* Makes one move, not yet kept. False: what was drawn cannot be done (nothing has changed, or what has can be undone). */
+bool mp_move(mp_mover *mover);
+
+/* The generator behind the moves (splitmix64): a number in [0, 1), and one in [0, n). */
+double mp_mover_uniform(mp_mover *mover);
+int mp_mover_below(mp_mover *mover, int n);
+
+#endif
