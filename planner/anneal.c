@@ -1,23 +1,157 @@
 /* anneal.c - simulated annealing over whole schedules: what is recomputed, how often, where, and, unless the order is to be
- * kept, when everything runs. Starts from the best that the searchers before it have found. */
+ * kept, when everything runs. Starts from the best that the searchers before it have found.
+ *
+ * Two chains, always, each in a thread of its own: one that leaves first runs where they are, and one that moves them too.
+ * After each round both go on from the better of their results. Energy is ticks, and a price on every byte over the budget in
+ * every step; the price rises while the budget is exceeded for long. Kirkpatrick, Gelatt, Vecchi 1983.
+ */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "planner/moves.h"
 #include "planner/schedule.h"
 #include "planner/solver.h"
 
-typedef struct annealer {
-    mp_search *search;
+enum { CHAINS = 2, LOOK = 512, LEAST_MOVES = 2000 };
+
+/* Temperatures are in units, the ticks of a common operator: a first cool round does what can be done near the start, a hot one
+ * finds another valley, and a last cool one goes down to its bottom. */
+static const struct {
+    double share, hot, cold;
+} rounds[] = {{0.15, 1.5, 0.3}, {0.60, 4, 0.45}, {0.25, 1.3, 0.3}};
+
+/* An order without updates. */
+typedef struct order {
+    mp_step *steps;
+    size_t n, capacity;
+    int64_t ticks; /* INT64_MAX: nothing within the budget yet */
+} order;
+
+typedef struct chain {
+    mp_search *search; /* NULL: another chain looks after the clock */
+    atomic_bool *stop;
     const mp_graph *graph;
-    mp_runs *runs;
-    mp_mover mover;
-    double unit;   /* ticks of a cheap operator */
-    double weight; /* of bytes over the budget, in ticks per byte */
-    mp_step *best; /* without updates */
-    size_t n_best, capacity;
-    int64_t best_ticks; /* of what is within the budget; INT64_MAX: nothing yet */
-} annealer;
+    int64_t budget_bytes;
+    uint64_t seed;
+    bool keeps_order;
+    double unit;
+    const order *start; /* of the round */
+    order best;
+    int64_t n_moves;
+    double hot, cold;
+    mp_status status;
+    mp_error err;
+    long n_live; /* of mp_alloc_live, from a thread of its own */
+} chain;
+
+static mp_status copy_order(order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
+{
+    if (!mp_grow(&to->steps, &to->capacity, n + 1, sizeof *to->steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %zu steps", n);
+    for (size_t t = 0; t < n; t++) to->steps[t] = steps[t];
+    to->n = n;
+    to->ticks = ticks;
+    return MP_OK;
+}
+
+static mp_status keep_best(chain *c, const mp_runs *x, mp_error *err)
+{
+    if (x->axis.total_over > 0 || x->ticks >= c->best.ticks) return MP_OK;
+    if (!mp_grow(&c->best.steps, &c->best.capacity, (size_t)x->n_on + 1, sizeof *c->best.steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", x->n_on);
+    c->best.n = mp_runs_steps(x, c->best.steps);
+    c->best.ticks = x->ticks;
+    return MP_OK;
+}
+
+static bool stopped(chain *c)
+{
+    if (c->search && mp_search_stopped(c->search)) atomic_store(c->stop, true);
+    return atomic_load(c->stop);
+}
+
+/* The moves of a round, while the temperature falls from hot to cold. */
+static mp_status walk(chain *c, mp_runs *x, mp_mover *mover, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { PRICE = 20, PATIENCE = 8 };
+    const double least = PRICE * c->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1);
+    double price = least, t = 0, now = 0;
+    int n_over = 0; /* looks in a row that found the budget exceeded */
+    for (int64_t k = 0; k < c->n_moves; k++) {
+        if (k % LOOK == 0) {
+            if (stopped(c)) break;
+            if (x->n_crowded > LOOK) mp_runs_spread(x);
+            n_over = x->axis.total_over > 0 ? n_over + 1 : 0;
+            if (n_over > PATIENCE) price *= 1.05;
+            if (!n_over && price > least) price *= 0.99;
+            now = (double)x->ticks + price * (double)x->axis.total_over;
+            t = c->unit * c->hot * pow(c->cold / c->hot, (double)k / (double)c->n_moves);
+        }
+        const bool done = mp_move(mover);
+        MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
+        const double then = (double)x->ticks + price * (double)x->axis.total_over;
+        if (done && (then <= now || then - now <= -t * log(1 - mp_mover_uniform(mover)))) {
+            mp_runs_keep(x);
+            now = then;
+            MP_TRY(keep_best(c, x, err));
+        } else {
+            mp_runs_undo(x);
+            mp_runs_keep(x);
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status run_round(chain *c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_runs *x = NULL;
+    mp_mover mover = {0};
+    MP_TRY(mp_runs_new(c->graph, c->budget_bytes, c->start->steps, c->start->n, &x, err));
+    MP_TRY(mp_mover_new(x, c->seed, c->keeps_order, &mover, err));
+    MP_TRY(keep_best(c, x, err));
+    MP_TRY(walk(c, x, &mover, err));
+done:
+    mp_mover_free(&mover);
+    mp_runs_free(x);
+    return st;
+}
+
+static void *run_chain(void *data)
+{
+    chain *c = data;
+    const long before = mp_alloc_live;
+    c->status = run_round(c, &c->err);
+    c->n_live = mp_alloc_live - before;
+    return NULL;
+}
+
+/* The chains' rounds, side by side where a thread can be had. */
+static mp_status run_chains(chain *chains, mp_error *err)
+{
+    pthread_t threads[CHAINS];
+    bool is_apart[CHAINS] = {false};
+    for (int k = 1; k < CHAINS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run_chain, &chains[k]);
+    run_chain(&chains[0]);
+    for (int k = 1; k < CHAINS; k++) {
+        if (is_apart[k]) {
+            pthread_join(threads[k], NULL);
+            mp_alloc_live += chains[k].n_live;
+        } else {
+            run_chain(&chains[k]);
+        }
+    }
+    for (int k = 0; k < CHAINS; k++) {
+        if (chains[k].status == MP_OK) continue;
+        if (err && err->code == MP_OK) *err = chains[k].err;
+        return chains[k].status;
+    }
+    return MP_OK;
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -25,119 +159,83 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of what forward nodes take that can run again. */
-static mp_status find_unit(annealer *a, mp_error *err)
+/* The median of what forward nodes take. */
+static mp_status find_unit(const mp_graph *g, double *unit, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *g = a->graph;
     size_t n = 0;
     int64_t *ticks = mp_alloc(g->n_nodes, sizeof *ticks);
-    MP_REQUIRE(ticks, err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(ticks, err, MP_NOMEM, "out of memory for %zu nodes", g->n_nodes);
     for (size_t k = 0; k < g->n_nodes; k++)
         if (g->nodes[k].phase == MP_PHASE_FORWARD && g->nodes[k].forms[0].ticks > 0) ticks[n++] = g->nodes[k].forms[0].ticks;
     qsort(ticks, n, sizeof *ticks, by_value);
-    a->unit = n ? (double)ticks[n / 2] : 1;
+    *unit = n ? (double)ticks[n / 2] : 1;
 done:
     mp_free(ticks);
     return st;
 }
 
-static double energy(const annealer *a)
-{
-    return (double)a->runs->ticks + a->weight * (double)a->runs->axis.total_over;
-}
-
-static mp_status keep_best(annealer *a, mp_error *err)
-{
-    if (a->runs->axis.total_over > 0 || a->runs->ticks >= a->best_ticks) return MP_OK;
-    if (!mp_grow(&a->best, &a->capacity, (size_t)a->runs->n_on + 1, sizeof *a->best))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", a->runs->n_on);
-    a->n_best = mp_runs_steps(a->runs, a->best);
-    a->best_ticks = a->runs->ticks;
-    return MP_OK;
-}
-
-/* n moves, while the temperature falls from `hot` to `cold` (in units). */
-static mp_status anneal(annealer *a, int64_t n, double hot, double cold, mp_error *err)
-{
-    mp_status st = MP_OK;
-    enum { LOOK = 1024, PENALTY = 20 };
-    const double least = PENALTY * a->unit / (double)(a->runs->limit_bytes > 0 ? a->runs->limit_bytes : 1);
-    int64_t long_over = 0;
-    double now;
-    a->weight = least;
-    now = energy(a);
-    for (int64_t k = 0; k < n; k++) {
-        if (k % LOOK == 0) {
-            if (mp_search_stopped(a->search)) break;
-            if (a->runs->n_crowded > 500) mp_runs_spread(a->runs);
-            long_over = a->runs->axis.total_over > 0 ? long_over + 1 : 0; /* bytes over cost more the longer it lasts */
-            if (long_over > 4) a->weight *= 1.05;
-            if (!long_over && a->weight > least) a->weight *= 0.99;
-            now = energy(a);
-        }
-        const double t = a->unit * hot * pow(cold / hot, (double)k / (double)n);
-        const bool done = mp_move(&a->mover);
-        MP_REQUIRE(!a->runs->failed, err, MP_NOMEM, "out of memory for %d runs", a->runs->n_on);
-        const double then = done ? energy(a) : HUGE_VAL;
-        if (done && then - now <= -t * log(1 - mp_mover_uniform(&a->mover))) {
-            mp_runs_keep(a->runs);
-            now = then;
-            MP_TRY(keep_best(a, err));
-        } else {
-            mp_runs_undo(a->runs);
-            mp_runs_keep(a->runs);
-        }
-    }
-done:
-    return st;
-}
-
-static mp_status load(annealer *a, const mp_step *steps, size_t n, bool keeps_order, uint64_t seed, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_mover_free(&a->mover);
-    mp_runs_free(a->runs);
-    a->runs = NULL;
-    MP_TRY(mp_runs_new(a->graph, mp_search_request(a->search)->budget_bytes, steps, n, &a->runs, err));
-    MP_TRY(mp_mover_new(a->runs, seed, keeps_order, &a->mover, err));
-done:
-    return st;
-}
-
-static mp_status offer(annealer *a, mp_error *err)
+static mp_status offer(mp_search *search, const order *best, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_step *steps = NULL;
     size_t n;
-    if (a->best_ticks == INT64_MAX) return MP_OK;
-    MP_TRY(mp_schedule_updates(a->graph, a->best, a->n_best, &steps, &n, err));
-    MP_TRY(mp_search_offer(a->search, steps, n, NULL, NULL, err));
+    if (best->ticks == INT64_MAX) return MP_OK;
+    MP_TRY(mp_schedule_updates(mp_search_request(search)->graph, best->steps, best->n, &steps, &n, err));
+    MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
 done:
     mp_free(steps);
     return st;
+}
+
+/* Moves of each chain: many for their price on small graphs, as many as a few seconds allow on large ones. */
+static int64_t count_moves(const mp_search *search)
+{
+    const int64_t per_offer = (int64_t)mp_search_request(search)->graph->n_nodes / 2;
+    const int64_t n = mp_search_moves(search) * (per_offer < 200 ? per_offer : 200);
+    return n < LEAST_MOVES ? LEAST_MOVES : n;
 }
 
 mp_status mp_run_anneal(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    annealer a = {.search = search, .graph = request->graph, .best_ticks = INT64_MAX};
+    atomic_bool stop = false;
+    chain chains[CHAINS] = {0};
+    order best = {.ticks = INT64_MAX};
     const mp_step *start;
-    size_t n;
+    size_t n_start;
+    double unit = 1;
+    const int64_t n_moves = count_moves(search);
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
-    const double share = getenv("HOT") ? atof(getenv("HOT")) : 4;
-    const double cold = getenv("COLD") ? atof(getenv("COLD")) : 0.45;
-    const int64_t moves = getenv("MOVES") ? atoll(getenv("MOVES")) : 500000;
-    mp_search_best(search, &start, &n);
-    MP_TRY(find_unit(&a, err));
-    MP_TRY(load(&a, start, n, getenv("KEEP") != NULL, request->seed + 1, err));
-    MP_TRY(keep_best(&a, err));
-    MP_TRY(anneal(&a, moves, share, cold, err));
-    MP_TRY(offer(&a, err));
+    MP_TRY(find_unit(request->graph, &unit, err));
+    mp_search_best(search, &start, &n_start);
+    MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
+    for (size_t r = 0; r < sizeof rounds / sizeof *rounds && !atomic_load(&stop) && !mp_search_settled(search); r++) {
+        for (int k = 0; k < CHAINS; k++) {
+            chain *c = &chains[k];
+            c->search = k ? NULL : search;
+            c->stop = &stop;
+            c->graph = request->graph;
+            c->budget_bytes = request->budget_bytes;
+            c->seed = (request->seed * CHAINS + (uint64_t)k) * sizeof rounds + r;
+            c->keeps_order = request->keep_order || !k;
+            c->unit = unit;
+            c->start = &best;
+            c->best.ticks = best.ticks;
+            c->n_moves = (int64_t)(rounds[r].share * (double)n_moves);
+            c->hot = rounds[r].hot;
+            c->cold = rounds[r].cold;
+            c->err = (mp_error){0};
+        }
+        MP_TRY(run_chains(chains, err));
+        for (int k = 0; k < CHAINS; k++)
+            if (chains[k].best.ticks < best.ticks)
+                MP_TRY(copy_order(&best, chains[k].best.steps, chains[k].best.n, chains[k].best.ticks, err));
+        MP_TRY(offer(search, &best, err));
+    }
 done:
-    mp_mover_free(&a.mover);
-    mp_runs_free(a.runs);
-    mp_free(a.best);
+    for (int k = 0; k < CHAINS; k++) mp_free(chains[k].best.steps);
+    mp_free(best.steps);
     return st;
 }

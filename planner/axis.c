@@ -1,6 +1,6 @@
 #include "planner/axis.h"
 
-#include <string.h>
+#include "estimator/vector.h"
 
 /* The limit of an empty slot: more than any memory, little enough that sums do not overflow. */
 #define NO_LIMIT (INT64_C(1) << 60)
@@ -41,7 +41,7 @@ void mp_axis_clear(mp_axis *axis)
     axis->total_over = 0;
 }
 
-static int64_t sum_over(const int64_t *excess, int64_t pending)
+static inline int64_t sum_over(const int64_t *excess, int64_t pending)
 {
     int64_t over = 0;
     for (int k = 0; k < MP_AXIS_CHUNK; k++) {
@@ -52,7 +52,7 @@ static int64_t sum_over(const int64_t *excess, int64_t pending)
 }
 
 /* After slots of a chunk have changed. */
-static void settle(mp_axis *axis, int chunk)
+static inline void settle(mp_axis *axis, int chunk)
 {
     const int64_t *excess = axis->excess + chunk * MP_AXIS_CHUNK, pending = axis->pending[chunk];
     int64_t top = excess[0], over = 0;
@@ -63,10 +63,21 @@ static void settle(mp_axis *axis, int chunk)
     axis->over[chunk] = over;
 }
 
-static void add_within(mp_axis *axis, int first, int last, int64_t bytes)
+MP_VECTOR static void add_within(mp_axis *axis, int first, int last, int64_t bytes)
 {
     for (int s = first; s <= last; s++) axis->excess[s] += bytes;
     settle(axis, first / MP_AXIS_CHUNK);
+}
+
+MP_VECTOR static void add_across(mp_axis *axis, int from, int to, int64_t bytes)
+{
+    for (int c = from; c <= to; c++) {
+        const int64_t pending = axis->pending[c] += bytes;
+        int64_t over = 0;
+        if (axis->top[c] + pending > 0) over = sum_over(axis->excess + c * MP_AXIS_CHUNK, pending);
+        axis->total_over += over - axis->over[c];
+        axis->over[c] = over;
+    }
 }
 
 void mp_axis_add(mp_axis *axis, int first, int last, int64_t bytes)
@@ -78,13 +89,7 @@ void mp_axis_add(mp_axis *axis, int first, int last, int64_t bytes)
         return;
     }
     add_within(axis, first, (from + 1) * MP_AXIS_CHUNK - 1, bytes);
-    for (int c = from + 1; c < to; c++) {
-        const int64_t pending = axis->pending[c] += bytes;
-        int64_t over = 0;
-        if (axis->top[c] + pending > 0) over = sum_over(axis->excess + c * MP_AXIS_CHUNK, pending);
-        axis->total_over += over - axis->over[c];
-        axis->over[c] = over;
-    }
+    add_across(axis, from + 1, to - 1, bytes);
     add_within(axis, to * MP_AXIS_CHUNK, last, bytes);
 }
 

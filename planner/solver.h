@@ -31,6 +31,7 @@ typedef struct mp_request {
     double time_limit;         /* seconds; <= 0: none */
     const int *checkpoints;    /* storages the user named, for `segments` */
     size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
+    bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
 } mp_request;

@@ -3,6 +3,7 @@
 #ifndef EXECUTOR_CPU_PARALLEL_H
 #define EXECUTOR_CPU_PARALLEL_H
 
+#include "estimator/vector.h"
 #include "executor/array.h"
 
 /* Calls body(data, k) for every k in [0, n), each once, on several threads if the whole is worth it: `work` is roughly how many
@@ -28,14 +29,6 @@ const float *mp_floats(const void *data, mp_dtype dtype, int64_t at, int64_t n, 
  * converts them (round to nearest even) to where they belong. */
 float *mp_floats_room(void *data, mp_dtype dtype, int64_t at, float *room);
 void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const float *room);
-
-/* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
- * starts. No OpenMP inside. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-#define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define MP_VECTOR
-#endif
 
 /* Before a loop: its turns do not depend on each other, even where output and operand are the same memory. */
 #ifdef __clang__

@@ -1,0 +1,13 @@
+/* vector.h - loops over arrays as vector code for the machine at hand. */
+#ifndef ESTIMATOR_VECTOR_H
+#define ESTIMATOR_VECTOR_H
+
+/* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
+ * starts. No OpenMP inside. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define MP_VECTOR
+#endif
+
+#endif
