@@ -39,13 +39,14 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
                           .time_limit = o->time_limit,
+                          .keep_order = o->keep_order,
                           .progress = progress_show,
                           .progress_data = &shown};
     if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));
     request.checkpoints = checkpoints;
     clock_gettime(CLOCK_MONOTONIC, &from);
     progress_start(&shown, out->floor_bytes);
-    st = mp_solve_with_arena(&request, &out->answer, err);
+    st = (o->offsets ? mp_solve_with_arena : mp_solve)(&request, &out->answer, err);
     progress_end(&shown);
     clock_gettime(CLOCK_MONOTONIC, &to);
     out->planning_seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;

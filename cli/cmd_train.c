@@ -78,6 +78,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
                           .time_limit = o->time_limit,
+                          .keep_order = o->keep_order,
                           .progress = progress_show,
                           .progress_data = &shown};
     progress_start(&shown, floor_bytes);

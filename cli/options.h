@@ -57,6 +57,8 @@ typedef enum option_id {
     OPT_SEED,
     OPT_MOVES,
     OPT_TIME_LIMIT,
+    OPT_KEEP_ORDER,
+    OPT_NO_OFFSETS,
     OPT_OUT,
     OPT_PLAN,
     OPT_DEPTH,
@@ -120,7 +122,7 @@ typedef struct options {
     const char *costs;  /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
-    bool nesterov, before, profile;
+    bool nesterov, before, profile, keep_order, offsets;
     const char *schedule, *save, *resume; /* schedule has a default, the others NULL: not given */
     bool per_op, json, help;
     size_t n_operands;

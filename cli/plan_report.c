@@ -73,6 +73,7 @@ static void print_arena(const mp_plan *plan)
 {
     char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], whole[QUANTITY_MAX];
     const int64_t live = plan->peak_bytes - plan->static_bytes;
+    if (plan->arena_bytes < 0) return;
     printf("  arena %s (%s bytes)", bytes_short(plan->arena_bytes, bytes), count_text(plan->arena_bytes, exact));
     if (plan->arena_bytes > live)
         printf(", %.2f %% over what lives at the peak: fragmentation; %s bytes in all\n",

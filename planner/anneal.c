@@ -14,13 +14,13 @@
 #include "planner/schedule.h"
 #include "planner/solver.h"
 
-enum { CHAINS = 2, LOOK = 512, LEAST_MOVES = 2000 };
+enum { CHAINS = 2, LOOK = 512, LEAST_MOVES = 2000, N_ROUNDS = 3, REFINING = 2 /* a round */ };
 
 /* Temperatures are in units, the ticks of a common operator: a first cool round does what can be done near the start, a hot one
  * finds another valley, and a last cool one goes down to its bottom. */
 static const struct {
     double share, hot, cold;
-} rounds[] = {{0.15, 1.5, 0.3}, {0.60, 4, 0.45}, {0.25, 1.3, 0.3}};
+} rounds[N_ROUNDS] = {{0.15, 1.5, 0.3}, {0.60, 4, 0.45}, {0.25, 1.3, 0.3}};
 
 /* An order without updates. */
 typedef struct order {
@@ -85,8 +85,8 @@ static mp_status walk(chain *c, mp_runs *x, mp_mover *mover, mp_error *err)
             if (stopped(c)) break;
             if (x->n_crowded > LOOK) mp_runs_spread(x);
             n_over = x->axis.total_over > 0 ? n_over + 1 : 0;
-            if (n_over > PATIENCE) price *= 1.05;
-            if (!n_over && price > least) price *= 0.99;
+            if (n_over > PATIENCE && price < 1000 * least) price *= 1.05;
+            if (!n_over && price > least) price *= 0.95;
             now = (double)x->ticks + price * (double)x->axis.total_over;
             t = c->unit * c->hot * pow(c->cold / c->hot, (double)k / (double)c->n_moves);
         }
@@ -211,14 +211,14 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     MP_TRY(find_unit(request->graph, &unit, err));
     mp_search_best(search, &start, &n_start);
     MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
-    for (size_t r = 0; r < sizeof rounds / sizeof *rounds && !atomic_load(&stop) && !mp_search_settled(search); r++) {
+    for (int r = request->refine ? REFINING : 0; r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search); r++) {
         for (int k = 0; k < CHAINS; k++) {
             chain *c = &chains[k];
             c->search = k ? NULL : search;
             c->stop = &stop;
             c->graph = request->graph;
             c->budget_bytes = request->budget_bytes;
-            c->seed = (request->seed * CHAINS + (uint64_t)k) * sizeof rounds + r;
+            c->seed = (request->seed * CHAINS + (uint64_t)k) * N_ROUNDS + (uint64_t)r;
             c->keeps_order = request->keep_order || !k;
             c->unit = unit;
             c->start = &best;

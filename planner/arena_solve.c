@@ -9,7 +9,7 @@ enum { ROUNDS = 5 };
 
 int64_t mp_plan_need(const mp_plan *plan)
 {
-    return plan->static_bytes + plan->arena_bytes;
+    return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;
 }
 
 static double now(void)
@@ -68,6 +68,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
     const int64_t budget = request->budget_bytes;
     mp_request r = *request;
     mp_answer found = {0}, later = {0};
+    mp_plan *before = NULL;
     for (int round = 0; round < ROUNDS; round++) {
         MP_TRY(mp_solve(&r, &later, err));
         MP_TRY(lay_out(r.graph, later.smallest, INT64_MAX, err));
@@ -75,8 +76,11 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
         keep(&found, &later);
         if (!found.plan || mp_plan_need(found.plan) <= budget) break;
         r.budget_bytes = found.plan->peak_bytes - (mp_plan_need(found.plan) - budget);
-        mp_plan_free(found.plan);
+        mp_plan_free(before);
+        before = found.plan;
         found.plan = NULL;
+        r.start = before;
+        r.refine = true;
         if (request->time_limit > 0) r.time_limit = request->time_limit - (now() - start);
         if (found.stopped || r.budget_bytes < found.floor_bytes || (request->time_limit > 0 && r.time_limit <= 0)) break;
     }
@@ -84,6 +88,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
     *answer = found;
     found = (mp_answer){0};
 done:
+    mp_plan_free(before);
     mp_answer_free(&found);
     mp_answer_free(&later);
     return st;

@@ -5,11 +5,11 @@
 #include "planner/solver.h"
 
 /* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
- * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated below that plan's peak,
- * a few times; the smallest plan is the last resort. plan NULL: none fits with its arena. */
+ * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated below that plan's peak
+ * from where it was, a few times; the smallest plan is the last resort. plan NULL: none fits with its arena. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
 
-/* static_bytes + arena_bytes of a plan that has offsets. */
+/* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. */
 int64_t mp_plan_need(const mp_plan *plan);
 
 #endif

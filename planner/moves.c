@@ -2,7 +2,7 @@
 
 #include "planner/lifetimes.h"
 
-enum { TRIES = 24 };
+enum { TRIES = 24, ROOM = 64 };
 
 /* ---- chance ---- */
 
@@ -230,6 +230,39 @@ static bool relocate(mp_mover *m, int run, int before)
     return true;
 }
 
+/* The living results of neighbouring nodes are given up together, and made again together before the first of them is read. */
+static bool evict_window(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const mp_graph *g = x->graph;
+    const int slot = chosen_slot(m);
+    int reader, n = 0;
+    const int s = slot < 0 ? -1 : any_living(m, slot, &reader);
+    if (s < 0) return false;
+    const int width = 1 + mp_mover_below(m, 8), centre = g->producer[s];
+    const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
+    for (int v = from; v <= from + width && v < (int)g->n_nodes && n < ROOM; v++) {
+        if (!can_rerun(g, v)) continue;
+        for (size_t k = 0; k < g->nodes[v].forms[0].n_writes; k++) {
+            const int w = g->nodes[v].forms[0].writes[k];
+            if (mp_storage_is_static(&g->storages[w]) || !mp_runs_lives(x, w, slot)) continue;
+            const int next_reader = mp_runs_next_read(x, w, slot);
+            if (next_reader < 0) continue;
+            if (x->runs[next_reader].slot < x->runs[reader].slot) reader = next_reader;
+            m->extra[n++] = v;
+            break;
+        }
+    }
+    m->left = 40;
+    for (int k = 0; k < n; k++) {
+        const int maker = x->of_node[m->extra[k]].runs[0];
+        const int last = latest_maker(x, g->nodes[m->extra[k]].forms[0].writes[0], x->runs[reader].slot);
+        if (rerun(m, m->extra[k], x->runs[maker].form, reader, 0.9) < 0) return false;
+        if (last >= 0 && x->runs[last].slot >= 0 && is_extra(x, last) && is_dead(x, last)) remove_run(x, last);
+    }
+    return n > 0;
+}
+
 /* A run some places away. */
 static int run_away(mp_mover *m, int run, int most)
 {
@@ -254,6 +287,29 @@ static bool shift_extra(mp_mover *m)
     return relocate(m, run, run_away(m, run, 12));
 }
 
+/* Extra runs that stand side by side go elsewhere together. */
+static bool shift_window(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const int run = any_extra(m);
+    if (run < 0) return false;
+    int first = run, n = 0;
+    for (int k = mp_mover_below(m, 6); k > 0; k--) {
+        const int other = neighbour(x, x->runs[first].slot, -1);
+        if (other < 0 || !is_extra(x, other)) break;
+        first = other;
+    }
+    for (int at = first; n < 12 && at >= 0 && at != x->end && is_extra(x, at); at = neighbour(x, x->runs[at].slot, 1))
+        m->extra[n++] = at;
+    const int target = mp_mover_below(m, 2) ? run_away(m, m->extra[n - 1], 16) : run_away(m, first, 16);
+    if (target < 0) return false;
+    for (int k = 0; k < n; k++)
+        if (m->extra[k] == target) return false;
+    for (int k = 0; k < n; k++)
+        if (!relocate(m, m->extra[k], target)) return false;
+    return true;
+}
+
 static bool shift_first(mp_mover *m)
 {
     const int run = any_run(m);
@@ -266,10 +322,12 @@ bool mp_move(mp_mover *m)
     const int draw = mp_mover_below(m, 100);
     if (!m->keeps_order && draw < 25) return shift_first(m);
     const int kind = mp_mover_below(m, 100);
-    if (kind < 45) return evict_some(m);
-    if (kind < 70) return delete_some(m);
+    if (kind < 35) return evict_some(m);
+    if (kind < 45) return evict_window(m);
+    if (kind < 68) return delete_some(m);
     if (kind < 80) return exchange(m);
-    return shift_extra(m);
+    if (kind < 92) return shift_extra(m);
+    return shift_window(m);
 }
 
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
@@ -280,7 +338,7 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     int64_t sum = 0, least = runs->limit_bytes / 1024 + 1;
     m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
     m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
-    m.extra = mp_alloc(64, sizeof *m.extra);
+    m.extra = mp_alloc(ROOM, sizeof *m.extra);
     MP_REQUIRE(m.candidates && m.weights && m.extra, err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
     for (size_t s = 0; s < g->n_storages; s++) {
         if (!can_rerun(g, g->producer[s]) || mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;

@@ -201,6 +201,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
+    if (request->start) MP_TRY(mp_search_offer(&search, request->start->steps, request->start->n_steps, NULL, NULL, err));
     if (!request->checkpoints && solver->run != mp_run_auto && solver->run != mp_run_none) { /* those two do it themselves */
         MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
         mp_keep_all(graph, steps);

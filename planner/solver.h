@@ -31,6 +31,8 @@ typedef struct mp_request {
     double time_limit;         /* seconds; <= 0: none */
     const int *checkpoints;    /* storages the user named, for `segments` */
     size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
+    const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
+    bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
     bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
