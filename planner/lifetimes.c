@@ -97,6 +97,7 @@ static bool begins_at(const mp_runs *x, int s, int slot)
 
 void mp_lifetime_credit(mp_runs *x, int run)
 {
+    if (x->failed) return;
     mp_run *r = &x->runs[run];
     if (run == x->end || r->slot < 0) return;
     const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
@@ -139,6 +140,7 @@ static void move_end(mp_runs *x, int s, int from, int to)
 
 void mp_lifetime_add_maker(mp_runs *x, int s, int run)
 {
+    if (x->failed) return;
     mp_run_list *makers = &x->makers[s];
     const int slot = slot_of(x, run), before = mp_run_list_find(x, makers, slot) - 1;
     const int old_end = before >= 0 ? mp_lifetime_end(x, s, before) : -1;
@@ -157,6 +159,7 @@ void mp_lifetime_add_maker(mp_runs *x, int s, int run)
 
 void mp_lifetime_drop_maker(mp_runs *x, int s, int run)
 {
+    if (x->failed) return;
     mp_run_list *makers = &x->makers[s];
     const int slot = slot_of(x, run), before = mp_run_list_find(x, makers, slot) - 1;
     const int end = mp_lifetime_end(x, s, before + 1), old_end = before >= 0 ? mp_lifetime_end(x, s, before) : -1;
@@ -223,6 +226,7 @@ static void change_sum(mp_runs *x, int s, int run, bool adds)
 
 static void change_reader(mp_runs *x, int s, int run, bool adds)
 {
+    if (x->failed) return;
     mp_run_list *readers = &x->readers[s];
     if (skips(x, s)) return;
     if (mp_is_sum(x->graph, s)) {
@@ -287,6 +291,7 @@ static bool met(const mp_runs *x, const mp_form *form, size_t n, int gradient)
 
 void mp_lifetimes_weigh(mp_runs *x, int run, int sign)
 {
+    if (x->failed) return;
     const mp_run *r = &x->runs[run];
     const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
     if (!r->is_on) return;

@@ -110,7 +110,7 @@ static int find_room(mp_runs *x, int before_run)
 
 int mp_runs_reserve(mp_runs *x, int node, int form, int before_run)
 {
-    const int slot = find_room(x, before_run);
+    const int slot = x->failed ? -1 : find_room(x, before_run);
     if (slot < 0 || x->failed) return -1;
     if (!x->n_spare && !mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
         x->failed = true;
@@ -125,6 +125,7 @@ int mp_runs_reserve(mp_runs *x, int node, int form, int before_run)
 
 void mp_runs_turn_on(mp_runs *x, int run)
 {
+    if (x->failed) return;
     turn_on(x, run);
     note(x, MP_TURNED_ON, run, -1);
 }
@@ -139,6 +140,7 @@ static void push(mp_runs *x, int **list, int *n, size_t *capacity, int run)
 
 void mp_runs_remove(mp_runs *x, int run)
 {
+    if (x->failed) return;
     if (x->runs[run].is_on) {
         turn_off(x, run);
         note(x, MP_TURNED_OFF, run, -1);
@@ -156,7 +158,7 @@ void mp_runs_keep(mp_runs *x)
 
 void mp_runs_undo(mp_runs *x)
 {
-    while (x->n_changes) {
+    while (x->n_changes && !x->failed) {
         const mp_change c = x->changes[--x->n_changes];
         switch (c.kind) {
         case MP_RESERVED:

@@ -55,7 +55,7 @@ typedef struct mp_runs {
     int n_on, n_crowded;              /* n_crowded: how often room had to be made since the last spreading */
     mp_change *changes;
     size_t n_changes, changes_capacity;
-    bool failed; /* memory ran out: nothing that follows can be trusted */
+    bool failed; /* memory ran out: changes have no effect from then on */
 } mp_runs;
 
 /* Loads an order of steps (which can run); updates in it are left out. On MP_OK release with mp_runs_free. MP_NOMEM. O(list

@@ -167,11 +167,11 @@ done:
 void mp_runs_free(mp_runs *x)
 {
     if (!x) return;
-    for (size_t s = 0; s < x->graph->n_storages && x->makers && x->readers; s++) {
+    for (size_t s = 0; x->makers && x->readers && s < x->graph->n_storages; s++) {
         mp_free(x->makers[s].runs);
         mp_free(x->readers[s].runs);
     }
-    for (size_t k = 0; k < x->graph->n_nodes && x->of_node; k++) mp_free(x->of_node[k].runs);
+    for (size_t k = 0; x->of_node && k < x->graph->n_nodes; k++) mp_free(x->of_node[k].runs);
     mp_axis_free(&x->axis);
     mp_free(x->at_slot);
     mp_free(x->runs);

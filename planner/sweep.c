@@ -9,6 +9,7 @@ typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
     size_t n_searches, n_expected;
+    mp_plan **best; /* per budget: the cheapest plan of any searcher, NULL: none */
 } sweep;
 
 static bool tell(sweep *x, const mp_progress *search)
@@ -36,10 +37,16 @@ static mp_sweep_point point_of(const mp_plan *plan, const mp_graph *graph, int64
     return point;
 }
 
+/* The searcher that improves on what all others have found; the last row of the table. */
+static bool is_annealing(const char *solver)
+{
+    return !strcmp(solver, "anneal");
+}
+
 /* One search: what it makes of the budget, and the smallest plan that it met on the way. A search that was cut short tells
- * nothing: *done is false then. */
-static mp_status try_budget(sweep *x, const char *solver, int64_t budget_bytes, mp_sweep_point *point, mp_sweep_point *smallest,
-                            bool *done, mp_error *err)
+ * nothing: *done is false then. It starts from the best plan so far, if there is one, and replaces it by a cheaper one. */
+static mp_status try_budget(sweep *x, const char *solver, int64_t budget_bytes, mp_plan **best, mp_sweep_point *point,
+                            mp_sweep_point *smallest, bool *done, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
@@ -48,6 +55,9 @@ static mp_status try_budget(sweep *x, const char *solver, int64_t budget_bytes, 
                                 .solver = solver,
                                 .seed = x->request->seed,
                                 .moves = x->request->moves,
+                                .start = is_annealing(solver) && best ? *best : NULL,
+                                .refine = true,
+                                .keep_order = x->request->keep_order,
                                 .progress = on_progress,
                                 .progress_data = x};
     *done = false;
@@ -60,6 +70,11 @@ static mp_status try_budget(sweep *x, const char *solver, int64_t budget_bytes, 
     }
     *point = point_of(answer.plan, x->request->graph, budget_bytes);
     *smallest = point_of(answer.smallest, x->request->graph, answer.smallest->peak_bytes);
+    if (best && answer.plan && (!*best || answer.plan->ticks < (*best)->ticks)) {
+        mp_plan *worse = *best;
+        *best = answer.plan;
+        answer.plan = worse;
+    }
     *done = true;
 done:
     mp_answer_free(&answer);
@@ -94,13 +109,15 @@ static mp_status open_curves(sweep *x, mp_error *err)
         mp_error ours = {0};
         bool done;
         if (row && (row->run == mp_run_auto || row->run == mp_run_none)) continue;
-        st = try_budget(x, name, found->keep_all_bytes - 1, &point, &smallest, &done, &ours);
+        st = try_budget(x, name, found->keep_all_bytes - 1, NULL, &point, &smallest, &done, &ours);
         if (st == MP_NOT_APPLICABLE && row) {
             st = MP_OK;
             continue;
         }
         if (st != MP_OK && err && err->code == MP_OK) *err = ours;
         if (st != MP_OK || !done) goto done;
+        for (size_t c = 0; is_annealing(name) && !request->budgets && c < found->n_curves; c++)
+            if (found->curves[c].smallest_bytes < smallest.peak_bytes) smallest = found->curves[c].points[0];
         mp_sweep_curve *curve = &found->curves[found->n_curves++];
         *curve = (mp_sweep_curve){.solver = name, .smallest_bytes = -1};
         if (!request->budgets) MP_TRY(append(curve, smallest, err));
@@ -120,6 +137,20 @@ static int64_t default_budget(const mp_sweep *found, size_t k, size_t n)
     return n < 2 ? least : least + (int64_t)((double)(found->keep_all_bytes - least) * (double)k / (double)(n - 1));
 }
 
+/* What fits a budget fits the next one. */
+static mp_status hand_on(sweep *x, size_t k, size_t n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_plan *plan = x->best[k];
+    mp_plan *copy = NULL;
+    if (!plan || k + 1 >= n || (x->best[k + 1] && x->best[k + 1]->ticks <= plan->ticks)) return MP_OK;
+    MP_TRY(mp_plan_new(x->request->graph, plan->solver, plan->steps, plan->n_steps, &copy, err));
+    mp_plan_free(x->best[k + 1]);
+    x->best[k + 1] = copy;
+done:
+    return st;
+}
+
 static mp_status fill_curve(sweep *x, mp_sweep_curve *curve, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -128,8 +159,9 @@ static mp_status fill_curve(sweep *x, mp_sweep_curve *curve, size_t n, mp_error 
         mp_sweep_point point, smallest;
         bool done;
         if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* where the curve begins */
-        MP_TRY(try_budget(x, curve->solver, budget, &point, &smallest, &done, err));
+        MP_TRY(try_budget(x, curve->solver, budget, &x->best[k], &point, &smallest, &done, err));
         if (!done) break;
+        MP_TRY(hand_on(x, k, n, err));
         MP_TRY(append(curve, point, err));
     }
 done:
@@ -178,6 +210,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
         request.budgets = budgets;
     }
     x.n_expected = (n + 1) * (request.n_solvers ? request.n_solvers : mp_solver_count() - 2);
+    MP_REQUIRE(x.best = mp_alloc(n, sizeof *x.best), err, MP_NOMEM, "out of memory for %zu budgets", n);
     MP_TRY(baseline(&x, err));
     MP_TRY(open_curves(&x, err));
     for (size_t k = 0; k < found.n_curves && !found.stopped; k++) MP_TRY(fill_curve(&x, &found.curves[k], n, err));
@@ -191,6 +224,8 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     *out = found;
     found = (mp_sweep){0};
 done:
+    for (size_t k = 0; x.best && k < n; k++) mp_plan_free(x.best[k]);
+    mp_free(x.best);
     mp_sweep_free(&found);
     mp_free(budgets);
     return st;
