@@ -1,0 +1,405 @@
+/* chain_measure.c - the ways to run each block: which nodes they run, how long that takes and what lies in memory meanwhile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/chain.h"
+
+typedef struct measure {
+    mp_chain *chain;
+    int k;       /* the block */
+    int epoch;   /* what is marked with it is there, or wanted, in the run that is being put together */
+    int *there;  /* per storage */
+    int *wanted; /* per node */
+    int *list;   /* nodes to run next */
+    size_t n_list;
+    int *nodes; /* the run */
+    size_t n;
+    bool *held;    /* per storage: what the option holds, the output aside */
+    int *needed;   /* storages made in the block that its backward nodes read */
+    double *worth; /* per storage of `needed`: bytes per tick that it takes to make it again */
+    size_t n_needed;
+    int *last, *begun, *taken; /* per storage: 1 + the last step that uses it, that made it, in which it was half of a pair */
+    bool *alive;
+} measure;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for the blocks of a chain");
+}
+
+static bool is_forward(const measure *x, int node)
+{
+    return x->chain->graph->nodes[node].phase == MP_PHASE_FORWARD;
+}
+
+static bool is_made_forward(const measure *x, int s)
+{
+    const int p = x->chain->graph->producer[s];
+    return p >= 0 && is_forward(x, p);
+}
+
+static bool is_input(const measure *x, int s)
+{
+    return x->k > 0 && x->chain->crosses[s] && x->chain->born[s] == x->k - 1;
+}
+
+static bool is_output(const measure *x, int s)
+{
+    return x->chain->crosses[s] && x->chain->born[s] == x->k;
+}
+
+/* ---- runs ---- */
+
+/* Wants the node that makes s, if s is made in this block and not there. */
+static void want(measure *x, int s)
+{
+    const mp_chain *chain = x->chain;
+    const int p = chain->graph->producer[s];
+    if (chain->born[s] < 0 || p < 0 || !is_forward(x, p) || chain->block[p] != x->k || chain->pinned[s]) return;
+    if (x->there[s] == x->epoch || x->wanted[p] == x->epoch) return;
+    x->wanted[p] = x->epoch;
+    x->list[x->n_list++] = p;
+}
+
+static void want_reads(measure *x, int node)
+{
+    const mp_form *form = &x->chain->graph->nodes[node].forms[0];
+    for (size_t i = 0; i < form->n_reads; i++) want(x, form->reads[i]);
+}
+
+static void push(measure *x, int node)
+{
+    const mp_form *form = &x->chain->graph->nodes[node].forms[0];
+    for (size_t i = 0; i < form->n_writes; i++) x->there[form->writes[i]] = x->epoch;
+    x->nodes[x->n++] = node;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const int x = *(const int *)a, y = *(const int *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Runs what is wanted and what that needs, in the order of the list. */
+static void run_wanted(measure *x)
+{
+    for (size_t i = 0; i < x->n_list; i++) want_reads(x, x->list[i]); /* the list grows as we go */
+    if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
+    for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
+    x->n_list = 0;
+}
+
+static void begin_run(measure *x)
+{
+    x->epoch++;
+    x->n = 0;
+}
+
+static void want_outputs(measure *x)
+{
+    const mp_chain_run *first = &x->chain->blocks[x->k].first;
+    for (size_t t = 0; t < first->n; t++) {
+        const mp_form *form = &x->chain->graph->nodes[first->nodes[t]].forms[0];
+        for (size_t i = 0; i < form->n_writes; i++)
+            if (is_output(x, form->writes[i])) want(x, form->writes[i]);
+    }
+}
+
+/* The backward nodes of the block, each after what it misses. */
+static void run_backward(measure *x)
+{
+    const mp_chain *chain = x->chain;
+    for (int i = 0; i < chain->n_backward[x->k]; i++) {
+        const int node = chain->backward[chain->backward_start[x->k] + i];
+        want_reads(x, node);
+        run_wanted(x);
+        push(x, node);
+    }
+}
+
+static mp_status end_run(measure *x, mp_chain_run *out, mp_error *err)
+{
+    out->nodes = mp_pool_alloc(x->chain->pool, x->n, sizeof *out->nodes);
+    if (!out->nodes) return no_memory(err);
+    if (x->n) memcpy(out->nodes, x->nodes, x->n * sizeof *x->nodes);
+    out->n = x->n;
+    out->ticks = 0;
+    for (size_t t = 0; t < x->n; t++)
+        if (is_forward(x, x->nodes[t])) out->ticks += x->chain->graph->nodes[x->nodes[t]].forms[0].ticks;
+    return MP_OK;
+}
+
+/* ---- bytes ---- */
+
+/* Pinned storages are counted elsewhere, and the block's input only if it is not held for others. */
+static bool is_counted(const measure *x, int s, bool with_input)
+{
+    if (x->chain->born[s] < 0 || x->chain->pinned[s]) return false;
+    return with_input || !is_input(x, s);
+}
+
+/* Whether it is still there when the run has ended. */
+static bool stays(const measure *x, int s, bool backward)
+{
+    if (is_made_forward(x, s)) return !backward && (is_output(x, s) || x->held[s]);
+    return x->chain->until[s] < x->k;
+}
+
+/* Whether it is there when the run begins. */
+static bool is_there_before(const measure *x, int s, bool backward)
+{
+    if (is_made_forward(x, s)) return is_input(x, s) || (backward && x->held[s]);
+    return x->chain->born[s] > x->k;
+}
+
+static size_t uses(const mp_form *form)
+{
+    return form->n_reads + form->n_adds + form->n_writes;
+}
+
+static int use(const mp_form *form, size_t i)
+{
+    if (i < form->n_reads) return form->reads[i];
+    return i < form->n_reads + form->n_adds ? form->adds[i - form->n_reads] : form->writes[i - form->n_reads - form->n_adds];
+}
+
+/* What of the step's outputs lies in the room of what dies in it. */
+static int64_t in_place_bytes(measure *x, const mp_form *form, int step)
+{
+    const mp_storage *storages = x->chain->graph->storages;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < form->n_in_place; i++) {
+        const int from = form->in_place[i].from, to = form->in_place[i].to;
+        if (!x->alive[from] || x->last[from] != step || x->begun[to] != step) continue;
+        if (storages[from].bytes < storages[to].bytes || x->taken[from] == step || x->taken[to] == step) continue;
+        x->taken[from] = x->taken[to] = step;
+        bytes += storages[to].bytes;
+    }
+    return bytes;
+}
+
+/* The first and last uses in the run, and what is there before. */
+static void find_uses(measure *x, const mp_chain_run *run, bool with_input, bool backward)
+{
+    for (size_t t = 0; t < run->n; t++) {
+        const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
+        for (size_t i = 0; i < uses(form); i++) {
+            const int s = use(form, i);
+            x->begun[s] = x->taken[s] = 0;
+            x->alive[s] = is_counted(x, s, with_input) && is_there_before(x, s, backward);
+            x->last[s] = stays(x, s, backward) ? 0 : (int)t + 1;
+        }
+    }
+}
+
+/* The peak of a run that begins with `bytes` in memory. */
+static int64_t peak_of(measure *x, const mp_chain_run *run, int64_t bytes, bool with_input, bool backward)
+{
+    const mp_graph *graph = x->chain->graph;
+    int64_t peak = bytes;
+    find_uses(x, run, with_input, backward);
+    for (size_t t = 0; t < run->n; t++) {
+        const mp_form *form = &graph->nodes[run->nodes[t]].forms[0];
+        const int step = (int)t + 1;
+        for (size_t i = form->n_reads; i < uses(form); i++) {
+            const int s = use(form, i);
+            if (x->alive[s] || !is_counted(x, s, with_input)) continue;
+            x->alive[s] = true;
+            x->begun[s] = step;
+            bytes += graph->storages[s].bytes;
+        }
+        const int64_t now = bytes + form->workspace_bytes - in_place_bytes(x, form, step);
+        if (now > peak) peak = now;
+        for (size_t i = 0; i < uses(form); i++) {
+            const int s = use(form, i);
+            if (!x->alive[s] || x->last[s] != step) continue;
+            x->alive[s] = false;
+            bytes -= graph->storages[s].bytes;
+        }
+    }
+    return peak;
+}
+
+static mp_chain_need need_of(measure *x, const mp_chain_run *run, int64_t bytes, bool backward)
+{
+    const int64_t input = x->k > 0 ? x->chain->blocks[x->k - 1].output_bytes : 0;
+    return (mp_chain_need){{peak_of(x, run, bytes, false, backward), peak_of(x, run, bytes + input, true, backward)}};
+}
+
+static mp_chain_need plus(mp_chain_need need, int64_t bytes)
+{
+    return (mp_chain_need){{need.bytes[0] + bytes, need.bytes[1] + bytes}};
+}
+
+/* ---- options ---- */
+
+static int64_t held_bytes(const measure *x)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < x->n_needed; i++)
+        if (x->held[x->needed[i]] && !is_output(x, x->needed[i])) bytes += x->chain->graph->storages[x->needed[i]].bytes;
+    return bytes + x->chain->blocks[x->k].output_bytes;
+}
+
+static bool reads_input(const measure *x, const mp_chain_run *run)
+{
+    for (size_t t = 0; t < run->n; t++) {
+        const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
+        for (size_t i = 0; i < form->n_reads; i++)
+            if (is_input(x, form->reads[i])) return true;
+    }
+    return false;
+}
+
+/* The option of what is held now. */
+static mp_status add_option(measure *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain_block *block = &x->chain->blocks[x->k];
+    mp_chain_option *option = &block->options[block->n_options];
+    const mp_storage *storages = x->chain->graph->storages;
+    int64_t bytes = block->gradient_bytes;
+    begin_run(x);
+    want_outputs(x);
+    for (size_t i = 0; i < x->n_needed; i++)
+        if (x->held[x->needed[i]]) want(x, x->needed[i]);
+    run_wanted(x);
+    MP_TRY(end_run(x, &option->again, err));
+    begin_run(x);
+    for (size_t i = 0; i < x->n_needed; i++) {
+        const int s = x->needed[i];
+        if (!x->held[s]) continue;
+        x->there[s] = x->epoch;
+        bytes += storages[s].bytes;
+    }
+    run_backward(x);
+    MP_TRY(end_run(x, &option->backward, err));
+    option->held_bytes = held_bytes(x);
+    option->frees_input = !reads_input(x, &option->backward);
+    option->again_need = need_of(x, &option->again, 0, false);
+    option->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
+    option->backward_bytes = peak_of(x, &option->backward, bytes, false, true) + block->pinned_bytes;
+    block->n_options++;
+done:
+    return st;
+}
+
+/* What backward of the block reads of the block's own, each held, and what it is worth to hold it. */
+static void find_needed(measure *x)
+{
+    const mp_chain *chain = x->chain;
+    const mp_graph *graph = chain->graph;
+    x->n_needed = 0;
+    for (int i = 0; i < chain->n_backward[x->k]; i++) {
+        const mp_form *form = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].forms[0];
+        for (size_t r = 0; r < form->n_reads; r++) {
+            const int s = form->reads[r];
+            if (x->held[s] || chain->born[s] != x->k || !is_made_forward(x, s) || chain->pinned[s]) continue;
+            x->held[s] = true;
+            x->needed[x->n_needed++] = s;
+        }
+    }
+    for (size_t i = 0; i < x->n_needed; i++) {
+        int64_t ticks = 1;
+        begin_run(x);
+        for (size_t o = 0; o < x->n_needed; o++)
+            if (o != i) x->there[x->needed[o]] = x->epoch;
+        want(x, x->needed[i]);
+        run_wanted(x);
+        for (size_t t = 0; t < x->n; t++) ticks += graph->nodes[x->nodes[t]].forms[0].ticks;
+        x->worth[i] = (double)graph->storages[x->needed[i]].bytes / (double)ticks;
+    }
+}
+
+/* All that backward reads; then less and less of it, the most bytes per tick first; then nothing. */
+static mp_status add_options(measure *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain_block *block = &x->chain->blocks[x->k];
+    int64_t left = 0, whole = 0;
+    find_needed(x);
+    MP_TRY(add_option(x, err));
+    for (size_t i = 0; i < x->n_needed; i++) whole += x->chain->graph->storages[x->needed[i]].bytes;
+    left = whole;
+    for (size_t dropped = 0; dropped < x->n_needed; dropped++) {
+        size_t best = x->n_needed;
+        for (size_t i = 0; i < x->n_needed; i++)
+            if (x->held[x->needed[i]] && (best == x->n_needed || x->worth[i] > x->worth[best])) best = i;
+        x->held[x->needed[best]] = false;
+        left -= x->chain->graph->storages[x->needed[best]].bytes;
+        const int64_t share = whole / (MP_CHAIN_OPTIONS - 1) * (MP_CHAIN_OPTIONS - 1 - (int64_t)block->n_options);
+        if (block->n_options == MP_CHAIN_OPTIONS || left > share) continue;
+        MP_TRY(add_option(x, err));
+        if (block->options[block->n_options - 1].held_bytes >= block->options[block->n_options - 2].held_bytes)
+            block->n_options--;
+    }
+done:
+    for (size_t i = 0; i < x->n_needed; i++) x->held[x->needed[i]] = false;
+    return st;
+}
+
+/* ---- blocks ---- */
+
+static mp_status measure_block(measure *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain *chain = x->chain;
+    mp_chain_block *block = &chain->blocks[x->k];
+    const bool is_last = x->k == chain->n - 1;
+    begin_run(x);
+    for (size_t i = 0; i < chain->graph->n_nodes; i++)
+        if (chain->block[i] == x->k && is_forward(x, (int)i)) push(x, (int)i);
+    MP_TRY(end_run(x, &block->first, err));
+    block->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
+    begin_run(x);
+    want_outputs(x);
+    run_wanted(x);
+    MP_TRY(end_run(x, &block->advance, err));
+    block->advance_need = need_of(x, &block->advance, 0, false);
+    begin_run(x);
+    for (size_t t = 0; is_last && t < block->first.n; t++) push(x, block->first.nodes[t]);
+    run_backward(x);
+    MP_TRY(end_run(x, &block->alone, err));
+    block->alone_need =
+        plus(need_of(x, &block->alone, block->gradient_bytes, true), is_last ? block->first_pinned_bytes : block->pinned_bytes);
+    if (!is_last) MP_TRY(add_options(x, err));
+done:
+    return st;
+}
+
+mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
+    measure x = {.chain = chain};
+    x.there = mp_alloc(n_storages, sizeof *x.there);
+    x.wanted = mp_alloc(n_nodes, sizeof *x.wanted);
+    x.list = mp_alloc(n_nodes, sizeof *x.list);
+    x.nodes = mp_alloc(2 * n_nodes, sizeof *x.nodes);
+    x.held = mp_alloc(n_storages, sizeof *x.held);
+    x.needed = mp_alloc(n_storages, sizeof *x.needed);
+    x.worth = mp_alloc(n_storages, sizeof *x.worth);
+    x.last = mp_alloc(n_storages, sizeof *x.last);
+    x.begun = mp_alloc(n_storages, sizeof *x.begun);
+    x.taken = mp_alloc(n_storages, sizeof *x.taken);
+    x.alive = mp_alloc(n_storages, sizeof *x.alive);
+    if (!x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed || !x.worth || !x.last || !x.begun || !x.taken ||
+        !x.alive) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
+done:
+    mp_free(x.there);
+    mp_free(x.wanted);
+    mp_free(x.list);
+    mp_free(x.nodes);
+    mp_free(x.held);
+    mp_free(x.needed);
+    mp_free(x.worth);
+    mp_free(x.last);
+    mp_free(x.begun);
+    mp_free(x.taken);
+    mp_free(x.alive);
+    return st;
+}
