@@ -24,27 +24,27 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
     return MP_OK;
 }
 
-/* The stretch of blocks i..j, as chain_table.c tells. At most as deep as the chain is long. */
-static mp_status run_stretch(walk *w, int i, int j, int slots, mp_error *err)
+/* At most as deep as the chain is long. */
+static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_chain *chain = w->table->chain;
-    const bool first = j == chain->n - 1;
-    while (i <= j) {
-        const bool in_first = first && j == chain->n - 1;
-        const mp_chain_choice c = mp_chain_choose(w->table, i, j, slots);
-        const mp_chain_block *b = &chain->blocks[c.block];
-        for (int k = i; k < c.block; k++) MP_TRY(push(w, in_first ? &chain->blocks[k].first : &chain->blocks[k].advance, err));
-        if (c.at_end) {
-            MP_TRY(push(w, &b->alone, err));
-        } else if (c.option < 0) {
-            MP_TRY(run_stretch(w, c.block, j, c.slots, err));
-        } else {
-            MP_TRY(push(w, in_first ? &b->first : &b->options[c.option].again, err));
-            MP_TRY(run_stretch(w, c.block + 1, j, c.slots, err));
+    while (s.first <= s.last) {
+        const bool is_first = s.last == chain->n - 1;
+        const mp_chain_choice c = mp_chain_choose(w->table, s);
+        const mp_chain_block *b = &chain->blocks[s.first];
+        if (c.option >= 0) {
+            MP_TRY(push(w, is_first ? &b->first : &b->options[c.option].again, err));
+            MP_TRY(run_stretch(w, c.after, err));
             MP_TRY(push(w, &b->options[c.option].backward, err));
+        } else if (c.after.first > s.last) {
+            MP_TRY(push(w, &b->alone, err));
+        } else {
+            for (int k = s.first; k < c.after.first; k++)
+                MP_TRY(push(w, is_first ? &chain->blocks[k].first : &chain->blocks[k].advance, err));
+            MP_TRY(run_stretch(w, c.after, err));
         }
-        j = c.block - 1;
+        s = c.before;
     }
 done:
     return st;
@@ -54,7 +54,7 @@ mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **st
 {
     mp_status st = MP_OK;
     walk w = {.table = table};
-    MP_TRY(run_stretch(&w, 0, table->chain->n - 1, slots, err));
+    MP_TRY(run_stretch(&w, (mp_chain_stretch){0, table->chain->n - 1, slots, false}, err));
     MP_TRY(mp_schedule_updates(table->chain->graph, w.steps, w.n, steps, n, err));
 done:
     mp_free(w.steps);

@@ -33,8 +33,9 @@ typedef struct mp_chain_need {
 
 /* One way to run a block forward and, later, backward. */
 typedef struct mp_chain_option {
-    int64_t held_bytes;                   /* from its forward run on, the block's output included */
+    int64_t held_bytes;                   /* from its forward run to its backward run */
     bool frees_input;                     /* backward does without the block's input */
+    bool holds_output;                    /* the block's output is held, too */
     mp_chain_run again, backward;         /* forward in any pass but the first; backward and what it misses */
     mp_chain_need first_need, again_need; /* forward in the first pass (pinned bytes included) and in another (without) */
     int64_t backward_bytes;               /* all that lies there, held storages of this block and gradients included */
@@ -84,14 +85,14 @@ typedef struct mp_chain_table {
     const mp_chain *chain;
     int64_t slot_bytes;
     int n_slots;
-    int64_t *ticks;   /* per pair of blocks and number of slots: the least ticks beside the first pass */
-    uint16_t *choice; /* how */
+    int64_t *ticks;  /* per stretch and number of slots: the least ticks beside the first pass */
+    uint8_t *choice; /* how */
 } mp_chain_table;
 
 enum { MP_CHAIN_NEVER = -1 };
 
-/* Memory from 0 to most_bytes. All bytes are rounded up to slots. *out is NULL if the search was stopped meanwhile, else
- * released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 5 * blocks^2 * slots bytes. */
+/* Memory from 0 to most_bytes. All bytes are rounded up to slots. *out is NULL if the search (NULL: none) was stopped
+ * meanwhile, else released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err);
 void mp_chain_table_free(mp_chain_table *table);
 /* Bytes, without what is always live, in which the chain runs with everything held that backward reads. */
@@ -99,14 +100,19 @@ int64_t mp_chain_whole_bytes(const mp_chain *chain);
 /* The ticks of recomputation that a memory of so many slots costs; MP_CHAIN_NEVER: it does not suffice. */
 int64_t mp_chain_ticks(const mp_chain_table *table, int slots);
 
-/* What to do first with the blocks i..j in so many slots (which suffice). */
+/* Some blocks in a row and the memory for them. */
+typedef struct mp_chain_stretch {
+    int first, last, slots;
+    bool owns_input; /* the input of the first block lies in these slots and may be given up */
+} mp_chain_stretch;
+
+/* How to run a stretch: without `after`, its one block at once; with an option, the first block, `after`, and the first
+ * block's backward; else advance up to `after`, run that, then `before`. A stretch without blocks ends before it begins. */
 typedef struct mp_chain_choice {
-    int block;   /* up to which to advance */
-    int option;  /* how to run it forward; -1: only hold its input */
-    bool at_end; /* run it forward and backward at once: it is block j; no option */
-    int slots;   /* for the blocks after it, or from it on if only its input is held */
+    int option; /* -1: none */
+    mp_chain_stretch after, before;
 } mp_chain_choice;
-mp_chain_choice mp_chain_choose(const mp_chain_table *table, int i, int j, int slots);
+mp_chain_choice mp_chain_choose(const mp_chain_table *table, mp_chain_stretch stretch);
 
 /* The schedule, updates included; *steps is released with mp_free. `slots` must suffice. MP_NOMEM. O(steps). */
 mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **steps, size_t *n, mp_error *err);

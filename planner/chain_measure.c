@@ -233,12 +233,20 @@ static mp_chain_need plus(mp_chain_need need, int64_t bytes)
 
 /* ---- options ---- */
 
-static int64_t held_bytes(const measure *x)
+/* What the option holds, and whether the block's output is among it; then all of that is counted. */
+static int64_t held_bytes(const measure *x, bool *holds_output)
 {
     int64_t bytes = 0;
-    for (size_t i = 0; i < x->n_needed; i++)
-        if (x->held[x->needed[i]] && !is_output(x, x->needed[i])) bytes += x->chain->graph->storages[x->needed[i]].bytes;
-    return bytes + x->chain->blocks[x->k].output_bytes;
+    *holds_output = false;
+    for (size_t i = 0; i < x->n_needed; i++) {
+        const int s = x->needed[i];
+        if (!x->held[s]) continue;
+        if (is_output(x, s))
+            *holds_output = true;
+        else
+            bytes += x->chain->graph->storages[s].bytes;
+    }
+    return *holds_output ? bytes + x->chain->blocks[x->k].output_bytes : bytes;
 }
 
 static bool reads_input(const measure *x, const mp_chain_run *run)
@@ -274,7 +282,7 @@ static mp_status add_option(measure *x, mp_error *err)
     }
     run_backward(x);
     MP_TRY(end_run(x, &option->backward, err));
-    option->held_bytes = held_bytes(x);
+    option->held_bytes = held_bytes(x, &option->holds_output);
     option->frees_input = !reads_input(x, &option->backward);
     option->again_need = need_of(x, &option->again, 0, false);
     option->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
