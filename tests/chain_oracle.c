@@ -17,18 +17,18 @@ static int storage(mp_graph *graph, mp_kind kind, int64_t bytes)
     return (int)s->id;
 }
 
-/* A node with up to three reads and two writes; -1: none. */
-static mp_form *node(mp_graph *graph, mp_phase phase, const int reads[3], const int writes[2])
+/* A node with up to four reads and two writes; -1: none. */
+static mp_form *node(mp_graph *graph, mp_phase phase, const int reads[4], const int writes[2])
 {
     mp_node *n;
-    int list[3];
+    int list[4];
     assert_int_equal(mp_graph_node(graph, &n, NULL), MP_OK);
     n->name = mp_pool_format(graph->pool, "n%d", (int)n->id);
     n->op = "Cell";
     n->phase = phase;
     n->forward_of = -1;
     mp_form *form = n->forms;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (reads[i] >= 0) list[form->n_reads++] = reads[i];
     form->reads = mp_graph_list(graph, list, form->n_reads);
     for (int i = 0; i < 2; i++)
@@ -54,12 +54,13 @@ mp_graph *cells_graph(const cells *c)
     }
     gradient[c->n] = storage(graph, MP_KIND_ACTIVATION_GRADIENT, c->last_gradient_bytes);
     for (int k = 1; k <= c->n; k++)
-        node(graph, MP_PHASE_FORWARD, (int[]){state[k - 1], parameter, -1}, (int[]){state[k], internal[k]})->ticks =
+        node(graph, MP_PHASE_FORWARD, (int[]){state[k - 1], parameter, -1, -1}, (int[]){state[k], internal[k]})->ticks =
             c->cell[k].ticks;
-    node(graph, MP_PHASE_LOSS, (int[]){state[c->n], -1, -1}, (int[]){gradient[c->n], -1});
+    node(graph, MP_PHASE_LOSS, (int[]){state[c->n], -1, -1, -1}, (int[]){gradient[c->n], -1});
     for (int k = c->n; k >= 1; k--) {
-        const int before = c->cell[k].reads_state ? state[k - 1] : -1;
-        mp_form *form = node(graph, MP_PHASE_BACKWARD, (int[]){gradient[k], internal[k], before}, (int[]){gradient[k - 1], -1});
+        const int before = c->cell[k].reads_before ? state[k - 1] : -1, after = c->cell[k].reads_after ? state[k] : -1;
+        mp_form *form =
+            node(graph, MP_PHASE_BACKWARD, (int[]){gradient[k], internal[k], before, after}, (int[]){gradient[k - 1], -1});
         form->adds = mp_graph_list(graph, &sum, 1);
         form->n_adds = 1;
         graph->nodes[graph->n_nodes - 1].forward_of = k - 1;
@@ -114,7 +115,8 @@ static void run_backward(oracle *x, unsigned states, unsigned internals, int don
     int64_t made = done == 0 ? x->c->last_gradient_bytes : x->c->cell[k].gradient_bytes;
     if (done == 0 && !(states >> (x->c->n - 1) & 1)) return;
     if (done > 0 && x->c->cell[k].internal_bytes >= 0 && !(internals >> (k - 1) & 1)) return;
-    if (done > 0 && x->c->cell[k].reads_state && k > 1 && !(states >> (k - 2) & 1)) return;
+    if (done > 0 && x->c->cell[k].reads_after && !(states >> (k - 1) & 1)) return;
+    if (done > 0 && x->c->cell[k].reads_before && k > 1 && !(states >> (k - 2) & 1)) return;
     if (live_bytes(x, states, internals) + gradient_bytes(x, done) + made > x->bytes) return;
     reach(x, index_of(x, states, internals, done + 1), ticks);
 }

@@ -7,11 +7,11 @@
 enum { CELLS = 64, ORACLE_CELLS = 7 };
 
 /* Cell k (1..n) reads state k - 1 and makes state k and, unless internal_bytes is -1, an internal value, in `ticks`. Its
- * backward node reads the internal value, the gradient of state k, and, if reads_state, state k - 1; it makes the gradient of
- * state k - 1. State 0 is the batch. Cells share a parameter whose gradient they add to. */
+ * backward node reads the internal value, the gradient of state k, and, if told to, the states before and after the cell; it
+ * makes the gradient of state k - 1. State 0 is the batch. Cells share a parameter whose gradient they add to. */
 typedef struct cell {
     int64_t state_bytes, internal_bytes, gradient_bytes, ticks; /* gradient_bytes: of the state before it */
-    bool reads_state;
+    bool reads_before, reads_after;
 } cell;
 
 typedef struct cells {
