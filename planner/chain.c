@@ -1,11 +1,12 @@
 /* chain.c - Beaumont et al. 2019: the cheapest persistent schedule of a chain of blocks in a given memory.
  *
- * The blocks end at cut tensors. One table (chain.h) answers for all memories; wherever more memory costs less, the schedule is
- * judged by the timeline, from the least memory on. What the table believes in is not quite what the timeline finds, so the
- * ladder is climbed until some schedules in a row have been over the budget.
+ * The blocks end at cut tensors, or at seams. One table (chain.h) answers for all memories; wherever more memory costs less,
+ * the schedule is judged by the timeline, from the least memory on. What the table believes in is not quite what the timeline
+ * finds, so the ladder is climbed until some schedules in a row have been over the budget.
  */
+#include <string.h>
+
 #include "planner/chain.h"
-#include "planner/dag.h"
 #include "planner/schedule.h"
 
 enum { PATIENCE = 8 };
@@ -74,10 +75,10 @@ done:
 }
 
 /* The rungs are the memories from which on less time suffices. With few moves only some of them are stepped on. */
-static mp_status climb(mp_search *search, const mp_chain_table *table, mp_error *err)
+static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, mp_error *err)
 {
     mp_status st = MP_OK;
-    const int64_t budget_bytes = mp_search_request(search)->budget_bytes, moves = mp_search_moves(search);
+    const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
     int rungs[MP_CHAIN_SLOTS + 1], n_rungs = 0, over = 0;
     int64_t least = INT64_MAX, peak;
     for (int m = 0; m <= table->n_slots; m++) {
@@ -95,7 +96,8 @@ done:
     return st;
 }
 
-static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries, const bool *ends, mp_error *err)
+static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries, const bool *ends, int64_t moves,
+                              mp_error *err)
 {
     mp_status st = MP_OK;
     mp_chain *chain = NULL;
@@ -103,46 +105,40 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     MP_TRY(mp_chain_new(boundaries, ends, &chain, err));
     MP_TRY(mp_chain_measure(chain, err));
     MP_TRY(mp_chain_solve(chain, mp_chain_whole_bytes(chain), search, &table, err));
-    if (table) MP_TRY(climb(search, table, err));
+    if (table) MP_TRY(climb(search, table, moves, err));
 done:
     mp_chain_table_free(table);
     mp_chain_free(chain);
     return st;
 }
 
-/* Ends at cut tensors: of equal stretches of them, the one of the fewest bytes in each. */
-static void end_at(const mp_boundaries *boundaries, const int *cuts, size_t n_cuts, bool *ends)
-{
-    const size_t stretch = (n_cuts + MP_CHAIN_BLOCKS - 2) / (MP_CHAIN_BLOCKS - 1);
-    for (size_t first = 0; first < n_cuts; first += stretch) {
-        int best = boundaries->birth[cuts[first]];
-        for (size_t i = first + 1; i < first + stretch && i < n_cuts; i++) {
-            const int p = boundaries->birth[cuts[i]];
-            if (boundaries->crossing_bytes[p] <= boundaries->crossing_bytes[best]) best = p;
-        }
-        if (best + 1 < boundaries->n) ends[best] = true;
-    }
-}
-
+/* The ways to cut have equal shares of the moves, whatever the budget lets them use. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = mp_search_request(search)->graph;
     mp_boundaries *boundaries = NULL;
-    size_t n_cuts = 0;
-    int n_ends = 0;
-    int *cuts = mp_alloc(graph->n_storages, sizeof *cuts);
-    bool *ends = mp_alloc(graph->n_nodes, sizeof *ends);
-    MP_REQUIRE(cuts && ends, err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
+    bool *ends[MP_N_CHAIN_CUTS] = {NULL};
+    int n = 0;
     MP_TRY(mp_boundaries_new(graph, &boundaries, err));
-    MP_TRY(mp_cut_tensors(graph, cuts, &n_cuts, err));
-    end_at(boundaries, cuts, n_cuts, ends);
-    for (int p = 0; p < boundaries->n; p++) n_ends += ends[p];
-    MP_REQUIRE(n_ends > 0, err, MP_NOT_APPLICABLE, "%s is no chain: no tensor cuts it in two", graph->name);
-    MP_TRY(search_chain(search, boundaries, ends, err));
+    for (int cut = 0; cut < MP_N_CHAIN_CUTS; cut++) {
+        int n_ends;
+        bool is_new = true;
+        ends[n] = mp_alloc((size_t)boundaries->n, sizeof **ends);
+        MP_REQUIRE(ends[n], err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
+        MP_TRY(mp_chain_ends(boundaries, (mp_chain_cut)cut, ends[n], &n_ends, err));
+        for (int i = 0; i < n; i++) is_new &= memcmp(ends[i], ends[n], (size_t)boundaries->n * sizeof **ends) != 0;
+        if (n_ends > 0 && is_new) {
+            n++;
+            continue;
+        }
+        mp_free(ends[n]);
+        ends[n] = NULL;
+    }
+    MP_REQUIRE(n > 0, err, MP_NOT_APPLICABLE, "%s is no chain: nothing cuts it in two", graph->name);
+    for (int i = 0; i < n; i++) MP_TRY(search_chain(search, boundaries, ends[i], (mp_search_moves(search) - 1) / n, err));
 done:
     mp_boundaries_free(boundaries);
-    mp_free(cuts);
-    mp_free(ends);
+    for (int i = 0; i < MP_N_CHAIN_CUTS; i++) mp_free(ends[i]);
     return st;
 }

@@ -70,6 +70,13 @@ typedef struct mp_chain {
     mp_pool *pool; /* owns the runs */
 } mp_chain;
 
+/* Where blocks may end: at cut tensors, or at seams (chain_ends.c). */
+typedef enum mp_chain_cut { MP_CHAIN_CUTS, MP_CHAIN_SEAMS, MP_N_CHAIN_CUTS } mp_chain_cut;
+
+/* Ends of at most MP_CHAIN_BLOCKS blocks, the last one's not among them; *n_ends 0: there are none. `ends` has boundaries->n
+ * elements. MP_NOMEM. O(list lengths). */
+mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool *ends, int *n_ends, mp_error *err);
+
 /* The chain of blocks that end at ends[0..boundaries->n) (the last position always ends one): what belongs where. Released with
  * mp_chain_free (NULL is fine). MP_NOT_APPLICABLE: no backward phase, or data that flows in other ways. MP_NOMEM. O(list
  * lengths). */
