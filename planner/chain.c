@@ -9,7 +9,7 @@
 #include "planner/chain.h"
 #include "planner/schedule.h"
 
-enum { PATIENCE = 8 };
+enum { PATIENCE = 8, RUNGS = 400 };
 
 typedef struct walk {
     const mp_chain_table *table;
@@ -74,12 +74,12 @@ done:
     return st;
 }
 
-/* The rungs are the memories from which on less time suffices. With few moves only some of them are stepped on. */
+/* The rungs are the memories from which on less time suffices. If they are many, only some of them are stepped on. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, mp_error *err)
 {
     mp_status st = MP_OK;
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
-    int rungs[MP_CHAIN_SLOTS + 1], n_rungs = 0, over = 0;
+    int rungs[MP_CHAIN_MOST_SLOTS + 1], n_rungs = 0, over = 0;
     int64_t least = INT64_MAX, peak;
     for (int m = 0; m <= table->n_slots; m++) {
         const int64_t ticks = mp_chain_ticks(table, m);
@@ -87,7 +87,8 @@ static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t m
         least = ticks;
         rungs[n_rungs++] = m;
     }
-    const int64_t n = moves < n_rungs ? moves : n_rungs;
+    int64_t n = n_rungs < RUNGS ? n_rungs : RUNGS;
+    if (moves < n) n = moves;
     for (int64_t i = 0; i < n && over < PATIENCE && !mp_search_stopped(search); i++) {
         MP_TRY(offer(search, table, rungs[i * n_rungs / n], &peak, err));
         over = peak > budget_bytes ? over + 1 : 0;

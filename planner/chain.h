@@ -16,7 +16,12 @@
 #include "planner/boundaries.h"
 #include "planner/solver.h"
 
-enum { MP_CHAIN_BLOCKS = 150, MP_CHAIN_OPTIONS = 5, MP_CHAIN_SLOTS = 500 };
+enum {
+    MP_CHAIN_BLOCKS = 150,
+    MP_CHAIN_OPTIONS = 8,
+    MP_CHAIN_SLOTS = 500,      /* of memory, for the longest chains; shorter ones get more, */
+    MP_CHAIN_MOST_SLOTS = 4000 /* up to this */
+};
 
 /* Nodes in the order in which they run. */
 typedef struct mp_chain_run {

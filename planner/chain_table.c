@@ -155,6 +155,13 @@ static int64_t unit_bytes(const mp_chain *chain)
     return unit ? unit : 1;
 }
 
+/* As many as the longest chain's table has room for. */
+static int64_t most_slots(int n_blocks)
+{
+    const int64_t slots = (int64_t)MP_CHAIN_SLOTS * MP_CHAIN_BLOCKS * MP_CHAIN_BLOCKS / n_blocks / n_blocks;
+    return slots > MP_CHAIN_MOST_SLOTS ? MP_CHAIN_MOST_SLOTS : slots;
+}
+
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -164,9 +171,9 @@ mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *s
     MP_REQUIRE(table, err, MP_NOMEM, "out of memory for a chain of %d blocks", chain->n);
     table->chain = chain;
     table->slot_bytes = unit_bytes(chain);
-    if (most_bytes / table->slot_bytes > MP_CHAIN_SLOTS) table->slot_bytes = most_bytes / MP_CHAIN_SLOTS + 1;
-    table->n_slots = MP_CHAIN_SLOTS;
-    if (most_bytes / table->slot_bytes < MP_CHAIN_SLOTS) table->n_slots = (int)(most_bytes / table->slot_bytes) + 1;
+    const int64_t most = most_slots(chain->n);
+    if (most_bytes / table->slot_bytes >= most) table->slot_bytes = most_bytes / most + 1;
+    table->n_slots = (int)(most_bytes / table->slot_bytes) + 1;
     n_cells = row_of(table, 0, chain->n, false);
     table->ticks = mp_alloc(n_cells, sizeof *table->ticks);
     table->choice = mp_alloc(n_cells, sizeof *table->choice);
