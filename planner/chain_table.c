@@ -162,6 +162,44 @@ static int64_t most_slots(int n_blocks)
     return slots > MP_CHAIN_MOST_SLOTS ? MP_CHAIN_MOST_SLOTS : slots;
 }
 
+static int64_t round_up(int64_t bytes, int64_t slot_bytes)
+{
+    return (bytes / slot_bytes + (bytes % slot_bytes != 0)) * slot_bytes;
+}
+
+/* All that can be held for a block, rounded up, as a sum over the blocks. */
+static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
+{
+    double sum = 0;
+    for (int k = 0; k < chain->n; k++) {
+        sum += (double)round_up(chain->blocks[k].output_bytes, slot_bytes);
+        for (size_t o = 0; o < chain->blocks[k].n_options; o++)
+            sum += (double)round_up(chain->blocks[k].options[o].held_bytes, slot_bytes);
+    }
+    return sum;
+}
+
+/* A size of slots from least_bytes to twice that at which little is lost by rounding up: one of which something held is a
+ * multiple. */
+static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
+{
+    int64_t best = least_bytes;
+    double least = rounded_bytes(chain, best);
+    for (int k = 0; k < chain->n; k++) {
+        const mp_chain_block *b = &chain->blocks[k];
+        for (size_t o = 0; o <= b->n_options; o++) {
+            const int64_t held = o < b->n_options ? b->options[o].held_bytes : b->output_bytes, slots = held / least_bytes;
+            if (slots == 0) continue;
+            const int64_t bytes = held / slots + (held % slots != 0);
+            const double sum = rounded_bytes(chain, bytes);
+            if (sum >= least) continue;
+            least = sum;
+            best = bytes;
+        }
+    }
+    return best;
+}
+
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -172,7 +210,7 @@ mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *s
     table->chain = chain;
     table->slot_bytes = unit_bytes(chain);
     const int64_t most = most_slots(chain->n);
-    if (most_bytes / table->slot_bytes >= most) table->slot_bytes = most_bytes / most + 1;
+    if (most_bytes / table->slot_bytes >= most) table->slot_bytes = fitting_bytes(chain, most_bytes / most + 1);
     table->n_slots = (int)(most_bytes / table->slot_bytes) + 1;
     n_cells = row_of(table, 0, chain->n, false);
     table->ticks = mp_alloc(n_cells, sizeof *table->ticks);
