@@ -166,7 +166,7 @@ static void recurrent_chains_reach_the_optimum_with_internal_states(void **state
     for (int internal = 1; internal <= 5; internal += 2) {
         const int alpha = internal + 1;
         fill_gruslys(alpha);
-        for (int n = 2; n <= LONGEST; n += n < 10 ? 1 : 9) {
+        for (int n = 2; n <= LONGEST; n += n < 10 ? 1 : 18) {
             const cells c = equal_cells(n, internal, 2);
             mp_graph *graph = cells_graph(&c);
             parts p = parts_of(graph, NULL);
@@ -260,7 +260,7 @@ static void unequal_cells_come_close_to_the_best_of_all_schedules(void **state)
 static void any_blocks_take_what_the_table_says(void **state)
 {
     (void)state;
-    int n_schedules = 0, n_exact = 0;
+    int n_schedules = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         random_source source = {seed};
         mp_graph *graph = random_graph(seed, 3 + (int)(seed % 21), (mp_fuse)(seed % 3), false);
@@ -283,13 +283,189 @@ static void any_blocks_take_what_the_table_says(void **state)
             mp_plan_free(plan);
             mp_free(steps);
             n_schedules++;
-            n_exact += live > (slots - 1) * p.table->slot_bytes;
         }
         parts_free(&p);
         mp_graph_free(graph);
     }
-    print_message("%d of %d\n", n_exact, n_schedules);
     assert_true(n_schedules > 1000);
+}
+
+/* ---- ends of blocks ---- */
+
+/* Cells of two nodes that hand on two tensors, of 8 and 1 bytes: u_k of u_(k-1) and v_(k-1), then v_k of u_k and v_(k-1). With
+ * `skip`, the last cell reads the first u besides. Backward is one node. */
+static mp_graph *pairs_graph(int n, bool skip)
+{
+    mp_graph *graph = NULL;
+    mp_error err = {0};
+    mp_storage *s;
+    mp_node *node;
+    int reads[4];
+    assert_int_equal(mp_graph_new("pairs", &graph, NULL), MP_OK);
+    for (int i = 0; i <= 2 * n + 2; i++) { /* u_0, v_0, u_1, v_1, .., and a gradient */
+        assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+        s->name = "";
+        s->kind = i < 2 ? MP_KIND_INPUT : i < 2 * n + 2 ? MP_KIND_ACTIVATION : MP_KIND_ACTIVATION_GRADIENT;
+        s->bytes = s->payload_bytes = i % 2 ? 1 : 8;
+    }
+    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+    s->kind = MP_KIND_PARAMETER;
+    s->name = "";
+    for (int i = 0; i <= 2 * n; i++) {
+        size_t n_reads = 0;
+        assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+        const int made = i + 2;
+        node->name = node->op = "";
+        node->forward_of = -1;
+        node->phase = i < 2 * n ? MP_PHASE_FORWARD : MP_PHASE_BACKWARD;
+        node->forms[0].ticks = 1;
+        reads[n_reads++] = 2 * n + 3;
+        for (int r = i < 2 * n ? i : i + 1; r < made; r++) reads[n_reads++] = r;
+        if (skip && i == 2 * n - 2) reads[n_reads++] = 2;
+        node->forms[0].reads = mp_graph_list(graph, reads, node->forms[0].n_reads = n_reads);
+        node->forms[0].writes = mp_graph_list(graph, &made, node->forms[0].n_writes = 1);
+    }
+    if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
+    return graph;
+}
+
+static void blocks_end_where_all_that_crosses_is_new(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    for (int skip = 0; skip < 2; skip++) {
+        mp_graph *graph = pairs_graph(N, skip);
+        mp_boundaries *boundaries;
+        mp_chain *chain;
+        bool ends[2 * N];
+        int n_ends;
+        assert_int_equal(mp_boundaries_new(graph, &boundaries, NULL), MP_OK);
+        assert_int_equal(mp_chain_ends(boundaries, MP_CHAIN_CUTS, ends, &n_ends, NULL), MP_OK);
+        assert_true(n_ends <= 1);
+        assert_int_equal(mp_chain_ends(boundaries, MP_CHAIN_SEAMS, ends, &n_ends, NULL), MP_OK);
+        assert_true(n_ends >= N - 2); /* a seam after each pair but at the ends */
+        assert_int_equal(mp_chain_new(boundaries, ends, &chain, NULL), MP_OK);
+        for (int k = 2; k + 2 < chain->n; k++) assert_int_equal(chain->blocks[k].output_bytes, 9);
+        assert_int_equal(chain->pinned[2], skip);
+        mp_chain_free(chain);
+        mp_boundaries_free(boundaries);
+        mp_graph_free(graph);
+    }
+}
+
+static void long_chains_are_cut_into_few_blocks(void **state)
+{
+    (void)state;
+    enum { N = 1000, BYTES = 100 };
+    mp_graph *graph;
+    assert_int_equal(chain_graph(N, BYTES, 0, true, &graph, NULL), MP_OK);
+    mp_boundaries *boundaries;
+    bool *ends = mp_alloc(graph->n_nodes, sizeof *ends);
+    for (int cut = 0; cut < MP_N_CHAIN_CUTS; cut++) {
+        int n_ends, n = 0;
+        assert_int_equal(mp_boundaries_new(graph, &boundaries, NULL), MP_OK);
+        assert_int_equal(mp_chain_ends(boundaries, (mp_chain_cut)cut, ends, &n_ends, NULL), MP_OK);
+        for (int p = 0; p < N; p++) n += ends[p];
+        assert_int_equal(n, n_ends);
+        assert_true(n_ends > MP_CHAIN_BLOCKS / 2 && n_ends < MP_CHAIN_BLOCKS && !ends[N - 1]);
+        mp_boundaries_free(boundaries);
+    }
+    mp_free(ends);
+    const int64_t half = solved_ticks(graph, chain_keep_all_bytes(N, BYTES, 0) / 2);
+    assert_true(half > 0 && half < N); /* each layer once more at most */
+    mp_graph_free(graph);
+}
+
+static void what_is_no_chain_is_refused(void **state)
+{
+    (void)state;
+    mp_graph *graph;
+    mp_answer answer = {0};
+    assert_int_equal(chain_graph(9, 1, 0, false, &graph, NULL), MP_OK); /* no backward */
+    mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "chain"};
+    assert_int_equal(mp_solve(&request, &answer, NULL), MP_NOT_APPLICABLE);
+    mp_graph_free(graph);
+    assert_int_equal(chain_graph(1, 1, 0, true, &graph, NULL), MP_OK); /* a single block */
+    request.graph = graph;
+    assert_int_equal(mp_solve(&request, &answer, NULL), MP_NOT_APPLICABLE);
+    mp_graph_free(graph);
+}
+
+/* ---- the searcher ---- */
+
+static void more_room_never_costs_more(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        random_source source = {seed};
+        cells c = {.n = 30, .last_gradient_bytes = 3};
+        for (int k = 1; k <= c.n; k++)
+            c.cell[k] = (cell){1 + random_below(&source, 9),
+                               random_below(&source, 12) - 1,
+                               1 + random_below(&source, 9),
+                               1 + random_below(&source, 9),
+                               true,
+                               false};
+        mp_graph *graph = cells_graph(&c);
+        for (int64_t moves = 3; moves < 1000; moves *= 17) {
+            int64_t before = INT64_MAX;
+            for (int64_t budget = 30; budget < 400; budget += 13) {
+                const mp_request request = {.graph = graph, .budget_bytes = budget, .solver = "chain", .moves = moves};
+                mp_answer answer = {0};
+                assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+                const int64_t ticks = answer.plan ? answer.plan->ticks : INT64_MAX;
+                assert_true(ticks <= before);
+                before = ticks;
+                mp_answer_free(&answer);
+            }
+            assert_true(before < INT64_MAX);
+        }
+        mp_graph_free(graph);
+    }
+}
+
+static bool stop_now(const mp_progress *progress, void *data)
+{
+    (void)progress;
+    (void)data;
+    return false;
+}
+
+static void stopped_search_keeps_what_it_has(void **state)
+{
+    (void)state;
+    mp_graph *graph;
+    assert_int_equal(chain_graph(1000, 1, 0, true, &graph, NULL), MP_OK);
+    const mp_request request = {
+        .graph = graph, .budget_bytes = 10, .solver = "chain", .time_limit = 1e-9, .progress = stop_now};
+    mp_answer answer = {0};
+    assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+    assert_true(answer.stopped && !answer.plan);
+    assert_int_equal(answer.smallest->ticks, answer.smallest->baseline_ticks);
+    mp_answer_free(&answer);
+    mp_graph_free(graph);
+}
+
+static void every_allocation_failure_is_reported(void **state)
+{
+    (void)state;
+    const cells c = equal_cells(4, 2, 1);
+    mp_graph *graph = cells_graph(&c);
+    const long live = mp_alloc_live;
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        const mp_request request = {.graph = graph, .budget_bytes = 20, .solver = "chain", .moves = 5};
+        mp_answer answer = {0};
+        mp_error err = {0};
+        mp_alloc_budget = k;
+        st = mp_solve(&request, &answer, &err);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        if (st != MP_OK) assert_true(err.message[0] != '\0');
+        mp_answer_free(&answer);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    mp_graph_free(graph);
 }
 
 int main(void)
@@ -300,6 +476,12 @@ int main(void)
         cmocka_unit_test(equal_cells_take_what_the_best_of_all_schedules_takes),
         cmocka_unit_test(unequal_cells_come_close_to_the_best_of_all_schedules),
         cmocka_unit_test(any_blocks_take_what_the_table_says),
+        cmocka_unit_test(blocks_end_where_all_that_crosses_is_new),
+        cmocka_unit_test(long_chains_are_cut_into_few_blocks),
+        cmocka_unit_test(what_is_no_chain_is_refused),
+        cmocka_unit_test(more_room_never_costs_more),
+        cmocka_unit_test(stopped_search_keeps_what_it_has),
+        cmocka_unit_test(every_allocation_failure_is_reported),
     };
     return cmocka_run_group_tests_name("planner/chain", tests, NULL, NULL);
 }
