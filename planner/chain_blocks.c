@@ -100,7 +100,6 @@ static void assign_storages(mp_chain *chain)
         for (size_t k = 0; k < form->n_reads; k++) chain->until[form->reads[k]] = -1;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
-        if (graph->storages[s].carried) chain->until[s] = -1;
         if (chain->pinned[s]) chain->crosses[s] = false;
     }
 }
