@@ -4,6 +4,12 @@
 
 #include "planner/chain.h"
 
+/* A storage made in the block that its backward nodes read, and what it is worth to drop it: bytes per tick. */
+typedef struct needed {
+    int storage;
+    double worth;
+} needed;
+
 typedef struct measure {
     mp_chain *chain;
     int k;       /* the block */
@@ -14,9 +20,9 @@ typedef struct measure {
     size_t n_list;
     int *nodes; /* the run */
     size_t n;
-    bool *held;    /* per storage: what the option holds, the output aside */
-    int *needed;   /* storages made in the block that its backward nodes read */
-    double *worth; /* per storage of `needed`: bytes per tick that it takes to make it again */
+    bool *held;         /* per storage: what the option holds */
+    bool held_is_there; /* and whether that is there in the run that is being put together */
+    needed *needed;
     size_t n_needed;
     int *last, *begun, *taken; /* per storage: 1 + the last step that uses it, that made it, in which it was half of a pair */
     bool *alive;
@@ -56,7 +62,7 @@ static void want(measure *x, int s)
     const mp_chain *chain = x->chain;
     const int p = chain->graph->producer[s];
     if (chain->born[s] < 0 || p < 0 || !is_forward(x, p) || chain->block[p] != x->k || chain->pinned[s]) return;
-    if (x->there[s] == x->epoch || x->wanted[p] == x->epoch) return;
+    if (x->there[s] == x->epoch || x->wanted[p] == x->epoch || (x->held_is_there && x->held[s])) return;
     x->wanted[p] = x->epoch;
     x->list[x->n_list++] = p;
 }
@@ -239,7 +245,7 @@ static int64_t held_bytes(const measure *x, bool *holds_output)
     int64_t bytes = 0;
     *holds_output = false;
     for (size_t i = 0; i < x->n_needed; i++) {
-        const int s = x->needed[i];
+        const int s = x->needed[i].storage;
         if (!x->held[s]) continue;
         if (is_output(x, s))
             *holds_output = true;
@@ -269,18 +275,18 @@ static mp_status add_option(measure *x, mp_error *err)
     int64_t bytes = block->gradient_bytes;
     begin_run(x);
     want_outputs(x);
-    for (size_t i = 0; i < x->n_needed; i++)
-        if (x->held[x->needed[i]]) want(x, x->needed[i]);
+    for (size_t i = 0; i < x->n_needed; i++) {
+        const int s = x->needed[i].storage;
+        if (!x->held[s]) continue;
+        want(x, s);
+        bytes += storages[s].bytes;
+    }
     run_wanted(x);
     MP_TRY(end_run(x, &option->again, err));
     begin_run(x);
-    for (size_t i = 0; i < x->n_needed; i++) {
-        const int s = x->needed[i];
-        if (!x->held[s]) continue;
-        x->there[s] = x->epoch;
-        bytes += storages[s].bytes;
-    }
+    x->held_is_there = true;
     run_backward(x);
+    x->held_is_there = false;
     MP_TRY(end_run(x, &option->backward, err));
     option->held_bytes = held_bytes(x, &option->holds_output);
     option->frees_input = !reads_input(x, &option->backward);
@@ -292,11 +298,20 @@ done:
     return st;
 }
 
-/* What backward of the block reads of the block's own, each held, and what it is worth to hold it. */
+static int by_worth(const void *a, const void *b)
+{
+    const needed *x = a, *y = b;
+    if (x->worth != y->worth) return x->worth > y->worth ? -1 : 1;
+    return x->storage < y->storage ? -1 : x->storage > y->storage;
+}
+
+/* What backward of the block reads of the block's own, all held, what is worth most to drop first. */
 static void find_needed(measure *x)
 {
+    enum { WORK = 10000000 }; /* nodes looked at in all; what is left then comes last */
     const mp_chain *chain = x->chain;
     const mp_graph *graph = chain->graph;
+    size_t work = 0;
     x->n_needed = 0;
     for (int i = 0; i < chain->n_backward[x->k]; i++) {
         const mp_form *form = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].forms[0];
@@ -304,45 +319,48 @@ static void find_needed(measure *x)
             const int s = form->reads[r];
             if (x->held[s] || chain->born[s] != x->k || !is_made_forward(x, s) || chain->pinned[s]) continue;
             x->held[s] = true;
-            x->needed[x->n_needed++] = s;
+            x->needed[x->n_needed++] = (needed){s, 0};
         }
     }
-    for (size_t i = 0; i < x->n_needed; i++) {
+    x->held_is_there = true;
+    for (size_t i = 0; i < x->n_needed && work < WORK; i++) {
+        const int s = x->needed[i].storage;
         int64_t ticks = 1;
         begin_run(x);
-        for (size_t o = 0; o < x->n_needed; o++)
-            if (o != i) x->there[x->needed[o]] = x->epoch;
-        want(x, x->needed[i]);
+        x->held[s] = false;
+        want(x, s);
         run_wanted(x);
+        x->held[s] = true;
         for (size_t t = 0; t < x->n; t++) ticks += graph->nodes[x->nodes[t]].forms[0].ticks;
-        x->worth[i] = (double)graph->storages[x->needed[i]].bytes / (double)ticks;
+        x->needed[i].worth = (double)graph->storages[s].bytes / (double)ticks;
+        work += x->n;
     }
+    x->held_is_there = false;
+    if (x->n_needed > 1) qsort(x->needed, x->n_needed, sizeof *x->needed, by_worth);
 }
 
-/* All that backward reads; then less and less of it, the most bytes per tick first; then nothing. */
+/* All that backward reads; then less and less of it; then nothing. */
 static mp_status add_options(measure *x, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_chain_block *block = &x->chain->blocks[x->k];
-    int64_t left = 0, whole = 0;
+    const mp_storage *storages = x->chain->graph->storages;
+    int64_t left, whole = 0;
     find_needed(x);
     MP_TRY(add_option(x, err));
-    for (size_t i = 0; i < x->n_needed; i++) whole += x->chain->graph->storages[x->needed[i]].bytes;
+    for (size_t i = 0; i < x->n_needed; i++) whole += storages[x->needed[i].storage].bytes;
     left = whole;
-    for (size_t dropped = 0; dropped < x->n_needed; dropped++) {
-        size_t best = x->n_needed;
-        for (size_t i = 0; i < x->n_needed; i++)
-            if (x->held[x->needed[i]] && (best == x->n_needed || x->worth[i] > x->worth[best])) best = i;
-        x->held[x->needed[best]] = false;
-        left -= x->chain->graph->storages[x->needed[best]].bytes;
+    for (size_t i = 0; i < x->n_needed && block->n_options < MP_CHAIN_OPTIONS; i++) {
         const int64_t share = whole / (MP_CHAIN_OPTIONS - 1) * (MP_CHAIN_OPTIONS - 1 - (int64_t)block->n_options);
-        if (block->n_options == MP_CHAIN_OPTIONS || left > share) continue;
+        x->held[x->needed[i].storage] = false;
+        left -= storages[x->needed[i].storage].bytes;
+        if (left > share) continue;
         MP_TRY(add_option(x, err));
-        if (block->options[block->n_options - 1].held_bytes >= block->options[block->n_options - 2].held_bytes)
-            block->n_options--;
+        const mp_chain_option *last = &block->options[block->n_options - 1];
+        if (last->held_bytes >= last[-1].held_bytes) block->n_options--;
     }
 done:
-    for (size_t i = 0; i < x->n_needed; i++) x->held[x->needed[i]] = false;
+    for (size_t i = 0; i < x->n_needed; i++) x->held[x->needed[i].storage] = false;
     return st;
 }
 
@@ -386,13 +404,11 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
     x.nodes = mp_alloc(2 * n_nodes, sizeof *x.nodes);
     x.held = mp_alloc(n_storages, sizeof *x.held);
     x.needed = mp_alloc(n_storages, sizeof *x.needed);
-    x.worth = mp_alloc(n_storages, sizeof *x.worth);
     x.last = mp_alloc(n_storages, sizeof *x.last);
     x.begun = mp_alloc(n_storages, sizeof *x.begun);
     x.taken = mp_alloc(n_storages, sizeof *x.taken);
     x.alive = mp_alloc(n_storages, sizeof *x.alive);
-    if (!x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed || !x.worth || !x.last || !x.begun || !x.taken ||
-        !x.alive) {
+    if (!x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed || !x.last || !x.begun || !x.taken || !x.alive) {
         st = no_memory(err);
         goto done;
     }
@@ -404,7 +420,6 @@ done:
     mp_free(x.nodes);
     mp_free(x.held);
     mp_free(x.needed);
-    mp_free(x.worth);
     mp_free(x.last);
     mp_free(x.begun);
     mp_free(x.taken);
