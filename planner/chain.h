@@ -36,7 +36,8 @@ typedef struct mp_chain_need {
     int64_t bytes[2];
 } mp_chain_need;
 
-/* One way to run a block forward and, later, backward. */
+/* One way to run a block forward and, later, backward. The first of a block holds all that its backward nodes read, the others
+ * less and less. */
 typedef struct mp_chain_option {
     int64_t held_bytes;                   /* from its forward run to its backward run */
     bool frees_input;                     /* backward does without the block's input */
@@ -57,7 +58,7 @@ typedef struct mp_chain_block {
     mp_chain_run alone; /* backward at once after forward: in the last block after its first run, in others what it misses */
     mp_chain_need alone_need;
     size_t n_options;
-    mp_chain_option options[MP_CHAIN_OPTIONS]; /* the first holds all that backward reads */
+    mp_chain_option options[MP_CHAIN_OPTIONS]; /* none in the last block */
 } mp_chain_block;
 
 typedef struct mp_chain {
@@ -88,7 +89,8 @@ mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool 
 mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err);
 void mp_chain_free(mp_chain *chain);
 
-/* Fills in what every block can do and what it takes. MP_NOMEM. O(options * list lengths). */
+/* Fills in what every block can do and what it takes. MP_NOMEM. O(blocks * nodes + options * list lengths), and a bounded
+ * number of steps per block to order what can be dropped. */
 mp_status mp_chain_measure(mp_chain *chain, mp_error *err);
 
 /* The cheapest persistent schedules for every memory of 0 .. n_slots slots: dynamic programming over (first block, last block,
@@ -103,7 +105,8 @@ typedef struct mp_chain_table {
 
 enum { MP_CHAIN_NEVER = -1 };
 
-/* Memory from 0 to most_bytes. All bytes are rounded up to slots. *out is NULL if the search (NULL: none) was stopped
+/* Memory from 0 to most_bytes. All bytes are rounded up to slots, so that no schedule needs more than
+ * its slots. *out is NULL if the search (NULL: none) was stopped
  * meanwhile, else released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err);
 void mp_chain_table_free(mp_chain_table *table);

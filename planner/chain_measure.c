@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/chain.h"
+#include "planner/chain_peak.h"
 
 /* A storage made in the block that its backward nodes read, and what it is worth to drop it: bytes per tick. */
 typedef struct needed {
@@ -24,8 +24,7 @@ typedef struct measure {
     bool held_is_there; /* and whether that is there in the run that is being put together */
     needed *needed;
     size_t n_needed;
-    int *last, *begun, *taken; /* per storage: 1 + the last step that uses it, that made it, in which it was half of a pair */
-    bool *alive;
+    mp_chain_peaks peaks;
 } measure;
 
 static mp_status no_memory(mp_error *err)
@@ -36,22 +35,6 @@ static mp_status no_memory(mp_error *err)
 static bool is_forward(const measure *x, int node)
 {
     return x->chain->graph->nodes[node].phase == MP_PHASE_FORWARD;
-}
-
-static bool is_made_forward(const measure *x, int s)
-{
-    const int p = x->chain->graph->producer[s];
-    return p >= 0 && is_forward(x, p);
-}
-
-static bool is_input(const measure *x, int s)
-{
-    return x->k > 0 && x->chain->crosses[s] && x->chain->born[s] == x->k - 1;
-}
-
-static bool is_output(const measure *x, int s)
-{
-    return x->chain->crosses[s] && x->chain->born[s] == x->k;
 }
 
 /* ---- runs ---- */
@@ -107,7 +90,7 @@ static void want_outputs(measure *x)
     for (size_t t = 0; t < first->n; t++) {
         const mp_form *form = &x->chain->graph->nodes[first->nodes[t]].forms[0];
         for (size_t i = 0; i < form->n_writes; i++)
-            if (is_output(x, form->writes[i])) want(x, form->writes[i]);
+            if (mp_chain_is_output(x->chain, x->k, form->writes[i])) want(x, form->writes[i]);
     }
 }
 
@@ -137,93 +120,12 @@ static mp_status end_run(measure *x, mp_chain_run *out, mp_error *err)
 
 /* ---- bytes ---- */
 
-/* Pinned storages are counted elsewhere, and the block's input only if it is not held for others. */
-static bool is_counted(const measure *x, int s, bool with_input)
-{
-    if (x->chain->born[s] < 0 || x->chain->pinned[s]) return false;
-    return with_input || !is_input(x, s);
-}
-
-/* Whether it is still there when the run has ended. */
-static bool stays(const measure *x, int s, bool backward)
-{
-    if (is_made_forward(x, s)) return !backward && (is_output(x, s) || x->held[s]);
-    return x->chain->until[s] < x->k;
-}
-
-/* Whether it is there when the run begins. */
-static bool is_there_before(const measure *x, int s, bool backward)
-{
-    if (is_made_forward(x, s)) return is_input(x, s) || (backward && x->held[s]);
-    return x->chain->born[s] > x->k;
-}
-
-static size_t uses(const mp_form *form)
-{
-    return form->n_reads + form->n_adds + form->n_writes;
-}
-
-static int use(const mp_form *form, size_t i)
-{
-    if (i < form->n_reads) return form->reads[i];
-    return i < form->n_reads + form->n_adds ? form->adds[i - form->n_reads] : form->writes[i - form->n_reads - form->n_adds];
-}
-
-/* What of the step's outputs lies in the room of what dies in it. */
-static int64_t in_place_bytes(measure *x, const mp_form *form, int step)
-{
-    const mp_storage *storages = x->chain->graph->storages;
-    int64_t bytes = 0;
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        const int from = form->in_place[i].from, to = form->in_place[i].to;
-        if (!x->alive[from] || x->last[from] != step || x->begun[to] != step) continue;
-        if (storages[from].bytes < storages[to].bytes || x->taken[from] == step || x->taken[to] == step) continue;
-        x->taken[from] = x->taken[to] = step;
-        bytes += storages[to].bytes;
-    }
-    return bytes;
-}
-
-/* The first and last uses in the run, and what is there before. */
-static void find_uses(measure *x, const mp_chain_run *run, bool with_input, bool backward)
-{
-    for (size_t t = 0; t < run->n; t++) {
-        const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
-        for (size_t i = 0; i < uses(form); i++) {
-            const int s = use(form, i);
-            x->begun[s] = x->taken[s] = 0;
-            x->alive[s] = is_counted(x, s, with_input) && is_there_before(x, s, backward);
-            x->last[s] = stays(x, s, backward) ? 0 : (int)t + 1;
-        }
-    }
-}
-
-/* The peak of a run that begins with `bytes` in memory. */
 static int64_t peak_of(measure *x, const mp_chain_run *run, int64_t bytes, bool with_input, bool backward)
 {
-    const mp_graph *graph = x->chain->graph;
-    int64_t peak = bytes;
-    find_uses(x, run, with_input, backward);
-    for (size_t t = 0; t < run->n; t++) {
-        const mp_form *form = &graph->nodes[run->nodes[t]].forms[0];
-        const int step = (int)t + 1;
-        for (size_t i = form->n_reads; i < uses(form); i++) {
-            const int s = use(form, i);
-            if (x->alive[s] || !is_counted(x, s, with_input)) continue;
-            x->alive[s] = true;
-            x->begun[s] = step;
-            bytes += graph->storages[s].bytes;
-        }
-        const int64_t now = bytes + form->workspace_bytes - in_place_bytes(x, form, step);
-        if (now > peak) peak = now;
-        for (size_t i = 0; i < uses(form); i++) {
-            const int s = use(form, i);
-            if (!x->alive[s] || x->last[s] != step) continue;
-            x->alive[s] = false;
-            bytes -= graph->storages[s].bytes;
-        }
-    }
-    return peak;
+    x->peaks.k = x->k;
+    x->peaks.with_input = with_input;
+    x->peaks.backward = backward;
+    return mp_chain_peak(&x->peaks, run, bytes);
 }
 
 static mp_chain_need need_of(measure *x, const mp_chain_run *run, int64_t bytes, bool backward)
@@ -247,7 +149,7 @@ static int64_t held_bytes(const measure *x, bool *holds_output)
     for (size_t i = 0; i < x->n_needed; i++) {
         const int s = x->needed[i].storage;
         if (!x->held[s]) continue;
-        if (is_output(x, s))
+        if (mp_chain_is_output(x->chain, x->k, s))
             *holds_output = true;
         else
             bytes += x->chain->graph->storages[s].bytes;
@@ -260,7 +162,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     for (size_t t = 0; t < run->n; t++) {
         const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
         for (size_t i = 0; i < form->n_reads; i++)
-            if (is_input(x, form->reads[i])) return true;
+            if (mp_chain_is_input(x->chain, x->k, form->reads[i])) return true;
     }
     return false;
 }
@@ -317,7 +219,7 @@ static void find_needed(measure *x)
         const mp_form *form = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].forms[0];
         for (size_t r = 0; r < form->n_reads; r++) {
             const int s = form->reads[r];
-            if (x->held[s] || chain->born[s] != x->k || !is_made_forward(x, s) || chain->pinned[s]) continue;
+            if (x->held[s] || chain->born[s] != x->k || !mp_chain_is_made_forward(chain, s) || chain->pinned[s]) continue;
             x->held[s] = true;
             x->needed[x->n_needed++] = (needed){s, 0};
         }
@@ -404,11 +306,8 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
     x.nodes = mp_alloc(2 * n_nodes, sizeof *x.nodes);
     x.held = mp_alloc(n_storages, sizeof *x.held);
     x.needed = mp_alloc(n_storages, sizeof *x.needed);
-    x.last = mp_alloc(n_storages, sizeof *x.last);
-    x.begun = mp_alloc(n_storages, sizeof *x.begun);
-    x.taken = mp_alloc(n_storages, sizeof *x.taken);
-    x.alive = mp_alloc(n_storages, sizeof *x.alive);
-    if (!x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed || !x.last || !x.begun || !x.taken || !x.alive) {
+    x.peaks.held = x.held;
+    if (!mp_chain_peaks_new(&x.peaks, chain) || !x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed) {
         st = no_memory(err);
         goto done;
     }
@@ -420,9 +319,6 @@ done:
     mp_free(x.nodes);
     mp_free(x.held);
     mp_free(x.needed);
-    mp_free(x.last);
-    mp_free(x.begun);
-    mp_free(x.taken);
-    mp_free(x.alive);
+    mp_chain_peaks_free(&x.peaks);
     return st;
 }
