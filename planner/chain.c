@@ -1,0 +1,145 @@
+/* chain.c - Beaumont et al. 2019: the cheapest persistent schedule of a chain of blocks in a given memory.
+ *
+ * The blocks end at cut tensors, or at seams. One table (chain.h) answers for all memories; wherever more memory costs less,
+ * the schedule is judged by the timeline, from the least memory on. What the table believes in is not quite what the timeline
+ * finds, so the ladder is climbed until some schedules in a row have been over the budget.
+ */
+#include <string.h>
+
+#include "planner/chain.h"
+#include "planner/schedule.h"
+
+enum { PATIENCE = 8, RUNGS = 400 };
+
+typedef struct walk {
+    const mp_chain_table *table;
+    mp_step *steps;
+    size_t n, capacity;
+} walk;
+
+static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
+{
+    if (!mp_grow(&w->steps, &w->capacity, w->n + run->n, sizeof *w->steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of a chain");
+    for (size_t t = 0; t < run->n; t++) w->steps[w->n++] = (mp_step){run->nodes[t], 0};
+    return MP_OK;
+}
+
+/* At most as deep as the chain is long. */
+static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_chain *chain = w->table->chain;
+    while (s.first <= s.last) {
+        const bool is_first = s.last == chain->n - 1;
+        const mp_chain_choice c = mp_chain_choose(w->table, s);
+        const mp_chain_block *b = &chain->blocks[s.first];
+        if (c.option >= 0) {
+            MP_TRY(push(w, is_first ? &b->first : &b->options[c.option].again, err));
+            MP_TRY(run_stretch(w, c.after, err));
+            MP_TRY(push(w, &b->options[c.option].backward, err));
+        } else if (c.after.first > s.last) {
+            MP_TRY(push(w, &b->alone, err));
+        } else {
+            for (int k = s.first; k < c.after.first; k++)
+                MP_TRY(push(w, is_first ? &chain->blocks[k].first : &chain->blocks[k].advance, err));
+            MP_TRY(run_stretch(w, c.after, err));
+        }
+        s = c.before;
+    }
+done:
+    return st;
+}
+
+mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **steps, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    walk w = {.table = table};
+    MP_TRY(run_stretch(&w, (mp_chain_stretch){0, table->chain->n - 1, slots, false}, err));
+    MP_TRY(mp_schedule_updates(table->chain->graph, w.steps, w.n, steps, n, err));
+done:
+    mp_free(w.steps);
+    return st;
+}
+
+static mp_status offer(mp_search *search, const mp_chain_table *table, int slots, int64_t *peak_bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    size_t n = 0;
+    MP_TRY(mp_chain_schedule(table, slots, &steps, &n, err));
+    MP_TRY(mp_search_offer(search, steps, n, peak_bytes, NULL, err));
+done:
+    mp_free(steps);
+    return st;
+}
+
+/* The rungs are the memories from which on less time suffices. If they are many, only some of them are stepped on. */
+static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
+    int rungs[MP_CHAIN_MOST_SLOTS + 1], n_rungs = 0, over = 0;
+    int64_t least = INT64_MAX, peak;
+    for (int m = 0; m <= table->n_slots; m++) {
+        const int64_t ticks = mp_chain_ticks(table, m);
+        if (ticks == MP_CHAIN_NEVER || ticks >= least) continue;
+        least = ticks;
+        rungs[n_rungs++] = m;
+    }
+    int64_t n = n_rungs < RUNGS ? n_rungs : RUNGS;
+    if (moves < n) n = moves;
+    for (int64_t i = 0; i < n && over < PATIENCE && !mp_search_stopped(search); i++) {
+        MP_TRY(offer(search, table, rungs[i * n_rungs / n], &peak, err));
+        over = peak > budget_bytes ? over + 1 : 0;
+    }
+done:
+    return st;
+}
+
+static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries, const bool *ends, int64_t moves,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain *chain = NULL;
+    mp_chain_table *table = NULL;
+    MP_TRY(mp_chain_new(boundaries, ends, &chain, err));
+    MP_TRY(mp_chain_measure(chain, err));
+    MP_TRY(mp_chain_solve(chain, mp_chain_whole_bytes(chain), search, &table, err));
+    if (table) MP_TRY(climb(search, table, moves, err));
+done:
+    mp_chain_table_free(table);
+    mp_chain_free(chain);
+    return st;
+}
+
+/* The ways to cut have equal shares of the moves, whatever the budget lets them use. */
+mp_status mp_run_chain(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = mp_search_request(search)->graph;
+    mp_boundaries *boundaries = NULL;
+    bool *ends[MP_N_CHAIN_CUTS] = {NULL};
+    int n = 0;
+    MP_TRY(mp_boundaries_new(graph, &boundaries, err));
+    for (int cut = 0; cut < MP_N_CHAIN_CUTS; cut++) {
+        int n_ends;
+        bool is_new = true;
+        ends[n] = mp_alloc((size_t)boundaries->n, sizeof **ends);
+        MP_REQUIRE(ends[n], err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
+        MP_TRY(mp_chain_ends(boundaries, (mp_chain_cut)cut, ends[n], &n_ends, err));
+        for (int i = 0; i < n; i++) is_new &= memcmp(ends[i], ends[n], (size_t)boundaries->n * sizeof **ends) != 0;
+        if (n_ends > 0 && is_new) {
+            n++;
+            continue;
+        }
+        mp_free(ends[n]);
+        ends[n] = NULL;
+    }
+    MP_REQUIRE(n > 0, err, MP_NOT_APPLICABLE, "%s is no chain: nothing cuts it in two", graph->name);
+    for (int i = 0; i < n; i++) MP_TRY(search_chain(search, boundaries, ends[i], (mp_search_moves(search) - 1) / n, err));
+done:
+    mp_boundaries_free(boundaries);
+    for (int i = 0; i < MP_N_CHAIN_CUTS; i++) mp_free(ends[i]);
+    return st;
+}

@@ -1,0 +1,179 @@
+/* chain_blocks.c - which block every node and storage of a training graph belongs to. */
+#include "planner/chain.h"
+#include "planner/schedule.h"
+
+static mp_status no_memory(const mp_graph *graph, mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
+}
+
+/* The block whose forward run makes what a loss or backward node reads last; `inherited` if it reads nothing of the kind. */
+static int place_of(const mp_chain *chain, int node, int inherited)
+{
+    const mp_node *n = &chain->graph->nodes[node];
+    int latest = -1;
+    if (n->forward_of >= 0 && chain->graph->nodes[n->forward_of].phase == MP_PHASE_FORWARD) return chain->block[n->forward_of];
+    for (size_t i = 0; i < n->forms[0].n_reads; i++) {
+        const int p = chain->graph->producer[n->forms[0].reads[i]];
+        if (p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD && chain->block[p] > latest) latest = chain->block[p];
+    }
+    return latest >= 0 ? latest : inherited;
+}
+
+/* Backward in the order of segment checkpointing; a node that is held up by a block belongs to that one. */
+static mp_status order_backward(mp_chain *chain, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = chain->graph;
+    mp_step *steps = NULL;
+    size_t n = 0;
+    int n_backward = 0, place = chain->n - 1;
+    bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
+    if (!keep) return no_memory(graph, err);
+    MP_TRY(mp_schedule_segments(graph, chain->block, chain->n, keep, &steps, &n, err));
+    for (size_t t = 0; t < n; t++) {
+        const int node = steps[t].node;
+        if (graph->nodes[node].phase != MP_PHASE_LOSS && graph->nodes[node].phase != MP_PHASE_BACKWARD) continue;
+        const int wish = place_of(chain, node, place);
+        if (wish < place) place = wish;
+        chain->block[node] = place;
+        chain->backward[n_backward++] = node;
+        chain->n_backward[place]++;
+    }
+    for (int k = chain->n - 1, at = 0; k >= 0; k--) {
+        chain->backward_start[k] = at;
+        at += chain->n_backward[k];
+    }
+done:
+    mp_free(keep);
+    mp_free(steps);
+    return st;
+}
+
+/* What a node of a block does to the storages it uses: the first and the last block that has to do with each. */
+static void see(mp_chain *chain, const mp_node *node, int block)
+{
+    const mp_graph *graph = chain->graph;
+    const mp_form *form = &node->forms[0];
+    const bool forward = node->phase == MP_PHASE_FORWARD;
+    for (size_t i = 0; i < form->n_writes + form->n_adds; i++) {
+        const int s = i < form->n_writes ? form->writes[i] : form->adds[i - form->n_writes];
+        if (mp_storage_is_static(&graph->storages[s])) continue;
+        if (chain->born[s] < block) chain->born[s] = block;
+        if (chain->until[s] > block) chain->until[s] = block;
+        if (forward && node->flags & MP_NODE_ONCE) chain->pinned[s] = true;
+    }
+    for (size_t i = 0; i < form->n_reads; i++) {
+        const int s = form->reads[i], p = graph->producer[s];
+        if (mp_storage_is_static(&graph->storages[s])) continue;
+        if (!forward && chain->until[s] > block) chain->until[s] = block;
+        if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
+        if (block != chain->block[p] + 1)
+            chain->pinned[s] = true; /* a reader further away, or backward of an earlier block that was held up */
+        else if (forward)
+            chain->crosses[s] = true;
+    }
+}
+
+static void assign_storages(mp_chain *chain)
+{
+    const mp_graph *graph = chain->graph;
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        chain->born[s] = -1;
+        chain->until[s] = chain->n;
+    }
+    mp_schedule_keep_small(graph, chain->pinned);
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
+    for (size_t i = 0; i < graph->n_nodes; i++) { /* what backward of the next block reads has to come from there or be held */
+        const mp_form *form = &graph->nodes[i].forms[0];
+        if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
+        for (size_t k = 0; k < form->n_reads; k++) {
+            const int s = form->reads[k], p = graph->producer[s];
+            if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || mp_storage_is_static(&graph->storages[s])) continue;
+            if (chain->block[p] < chain->block[i] && !chain->crosses[s]) chain->pinned[s] = true;
+        }
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_form *form = &graph->nodes[i].forms[0];
+        if (graph->nodes[i].phase != MP_PHASE_UPDATE || graph->fuse == MP_FUSE_BACKWARD) continue;
+        for (size_t k = 0; k < form->n_reads; k++) chain->until[form->reads[k]] = -1;
+    }
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (chain->pinned[s]) chain->crosses[s] = false;
+    }
+}
+
+/* What is held for all: pinned storages, and what backward hands from block to block. */
+static void add_up(mp_chain *chain)
+{
+    const mp_graph *graph = chain->graph;
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        const int p = graph->producer[s], born = chain->born[s], until = chain->until[s];
+        const int64_t bytes = graph->storages[s].bytes;
+        if (born < 0) continue;
+        if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD) {
+            for (int k = born - 1; k >= 0 && k >= until; k--) chain->blocks[k].gradient_bytes += bytes;
+        } else if (chain->pinned[s]) {
+            for (int k = until < 0 ? 0 : until; k < chain->n; k++) chain->blocks[k].pinned_bytes += bytes;
+            for (int k = born; k < chain->n; k++) chain->blocks[k].first_pinned_bytes += bytes;
+        } else if (chain->crosses[s]) {
+            chain->blocks[born].output_bytes += bytes;
+        }
+    }
+}
+
+static bool allocate(mp_chain *chain)
+{
+    const size_t n = (size_t)chain->n, n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
+    chain->pool = mp_pool_new();
+    chain->blocks = mp_alloc(n, sizeof *chain->blocks);
+    chain->block = mp_alloc(n_nodes, sizeof *chain->block);
+    chain->backward = mp_alloc(n_nodes, sizeof *chain->backward);
+    chain->backward_start = mp_alloc(n, sizeof *chain->backward_start);
+    chain->n_backward = mp_alloc(n, sizeof *chain->n_backward);
+    chain->born = mp_alloc(n_storages, sizeof *chain->born);
+    chain->until = mp_alloc(n_storages, sizeof *chain->until);
+    chain->pinned = mp_alloc(n_storages, sizeof *chain->pinned);
+    chain->crosses = mp_alloc(n_storages, sizeof *chain->crosses);
+    return chain->pool && chain->blocks && chain->block && chain->backward && chain->backward_start && chain->n_backward &&
+           chain->born && chain->until && chain->pinned && chain->crosses;
+}
+
+mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = boundaries->graph;
+    mp_chain *chain = mp_alloc(1, sizeof *chain);
+    if (!chain) return no_memory(graph, err);
+    chain->graph = graph;
+    chain->n = 1;
+    for (int p = 0; p + 1 < boundaries->n; p++) chain->n += ends[p];
+    if (!allocate(chain)) {
+        st = no_memory(graph, err);
+        goto done;
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) chain->block[i] = -1;
+    for (int p = 0, k = 0; p < boundaries->n; p++) {
+        chain->block[boundaries->node[p]] = k;
+        if (ends[p] && p + 1 < boundaries->n) k++;
+    }
+    MP_TRY(order_backward(chain, err));
+    assign_storages(chain);
+    add_up(chain);
+    *out = chain;
+    chain = NULL;
+done:
+    mp_chain_free(chain);
+    return st;
+}
+
+void mp_chain_free(mp_chain *chain)
+{
+    if (!chain) return;
+    mp_pool_free(chain->pool);
+    void *blocks[] = {chain->blocks, chain->block, chain->backward, chain->backward_start, chain->n_backward,
+                      chain->born,   chain->until, chain->pinned,   chain->crosses};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
+    mp_free(chain);
+}

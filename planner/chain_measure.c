@@ -1,0 +1,324 @@
+/* chain_measure.c - the ways to run each block: which nodes they run, how long that takes and what lies in memory meanwhile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/chain_peak.h"
+
+/* A storage made in the block that its backward nodes read, and what it is worth to drop it: bytes per tick. */
+typedef struct needed {
+    int storage;
+    double worth;
+} needed;
+
+typedef struct measure {
+    mp_chain *chain;
+    int k;       /* the block */
+    int epoch;   /* what is marked with it is there, or wanted, in the run that is being put together */
+    int *there;  /* per storage */
+    int *wanted; /* per node */
+    int *list;   /* nodes to run next */
+    size_t n_list;
+    int *nodes; /* the run */
+    size_t n;
+    bool *held;         /* per storage: what the option holds */
+    bool held_is_there; /* and whether that is there in the run that is being put together */
+    needed *needed;
+    size_t n_needed;
+    mp_chain_peaks peaks;
+} measure;
+
+static mp_status no_memory(mp_error *err)
+{
+    return MP_FAIL(err, MP_NOMEM, "out of memory for the blocks of a chain");
+}
+
+static bool is_forward(const measure *x, int node)
+{
+    return x->chain->graph->nodes[node].phase == MP_PHASE_FORWARD;
+}
+
+/* ---- runs ---- */
+
+/* Wants the node that makes s, if s is made in this block and not there. */
+static void want(measure *x, int s)
+{
+    const mp_chain *chain = x->chain;
+    const int p = chain->graph->producer[s];
+    if (chain->born[s] < 0 || p < 0 || !is_forward(x, p) || chain->block[p] != x->k || chain->pinned[s]) return;
+    if (x->there[s] == x->epoch || x->wanted[p] == x->epoch || (x->held_is_there && x->held[s])) return;
+    x->wanted[p] = x->epoch;
+    x->list[x->n_list++] = p;
+}
+
+static void want_reads(measure *x, int node)
+{
+    const mp_form *form = &x->chain->graph->nodes[node].forms[0];
+    for (size_t i = 0; i < form->n_reads; i++) want(x, form->reads[i]);
+}
+
+static void push(measure *x, int node)
+{
+    const mp_form *form = &x->chain->graph->nodes[node].forms[0];
+    for (size_t i = 0; i < form->n_writes; i++) x->there[form->writes[i]] = x->epoch;
+    x->nodes[x->n++] = node;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const int x = *(const int *)a, y = *(const int *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Runs what is wanted and what that needs, in the order of the list. */
+static void run_wanted(measure *x)
+{
+    for (size_t i = 0; i < x->n_list; i++) want_reads(x, x->list[i]); /* the list grows as we go */
+    if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
+    for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
+    x->n_list = 0;
+}
+
+static void begin_run(measure *x)
+{
+    x->epoch++;
+    x->n = 0;
+}
+
+static void want_outputs(measure *x)
+{
+    const mp_chain_run *first = &x->chain->blocks[x->k].first;
+    for (size_t t = 0; t < first->n; t++) {
+        const mp_form *form = &x->chain->graph->nodes[first->nodes[t]].forms[0];
+        for (size_t i = 0; i < form->n_writes; i++)
+            if (mp_chain_is_output(x->chain, x->k, form->writes[i])) want(x, form->writes[i]);
+    }
+}
+
+/* The backward nodes of the block, each after what it misses. */
+static void run_backward(measure *x)
+{
+    const mp_chain *chain = x->chain;
+    for (int i = 0; i < chain->n_backward[x->k]; i++) {
+        const int node = chain->backward[chain->backward_start[x->k] + i];
+        want_reads(x, node);
+        run_wanted(x);
+        push(x, node);
+    }
+}
+
+static mp_status end_run(measure *x, mp_chain_run *out, mp_error *err)
+{
+    out->nodes = mp_pool_alloc(x->chain->pool, x->n, sizeof *out->nodes);
+    if (!out->nodes) return no_memory(err);
+    if (x->n) memcpy(out->nodes, x->nodes, x->n * sizeof *x->nodes);
+    out->n = x->n;
+    out->ticks = 0;
+    for (size_t t = 0; t < x->n; t++)
+        if (is_forward(x, x->nodes[t])) out->ticks += x->chain->graph->nodes[x->nodes[t]].forms[0].ticks;
+    return MP_OK;
+}
+
+/* ---- bytes ---- */
+
+static int64_t peak_of(measure *x, const mp_chain_run *run, int64_t bytes, bool with_input, bool backward)
+{
+    x->peaks.k = x->k;
+    x->peaks.with_input = with_input;
+    x->peaks.backward = backward;
+    return mp_chain_peak(&x->peaks, run, bytes);
+}
+
+static mp_chain_need need_of(measure *x, const mp_chain_run *run, int64_t bytes, bool backward)
+{
+    const int64_t input = x->k > 0 ? x->chain->blocks[x->k - 1].output_bytes : 0;
+    return (mp_chain_need){{peak_of(x, run, bytes, false, backward), peak_of(x, run, bytes + input, true, backward)}};
+}
+
+static mp_chain_need plus(mp_chain_need need, int64_t bytes)
+{
+    return (mp_chain_need){{need.bytes[0] + bytes, need.bytes[1] + bytes}};
+}
+
+/* ---- options ---- */
+
+/* What the option holds, and whether the block's output is among it; then all of that is counted. */
+static int64_t held_bytes(const measure *x, bool *holds_output)
+{
+    int64_t bytes = 0;
+    *holds_output = false;
+    for (size_t i = 0; i < x->n_needed; i++) {
+        const int s = x->needed[i].storage;
+        if (!x->held[s]) continue;
+        if (mp_chain_is_output(x->chain, x->k, s))
+            *holds_output = true;
+        else
+            bytes += x->chain->graph->storages[s].bytes;
+    }
+    return *holds_output ? bytes + x->chain->blocks[x->k].output_bytes : bytes;
+}
+
+static bool reads_input(const measure *x, const mp_chain_run *run)
+{
+    for (size_t t = 0; t < run->n; t++) {
+        const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
+        for (size_t i = 0; i < form->n_reads; i++)
+            if (mp_chain_is_input(x->chain, x->k, form->reads[i])) return true;
+    }
+    return false;
+}
+
+/* The option of what is held now. */
+static mp_status add_option(measure *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain_block *block = &x->chain->blocks[x->k];
+    mp_chain_option *option = &block->options[block->n_options];
+    const mp_storage *storages = x->chain->graph->storages;
+    int64_t bytes = block->gradient_bytes;
+    begin_run(x);
+    want_outputs(x);
+    for (size_t i = 0; i < x->n_needed; i++) {
+        const int s = x->needed[i].storage;
+        if (!x->held[s]) continue;
+        want(x, s);
+        bytes += storages[s].bytes;
+    }
+    run_wanted(x);
+    MP_TRY(end_run(x, &option->again, err));
+    begin_run(x);
+    x->held_is_there = true;
+    run_backward(x);
+    x->held_is_there = false;
+    MP_TRY(end_run(x, &option->backward, err));
+    option->held_bytes = held_bytes(x, &option->holds_output);
+    option->frees_input = !reads_input(x, &option->backward);
+    option->again_need = need_of(x, &option->again, 0, false);
+    option->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
+    option->backward_bytes = peak_of(x, &option->backward, bytes, false, true) + block->pinned_bytes;
+    block->n_options++;
+done:
+    return st;
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const needed *x = a, *y = b;
+    if (x->worth != y->worth) return x->worth > y->worth ? -1 : 1;
+    return x->storage < y->storage ? -1 : x->storage > y->storage;
+}
+
+/* What backward of the block reads of the block's own, all held, what is worth most to drop first. */
+static void find_needed(measure *x)
+{
+    enum { WORK = 10000000 }; /* nodes looked at in all; what is left then comes last */
+    const mp_chain *chain = x->chain;
+    const mp_graph *graph = chain->graph;
+    size_t work = 0;
+    x->n_needed = 0;
+    for (int i = 0; i < chain->n_backward[x->k]; i++) {
+        const mp_form *form = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].forms[0];
+        for (size_t r = 0; r < form->n_reads; r++) {
+            const int s = form->reads[r];
+            if (x->held[s] || chain->born[s] != x->k || !mp_chain_is_made_forward(chain, s) || chain->pinned[s]) continue;
+            x->held[s] = true;
+            x->needed[x->n_needed++] = (needed){s, 0};
+        }
+    }
+    x->held_is_there = true;
+    for (size_t i = 0; i < x->n_needed && work < WORK; i++) {
+        const int s = x->needed[i].storage;
+        int64_t ticks = 1;
+        begin_run(x);
+        x->held[s] = false;
+        want(x, s);
+        run_wanted(x);
+        x->held[s] = true;
+        for (size_t t = 0; t < x->n; t++) ticks += graph->nodes[x->nodes[t]].forms[0].ticks;
+        x->needed[i].worth = (double)graph->storages[s].bytes / (double)ticks;
+        work += x->n;
+    }
+    x->held_is_there = false;
+    if (x->n_needed > 1) qsort(x->needed, x->n_needed, sizeof *x->needed, by_worth);
+}
+
+/* All that backward reads; then less and less of it; then nothing. */
+static mp_status add_options(measure *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain_block *block = &x->chain->blocks[x->k];
+    const mp_storage *storages = x->chain->graph->storages;
+    int64_t left, whole = 0;
+    find_needed(x);
+    MP_TRY(add_option(x, err));
+    for (size_t i = 0; i < x->n_needed; i++) whole += storages[x->needed[i].storage].bytes;
+    left = whole;
+    for (size_t i = 0; i < x->n_needed && block->n_options < MP_CHAIN_OPTIONS; i++) {
+        const int64_t share = whole / (MP_CHAIN_OPTIONS - 1) * (MP_CHAIN_OPTIONS - 1 - (int64_t)block->n_options);
+        x->held[x->needed[i].storage] = false;
+        left -= storages[x->needed[i].storage].bytes;
+        if (left > share) continue;
+        MP_TRY(add_option(x, err));
+        const mp_chain_option *last = &block->options[block->n_options - 1];
+        if (last->held_bytes >= last[-1].held_bytes) block->n_options--;
+    }
+done:
+    for (size_t i = 0; i < x->n_needed; i++) x->held[x->needed[i].storage] = false;
+    return st;
+}
+
+/* ---- blocks ---- */
+
+static mp_status measure_block(measure *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_chain *chain = x->chain;
+    mp_chain_block *block = &chain->blocks[x->k];
+    const bool is_last = x->k == chain->n - 1;
+    begin_run(x);
+    for (size_t i = 0; i < chain->graph->n_nodes; i++)
+        if (chain->block[i] == x->k && is_forward(x, (int)i)) push(x, (int)i);
+    MP_TRY(end_run(x, &block->first, err));
+    block->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
+    begin_run(x);
+    want_outputs(x);
+    run_wanted(x);
+    MP_TRY(end_run(x, &block->advance, err));
+    block->advance_need = need_of(x, &block->advance, 0, false);
+    begin_run(x);
+    for (size_t t = 0; is_last && t < block->first.n; t++) push(x, block->first.nodes[t]);
+    run_backward(x);
+    MP_TRY(end_run(x, &block->alone, err));
+    block->alone_need =
+        plus(need_of(x, &block->alone, block->gradient_bytes, true), is_last ? block->first_pinned_bytes : block->pinned_bytes);
+    if (!is_last) MP_TRY(add_options(x, err));
+done:
+    return st;
+}
+
+mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
+    measure x = {.chain = chain};
+    x.there = mp_alloc(n_storages, sizeof *x.there);
+    x.wanted = mp_alloc(n_nodes, sizeof *x.wanted);
+    x.list = mp_alloc(n_nodes, sizeof *x.list);
+    x.nodes = mp_alloc(2 * n_nodes, sizeof *x.nodes);
+    x.held = mp_alloc(n_storages, sizeof *x.held);
+    x.needed = mp_alloc(n_storages, sizeof *x.needed);
+    x.peaks.held = x.held;
+    if (!mp_chain_peaks_new(&x.peaks, chain) || !x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
+done:
+    mp_free(x.there);
+    mp_free(x.wanted);
+    mp_free(x.list);
+    mp_free(x.nodes);
+    mp_free(x.held);
+    mp_free(x.needed);
+    mp_chain_peaks_free(&x.peaks);
+    return st;
+}
