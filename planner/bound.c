@@ -10,16 +10,24 @@
 #include "planner/bound_interval.h"
 #include "planner/floor.h"
 
-enum { MOST_CANDIDATES = 2048, POINTS = 16, BRANCHINGS = 64 };
+enum { MOST_CANDIDATES = 2048, FEW_CANDIDATES = 128, POINTS = 16, BRANCHINGS = 64 };
+
+/* A node after which memory is short: what is read later goes over the room by so much. */
+struct candidate {
+    int node;
+    int64_t shortage_bytes;
+};
 
 typedef struct chain {
     const mp_bound_order *order;
     const mp_bound_options *options;
     mp_bound_interval *interval;
-    int n, *node;    /* the points, in an order that obeys "before" */
-    int64_t *single; /* per point: the interval from there to the end */
-    int64_t *rest;   /* per point: the best chain that begins there */
-    int *next;       /* ... and its next point, -1: none */
+    int n_candidates; /* in an order that obeys "before" */
+    struct candidate *candidates;
+    int n, most, *point; /* the points among them, ascending */
+    int64_t *single;     /* per point: the interval from there to the end */
+    int64_t *rest;       /* per point: the best chain that begins there */
+    int *next;           /* ... and its next point, -1: none */
     bool infeasible, stopped;
 } chain;
 
@@ -29,77 +37,128 @@ static bool stopped(chain *c)
     return c->stopped;
 }
 
-/* The points: of every stretch of the sequence the node with the largest shortage. */
-static mp_status find_points(chain *c, int most, mp_error *err)
+static int node_of(const chain *c, int i)
 {
-    mp_status st = MP_OK;
+    return c->candidates[c->point[i]].node;
+}
+
+static void find_candidates(chain *c)
+{
     const mp_bound_order *o = c->order;
     mp_bound_interval *x = c->interval;
-    int n = 0;
-    int *nodes = mp_alloc(MOST_CANDIDATES, sizeof *nodes);
-    int64_t *shortage = mp_alloc(MOST_CANDIDATES, sizeof *shortage);
-    MP_REQUIRE(nodes && shortage, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
-    const int stride = (o->n + MOST_CANDIDATES - 1) / MOST_CANDIDATES;
+    const int most = c->options->effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
+    const int stride = (o->n + most - 1) / most;
     for (int k = 0; k < o->n && !c->infeasible && !stopped(c); k += stride) {
         const int v = o->sequence[k];
         if (v == o->n - 1) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
         c->infeasible = x->room_bytes < 0;
-        const int64_t missing = mp_bound_interval_demand(x) - x->room_bytes;
-        if (missing <= 0) continue;
-        nodes[n] = v;
-        shortage[n++] = missing;
+        const int64_t shortage = mp_bound_interval_demand(x) - x->room_bytes;
+        if (shortage > 0) c->candidates[c->n_candidates++] = (struct candidate){v, shortage};
     }
-    for (int p = 0; p < most; p++) {
-        const int from = (int)((int64_t)n * p / most), to = (int)((int64_t)n * (p + 1) / most);
-        if (from == to) continue;
+}
+
+/* The first points: of every stretch of candidates the one with the largest shortage. */
+static void spread_points(chain *c)
+{
+    for (int p = 0; p < c->most; p++) {
+        const int from = (int)((int64_t)c->n_candidates * p / c->most);
+        const int to = (int)((int64_t)c->n_candidates * (p + 1) / c->most);
         int best = from;
         for (int k = from + 1; k < to; k++)
-            if (shortage[k] > shortage[best]) best = k;
-        c->node[c->n++] = nodes[best];
+            if (c->candidates[k].shortage_bytes > c->candidates[best].shortage_bytes) best = k;
+        if (from < to) c->point[c->n++] = best;
     }
-done:
-    mp_free(nodes);
-    mp_free(shortage);
-    return st;
+}
+
+/* The next points: those of the best chain, which begins at `best`, and candidates on both sides of each, `step` apart. */
+static void gather_points(chain *c, int best, int step, bool *chosen)
+{
+    int n_chain = 0;
+    for (int i = best; i >= 0; i = c->next[i]) n_chain++;
+    const int beside = (c->most / n_chain - 1) / 2;
+    for (int k = 0; k < c->n_candidates; k++) chosen[k] = false;
+    for (int i = best; i >= 0; i = c->next[i])
+        for (int k = -beside; k <= beside; k++) {
+            const int64_t at = c->point[i] + (int64_t)k * step;
+            if (at >= 0 && at < c->n_candidates) chosen[at] = true;
+        }
+    c->n = 0;
+    for (int k = 0; k < c->n_candidates; k++)
+        if (chosen[k]) c->point[c->n++] = k;
 }
 
 /* The ticks of the interval between two points (j = -1: to the end). */
 static int64_t ticks_between(chain *c, int i, int j)
 {
-    mp_bound_interval_start(c->interval, c->node[i]);
-    mp_bound_interval_end(c->interval, j < 0 ? -1 : c->node[j]);
+    mp_bound_interval_start(c->interval, node_of(c, i));
+    mp_bound_interval_end(c->interval, j < 0 ? -1 : node_of(c, j));
     const mp_bound_value value = mp_bound_interval_solve(c->interval);
     c->infeasible = c->infeasible || value.infeasible;
     return value.infeasible ? 0 : value.ticks;
 }
 
-/* The best chain from every point on. An interval takes no more than the longest from its start, which saves most cuts. */
+/* The best chain from every point on. An interval takes no more than a longer one from its start, which saves most cuts. */
 static void find_chains(chain *c)
 {
-    for (int i = c->n - 1; i >= 0 && !c->infeasible && !stopped(c); i--) {
+    for (int i = c->n - 1; i >= 0; i--) {
+        if (c->infeasible || stopped(c)) {
+            c->rest[i] = 0;
+            c->next[i] = -1;
+            continue;
+        }
+        int longer = -1; /* the end of the last interval looked at */
         c->rest[i] = c->single[i] = ticks_between(c, i, -1);
         c->next[i] = -1;
-        for (int j = i + 1; j < c->n && !c->infeasible; j++) {
-            if (c->single[i] + c->rest[j] <= c->rest[i] || !mp_bound_before(c->order, c->node[i], c->node[j])) continue;
-            if (stopped(c)) return;
-            const int64_t ticks = ticks_between(c, i, j) + c->rest[j];
-            if (ticks <= c->rest[i]) continue;
-            c->rest[i] = ticks;
+        int64_t most = c->single[i];
+        for (int j = c->n - 1; j > i && !c->infeasible && !stopped(c); j--) {
+            if (!mp_bound_before(c->order, node_of(c, i), node_of(c, j))) continue;
+            const bool within = longer < 0 || mp_bound_before(c->order, node_of(c, j), node_of(c, longer));
+            if ((within ? most : c->single[i]) + c->rest[j] <= c->rest[i]) continue;
+            const int64_t ticks = ticks_between(c, i, j);
+            longer = j;
+            most = ticks;
+            if (ticks + c->rest[j] <= c->rest[i]) continue;
+            c->rest[i] = ticks + c->rest[j];
             c->next[i] = j;
         }
     }
+}
+
+static int best_start(const chain *c)
+{
+    int best = -1;
+    for (int i = 0; i < c->n; i++)
+        if (best < 0 || c->rest[i] > c->rest[best]) best = i;
+    return best;
+}
+
+/* Chains between points that are spread at first, and then lie closer and closer around the best chain so far. */
+static mp_status search_chains(chain *c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);
+    MP_REQUIRE(chosen, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    spread_points(c);
+    find_chains(c);
+    for (int step = c->n_candidates / c->most; c->options->effort > 0 && step > 0; step /= 2) {
+        const int best = best_start(c);
+        if (best < 0 || c->infeasible || stopped(c)) break;
+        gather_points(c, best, step, chosen);
+        find_chains(c);
+    }
+done:
+    mp_free(chosen);
+    return st;
 }
 
 /* The ticks of the best chain, each of its intervals searched on its own. */
 static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
-    int best = -1;
+    const int best = best_start(c);
     const int64_t most = (int64_t)BRANCHINGS * c->options->effort;
-    for (int i = 0; i < c->n; i++)
-        if (best < 0 || c->rest[i] > c->rest[best]) best = i;
     *ticks = 0;
     if (best < 0 || c->infeasible) return MP_OK;
     if (stopped(c)) {
@@ -108,8 +167,8 @@ static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
     }
     for (int i = best; i >= 0; i = c->next[i]) {
         mp_bound_value value;
-        mp_bound_interval_start(c->interval, c->node[i]);
-        mp_bound_interval_end(c->interval, c->next[i] < 0 ? -1 : c->node[c->next[i]]);
+        mp_bound_interval_start(c->interval, node_of(c, i));
+        mp_bound_interval_end(c->interval, c->next[i] < 0 ? -1 : node_of(c, c->next[i]));
         MP_TRY(mp_bound_branch(c->interval, most, c->options, &value, err));
         if (value.infeasible) c->infeasible = true;
         *ticks += value.ticks;
@@ -121,19 +180,22 @@ done:
 static mp_status bound_order(chain *c, int64_t budget_bytes, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
-    const int most = c->options->effort > 0 ? POINTS * c->options->effort : 1;
+    c->most = c->options->effort > 0 ? POINTS * c->options->effort : 1;
     MP_TRY(mp_bound_interval_new(c->order, budget_bytes, &c->interval, err));
-    c->node = mp_alloc((size_t)most, sizeof *c->node);
-    c->single = mp_alloc((size_t)most, sizeof *c->single);
-    c->rest = mp_alloc((size_t)most, sizeof *c->rest);
-    c->next = mp_alloc((size_t)most, sizeof *c->next);
-    MP_REQUIRE(c->node && c->single && c->rest && c->next, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    MP_TRY(find_points(c, most, err));
-    find_chains(c);
+    c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
+    c->point = mp_alloc((size_t)c->most, sizeof *c->point);
+    c->single = mp_alloc((size_t)c->most, sizeof *c->single);
+    c->rest = mp_alloc((size_t)c->most, sizeof *c->rest);
+    c->next = mp_alloc((size_t)c->most, sizeof *c->next);
+    MP_REQUIRE(c->candidates && c->point && c->single && c->rest && c->next, err, MP_NOMEM, "no memory for a bound of %d nodes",
+               c->order->n);
+    find_candidates(c);
+    MP_TRY(search_chains(c, err));
     MP_TRY(add_up(c, ticks, err));
 done:
     mp_bound_interval_free(c->interval);
-    mp_free(c->node);
+    mp_free(c->candidates);
+    mp_free(c->point);
     mp_free(c->single);
     mp_free(c->rest);
     mp_free(c->next);
