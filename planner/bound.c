@@ -6,11 +6,23 @@
  */
 #include "planner/bound.h"
 
+#include <string.h>
+
 #include "planner/bound_branch.h"
+#include "planner/bound_couple.h"
 #include "planner/bound_interval.h"
 #include "planner/floor.h"
 
-enum { MOST_CANDIDATES = 2048, FEW_CANDIDATES = 128, POINTS = 16, BRANCHINGS = 64 };
+enum {
+    MOST_CANDIDATES = 2048,
+    FEW_CANDIDATES = 128,
+    POINTS = 16,
+    BRANCHINGS = 64,
+    ROUNDS = 16,
+    FEW_ROUNDS = 4,
+    TRIALS = 4,
+    MOST_SPLITS = 4
+};
 
 /* A node after which memory is short: what is read later goes over the room by so much. */
 struct candidate {
@@ -153,27 +165,88 @@ done:
     return st;
 }
 
-/* The ticks of the best chain, each of its intervals searched on its own. */
+/* The bound of coupled intervals between these nodes. */
+static mp_status couple(chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
+{
+    mp_status st = mp_bound_couple(c->interval, nodes, n, (int64_t)rounds * c->options->effort, c->options, ticks, err);
+    if (st != MP_INFEASIBLE) return st;
+    c->infeasible = true;
+    return MP_OK;
+}
+
+/* Puts a node into a list where it belongs; false: it is in it, or can come on either side of one of its nodes. */
+static bool insert(const chain *c, int *nodes, int n, int node)
+{
+    int at = n;
+    for (int i = 0; i < n; i++) {
+        const bool before = mp_bound_before(c->order, node, nodes[i]);
+        if (!before && !mp_bound_before(c->order, nodes[i], node)) return false;
+        if (before && at == n) at = i;
+    }
+    for (int i = n; i > at; i--) nodes[i] = nodes[i - 1];
+    nodes[at] = node;
+    return true;
+}
+
+/* Splits intervals further, one node at a time, each the best of some, as long as that helps once they are coupled. */
+static mp_status split(chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int n_tried = TRIALS * c->options->effort;
+    int *best = mp_alloc(2 * ((size_t)*n + MOST_SPLITS), sizeof *best);
+    MP_REQUIRE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    int *trial = best + *n + MOST_SPLITS;
+    for (int k = 0; k < MOST_SPLITS; k++) {
+        int64_t most = *ticks;
+        for (int i = 0; i < n_tried && !c->infeasible && !stopped(c); i++) {
+            int64_t found = 0;
+            const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
+            memcpy(trial, nodes, (size_t)*n * sizeof *trial);
+            if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
+            MP_TRY(couple(c, trial, *n + 1, FEW_ROUNDS, &found, err));
+            if (found <= most) continue;
+            most = found;
+            memcpy(best, trial, (size_t)(*n + 1) * sizeof *best);
+        }
+        if (most <= *ticks || c->infeasible) break;
+        *ticks = most;
+        memcpy(nodes, best, (size_t)++ * n * sizeof *nodes);
+    }
+done:
+    mp_free(best);
+    return st;
+}
+
+/* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, if that is more. */
 static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
-    const int best = best_start(c);
-    const int64_t most = (int64_t)BRANCHINGS * c->options->effort;
+    const int best = best_start(c), effort = c->options->effort;
+    int *nodes = NULL, n = 0;
+    int64_t coupled = 0, finally = 0;
     *ticks = 0;
     if (best < 0 || c->infeasible) return MP_OK;
-    if (stopped(c)) {
-        *ticks = c->rest[best];
-        return MP_OK;
-    }
+    *ticks = c->rest[best];
+    if (stopped(c) || effort <= 0) return MP_OK;
+    nodes = mp_alloc((size_t)c->n + MOST_SPLITS, sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    *ticks = 0;
     for (int i = best; i >= 0; i = c->next[i]) {
         mp_bound_value value;
+        nodes[n++] = node_of(c, i);
         mp_bound_interval_start(c->interval, node_of(c, i));
         mp_bound_interval_end(c->interval, c->next[i] < 0 ? -1 : node_of(c, c->next[i]));
-        MP_TRY(mp_bound_branch(c->interval, most, c->options, &value, err));
-        if (value.infeasible) c->infeasible = true;
+        MP_TRY(mp_bound_branch(c->interval, (int64_t)BRANCHINGS * effort, c->options, &value, err));
+        c->infeasible = c->infeasible || value.infeasible;
         *ticks += value.ticks;
     }
+    coupled = c->rest[best];
+    if (!c->infeasible && !stopped(c)) MP_TRY(split(c, nodes, &n, &coupled, err));
+    if (!c->infeasible && !stopped(c) && n > 1) MP_TRY(couple(c, nodes, n, ROUNDS, &finally, err));
+    if (finally > coupled) coupled = finally;
+    if (coupled > *ticks) *ticks = coupled;
 done:
+    mp_free(nodes);
     return st;
 }
 

@@ -86,14 +86,16 @@ mp_status mp_bound_interval_new(const mp_bound_order *order, int64_t budget_byte
     x->is_required = mp_alloc(m, sizeof *x->is_required);
     x->fate = mp_alloc(m, sizeof *x->fate);
     x->stack = mp_alloc(m, sizeof *x->stack);
-    x->reached = mp_alloc(m, sizeof *x->reached);
     x->runs = mp_alloc(n, sizeof *x->runs);
-    x->spare = mp_alloc(m, sizeof *x->spare);
-    x->held[0] = mp_alloc(m, sizeof *x->held[0]);
-    x->held[1] = mp_alloc(m, sizeof *x->held[1]);
     MP_REQUIRE(x->node_vertex && x->storage_vertex && x->make_arc && x->bytes && x->ticks && x->kept && x->required &&
-                   x->is_required && x->fate && x->stack && x->reached && x->runs && x->spare && x->held[0] && x->held[1],
+                   x->is_required && x->fate && x->stack && x->runs,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    for (int k = 0; k < 3; k++) {
+        struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
+        labels->held = mp_alloc(m, sizeof *labels->held);
+        labels->there = mp_alloc(m, sizeof *labels->there);
+        MP_REQUIRE(labels->held && labels->there, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    }
     for (size_t v = 0; v < n; v++) sum += order->ticks[v];
     x->up = x->down = 1;
     while (sum && sum * x->up < MOST_TICKS / 2) x->up *= 2;
@@ -121,11 +123,11 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x->is_required);
     mp_free(x->fate);
     mp_free(x->stack);
-    mp_free(x->reached);
     mp_free(x->runs);
-    mp_free(x->spare);
-    mp_free(x->held[0]);
-    mp_free(x->held[1]);
+    for (int k = 0; k < 3; k++) {
+        mp_free(k < 2 ? x->labels[k].held : x->spare.held);
+        mp_free(k < 2 ? x->labels[k].there : x->spare.there);
+    }
     mp_free(x);
 }
 
@@ -275,47 +277,55 @@ static void set_prices(mp_bound_interval *x, int64_t numerator, int64_t denomina
             const __int128 exact = (__int128)price * numerator / denominator;
             price = exact > x->most ? x->most + 1 : (int64_t)exact;
         }
+        if (denominator && x->held_price) price += x->held_price[s];
         if (x->fate[s] == MP_BOUND_HELD || !x->bytes[s]) price = 0;
         if (x->fate[s] == MP_BOUND_NOT_HELD) price = forbidden_price(x);
         if (x->make_arc[s] >= 0)
             x->cut->capacity[x->make_arc[s]] = price;
         else
             x->cut->drain[vertex] = price;
-        x->cut->supply[vertex] = x->is_required[s] && x->make_arc[s] >= 0 ? price : 0;
+        if (x->is_required[s]) /* there in any case: what that costs is all that matters */
+            x->cut->supply[vertex] = price;
+        else
+            x->cut->supply[vertex] = denominator && x->reward ? x->reward[s] : 0;
     }
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (o->repeatable[v]) x->cut->drain[x->node_vertex[v]] = denominator ? scale(x, x->ticks[v]) : 0;
 }
 
-/* The labelling of the last cut: what is needed, from what is required on, is made again where its maker is on the side of the
- * source, and else held. `all_held`: nothing is made again. */
-static struct line read_line(mp_bound_interval *x, bool all_held, bool *held)
+/* The labelling of the last cut: what is needed, from what is required or worth its reward on, is made again where its maker is
+ * on the side of the source, and else held. `all_held`: only what is required is needed, and nothing is made again. */
+static struct line read_line(mp_bound_interval *x, bool all_held, struct mp_bound_labels *labels)
 {
     const mp_bound_order *o = x->order;
     const mp_graph *graph = o->graph;
     struct line line = {0, 0, 0};
     size_t n = 0;
-    memset(x->reached, 0, graph->n_storages * sizeof *x->reached);
     memset(x->runs, 0, graph->n_nodes * sizeof *x->runs);
-    memset(held, 0, graph->n_storages * sizeof *held);
-    for (size_t i = 0; i < x->n_required; i++) {
-        x->reached[x->required[i]] = true;
-        x->stack[n++] = x->required[i];
+    memset(labels->held, 0, graph->n_storages * sizeof *labels->held);
+    memset(labels->there, 0, graph->n_storages * sizeof *labels->there);
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const bool rewarded = x->reward && x->reward[s] && x->storage_vertex[s] >= 0 && !all_held;
+        if (!x->is_required[s] && !(rewarded && x->cut->source_side[x->storage_vertex[s]])) continue;
+        labels->there[s] = true;
+        x->stack[n++] = s;
     }
     while (n) {
         const int s = x->stack[--n], p = graph->producer[s];
+        if (x->reward) line.scaled -= x->reward[s];
         if (x->fate[s] == MP_BOUND_HELD || !x->bytes[s]) continue;
         if (all_held || !o->repeatable[p] || !x->cut->source_side[x->node_vertex[p]]) {
-            held[s] = true;
+            labels->held[s] = true;
             line.bytes += x->fate[s] == MP_BOUND_NOT_HELD ? forbidden_price(x) : x->bytes[s];
+            if (x->held_price) line.scaled += x->held_price[s];
             continue;
         }
         if (x->runs[p]) continue; /* for another of its outputs */
         x->runs[p] = true;
         for (int r = o->reads_start[p]; r < o->reads_start[p + 1]; r++) {
             const int u = o->reads[r];
-            if (x->storage_vertex[u] < 0 || x->reached[u]) continue;
-            x->reached[u] = true;
+            if (x->storage_vertex[u] < 0 || labels->there[u]) continue;
+            labels->there[u] = true;
             x->stack[n++] = u;
         }
         line.ticks += x->ticks[p];
@@ -324,61 +334,88 @@ static struct line read_line(mp_bound_interval *x, bool all_held, bool *held)
     return line;
 }
 
-/* The bytes of the solution that holds least go over the room: then no plan fits. */
-static bool has_no_room(mp_bound_interval *x, int64_t room_bytes)
-{
-    set_prices(x, 1, 0);
-    return mp_mincut_run(x->cut) > room_bytes;
-}
-
 /* The open storage that takes the most of those that one of the two solutions holds and the other does not. */
 static int choose_open(const mp_bound_interval *x)
 {
     int best = -1;
     for (int s = 0; s < (int)x->order->graph->n_storages; s++)
-        if (x->held[0][s] != x->held[1][s] && x->fate[s] == MP_BOUND_OPEN && (best < 0 || x->bytes[s] > x->bytes[best]))
+        if (x->labels[0].held[s] != x->labels[1].held[s] && x->fate[s] == MP_BOUND_OPEN &&
+            (best < 0 || x->bytes[s] > x->bytes[best]))
             best = s;
+    return best;
+}
+
+static int64_t all_rewards(const mp_bound_interval *x)
+{
+    int64_t sum = 0;
+    for (size_t s = 0; x->reward && s < x->order->graph->n_storages; s++) sum += x->reward[s];
+    return sum;
+}
+
+/* The bound at a price of numerator / denominator a byte. */
+static int64_t bound_at(mp_bound_interval *x, int64_t numerator, int64_t denominator, int64_t room_bytes)
+{
+    set_prices(x, numerator, denominator);
+    return mp_mincut_run(x->cut) - all_rewards(x) - (int64_t)((__int128)numerator * room_bytes / denominator);
+}
+
+enum { OVER, FITS };
+
+/* Closes in on the best price between the lines of two labellings; the best bound on the way. */
+static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t room_bytes, int64_t best)
+{
+    for (int k = 0; k < MOST_CUTS; k++) {
+        const int64_t numerator = lines[FITS].scaled - lines[OVER].scaled;
+        const int64_t denominator = lines[OVER].bytes - lines[FITS].bytes;
+        if (numerator <= 0 || denominator <= 0) break;
+        const int64_t bound = bound_at(x, numerator, denominator, room_bytes);
+        if (bound > best) best = bound;
+        const struct line line = read_line(x, false, &x->spare);
+        const __int128 cost = (__int128)line.scaled * denominator + (__int128)line.bytes * numerator;
+        const __int128 before = (__int128)lines[OVER].scaled * denominator + (__int128)lines[OVER].bytes * numerator;
+        if (cost >= before) break;
+        const int replaced = line.bytes > room_bytes ? OVER : FITS;
+        const struct mp_bound_labels labels = x->labels[replaced];
+        lines[replaced] = line;
+        x->labels[replaced] = x->spare;
+        x->spare = labels;
+    }
     return best;
 }
 
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
 {
-    mp_bound_value value = {false, 0, INT64_MAX, -1};
+    mp_bound_value value = {.found = INT64_MAX, .open = -1, .share = 1};
+    const bool priced = x->held_price || x->reward;
     int64_t room_bytes = x->room_bytes, best = 0;
-    enum { OVER, FITS };
-    struct line lines[2]; /* of a labelling that goes over the room, and of one that fits */
+    struct line lines[2];
     for (size_t s = 0; s < x->order->graph->n_storages; s++)
         if (x->fate[s] == MP_BOUND_HELD) room_bytes -= x->bytes[s];
     value.infeasible = room_bytes < 0;
     if (value.infeasible) return value;
-    lines[OVER] = read_line(x, true, x->held[OVER]);
+    if (priced) best = bound_at(x, 0, 1, room_bytes);
+    lines[OVER] = read_line(x, !priced, &x->labels[OVER]);
     if (lines[OVER].bytes <= room_bytes) {
-        value.found = 0;
+        value.found = lines[OVER].ticks;
+        value.scaled = best;
         return value;
     }
-    value.infeasible = has_no_room(x, room_bytes);
+    set_prices(x, 1, 0);
+    value.infeasible = mp_mincut_run(x->cut) > room_bytes; /* even the least that can be held */
     if (value.infeasible) return value;
-    lines[FITS] = read_line(x, false, x->held[FITS]);
-    for (int k = 0; k < MOST_CUTS && lines[FITS].bytes <= room_bytes; k++) {
-        const int64_t numerator = lines[FITS].scaled - lines[OVER].scaled;
-        const int64_t denominator = lines[OVER].bytes - lines[FITS].bytes;
-        if (numerator <= 0 || denominator <= 0) break;
-        set_prices(x, numerator, denominator);
-        const int64_t cut = mp_mincut_run(x->cut);
-        const int64_t bound = cut - (int64_t)((__int128)numerator * room_bytes / denominator);
-        if (bound > best) best = bound;
-        const struct line line = read_line(x, false, x->spare);
-        const __int128 cost = (__int128)line.scaled * denominator + (__int128)line.bytes * numerator;
-        const __int128 before = (__int128)lines[OVER].scaled * denominator + (__int128)lines[OVER].bytes * numerator;
-        if (cost >= before) break;
-        const int replaced = line.bytes > room_bytes ? OVER : FITS;
-        lines[replaced] = line;
-        bool *held = x->held[replaced];
-        x->held[replaced] = x->spare;
-        x->spare = held;
+    lines[FITS] = read_line(x, false, &x->labels[FITS]);
+    if (lines[FITS].bytes <= room_bytes) best = close_in(x, lines, room_bytes, best);
+    value.scaled = best;
+    value.ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
+    if (lines[FITS].bytes <= room_bytes) {
+        value.found = lines[FITS].ticks;
+        value.share = (double)(room_bytes - lines[FITS].bytes) / (double)(lines[OVER].bytes - lines[FITS].bytes);
     }
-    value.ticks = (int64_t)(((__int128)best * x->down + x->up - 1) / x->up);
-    if (lines[FITS].bytes <= room_bytes) value.found = lines[FITS].ticks;
     if (value.found > value.ticks) value.open = choose_open(x);
     return value;
+}
+
+int64_t mp_bound_interval_ticks(const mp_bound_interval *x, int64_t scaled)
+{
+    return (int64_t)(((__int128)scaled * x->down + x->up - 1) / x->up);
 }

@@ -30,11 +30,18 @@ typedef struct mp_bound_interval {
     size_t n_required;
     bool *is_required; /* per storage */
     /* set by the caller, all open at first */
-    unsigned char *fate; /* per storage */
+    unsigned char *fate;                /* per storage */
+    const int64_t *held_price, *reward; /* per storage, scaled ticks: for holding it at the start, beside its memory; against
+                                           what it costs when it is there at some time of the interval. NULL: none */
+    /* the two labellings between which the best price lies: one that goes over the room, and one that fits */
+    struct mp_bound_labels {
+        bool *held;  /* per storage: at the start */
+        bool *there; /* per storage: held or made in the interval, as far as that matters */
+    } labels[2];
     /* work of mp_bound_interval_solve */
     int *stack;
-    bool *reached, *runs;  /* per storage: needed; per node: runs in the interval */
-    bool *held[2], *spare; /* per storage: held at the start by the cheaper and by the smaller of two solutions */
+    struct mp_bound_labels spare;
+    bool *runs; /* per node: in the interval */
 } mp_bound_interval;
 
 typedef struct mp_bound_value {
@@ -42,6 +49,8 @@ typedef struct mp_bound_value {
     int64_t ticks;   /* the interval takes at least as much beyond first runs */
     int64_t found;   /* a solution of the relaxed problem that fits takes this; INT64_MAX: none was seen */
     int open;        /* an open storage on which the two best solutions differ, -1: none */
+    int64_t scaled;  /* as `ticks`, less rewards, scaled and not rounded; may be negative */
+    double share;    /* of labels[0], where labels[1] has the rest, in the mixture that just fits */
 } mp_bound_value;
 
 /* On MP_OK *out is released with mp_bound_interval_free (NULL is fine) before the order. MP_NOMEM. O(graph). */
@@ -56,5 +65,7 @@ void mp_bound_interval_end(mp_bound_interval *x, int node);
 int64_t mp_bound_interval_demand(const mp_bound_interval *x);
 /* Some cuts. */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);
+/* The least ticks that come, scaled, to at least this much; scaled >= 0. */
+int64_t mp_bound_interval_ticks(const mp_bound_interval *x, int64_t scaled);
 
 #endif
