@@ -18,8 +18,8 @@ enum {
     FEW_CANDIDATES = 128,
     POINTS = 16,
     BRANCHINGS = 64,
-    ROUNDS = 16,
-    FEW_ROUNDS = 4,
+    ROUNDS = 32,
+    FEW_ROUNDS = 6,
     TRIALS = 4,
     MOST_SPLITS = 4
 };
@@ -138,11 +138,12 @@ static void find_chains(chain *c)
     }
 }
 
+/* Where the best chain begins; the shorter one of two that are as good. */
 static int best_start(const chain *c)
 {
     int best = -1;
     for (int i = 0; i < c->n; i++)
-        if (best < 0 || c->rest[i] > c->rest[best]) best = i;
+        if (best < 0 || c->rest[i] >= c->rest[best]) best = i;
     return best;
 }
 

@@ -79,7 +79,7 @@ mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t
     c.best_multiplier = mp_alloc(size, sizeof *c.best_multiplier);
     c.excess = mp_alloc(size, sizeof *c.excess);
     MP_REQUIRE(c.multiplier && c.best_multiplier && c.excess, err, MP_NOMEM, "no memory to couple %d intervals", n);
-    int64_t best = evaluate(&c), gain = best / 8;
+    int64_t best = evaluate(&c), gain = best / 4;
     int waited = 0;
     for (int64_t k = 0; k < rounds && n > 1 && gain > 0 && !c.infeasible; k++) {
         if ((options->stop && options->stop(options->data)) || !move(&c, gain)) break;
