@@ -41,7 +41,7 @@ static int64_t evaluate(couple *c)
         const int share[] = {(int)(value.share * ONE), ONE - (int)(value.share * ONE)};
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
-                if (k > 0 && x->labels[l].held[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
+                if (k > 0 && x->labels[l].held[s] && !x->for_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
                 /* what costs nothing to have there is there */
                 const bool there = x->labels[l].there[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];

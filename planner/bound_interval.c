@@ -84,11 +84,12 @@ mp_status mp_bound_interval_new(const mp_bound_order *order, int64_t budget_byte
     x->kept = mp_alloc(m, sizeof *x->kept);
     x->required = mp_alloc(m, sizeof *x->required);
     x->is_required = mp_alloc(m, sizeof *x->is_required);
+    x->for_two = mp_alloc(m, sizeof *x->for_two);
     x->fate = mp_alloc(m, sizeof *x->fate);
     x->stack = mp_alloc(m, sizeof *x->stack);
     x->runs = mp_alloc(n, sizeof *x->runs);
     MP_REQUIRE(x->node_vertex && x->storage_vertex && x->make_arc && x->bytes && x->ticks && x->kept && x->required &&
-                   x->is_required && x->fate && x->stack && x->runs,
+                   x->is_required && x->for_two && x->fate && x->stack && x->runs,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int k = 0; k < 3; k++) {
         struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
@@ -121,6 +122,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x->kept);
     mp_free(x->required);
     mp_free(x->is_required);
+    mp_free(x->for_two);
     mp_free(x->fate);
     mp_free(x->stack);
     mp_free(x->runs);
@@ -149,14 +151,16 @@ static bool certainly_kept(const mp_bound_order *o, int node, int s)
     return false;
 }
 
-/* The bytes of a list that are not counted otherwise: not always live, not kept anyway, and, where asked, not made again. */
-static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n, bool remade)
+/* The bytes of a list that are not counted otherwise: not always live, not kept anyway, not read in every form. */
+static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
+    const mp_bound_order *o = x->order;
     const mp_graph *graph = x->order->graph;
     int64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         int s = list[i];
-        if (mp_storage_is_static(&graph->storages[s]) || x->kept[s] || (x->order->remade[s] && !remade)) continue;
+        if (mp_storage_is_static(&graph->storages[s]) || x->kept[s]) continue;
+        if (o->remade[s] && mp_bound_reads(o, x->at, s)) continue;
         bytes += graph->storages[s].bytes;
     }
     return bytes;
@@ -182,12 +186,11 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_form *form)
     return bytes;
 }
 
-/* What a form of the node has beside what is kept, and beside what it reads of that can be made again. */
+/* What a form of the node has beside what is kept, and beside what can be made again and every form reads. */
 static int64_t form_bytes(const mp_bound_interval *x, const mp_form *form)
 {
-    return form->workspace_bytes + own_bytes(x, form->reads, form->n_reads, false) +
-           own_bytes(x, form->writes, form->n_writes, true) + own_bytes(x, form->adds, form->n_adds, true) -
-           most_saved(x, form);
+    return form->workspace_bytes + own_bytes(x, form->reads, form->n_reads) + own_bytes(x, form->writes, form->n_writes) +
+           own_bytes(x, form->adds, form->n_adds) - most_saved(x, form);
 }
 
 void mp_bound_interval_start(mp_bound_interval *x, int node)
@@ -211,8 +214,7 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
         const int64_t bytes = form_bytes(x, form);
         if (bytes < least) least = bytes;
         for (size_t i = 0; i < form->n_writes; i++) x->bytes[form->writes[i]] = 0;
-        for (size_t i = 0; i < form->n_reads; i++)
-            if (!o->remade[form->reads[i]]) x->bytes[form->reads[i]] = 0;
+        for (size_t i = 0; i < form->n_reads; i++) x->bytes[form->reads[i]] = 0;
     }
     x->room_bytes -= least;
     for (int r = o->reads_start[node]; r < o->reads_start[node + 1]; r++) {
@@ -226,11 +228,29 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
     }
 }
 
-void mp_bound_interval_end(mp_bound_interval *x, int node)
+static void require(mp_bound_interval *x, int s)
+{
+    if (!x->order->remade[s] || x->is_required[s]) return;
+    x->is_required[s] = true;
+    x->required[x->n_required++] = s;
+}
+
+/* One of two storages has to be there, and neither has to for another reason. The second is made from the first: so either the
+ * first is there, or the second is held. Let the first, at the lower price of the two, stand for both, and the second be there
+ * for nothing: no plan takes more by that. */
+static void require_either(mp_bound_interval *x, int first, int second)
+{
+    if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;
+    if (x->bytes[second] < x->bytes[first]) x->bytes[first] = x->bytes[second];
+    x->bytes[second] = 0;
+    x->for_two[first] = true;
+    require(x, first);
+}
+
+/* What the nodes between the start and `node`, that one counted, read in every form; or what they can choose between. */
+static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_bound_order *o = x->order;
-    for (size_t i = 0; i < x->n_required; i++) x->is_required[x->required[i]] = false;
-    x->n_required = 0;
     for (size_t w = 0; w < o->words; w++) {
         uint64_t inside = o->later[(size_t)x->at * o->words + w];
         if (node >= 0) {
@@ -241,14 +261,18 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
         for (; inside; inside &= inside - 1) {
             const int v = (int)(w * 64) + __builtin_ctzll(inside);
             if (v == o->n - 1) continue; /* the end of backward reads nothing */
-            for (int r = o->reads_start[v]; r < o->reads_start[v + 1]; r++) {
-                const int s = o->reads[r];
-                if (!o->remade[s] || x->is_required[s]) continue;
-                x->is_required[s] = true;
-                x->required[x->n_required++] = s;
-            }
+            if (choices && o->either[v] >= 0) require_either(x, o->either[v], o->made_of_it[v]);
+            for (int r = o->reads_start[v]; !choices && r < o->reads_start[v + 1]; r++) require(x, o->reads[r]);
         }
     }
+}
+
+void mp_bound_interval_end(mp_bound_interval *x, int node)
+{
+    for (size_t i = 0; i < x->n_required; i++) x->is_required[x->required[i]] = x->for_two[x->required[i]] = false;
+    x->n_required = 0;
+    require_of_nodes(x, node, false);
+    require_of_nodes(x, node, true);
 }
 
 int64_t mp_bound_interval_demand(const mp_bound_interval *x)
@@ -277,7 +301,7 @@ static void set_prices(mp_bound_interval *x, int64_t numerator, int64_t denomina
             const __int128 exact = (__int128)price * numerator / denominator;
             price = exact > x->most ? x->most + 1 : (int64_t)exact;
         }
-        if (denominator && x->held_price) price += x->held_price[s];
+        if (denominator && x->held_price && !x->for_two[s]) price += x->held_price[s];
         if (x->fate[s] == MP_BOUND_HELD || !x->bytes[s]) price = 0;
         if (x->fate[s] == MP_BOUND_NOT_HELD) price = forbidden_price(x);
         if (x->make_arc[s] >= 0)
@@ -317,7 +341,7 @@ static struct line read_line(mp_bound_interval *x, bool all_held, struct mp_boun
         if (all_held || !o->repeatable[p] || !x->cut->source_side[x->node_vertex[p]]) {
             labels->held[s] = true;
             line.bytes += x->fate[s] == MP_BOUND_NOT_HELD ? forbidden_price(x) : x->bytes[s];
-            if (x->held_price) line.scaled += x->held_price[s];
+            if (x->held_price && !x->for_two[s]) line.scaled += x->held_price[s];
             continue;
         }
         if (x->runs[p]) continue; /* for another of its outputs */

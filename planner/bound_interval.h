@@ -29,6 +29,7 @@ typedef struct mp_bound_interval {
     int *required; /* storages that nodes of the interval read */
     size_t n_required;
     bool *is_required; /* per storage */
+    bool *for_two;     /* per storage: stands also for what is made from it, where either serves */
     /* set by the caller, all open at first */
     unsigned char *fate;                /* per storage */
     const int64_t *held_price, *reward; /* per storage, scaled ticks: for holding it at the start, beside its memory; against
@@ -59,7 +60,7 @@ void mp_bound_interval_free(mp_bound_interval *x);
 
 /* Intervals from the first run of a node on, itself not counted. O(graph). */
 void mp_bound_interval_start(mp_bound_interval *x, int node);
-/* ... to the first run of a node that comes after it, itself counted; -1: to the end. O(graph). */
+/* ... to the first run of a node that comes after it, itself counted; -1: to the end. Once after each start. O(graph). */
 void mp_bound_interval_end(mp_bound_interval *x, int node);
 /* The bytes held if nothing is recomputed in the interval. */
 int64_t mp_bound_interval_demand(const mp_bound_interval *x);

@@ -162,6 +162,26 @@ done:
     return st;
 }
 
+/* Where a node can read a storage or what is made from it, as a normalization's backward its input or its output. */
+static void find_either(mp_bound_order *o, int node)
+{
+    const mp_graph *graph = o->graph;
+    const mp_node *x = &graph->nodes[node];
+    o->either[node] = o->made_of_it[node] = -1;
+    for (size_t k = 0; k < 2 * x->forms[0].n_reads && x->n_forms == 2; k++) {
+        const mp_form *other = &x->forms[1];
+        const int s = x->forms[0].reads[k / 2];
+        if (!o->remade[s] || mp_bound_reads(o, node, s)) continue;
+        for (size_t j = 0; j < other->n_reads; j++) {
+            const int t = other->reads[j], from = k % 2 ? t : s, to = k % 2 ? s : t;
+            if (!o->remade[t] || mp_bound_reads(o, node, t) || !mp_bound_reads(o, graph->producer[to], from)) continue;
+            o->either[node] = from;
+            o->made_of_it[node] = to;
+            return;
+        }
+    }
+}
+
 /* What is certain of each node alone. */
 static void find_certain(mp_bound_order *o)
 {
@@ -183,6 +203,7 @@ static void find_certain(mp_bound_order *o)
     for (size_t s = 0; s < graph->n_storages; s++)
         o->remade[s] = !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried && graph->producer[s] >= 0 &&
                        o->repeatable[graph->producer[s]];
+    for (int i = 0; i < (int)graph->n_nodes; i++) find_either(o, i);
 }
 
 mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_order **out, mp_error *err)
@@ -203,12 +224,14 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     o->later = mp_alloc(n * o->words, sizeof *o->later);
     o->reads_start = mp_alloc(n, sizeof *o->reads_start);
     o->reads = mp_alloc(n_reads, sizeof *o->reads);
+    o->either = mp_alloc(n, sizeof *o->either);
+    o->made_of_it = mp_alloc(n, sizeof *o->made_of_it);
     o->ticks = mp_alloc(n, sizeof *o->ticks);
     o->repeatable = mp_alloc(n, sizeof *o->repeatable);
     o->remade = mp_alloc(graph->n_storages, sizeof *o->remade);
     steps = mp_alloc(n, sizeof *steps);
-    MP_REQUIRE(o->sequence && o->earlier && o->later && o->reads_start && o->reads && o->ticks && o->repeatable && o->remade &&
-                   steps,
+    MP_REQUIRE(o->sequence && o->earlier && o->later && o->reads_start && o->reads && o->either && o->made_of_it && o->ticks &&
+                   o->repeatable && o->remade && steps,
                err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_certain(o);
     MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
@@ -232,6 +255,8 @@ void mp_bound_order_free(mp_bound_order *o)
     mp_free(o->later);
     mp_free(o->reads_start);
     mp_free(o->reads);
+    mp_free(o->either);
+    mp_free(o->made_of_it);
     mp_free(o->ticks);
     mp_free(o->repeatable);
     mp_free(o->remade);

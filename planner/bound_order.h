@@ -16,6 +16,8 @@ typedef struct mp_bound_order {
     int *sequence;             /* all vertices in an order that obeys "before" */
     uint64_t *earlier, *later; /* earlier[v * words ..]: the set of all before v; later: of all that v is before */
     int *reads_start, *reads;  /* per node: what is not always live and every form reads */
+    int *either, *made_of_it;  /* per node: two storages of which every form reads one, the second made from the first by a node
+                                  that may run again, as the first is; -1: none */
     int64_t *ticks;            /* per node: of its fastest form */
     bool *repeatable;          /* per node: may run again */
     bool *remade;              /* per storage: not always live, and made by a repeatable node */
