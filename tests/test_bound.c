@@ -65,7 +65,7 @@ static void bound_is_never_above_the_cheapest_plan(void **state)
                     n_given_up++;
                     continue;
                 }
-                mp_bound quick = bound_of(graph, budget, any, 0), bound = bound_of(graph, budget, any, 1);
+                mp_bound quick = bound_of(graph, budget, any, 0), bound = bound_of(graph, budget, any, 1 + (int)(seed % 3));
                 if (ticks >= 0 && (bound.infeasible || quick.infeasible))
                     fail_msg("seed %llu, budget %lld, %s: a plan fits", (unsigned long long)seed, (long long)budget,
                              bound.covers);
@@ -83,9 +83,14 @@ static void bound_is_never_above_the_cheapest_plan(void **state)
         }
         mp_graph_free(graph);
     }
-    for (int any = 0; any < 2; any++)
-        print_message("any %d: feasible %d tight %d, dear %d tight %d, none %d proved %d, given up %d\n", any, n_feasible[any],
-                      n_tight[any], n_dear[any], n_tight_dear[any], n_none[any], n_proved[any], n_given_up);
+    /* measured: 726 of 1249 feasible cases tight in this order, 267 of the 790 that take more than every node once; 147 of 251
+     * proved infeasible; in any order 759 of 1328, 137 of 706, 2 of 172. What is missing is nearly always the ticks of slower
+     * forms. */
+    assert_int_equal(n_given_up, 0);
+    if (n_tight[0] < 715 || n_tight_dear[0] < 256 || n_proved[0] < 140 || n_tight[1] < 750 || n_tight_dear[1] < 128)
+        fail_msg("this order: %d of %d feasible tight, %d of %d dear, %d of %d proved; any order: %d of %d, %d of %d, %d of %d",
+                 n_tight[0], n_feasible[0], n_tight_dear[0], n_dear[0], n_proved[0], n_none[0], n_tight[1], n_feasible[1],
+                 n_tight_dear[1], n_dear[1], n_proved[1], n_none[1]);
 }
 
 /* Equal layers: exact but where a layer is best made a third time. */
@@ -108,6 +113,94 @@ static void bound_of_chains_is_exact_but_for_third_runs(void **state)
         }
         mp_graph_free(graph);
     }
+}
+
+static int add_storage(mp_graph *graph, random_source *random, mp_kind kind)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+    s->kind = kind;
+    s->bytes = kind == MP_KIND_INPUT ? 0 : kind == MP_KIND_ACTIVATION ? 4 + random_below(random, 9) : 1;
+    return (int)graph->n_storages - 1;
+}
+
+/* A node that reads a (and b, or, after one tick more, c in place of b; -1: none) and writes a storage. */
+static void add_node(mp_graph *graph, mp_phase phase, int ticks, int a, int b, int c, int write)
+{
+    mp_node *node;
+    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+    node->phase = phase;
+    node->n_forms = c >= 0 ? 2 : 1;
+    node->forms = mp_pool_alloc(graph->pool, node->n_forms, sizeof *node->forms);
+    for (size_t k = 0; k < node->n_forms; k++) {
+        mp_form *f = &node->forms[k];
+        f->ticks = ticks + (int)k;
+        f->n_reads = b >= 0 ? 2 : 1;
+        f->reads = mp_graph_list(graph, (int[]){a, k ? c : b}, f->n_reads);
+        f->n_writes = 1;
+        f->writes = mp_graph_list(graph, &write, 1);
+    }
+}
+
+/* Layers of a product, a normalization whose backward reads its input or, with `choice`, its output, and here and there an
+ * activation. */
+static mp_graph *layers_graph(uint64_t seed, int n, bool choice)
+{
+    random_source random = {seed};
+    mp_graph *graph;
+    int in[9], x[9], y[9], out[9];
+    assert_int_equal(mp_graph_new("layers", &graph, NULL), MP_OK);
+    in[0] = add_storage(graph, &random, MP_KIND_INPUT);
+    for (int l = 0; l < n; l++) {
+        x[l] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+        y[l] = out[l] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+        add_node(graph, MP_PHASE_FORWARD, 4 + random_below(&random, 8), in[l], -1, -1, x[l]);
+        add_node(graph, MP_PHASE_FORWARD, 1 + random_below(&random, 3), x[l], -1, -1, y[l]);
+        if (random_chance(&random, 50)) {
+            out[l] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+            add_node(graph, MP_PHASE_FORWARD, 1, y[l], -1, -1, out[l]);
+        }
+        in[l + 1] = out[l];
+    }
+    int gradient = add_storage(graph, &random, MP_KIND_ACTIVATION_GRADIENT);
+    add_node(graph, MP_PHASE_LOSS, 1, out[n - 1], -1, -1, gradient);
+    for (int l = n - 1; l >= 0; l--) {
+        for (int k = out[l] == y[l]; k < 3; k++) {
+            int made = add_storage(graph, &random, MP_KIND_ACTIVATION_GRADIENT);
+            int read = k == 0 ? out[l] : k == 1 ? x[l] : in[l];
+            add_node(graph, MP_PHASE_BACKWARD, 2, gradient, read, k == 1 && choice ? y[l] : -1, made);
+            gradient = made;
+        }
+    }
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    return graph;
+}
+
+static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
+{
+    (void)state;
+    int64_t extra[2] = {0}, bounded[2] = {0}; /* without and with the choice */
+    for (uint64_t seed = 1; seed <= 160; seed++) {
+        const bool choice = seed % 2;
+        mp_graph *graph = layers_graph(seed, 2 + (int)(seed % 3), choice);
+        int64_t least = bound_of(graph, INT64_MAX, false, 0).ticks;
+        for (int k = 0; k < 5; k++) {
+            int64_t ticks, budget = tiny_budget(graph, k);
+            assert_true(oracle_exact(graph, budget, false, &ticks));
+            mp_bound bound = bound_of(graph, budget, false, 3);
+            if (ticks < 0) continue;
+            if (bound.infeasible || bound.ticks > ticks)
+                fail_msg("seed %llu, budget %lld: %lld ticks suffice, bound %lld", (unsigned long long)seed, (long long)budget,
+                         (long long)ticks, (long long)bound.ticks);
+            extra[choice] += ticks - least;
+            bounded[choice] += bound.ticks - least;
+        }
+        mp_graph_free(graph);
+    }
+    /* measured: 3164 of 4069 ticks beyond one run of every node; with the choice 1548 of 2817 */
+    if (bounded[0] * 100 < extra[0] * 75 || bounded[1] * 100 < extra[1] * 52)
+        fail_msg("%lld of %lld ticks, with the choice %lld of %lld", (long long)bounded[0], (long long)extra[0],
+                 (long long)bounded[1], (long long)extra[1]);
 }
 
 /* At keep-all's peak every node runs once. */
@@ -289,6 +382,7 @@ int main(void)
         cmocka_unit_test(cuts_are_minimal),
         cmocka_unit_test(oracle_agrees_with_the_timeline),
         cmocka_unit_test(bound_is_never_above_the_cheapest_plan),
+        cmocka_unit_test(bound_is_never_above_the_cheapest_plan_of_layers),
         cmocka_unit_test(bound_of_chains_is_exact_but_for_third_runs),
         cmocka_unit_test(bound_is_the_sum_over_nodes_when_memory_is_plenty),
         cmocka_unit_test(bound_is_never_above_random_schedules),
