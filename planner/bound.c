@@ -280,7 +280,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
                           mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_options defaults = {.effort = 1};
+    const mp_bound_options defaults = {.effort = 4};
     mp_bound_order *order = NULL;
     int64_t floor_bytes, extra = 0;
     int floor_node;

@@ -261,7 +261,11 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
 
 int64_t mp_bound_interval_demand(const mp_bound_interval *x)
 {
+    const mp_bound_order *o = x->order;
     int64_t bytes = 0;
-    for (size_t i = 0; i < x->n_required; i++) bytes += x->bytes[x->required[i]];
+    for (size_t i = 0; i < x->n_required; i++) {
+        const int s = x->required[i];
+        if (mp_bound_before(o, o->graph->producer[s], x->at)) bytes += x->bytes[s];
+    }
     return bytes;
 }

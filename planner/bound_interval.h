@@ -62,7 +62,7 @@ void mp_bound_interval_free(mp_bound_interval *x);
 void mp_bound_interval_start(mp_bound_interval *x, int node);
 /* ... to the first run of a node that comes after it, itself counted; -1: to the end. Once after each start. O(graph). */
 void mp_bound_interval_end(mp_bound_interval *x, int node);
-/* The bytes held if nothing is recomputed in the interval. */
+/* The bytes of what was certainly made before and is held if nothing is recomputed in the interval. */
 int64_t mp_bound_interval_demand(const mp_bound_interval *x);
 /* Some cuts. */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);

@@ -24,7 +24,7 @@ typedef struct mp_bound_order {
 } mp_bound_order;
 
 /* With list_order, forward nodes first run in list order, and so do loss and backward nodes. On MP_OK *out is released with
- * mp_bound_order_free (NULL is fine). MP_LIMIT: more than 32768 nodes. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4)
+ * mp_bound_order_free (NULL is fine). MP_LIMIT: more than 32767 nodes. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4)
  * bytes. */
 mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_order **out, mp_error *err);
 void mp_bound_order_free(mp_bound_order *order);
