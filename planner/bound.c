@@ -1,0 +1,308 @@
+/* bound.c - between which nodes intervals are looked at, and which of them add up to the most.
+ *
+ * Runs in intervals that share no step are different runs. So the ticks of intervals (i, j], (j, k], ... add up, wherever i is
+ * before j, j before k, and so on; the best such chain is found from its end. Points are where the most would have to be made
+ * again: those at which what is read later goes over the room by the most, one of each stretch of the order.
+ */
+#include "planner/bound.h"
+
+#include <string.h>
+
+#include "planner/bound_branch.h"
+#include "planner/bound_couple.h"
+#include "planner/bound_interval.h"
+#include "planner/floor.h"
+
+enum {
+    MOST_CANDIDATES = 2048,
+    FEW_CANDIDATES = 128,
+    POINTS = 16,
+    BRANCHINGS = 64,
+    ROUNDS = 32,
+    FEW_ROUNDS = 6,
+    TRIALS = 4,
+    MOST_SPLITS = 4
+};
+
+/* A node after which memory is short: what is read later goes over the room by so much. */
+struct candidate {
+    int node;
+    int64_t shortage_bytes;
+};
+
+typedef struct chain {
+    const mp_bound_order *order;
+    const mp_bound_options *options;
+    mp_bound_interval *interval;
+    int n_candidates; /* in an order that obeys "before" */
+    struct candidate *candidates;
+    int n, most, *point; /* the points among them, ascending */
+    int64_t *single;     /* per point: the interval from there to the end */
+    int64_t *rest;       /* per point: the best chain that begins there */
+    int *next;           /* ... and its next point, -1: none */
+    bool infeasible, stopped;
+} chain;
+
+static bool stopped(chain *c)
+{
+    if (!c->stopped && c->options->stop) c->stopped = c->options->stop(c->options->data);
+    return c->stopped;
+}
+
+static int node_of(const chain *c, int i)
+{
+    return c->candidates[c->point[i]].node;
+}
+
+static void find_candidates(chain *c)
+{
+    const mp_bound_order *o = c->order;
+    mp_bound_interval *x = c->interval;
+    const int most = c->options->effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
+    const int stride = (o->n + most - 1) / most;
+    for (int k = 0; k < o->n && !c->infeasible && !stopped(c); k += stride) {
+        const int v = o->sequence[k];
+        if (v == o->n - 1) continue;
+        mp_bound_interval_start(x, v);
+        mp_bound_interval_end(x, -1);
+        c->infeasible = x->room_bytes < 0;
+        const int64_t shortage = mp_bound_interval_demand(x) - x->room_bytes;
+        if (shortage > 0) c->candidates[c->n_candidates++] = (struct candidate){v, shortage};
+    }
+}
+
+/* The first points: of every stretch of candidates the one with the largest shortage. */
+static void spread_points(chain *c)
+{
+    for (int p = 0; p < c->most; p++) {
+        const int from = (int)((int64_t)c->n_candidates * p / c->most);
+        const int to = (int)((int64_t)c->n_candidates * (p + 1) / c->most);
+        int best = from;
+        for (int k = from + 1; k < to; k++)
+            if (c->candidates[k].shortage_bytes > c->candidates[best].shortage_bytes) best = k;
+        if (from < to) c->point[c->n++] = best;
+    }
+}
+
+/* The next points: those of the best chain, which begins at `best`, and candidates on both sides of each, `step` apart. */
+static void gather_points(chain *c, int best, int step, bool *chosen)
+{
+    int n_chain = 0;
+    for (int i = best; i >= 0; i = c->next[i]) n_chain++;
+    const int beside = (c->most / n_chain - 1) / 2;
+    for (int k = 0; k < c->n_candidates; k++) chosen[k] = false;
+    for (int i = best; i >= 0; i = c->next[i])
+        for (int k = -beside; k <= beside; k++) {
+            const int64_t at = c->point[i] + (int64_t)k * step;
+            if (at >= 0 && at < c->n_candidates) chosen[at] = true;
+        }
+    c->n = 0;
+    for (int k = 0; k < c->n_candidates; k++)
+        if (chosen[k]) c->point[c->n++] = k;
+}
+
+/* The ticks of the interval between two points (j = -1: to the end). */
+static int64_t ticks_between(chain *c, int i, int j)
+{
+    mp_bound_interval_start(c->interval, node_of(c, i));
+    mp_bound_interval_end(c->interval, j < 0 ? -1 : node_of(c, j));
+    const mp_bound_value value = mp_bound_interval_solve(c->interval);
+    c->infeasible = c->infeasible || value.infeasible;
+    return value.infeasible ? 0 : value.ticks;
+}
+
+/* The best chain from every point on. An interval takes no more than a longer one from its start, which saves most cuts. */
+static void find_chains(chain *c)
+{
+    for (int i = c->n - 1; i >= 0; i--) {
+        if (c->infeasible || stopped(c)) {
+            c->rest[i] = 0;
+            c->next[i] = -1;
+            continue;
+        }
+        int longer = -1; /* the end of the last interval looked at */
+        c->rest[i] = c->single[i] = ticks_between(c, i, -1);
+        c->next[i] = -1;
+        int64_t most = c->single[i];
+        for (int j = c->n - 1; j > i && !c->infeasible && !stopped(c); j--) {
+            if (!mp_bound_before(c->order, node_of(c, i), node_of(c, j))) continue;
+            const bool within = longer < 0 || mp_bound_before(c->order, node_of(c, j), node_of(c, longer));
+            if ((within ? most : c->single[i]) + c->rest[j] <= c->rest[i]) continue;
+            const int64_t ticks = ticks_between(c, i, j);
+            longer = j;
+            most = ticks;
+            if (ticks + c->rest[j] <= c->rest[i]) continue;
+            c->rest[i] = ticks + c->rest[j];
+            c->next[i] = j;
+        }
+    }
+}
+
+/* Where the best chain begins; the shorter one of two that are as good. */
+static int best_start(const chain *c)
+{
+    int best = -1;
+    for (int i = 0; i < c->n; i++)
+        if (best < 0 || c->rest[i] >= c->rest[best]) best = i;
+    return best;
+}
+
+/* Chains between points that are spread at first, and then lie closer and closer around the best chain so far. */
+static mp_status search_chains(chain *c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);
+    MP_REQUIRE(chosen, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    spread_points(c);
+    find_chains(c);
+    for (int step = c->n_candidates / c->most; c->options->effort > 0 && step > 0; step /= 2) {
+        const int best = best_start(c);
+        if (best < 0 || c->infeasible || stopped(c)) break;
+        gather_points(c, best, step, chosen);
+        find_chains(c);
+    }
+done:
+    mp_free(chosen);
+    return st;
+}
+
+/* The bound of coupled intervals between these nodes. */
+static mp_status couple(chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
+{
+    mp_status st = mp_bound_couple(c->interval, nodes, n, (int64_t)rounds * c->options->effort, c->options, ticks, err);
+    if (st != MP_INFEASIBLE) return st;
+    c->infeasible = true;
+    return MP_OK;
+}
+
+/* Puts a node into a list where it belongs; false: it is in it, or can come on either side of one of its nodes. */
+static bool insert(const chain *c, int *nodes, int n, int node)
+{
+    int at = n;
+    for (int i = 0; i < n; i++) {
+        const bool before = mp_bound_before(c->order, node, nodes[i]);
+        if (!before && !mp_bound_before(c->order, nodes[i], node)) return false;
+        if (before && at == n) at = i;
+    }
+    for (int i = n; i > at; i--) nodes[i] = nodes[i - 1];
+    nodes[at] = node;
+    return true;
+}
+
+/* Splits intervals further, one node at a time, each the best of some, as long as that helps once they are coupled. */
+static mp_status split(chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int n_tried = TRIALS * c->options->effort;
+    int *best = mp_alloc(2 * ((size_t)*n + MOST_SPLITS), sizeof *best);
+    MP_REQUIRE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    int *trial = best + *n + MOST_SPLITS;
+    for (int k = 0; k < MOST_SPLITS; k++) {
+        int64_t most = *ticks;
+        for (int i = 0; i < n_tried && !c->infeasible && !stopped(c); i++) {
+            int64_t found = 0;
+            const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
+            memcpy(trial, nodes, (size_t)*n * sizeof *trial);
+            if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
+            MP_TRY(couple(c, trial, *n + 1, FEW_ROUNDS, &found, err));
+            if (found <= most) continue;
+            most = found;
+            memcpy(best, trial, (size_t)(*n + 1) * sizeof *best);
+        }
+        if (most <= *ticks || c->infeasible) break;
+        *ticks = most;
+        memcpy(nodes, best, (size_t)++ * n * sizeof *nodes);
+    }
+done:
+    mp_free(best);
+    return st;
+}
+
+/* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, if that is more. */
+static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int best = best_start(c), effort = c->options->effort;
+    int *nodes = NULL, n = 0;
+    int64_t coupled = 0, finally = 0;
+    *ticks = 0;
+    if (best < 0 || c->infeasible) return MP_OK;
+    *ticks = c->rest[best];
+    if (stopped(c) || effort <= 0) return MP_OK;
+    nodes = mp_alloc((size_t)c->n + MOST_SPLITS, sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    *ticks = 0;
+    for (int i = best; i >= 0; i = c->next[i]) {
+        mp_bound_value value;
+        nodes[n++] = node_of(c, i);
+        mp_bound_interval_start(c->interval, node_of(c, i));
+        mp_bound_interval_end(c->interval, c->next[i] < 0 ? -1 : node_of(c, c->next[i]));
+        MP_TRY(mp_bound_branch(c->interval, (int64_t)BRANCHINGS * effort, c->options, &value, err));
+        c->infeasible = c->infeasible || value.infeasible;
+        *ticks += value.ticks;
+    }
+    coupled = c->rest[best];
+    if (!c->infeasible && !stopped(c)) MP_TRY(split(c, nodes, &n, &coupled, err));
+    if (!c->infeasible && !stopped(c) && n > 1) MP_TRY(couple(c, nodes, n, ROUNDS, &finally, err));
+    if (finally > coupled) coupled = finally;
+    if (coupled > *ticks) *ticks = coupled;
+done:
+    mp_free(nodes);
+    return st;
+}
+
+static mp_status bound_order(chain *c, int64_t budget_bytes, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    c->most = c->options->effort > 0 ? POINTS * c->options->effort : 1;
+    MP_TRY(mp_bound_interval_new(c->order, budget_bytes, &c->interval, err));
+    c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
+    c->point = mp_alloc((size_t)c->most, sizeof *c->point);
+    c->single = mp_alloc((size_t)c->most, sizeof *c->single);
+    c->rest = mp_alloc((size_t)c->most, sizeof *c->rest);
+    c->next = mp_alloc((size_t)c->most, sizeof *c->next);
+    MP_REQUIRE(c->candidates && c->point && c->single && c->rest && c->next, err, MP_NOMEM, "no memory for a bound of %d nodes",
+               c->order->n);
+    find_candidates(c);
+    MP_TRY(search_chains(c, err));
+    MP_TRY(add_up(c, ticks, err));
+done:
+    mp_bound_interval_free(c->interval);
+    mp_free(c->candidates);
+    mp_free(c->point);
+    mp_free(c->single);
+    mp_free(c->rest);
+    mp_free(c->next);
+    return st;
+}
+
+mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
+                          mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_options defaults = {.effort = 4};
+    mp_bound_order *order = NULL;
+    int64_t floor_bytes, extra = 0;
+    int floor_node;
+    chain c = {.options = options ? options : &defaults};
+    mp_bound bound = {.covers = c.options->any_order ? "any-order" : "this-order"};
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        int64_t least = graph->nodes[i].forms[0].ticks;
+        for (size_t k = 1; k < graph->nodes[i].n_forms; k++)
+            if (graph->nodes[i].forms[k].ticks < least) least = graph->nodes[i].forms[k].ticks;
+        bound.ticks += least;
+    }
+    MP_TRY(mp_floor(graph, &floor_bytes, &floor_node, err));
+    bound.infeasible = budget_bytes < floor_bytes;
+    if (!bound.infeasible && graph->n_nodes < 32768) {
+        MP_TRY(mp_bound_order_new(graph, !c.options->any_order, &order, err));
+        c.order = order;
+        MP_TRY(bound_order(&c, budget_bytes, &extra, err));
+        bound.infeasible = c.infeasible;
+        if (!c.infeasible) bound.ticks += extra;
+    }
+    *out = bound;
+done:
+    mp_bound_order_free(order);
+    return st;
+}

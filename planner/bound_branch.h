@@ -1,0 +1,13 @@
+/* bound_branch.h - a better bound for one interval: branch and bound on what is held at its start. For bound.c. */
+#ifndef PLANNER_BOUND_BRANCH_H
+#define PLANNER_BOUND_BRANCH_H
+
+#include "planner/bound.h"
+#include "planner/bound_interval.h"
+
+/* The bound of the interval that x is set to, after at most `most` branchings; all fates are open before and after. MP_NOMEM.
+ * Best first (Land and Doig 1960). O(most * cuts). */
+mp_status mp_bound_branch(mp_bound_interval *x, int64_t most, const mp_bound_options *options, mp_bound_value *out,
+                          mp_error *err);
+
+#endif

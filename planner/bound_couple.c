@@ -1,0 +1,107 @@
+/* bound_couple.c - Lagrangian coupling of intervals that follow on each other.
+ *
+ * What is held at a boundary was there in the interval before it: held at that one's start, or made in it. Let a multiplier
+ * >= 0 for each storage and boundary price that: whoever holds it pays, whoever has it there before is paid as much. In a plan
+ * nobody loses by that, so the intervals, each at its cheapest, still bound the ticks of every plan; and the multipliers that
+ * make them disagree the least give the best bound.
+ */
+#include "planner/bound_couple.h"
+
+#include <string.h>
+
+#include "estimator/memory.h"
+
+enum { ONE = 1024, PATIENCE = 4 }; /* fixed-point unit of labels; rounds without gain before the step is halved */
+
+typedef struct couple {
+    mp_bound_interval *x;
+    const int *nodes;
+    int n;
+    size_t n_storages;
+    int64_t *multiplier, *best_multiplier; /* per boundary and storage, scaled ticks */
+    int *excess;                           /* per boundary and storage: how far it is held and was not there, in units of ONE */
+    bool infeasible;
+} couple;
+
+/* The bound at the present multipliers, scaled, and the excess they leave. */
+static int64_t evaluate(couple *c)
+{
+    mp_bound_interval *x = c->x;
+    const size_t m = c->n_storages;
+    int64_t sum = 0;
+    memset(c->excess, 0, (size_t)(c->n - 1) * m * sizeof *c->excess);
+    for (int k = 0; k < c->n && !c->infeasible; k++) {
+        x->held_price = k > 0 ? c->multiplier + (size_t)(k - 1) * m : NULL;
+        x->reward = k < c->n - 1 ? c->multiplier + (size_t)k * m : NULL;
+        mp_bound_interval_start(x, c->nodes[k]);
+        mp_bound_interval_end(x, k < c->n - 1 ? c->nodes[k + 1] : -1);
+        const mp_bound_value value = mp_bound_interval_solve(x);
+        c->infeasible = value.infeasible;
+        sum += value.scaled;
+        const int share[] = {(int)(value.share * ONE), ONE - (int)(value.share * ONE)};
+        for (int l = 0; l < 2; l++) {
+            for (size_t s = 0; s < m && share[l]; s++) {
+                if (k > 0 && x->labels[l].held[s] && !x->for_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
+                /* what costs nothing to have there is there */
+                const bool there = x->labels[l].there[s] || !x->bytes[s];
+                if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
+            }
+        }
+    }
+    x->held_price = x->reward = NULL;
+    return sum;
+}
+
+/* Moves every multiplier along its excess, as far as would lift the bound by `gain` if it were a plane. False: there is nothing
+ * to move. */
+static bool move(couple *c, int64_t gain)
+{
+    int64_t norm = 0;
+    const size_t n = (size_t)(c->n - 1) * c->n_storages;
+    for (size_t i = 0; i < n; i++) {
+        if (c->excess[i] < 0 && !c->multiplier[i]) c->excess[i] = 0;
+        norm += (int64_t)c->excess[i] * c->excess[i];
+    }
+    for (size_t i = 0; i < n && norm; i++) {
+        const int64_t moved = c->multiplier[i] + (int64_t)((__int128)gain * c->excess[i] * ONE / norm);
+        c->multiplier[i] = moved < 0 ? 0 : moved > c->x->most ? c->x->most : moved;
+    }
+    return norm > 0;
+}
+
+mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t rounds, const mp_bound_options *options,
+                          int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    couple c = {.x = x, .nodes = nodes, .n = n, .n_storages = x->order->graph->n_storages};
+    const size_t size = (size_t)(n - 1) * c.n_storages;
+    c.multiplier = mp_alloc(size, sizeof *c.multiplier);
+    c.best_multiplier = mp_alloc(size, sizeof *c.best_multiplier);
+    c.excess = mp_alloc(size, sizeof *c.excess);
+    MP_REQUIRE(c.multiplier && c.best_multiplier && c.excess, err, MP_NOMEM, "no memory to couple %d intervals", n);
+    int64_t best = evaluate(&c), gain = best / 4;
+    int waited = 0;
+    for (int64_t k = 0; k < rounds && n > 1 && gain > 0 && !c.infeasible; k++) {
+        if ((options->stop && options->stop(options->data)) || !move(&c, gain)) break;
+        const int64_t bound = evaluate(&c);
+        if (bound > best) {
+            best = bound;
+            waited = 0;
+            memcpy(c.best_multiplier, c.multiplier, size * sizeof *c.multiplier);
+        } else if (++waited == PATIENCE) {
+            waited = 0;
+            gain /= 2;
+            memcpy(c.multiplier, c.best_multiplier, size * sizeof *c.multiplier);
+            evaluate(&c);
+        }
+    }
+    if (c.infeasible)
+        st = MP_INFEASIBLE;
+    else
+        *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
+done:
+    mp_free(c.multiplier);
+    mp_free(c.best_multiplier);
+    mp_free(c.excess);
+    return st;
+}

@@ -1,0 +1,264 @@
+/* bound_order.c - pairs of nodes that come one before the other, and their transitive closure. */
+#include "planner/bound_order.h"
+
+#include "estimator/timeline.h"
+
+enum { MOST_NODES = 32768 }; /* for two bit sets of nodes^2 */
+
+struct pairs { /* from[k] before to[k], directly */
+    size_t n, from_capacity, to_capacity;
+    int *from, *to;
+};
+
+bool mp_bound_listed(const int *list, size_t n, int s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == s) return true;
+    return false;
+}
+
+bool mp_bound_adds(const mp_bound_order *o, int node, int s)
+{
+    const mp_node *x = &o->graph->nodes[node];
+    for (size_t k = 0; k < x->n_forms; k++)
+        if (!mp_bound_listed(x->forms[k].adds, x->forms[k].n_adds, s)) return false;
+    return true;
+}
+
+bool mp_bound_writes(const mp_bound_order *o, int node, int s)
+{
+    const mp_node *x = &o->graph->nodes[node];
+    for (size_t k = 0; k < x->n_forms; k++)
+        if (!mp_bound_listed(x->forms[k].writes, x->forms[k].n_writes, s)) return false;
+    return true;
+}
+
+static bool always_reads(const mp_graph *graph, int node, int s)
+{
+    const mp_node *x = &graph->nodes[node];
+    for (size_t k = 0; k < x->n_forms; k++)
+        if (!mp_bound_listed(x->forms[k].reads, x->forms[k].n_reads, s)) return false;
+    return true;
+}
+
+bool mp_bound_reads(const mp_bound_order *o, int node, int s)
+{
+    return mp_bound_listed(o->reads + o->reads_start[node], (size_t)(o->reads_start[node + 1] - o->reads_start[node]), s);
+}
+
+bool mp_bound_before(const mp_bound_order *o, int u, int v)
+{
+    return o->earlier[(size_t)v * o->words + (size_t)u / 64] >> u % 64 & 1;
+}
+
+static bool add_pair(struct pairs *p, int from, int to)
+{
+    if (from == to) return true;
+    if (!mp_grow(&p->from, &p->from_capacity, p->n + 1, sizeof *p->from)) return false;
+    if (!mp_grow(&p->to, &p->to_capacity, p->n + 1, sizeof *p->to)) return false;
+    p->from[p->n] = from;
+    p->to[p->n++] = to;
+    return true;
+}
+
+/* Makers before readers; contributions to a sum one after the other, unless any order will do. */
+static bool pairs_of_storage(const mp_bound_order *o, int s, struct pairs *p)
+{
+    const mp_graph *graph = o->graph;
+    const mp_storage *storage = &graph->storages[s];
+    int first = graph->adders_start[s], end = graph->adders_start[s + 1];
+    bool chain = !storage->any_sum_order;
+    for (int a = first; a < end && chain; a++) chain = mp_bound_adds(o, graph->adders[a], s);
+    for (int a = first + 1; chain && a < end; a++)
+        if (!add_pair(p, graph->adders[a - 1], graph->adders[a])) return false;
+    if (mp_storage_is_static(storage) || storage->carried) return true;
+    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
+        if (!mp_bound_reads(o, graph->readers[r], s)) continue;
+        if (graph->producer[s] >= 0 && !add_pair(p, graph->producer[s], graph->readers[r])) return false;
+        for (int a = chain && end > first ? end - 1 : first; a < end; a++)
+            if (!add_pair(p, graph->adders[a], graph->readers[r])) return false;
+    }
+    return true;
+}
+
+/* Updates on their side of the parameter's readers, and after all of backward where the graph says so. */
+static bool pairs_of_update(const mp_bound_order *o, int update, struct pairs *p)
+{
+    const mp_graph *graph = o->graph;
+    const mp_form *form = &graph->nodes[update].forms[0];
+    if (graph->fuse == MP_FUSE_NONE && !add_pair(p, o->n - 1, update)) return false;
+    for (size_t i = 0; i < form->n_writes; i++) {
+        int s = form->writes[i];
+        if (graph->storages[s].kind != MP_KIND_PARAMETER || !mp_bound_writes(o, update, s)) continue;
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
+            int reader = graph->readers[r];
+            if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !always_reads(graph, reader, s)) continue;
+            if (!(graph->fuse == MP_FUSE_FORWARD ? add_pair(p, update, reader) : add_pair(p, reader, update))) return false;
+        }
+    }
+    return true;
+}
+
+static bool find_pairs(const mp_bound_order *o, bool list_order, struct pairs *p)
+{
+    const mp_graph *graph = o->graph;
+    int forward = -1, backward = -1; /* the last in the list so far */
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (!pairs_of_storage(o, (int)s, p)) return false;
+    for (int i = 0; i < (int)graph->n_nodes; i++) {
+        mp_phase phase = graph->nodes[i].phase;
+        if (phase == MP_PHASE_UPDATE) {
+            if (!pairs_of_update(o, i, p)) return false;
+            continue;
+        }
+        int *last = phase == MP_PHASE_FORWARD ? &forward : &backward;
+        if (phase != MP_PHASE_FORWARD && !add_pair(p, i, o->n - 1)) return false;
+        if (list_order && *last >= 0 && !add_pair(p, *last, i)) return false;
+        *last = i;
+    }
+    return true;
+}
+
+/* Keep-all obeys every pair: its order, with the end of backward before the updates that wait for it. */
+static void find_sequence(mp_bound_order *o, mp_step *steps)
+{
+    const mp_graph *graph = o->graph;
+    int n = 0;
+    size_t t = 0;
+    mp_keep_all(graph, steps);
+    while (t < graph->n_nodes && (graph->fuse == MP_FUSE_FORWARD || graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE))
+        o->sequence[n++] = steps[t++].node;
+    o->sequence[n++] = o->n - 1;
+    while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
+}
+
+static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
+{
+    for (size_t w = 0; w < words; w++) set[w] |= other[w];
+    set[also / 64] |= UINT64_C(1) << also % 64;
+}
+
+static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *start = mp_alloc((size_t)o->n + 2, sizeof *start), *list = mp_alloc(p->n, sizeof *list);
+    MP_REQUIRE(start && list, err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
+    for (size_t k = 0; k < p->n; k++) start[p->to[k] + 2]++;
+    for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
+    for (size_t k = 0; k < p->n; k++) list[start[p->to[k] + 1]++] = p->from[k];
+    for (int i = 0; i < o->n; i++) {
+        int v = o->sequence[i];
+        for (int j = start[v]; j < start[v + 1]; j++)
+            unite(o->earlier + (size_t)v * o->words, o->earlier + (size_t)list[j] * o->words, list[j], o->words);
+    }
+    for (int i = o->n - 1; i >= 0; i--) {
+        int v = o->sequence[i];
+        for (int j = start[v]; j < start[v + 1]; j++)
+            unite(o->later + (size_t)list[j] * o->words, o->later + (size_t)v * o->words, v, o->words);
+    }
+done:
+    mp_free(start);
+    mp_free(list);
+    return st;
+}
+
+/* Where a node can read a storage or what is made from it, as a normalization's backward its input or its output. */
+static void find_either(mp_bound_order *o, int node)
+{
+    const mp_graph *graph = o->graph;
+    const mp_node *x = &graph->nodes[node];
+    o->either[node] = o->made_of_it[node] = -1;
+    for (size_t k = 0; k < 2 * x->forms[0].n_reads && x->n_forms == 2; k++) {
+        const mp_form *other = &x->forms[1];
+        const int s = x->forms[0].reads[k / 2];
+        if (!o->remade[s] || mp_bound_reads(o, node, s)) continue;
+        for (size_t j = 0; j < other->n_reads; j++) {
+            const int t = other->reads[j], from = k % 2 ? t : s, to = k % 2 ? s : t;
+            if (!o->remade[t] || mp_bound_reads(o, node, t) || !mp_bound_reads(o, graph->producer[to], from)) continue;
+            o->either[node] = from;
+            o->made_of_it[node] = to;
+            return;
+        }
+    }
+}
+
+/* What is certain of each node alone. */
+static void find_certain(mp_bound_order *o)
+{
+    const mp_graph *graph = o->graph;
+    int n = 0;
+    for (int i = 0; i < (int)graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        o->repeatable[i] = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
+        o->ticks[i] = node->forms[0].ticks;
+        for (size_t k = 1; k < node->n_forms; k++)
+            if (node->forms[k].ticks < o->ticks[i]) o->ticks[i] = node->forms[k].ticks;
+        o->reads_start[i] = n;
+        for (size_t r = 0; r < node->forms[0].n_reads; r++) {
+            int s = node->forms[0].reads[r];
+            if (!mp_storage_is_static(&graph->storages[s]) && always_reads(graph, i, s)) o->reads[n++] = s;
+        }
+    }
+    o->reads_start[graph->n_nodes] = n;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        o->remade[s] = !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried && graph->producer[s] >= 0 &&
+                       o->repeatable[graph->producer[s]];
+    for (int i = 0; i < (int)graph->n_nodes; i++) find_either(o, i);
+}
+
+mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_order **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_order *o = NULL;
+    struct pairs pairs = {0};
+    mp_step *steps = NULL;
+    size_t n = graph->n_nodes + 1, n_reads = 0;
+    MP_REQUIRE(n <= MOST_NODES, err, MP_LIMIT, "%zu nodes are too many for their order to be told", graph->n_nodes);
+    for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].forms[0].n_reads;
+    MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    o->graph = graph;
+    o->n = (int)n;
+    o->words = (n + 63) / 64;
+    o->sequence = mp_alloc(n, sizeof *o->sequence);
+    o->earlier = mp_alloc(n * o->words, sizeof *o->earlier);
+    o->later = mp_alloc(n * o->words, sizeof *o->later);
+    o->reads_start = mp_alloc(n, sizeof *o->reads_start);
+    o->reads = mp_alloc(n_reads, sizeof *o->reads);
+    o->either = mp_alloc(n, sizeof *o->either);
+    o->made_of_it = mp_alloc(n, sizeof *o->made_of_it);
+    o->ticks = mp_alloc(n, sizeof *o->ticks);
+    o->repeatable = mp_alloc(n, sizeof *o->repeatable);
+    o->remade = mp_alloc(graph->n_storages, sizeof *o->remade);
+    steps = mp_alloc(n, sizeof *steps);
+    MP_REQUIRE(o->sequence && o->earlier && o->later && o->reads_start && o->reads && o->either && o->made_of_it && o->ticks &&
+                   o->repeatable && o->remade && steps,
+               err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    find_certain(o);
+    MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    find_sequence(o, steps);
+    MP_TRY(close_pairs(o, &pairs, err));
+    *out = o;
+    o = NULL;
+done:
+    mp_bound_order_free(o);
+    mp_free(pairs.from);
+    mp_free(pairs.to);
+    mp_free(steps);
+    return st;
+}
+
+void mp_bound_order_free(mp_bound_order *o)
+{
+    if (!o) return;
+    mp_free(o->sequence);
+    mp_free(o->earlier);
+    mp_free(o->later);
+    mp_free(o->reads_start);
+    mp_free(o->reads);
+    mp_free(o->either);
+    mp_free(o->made_of_it);
+    mp_free(o->ticks);
+    mp_free(o->repeatable);
+    mp_free(o->remade);
+    mp_free(o);
+}

@@ -1,0 +1,205 @@
+/* mincut.c - push-relabel on 64-bit integers. Only its first phase: a preflow that no more reaches the sink tells the cut, what
+ * is left over need not find its way back to the source.
+ */
+#include "planner/mincut.h"
+
+#include <string.h>
+
+#include "estimator/memory.h"
+
+struct mp_mincut_work {
+    int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
+    int *head, *mate;             /* per half-arc: where it leads, and the half-arc back */
+    int *slot;                    /* per arc: its forward half-arc */
+    int64_t *left;                /* per half-arc: residual capacity */
+    int64_t *excess, *drain_left; /* per vertex */
+    int *height, *next;           /* per vertex: distance to the sink, n + 1: none; the half-arc to try next */
+    int *count;                   /* per height: how many vertices */
+    int *queue;                   /* a ring of n active vertices */
+    bool *queued;
+    int first, n_queued, n_relabels;
+};
+
+mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t vertices = (size_t)n;
+    struct mp_mincut_work *w = NULL;
+    mp_mincut *cut = mp_alloc(1, sizeof *cut);
+    MP_REQUIRE(cut && (cut->work = w = mp_alloc(1, sizeof *w)), err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    cut->n = n;
+    cut->n_arcs = n_arcs;
+    cut->capacity = mp_alloc(n_arcs, sizeof *cut->capacity);
+    cut->supply = mp_alloc(vertices, sizeof *cut->supply);
+    cut->drain = mp_alloc(vertices, sizeof *cut->drain);
+    cut->source_side = mp_alloc(vertices, sizeof *cut->source_side);
+    w->start = mp_alloc(vertices + 2, sizeof *w->start);
+    w->head = mp_alloc(2 * n_arcs, sizeof *w->head);
+    w->mate = mp_alloc(2 * n_arcs, sizeof *w->mate);
+    w->slot = mp_alloc(n_arcs, sizeof *w->slot);
+    w->left = mp_alloc(2 * n_arcs, sizeof *w->left);
+    w->excess = mp_alloc(vertices, sizeof *w->excess);
+    w->drain_left = mp_alloc(vertices, sizeof *w->drain_left);
+    w->height = mp_alloc(vertices, sizeof *w->height);
+    w->next = mp_alloc(vertices, sizeof *w->next);
+    w->count = mp_alloc(vertices + 2, sizeof *w->count);
+    w->queue = mp_alloc(vertices, sizeof *w->queue);
+    w->queued = mp_alloc(vertices, sizeof *w->queued);
+    MP_REQUIRE(cut->capacity && cut->supply && cut->drain && cut->source_side && w->start && w->head && w->mate && w->slot &&
+                   w->left && w->excess && w->drain_left && w->height && w->next && w->count && w->queue && w->queued,
+               err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    for (size_t k = 0; k < n_arcs; k++) {
+        w->start[from[k] + 2]++;
+        w->start[to[k] + 2]++;
+    }
+    for (int v = 0; v < n; v++) w->start[v + 2] += w->start[v + 1];
+    for (size_t k = 0; k < n_arcs; k++) {
+        int a = w->start[from[k] + 1]++, b = w->start[to[k] + 1]++;
+        w->head[a] = to[k];
+        w->head[b] = from[k];
+        w->mate[a] = b;
+        w->mate[b] = a;
+        w->slot[k] = a;
+    }
+    *out = cut;
+    cut = NULL;
+done:
+    mp_mincut_free(cut);
+    return st;
+}
+
+void mp_mincut_free(mp_mincut *cut)
+{
+    if (!cut) return;
+    struct mp_mincut_work *w = cut->work;
+    if (w) {
+        mp_free(w->start);
+        mp_free(w->head);
+        mp_free(w->mate);
+        mp_free(w->slot);
+        mp_free(w->left);
+        mp_free(w->excess);
+        mp_free(w->drain_left);
+        mp_free(w->height);
+        mp_free(w->next);
+        mp_free(w->count);
+        mp_free(w->queue);
+        mp_free(w->queued);
+        mp_free(w);
+    }
+    mp_free(cut->capacity);
+    mp_free(cut->supply);
+    mp_free(cut->drain);
+    mp_free(cut->source_side);
+    mp_free(cut);
+}
+
+/* The exact distance of every vertex to the sink, breadth first along residual arcs. The queue of active vertices is begun
+ * anew. */
+static void measure_heights(mp_mincut *cut)
+{
+    struct mp_mincut_work *w = cut->work;
+    int n = 0;
+    memset(w->count, 0, ((size_t)cut->n + 2) * sizeof *w->count);
+    for (int v = 0; v < cut->n; v++) {
+        w->height[v] = w->drain_left[v] ? 1 : cut->n + 1;
+        if (w->drain_left[v]) w->queue[n++] = v;
+    }
+    for (int i = 0; i < n; i++) {
+        int v = w->queue[i];
+        for (int a = w->start[v]; a < w->start[v + 1]; a++) {
+            int u = w->head[a];
+            if (w->height[u] <= cut->n || !w->left[w->mate[a]]) continue;
+            w->height[u] = w->height[v] + 1;
+            w->queue[n++] = u;
+        }
+    }
+    w->first = w->n_queued = w->n_relabels = 0;
+    for (int v = 0; v < cut->n; v++) {
+        w->count[w->height[v]]++;
+        w->next[v] = w->start[v];
+        w->queued[v] = w->excess[v] > 0 && w->height[v] <= cut->n;
+        if (w->queued[v]) w->queue[w->n_queued++] = v;
+    }
+}
+
+static void push(mp_mincut *cut, int v, int a)
+{
+    struct mp_mincut_work *w = cut->work;
+    int u = w->head[a];
+    int64_t flow = w->excess[v] < w->left[a] ? w->excess[v] : w->left[a];
+    w->left[a] -= flow;
+    w->left[w->mate[a]] += flow;
+    w->excess[v] -= flow;
+    w->excess[u] += flow;
+    if (w->queued[u]) return;
+    w->queued[u] = true;
+    w->queue[(w->first + w->n_queued++) % cut->n] = u;
+}
+
+/* Lifts v as far as its residual arcs allow. Where that leaves a height without a vertex, nothing above reaches the sink. */
+static void relabel(mp_mincut *cut, int v)
+{
+    struct mp_mincut_work *w = cut->work;
+    int height = w->drain_left[v] ? 1 : cut->n + 1, old = w->height[v];
+    for (int a = w->start[v]; a < w->start[v + 1]; a++)
+        if (w->left[a] && w->height[w->head[a]] + 1 < height) height = w->height[w->head[a]] + 1;
+    w->height[v] = height;
+    w->next[v] = w->start[v];
+    w->count[height]++;
+    w->n_relabels++;
+    if (--w->count[old]) return;
+    for (int u = 0; u < cut->n; u++) {
+        if (w->height[u] <= old || w->height[u] > cut->n) continue;
+        w->count[w->height[u]]--;
+        w->height[u] = cut->n + 1;
+        w->count[cut->n + 1]++;
+    }
+}
+
+static void discharge(mp_mincut *cut, int v)
+{
+    struct mp_mincut_work *w = cut->work;
+    while (w->excess[v] && w->height[v] <= cut->n) {
+        if (w->height[v] == 1 && w->drain_left[v]) {
+            int64_t flow = w->excess[v] < w->drain_left[v] ? w->excess[v] : w->drain_left[v];
+            w->drain_left[v] -= flow;
+            w->excess[v] -= flow;
+            continue;
+        }
+        int a = w->next[v];
+        if (a == w->start[v + 1])
+            relabel(cut, v);
+        else if (w->left[a] && w->height[v] == w->height[w->head[a]] + 1)
+            push(cut, v, a);
+        else
+            w->next[v]++;
+    }
+}
+
+int64_t mp_mincut_run(mp_mincut *cut)
+{
+    struct mp_mincut_work *w = cut->work;
+    int64_t value = 0;
+    memset(w->left, 0, 2 * cut->n_arcs * sizeof *w->left);
+    for (size_t k = 0; k < cut->n_arcs; k++) w->left[w->slot[k]] = cut->capacity[k];
+    for (int v = 0; v < cut->n; v++) {
+        w->excess[v] = cut->supply[v];
+        w->drain_left[v] = cut->drain[v];
+    }
+    measure_heights(cut);
+    while (w->n_queued) {
+        int v = w->queue[w->first];
+        w->first = (w->first + 1) % cut->n;
+        w->n_queued--;
+        w->queued[v] = false;
+        discharge(cut, v);
+        if (w->n_relabels > cut->n) measure_heights(cut);
+    }
+    measure_heights(cut);
+    for (int v = 0; v < cut->n; v++) {
+        value += cut->drain[v] - w->drain_left[v];
+        cut->source_side[v] = w->height[v] > cut->n;
+    }
+    return value;
+}

@@ -1,0 +1,33 @@
+/* mincut.h - a minimum cut of a network whose capacities change and whose arcs stay. For the planner's own use.
+ *
+ * Source and sink are no vertices: `supply` is the capacity from the source to a vertex, `drain` from it to the sink.
+ */
+#ifndef PLANNER_MINCUT_H
+#define PLANNER_MINCUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estimator/error.h"
+
+typedef struct mp_mincut {
+    int n; /* vertices */
+    size_t n_arcs;
+    int64_t *capacity;       /* per arc, in the order given; set by the caller, >= 0 */
+    int64_t *supply, *drain; /* per vertex, likewise */
+    bool *source_side;       /* per vertex: set by mp_mincut_run */
+    struct mp_mincut_work *work;
+} mp_mincut;
+
+/* A network of n vertices and the arcs from[k] -> to[k], all capacities 0. Released with mp_mincut_free (NULL is fine).
+ * MP_NOMEM. O(n + arcs). */
+mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err);
+void mp_mincut_free(mp_mincut *cut);
+
+/* The value of a minimum cut, and on which side each vertex lies; of several minimum cuts the one with the most vertices on the
+ * side of the source. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and
+ * Tarjan 1988), first in first out, with exact distances at times and gaps (Cherkassky and Goldberg 1997). O(n^3). */
+int64_t mp_mincut_run(mp_mincut *cut);
+
+#endif

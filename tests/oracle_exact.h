@@ -1,0 +1,25 @@
+/* oracle_exact.h - the cheapest plan of a tiny graph within a budget, by trying everything: to judge searchers and bounds by.
+ *
+ * Dijkstra's algorithm over states between steps: the set of nodes that have run, and the set of storages whose present
+ * instance is used again. A step runs any node in any form that the rules of timeline.h and check.h allow; an instance ends
+ * only at a step that reads it. It shares no code with the planner, and reads the rules by itself.
+ *
+ * For graphs of at most 64 nodes and 64 storages that are not always live, in which all forms of a node add to the same
+ * storages and write the same parameters; else the test fails. About 8 forward nodes with their backward are practical.
+ */
+#ifndef TESTS_ORACLE_EXACT_H
+#define TESTS_ORACLE_EXACT_H
+
+#include "estimator/timeline.h"
+
+/* *ticks: of the cheapest plan whose peak_bytes is at most budget_bytes; -1: no plan fits. any_order: of all plans; else of
+ * those whose forward nodes first run in list order, and whose loss and backward nodes run in list order (recomputation and
+ * updates anywhere). False when there are more than two million states to look at; *ticks is then untouched. */
+bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks);
+
+/* The same, and the plan: *steps is released with free (NULL if no plan fits). *peak_bytes is at least the plan's peak (it may
+ * hold something for nothing) and at most the budget. */
+bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks, mp_step **steps, size_t *n,
+                       int64_t *peak_bytes);
+
+#endif
