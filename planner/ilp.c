@@ -13,10 +13,11 @@
 #include "planner/floor.h"
 
 enum {
-    MOST_COLUMNS = 1500,
-    LEAST_STAGES = 4, /* with fewer places to recompute at, the lower sets do better */
-    RUNGS = 64,
-    MOVES_PER_NODE = 8, /* a node of the tree takes as long as several candidates */
+    MOST_COLUMNS = 800,
+    LEAST_STAGES = 6, /* with fewer places to recompute at, the lower sets do better */
+    RUNGS = 24,
+    MOVES_PER_NODE = 16, /* a node of the tree takes as long as several candidates */
+    LEAST_NODES = 16,    /* of the tree; with fewer moves only what the search starts from is offered */
     REPAIRS = 3
 };
 
@@ -148,6 +149,7 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     MP_TRY(mp_floor(x.graph, &low, &node, err));
     MP_TRY(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) goto done;
+    if (mp_search_moves(search) < LEAST_NODES * MOVES_PER_NODE) goto done;
     const int64_t step = rung_bytes(&x, low, high);
     for (int64_t rung = low + (request->budget_bytes - low) / step * step; rung >= low && !done; rung -= step)
         MP_TRY(climb(&x, rung, &done, err));
