@@ -286,23 +286,32 @@ static void on_error(void *data)
     longjmp(s->escape, 1);
 }
 
+/* GLPK prints the text of an error even with its terminal off. */
+static int say_nothing(void *data, const char *text)
+{
+    (void)data;
+    (void)text;
+    return 1;
+}
+
 /* Everything GLPK, between its hooks. */
 static void run_glpk(search *s)
 {
     const bool owned = glp_init_env() == 0;
     const int terminal = glp_term_out(GLP_OFF);
+    glp_term_hook(say_nothing, NULL);
     glp_mem_limit(MEMORY_MIB);
     if (setjmp(s->escape)) {
         if (s->status == MP_OK) s->status = MP_FAIL(s->err, MP_LIMIT, "GLPK failed on %s", s->m->graph->name);
         s->result->proved = false;
-        glp_error_hook(NULL, NULL);
-        glp_free_env();
+        glp_free_env(); /* the hooks go with it */
         return;
     }
     glp_error_hook(on_error, s);
     solve(s);
     glp_delete_prob(s->problem);
     glp_error_hook(NULL, NULL);
+    glp_term_hook(NULL, NULL);
     glp_mem_limit(INT32_MAX);
     glp_term_out(terminal);
     if (owned) glp_free_env();

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -53,7 +52,6 @@ static void note(front *f, int64_t peak_bytes, int64_t ticks)
     f->n = n + 1;
 }
 
-/* Updates as late as they have to be, by trial: each goes to the first place at which the plan is right. */
 static void judge(brute *b)
 {
     mp_step *all = NULL;
@@ -211,12 +209,199 @@ static void few_stages_equal_brute_force(void **state)
     assert_true(count.dearer > 100 && count.proved > count.cases * 9 / 10);
 }
 
+/* ---- limits and errors ---- */
+
+typedef struct fixture {
+    mp_graph *graph;
+    mp_ilp_model *model;
+    int64_t budget_bytes; /* in the middle between floor and keep-all */
+} fixture;
+
+static void set_up(fixture *x, uint64_t seed, int n_forward)
+{
+    mp_step *steps;
+    mp_timeline *timeline = NULL;
+    int64_t floor_bytes;
+    int node;
+    x->graph = random_graph(seed, n_forward, MP_FUSE_NONE, false);
+    x->model = model_of(x->graph, 0);
+    assert_non_null(steps = mp_alloc(x->graph->n_nodes, sizeof *steps));
+    mp_keep_all(x->graph, steps);
+    assert_int_equal(mp_timeline_build(x->graph, steps, x->graph->n_nodes, &timeline, NULL), MP_OK);
+    assert_int_equal(mp_floor(x->graph, &floor_bytes, &node, NULL), MP_OK);
+    x->budget_bytes = floor_bytes + (timeline->peak_bytes - floor_bytes) / 2;
+    mp_timeline_free(timeline);
+    mp_free(steps);
+}
+
+static void tear_down(fixture *x)
+{
+    mp_ilp_model_free(x->model);
+    mp_graph_free(x->graph);
+}
+
+static bool stop_after(void *data)
+{
+    return (*(int *)data)-- <= 0;
+}
+
+/* Seed 2 with 16 layers takes over 200 nodes. */
+static void limits_end_the_search_with_what_it_has(void **state)
+{
+    (void)state;
+    fixture x;
+    mp_ilp_result found = {0};
+    set_up(&x, 2, 16);
+    for (int most = 1; most <= 64; most *= 4) {
+        const mp_ilp_limits limits = {.most_nodes = most, .good_ticks = INT64_MAX};
+        assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, NULL), MP_OK);
+        assert_int_equal(found.n_nodes, most + 1);
+        assert_false(found.proved);
+        assert_false(found.stopped);
+        mp_free(found.steps);
+    }
+    for (int calls = 0; calls < 100; calls += 9) {
+        int left = calls;
+        const mp_ilp_limits limits = {.most_nodes = MANY_NODES, .good_ticks = INT64_MAX, .stopped = stop_after, .data = &left};
+        assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, NULL), MP_OK);
+        assert_true(found.stopped && !found.proved && found.n_nodes <= calls);
+        mp_free(found.steps);
+    }
+    const mp_ilp_limits limits = {.most_nodes = MANY_NODES, .good_ticks = INT64_MAX, .seconds = 0.05};
+    assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, NULL), MP_OK);
+    assert_true(found.stopped && !found.proved);
+    mp_free(found.steps);
+    tear_down(&x);
+}
+
+/* What is not shorter than a plan that is known is not looked for. */
+static void known_plan_cuts_the_search(void **state)
+{
+    (void)state;
+    fixture x;
+    mp_ilp_result all = {0}, none = {0}, one = {0};
+    set_up(&x, 1, 12);
+    mp_ilp_limits limits = {.most_nodes = MANY_NODES, .good_ticks = INT64_MAX};
+    assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &all, NULL), MP_OK);
+    assert_true(all.proved && all.steps);
+    limits.good_ticks = all.ticks;
+    assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &none, NULL), MP_OK);
+    assert_true(none.proved && none.n_nodes <= all.n_nodes);
+    limits.good_ticks = all.ticks + 1;
+    assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &one, NULL), MP_OK);
+    assert_true(one.proved && one.steps);
+    assert_int_equal(one.ticks, all.ticks);
+    mp_free(all.steps);
+    mp_free(none.steps);
+    mp_free(one.steps);
+    tear_down(&x);
+}
+
+static void errors_of_glpk_come_back(void **state)
+{
+    (void)state;
+    fixture x;
+    set_up(&x, 2, 12);
+    const long live = mp_alloc_live;
+    for (int calls = 0; calls < 200; calls += 40) {
+        const mp_ilp_limits limits = {.most_nodes = 30, .good_ticks = INT64_MAX};
+        mp_ilp_result found = {0};
+        mp_error err = {0};
+        mp_ilp_fail_after = calls;
+        const mp_status st = mp_ilp_search(x.model, x.budget_bytes, &limits, &found, &err);
+        const bool failed = mp_ilp_fail_after < 0;
+        mp_ilp_fail_after = -1;
+        assert_true(failed || calls > 0);
+        assert_int_equal(st, failed ? MP_LIMIT : MP_OK);
+        if (failed) assert_non_null(strstr(err.message, "GLPK"));
+        assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, &err), MP_OK); /* and it works again */
+        mp_free(found.steps);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    tear_down(&x);
+}
+
+/* ---- the searcher ---- */
+
+static int64_t solve_ticks(const mp_graph *graph, const char *solver, int64_t budget_bytes)
+{
+    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = solver, .moves = 800};
+    mp_answer answer = {0};
+    mp_error err = {0};
+    if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s", err.message);
+    const int64_t ticks = answer.plan ? answer.plan->ticks : INT64_MAX;
+    mp_answer_free(&answer);
+    return ticks;
+}
+
+static void searcher_is_no_worse_than_lower_sets(void **state)
+{
+    (void)state;
+    int n_better = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        fixture x;
+        set_up(&x, seed, 6 + (int)(seed % 5));
+        const int64_t ours = solve_ticks(x.graph, "ilp", x.budget_bytes);
+        const int64_t theirs = solve_ticks(x.graph, "lower-set", x.budget_bytes);
+        assert_true(ours <= theirs);
+        n_better += ours < theirs;
+        tear_down(&x);
+    }
+    assert_true(n_better >= 3);
+}
+
+/* With few sizes there is a rung for every peak, so the searcher finds the best plan of its shape at every budget. */
+static void searcher_finds_the_best_plan_of_a_chain(void **state)
+{
+    (void)state;
+    mp_graph *graph = NULL;
+    assert_int_equal(chain_graph(5, 7, 100, true, &graph, NULL), MP_OK);
+    mp_ilp_model *m = model_of(graph, 0);
+    brute *b = mp_alloc(1, sizeof *b);
+    assert_non_null(b);
+    enumerate_plans(b, m, 6);
+    for (size_t k = 0; k < b->front.n; k++) {
+        assert_int_equal(solve_ticks(graph, "ilp", b->front.peak_bytes[k]), b->front.ticks[k]);
+        assert_int_equal(solve_ticks(graph, "ilp", b->front.peak_bytes[k] + 6), b->front.ticks[k]);
+    }
+    mp_free(b);
+    mp_ilp_model_free(m);
+    mp_graph_free(graph);
+}
+
+static void what_is_too_large_is_refused(void **state)
+{
+    (void)state;
+    mp_graph *large = NULL, *plain = random_graph(3, 6, MP_FUSE_NONE, true);
+    mp_answer answer = {0};
+    mp_error err = {0};
+    assert_int_equal(chain_graph(400, 8, 0, true, &large, NULL), MP_OK);
+    const long live = mp_alloc_live;
+    mp_request request = {.graph = large, .budget_bytes = 100, .solver = "ilp"};
+    assert_int_equal(mp_solve(&request, &answer, &err), MP_NOT_APPLICABLE);
+    assert_non_null(strstr(err.message, "too large"));
+    request.graph = plain;
+    err = (mp_error){0};
+    assert_int_equal(mp_solve(&request, &answer, &err), MP_NOT_APPLICABLE);
+    assert_non_null(strstr(err.message, "no backward phase"));
+    assert_null(answer.plan);
+    assert_int_equal(mp_alloc_live, live);
+    mp_graph_free(large);
+    mp_graph_free(plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_equal_brute_force),
         cmocka_unit_test(small_graphs_equal_brute_force),
         cmocka_unit_test(few_stages_equal_brute_force),
+        cmocka_unit_test(limits_end_the_search_with_what_it_has),
+        cmocka_unit_test(known_plan_cuts_the_search),
+        cmocka_unit_test(errors_of_glpk_come_back),
+        cmocka_unit_test(searcher_is_no_worse_than_lower_sets),
+        cmocka_unit_test(searcher_finds_the_best_plan_of_a_chain),
+        cmocka_unit_test(what_is_too_large_is_refused),
     };
     return cmocka_run_group_tests_name("planner/ilp", tests, NULL, NULL);
 }
