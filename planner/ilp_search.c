@@ -256,6 +256,8 @@ static void branch_and_bound(search *s)
     glp_init_iocp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.sr_heur = GLP_OFF;
+    how.mir_cuts = GLP_ON;
+    how.cov_cuts = GLP_ON;
     how.tm_lim = time_left(s);
     how.cb_func = call_back;
     how.cb_info = s;

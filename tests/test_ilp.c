@@ -314,6 +314,7 @@ static void errors_of_glpk_come_back(void **state)
         assert_true(failed || calls > 0);
         assert_int_equal(st, failed ? MP_LIMIT : MP_OK);
         if (failed) assert_non_null(strstr(err.message, "GLPK"));
+        mp_free(found.steps);
         assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, &err), MP_OK); /* and it works again */
         mp_free(found.steps);
         assert_int_equal(mp_alloc_live, live);
