@@ -192,8 +192,8 @@ static void small_graphs_equal_brute_force(void **state)
         compare_graph(graph, 0, n > 4 ? 2 : 4, seed, &count);
         mp_graph_free(graph);
     }
-    print_message("%d cases, %d proved, %d feasible, %d recompute\n", count.cases, count.proved, count.feasible, count.dearer);
-    assert_true(count.dearer > 100 && count.proved > count.cases * 9 / 10);
+    assert_true(count.dearer > 100);
+    assert_int_equal(count.proved, count.cases); /* also says that the timeline has agreed every time */
 }
 
 static void few_stages_equal_brute_force(void **state)
@@ -205,8 +205,8 @@ static void few_stages_equal_brute_force(void **state)
         compare_graph(graph, 3, 5, seed, &count);
         mp_graph_free(graph);
     }
-    print_message("%d cases, %d proved, %d feasible, %d recompute\n", count.cases, count.proved, count.feasible, count.dearer);
-    assert_true(count.dearer > 100 && count.proved > count.cases * 9 / 10);
+    assert_true(count.dearer > 100);
+    assert_int_equal(count.proved, count.cases); /* also says that the timeline has agreed every time */
 }
 
 /* ---- limits and errors ---- */
