@@ -47,10 +47,10 @@ static bool is_stopped(void *data)
 /* The model with the most stages that is small enough: one at every place, or evenly over what comes after the forward pass. */
 static mp_status build_model(ilp *x, mp_error *err)
 {
-    static const int counts[] = {48, 32, 24, 16, 12, 8, 6, LEAST_STAGES};
-    mp_status st = mp_ilp_model_new(x->graph, NULL, 0, MOST_COLUMNS, &x->model, NULL);
+    static const int counts[] = {48, 32, 24, 16, 12, 8, LEAST_STAGES};
+    mp_error why = {0};
+    mp_status st = mp_ilp_model_new(x->graph, NULL, 0, MOST_COLUMNS, &x->model, &why);
     int first[64] = {0}, n_places = 0, after_forward = 0;
-    if (st != MP_NOT_APPLICABLE) return st == MP_OK ? st : MP_FAIL(err, st, "out of memory for the integer programme");
     for (size_t i = 0; i < x->graph->n_nodes; i++) {
         const mp_phase phase = x->graph->nodes[i].phase;
         n_places += phase != MP_PHASE_UPDATE;
@@ -60,14 +60,10 @@ static mp_status build_model(ilp *x, mp_error *err)
         const int n = counts[k];
         if (n_places - after_forward <= n) continue; /* the stages are distinct */
         for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
-        mp_error why = {0};
+        why = (mp_error){0};
         st = mp_ilp_model_new(x->graph, first, n + 1, MOST_COLUMNS, &x->model, &why);
-        if (st != MP_OK && st != MP_NOT_APPLICABLE) MP_FAIL(err, st, "%s", why.message);
     }
-    if (st == MP_NOT_APPLICABLE)
-        return MP_FAIL(err, st, "%s has no backward phase, or is too large for an integer programme of %d columns",
-                       x->graph->name, (int)MOST_COLUMNS);
-    return st;
+    return st == MP_OK ? st : MP_FAIL(err, st, "%s", why.message);
 }
 
 /* The plan of the list's order with nothing run again: what it needs is the top of the ladder. */

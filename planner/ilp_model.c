@@ -103,11 +103,11 @@ static mp_status add_stages(mp_ilp_builder *b, size_t most_columns)
     for (int i = 0; i < m->n_stages; i++) {
         MP_TRY(add_decisions(b, i));
         MP_REQUIRE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE,
-                   "the integer programme of %s has more than %zu columns", m->graph->name, most_columns);
+                   "%s is too large for an integer programme of %zu columns", m->graph->name, most_columns);
     }
     for (int i = 0; i < m->n_stages; i++) MP_TRY(add_used(b, i));
-    MP_REQUIRE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE, "the integer programme of %s has more than %zu columns",
-               m->graph->name, most_columns);
+    MP_REQUIRE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE,
+               "%s is too large for an integer programme of %zu columns", m->graph->name, most_columns);
     MP_TRY(mp_ilp_add_rows(b));
 done:
     return st;
@@ -130,7 +130,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     m->n_stages = first ? n_stages : m->n_places;
     /* the maps alone take more than columns do */
     MP_REQUIRE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,
-               "the integer programme of %s has more than %zu columns", graph->name, most_columns);
+               "%s is too large for an integer programme of %zu columns", graph->name, most_columns);
     const size_t stages = (size_t)m->n_stages, places = (size_t)m->n_places, storages = graph->n_storages;
     m->node = mp_alloc(places, sizeof *m->node);
     m->first = mp_alloc(stages + 1, sizeof *m->first);
