@@ -11,10 +11,11 @@
  * Memory rows: one per node that a stage may run. Sums, several outputs, workspace, in-place pairs and updates that hold their
  * gradients are in them.
  *
- * The rows never count more than the timeline does for a plan of this shape (updates' own workspace, carried gradients before
- * their update and the first-fit choice among in-place pairs are what they may miss). So an optimum is no longer than any plan
- * of this shape within the budget, up to the tolerances of floating-point arithmetic. It says nothing about plans of other
- * shapes: another order of first runs, a node twice in one stage, alternatives. That is why no lower bound is handed out.
+ * The rows never count more than the timeline does for a plan of this shape; what they may miss is carried gradients before
+ * their update, room of updates that run after others in the same place, what updates write, and that in-place pairs take the
+ * first that fits. So an optimum is no longer than any plan of this shape within the budget, up to the tolerances of
+ * floating-point arithmetic. It says nothing about plans of other shapes: another order of first runs, a node twice in one
+ * stage, recomputation in other places than the stages' beginnings, alternatives. That is why no lower bound is handed out.
  */
 #ifndef PLANNER_ILP_H
 #define PLANNER_ILP_H

@@ -153,8 +153,9 @@ static mp_status add_memory_of_update(mp_ilp_builder *b, int i, int place, int u
         if (m->birth[s] < 0 || (place >= m->first[i] ? m->birth[s] > place : m->birth[s] >= m->first[i])) continue;
         for (size_t r = 0; r < form->n_reads; r++) reads |= form->reads[r] == s;
         if (reads) read_bytes += graph->storages[s].bytes;
-        if (!reads && (place >= m->birth[s] || *mp_ilp_run(m, i, m->birth[s]) < 0))
-            MP_TRY(put(b, mp_ilp_used_from(m, i, s, place + 1), graph->storages[s].bytes));
+        const int birth = m->birth[s], made = birth < m->first[i] ? *mp_ilp_run(m, i, birth) : -1;
+        const int beyond = mp_ilp_used_from(m, i, s, place + 1);
+        if (!reads) MP_TRY(put(b, made >= 0 && place < birth ? *mp_ilp_held(m, i, s) : beyond, graph->storages[s].bytes));
     }
     MP_TRY(put(b, run, own_bytes + read_bytes));
     MP_TRY(put(b, mp_ilp_used_from(m, i, held_for, place + 1), -own_bytes));
