@@ -17,6 +17,8 @@ static const mp_solver solvers[] = {
      "PaddlePaddle's RecomputeOptimizer", mp_run_segments},
     {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
      mp_run_lower_set},
+    {"ilp", "an integer linear programme over which tensor is held when, for small networks; starts from lower-set's plans",
+     "Checkmate, Jain et al. 2020", mp_run_ilp},
     {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
      mp_run_chain},
     {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal},

@@ -1,0 +1,157 @@
+/* ilp.c - Checkmate's integer programme (Jain et al. 2020), or the leaner one where that is too large.
+ *
+ * A search that is cut short gives results that depend on the budget in no orderly way. So it is done on a ladder of budgets
+ * that depends on the graph alone: from the largest rung within the budget downwards, until one is solved to its end or nothing
+ * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
+ * higher. With few different sizes there is a rung for every peak.
+ */
+#include "planner/ilp.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "planner/floor.h"
+
+enum {
+    MOST_COLUMNS = 800,
+    LEAST_STAGES = 6, /* with fewer places to recompute at, the lower sets do better */
+    RUNGS = 24,
+    MOVES_PER_NODE = 16, /* a node of the tree takes as long as several candidates */
+    LEAST_NODES = 16,    /* of the tree; with fewer moves only what the search starts from is offered */
+    REPAIRS = 3
+};
+
+/* The plans to start from, under the name of this searcher. */
+static const mp_solver start = {"ilp", "", "", mp_run_lower_set};
+
+typedef struct ilp {
+    mp_search *search;
+    const mp_graph *graph;
+    mp_ilp_model *model;
+    mp_ilp_result best;
+    double begun;
+} ilp;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_stopped(void *data)
+{
+    return mp_search_stopped(data);
+}
+
+/* The model with the most stages that is small enough: one at every place, or evenly over what comes after the forward pass. */
+static mp_status build_model(ilp *x, mp_error *err)
+{
+    static const int counts[] = {48, 32, 24, 16, 12, 8, LEAST_STAGES};
+    mp_error why = {0};
+    mp_status st = mp_ilp_model_new(x->graph, NULL, 0, MOST_COLUMNS, &x->model, &why);
+    int first[64] = {0}, n_places = 0, after_forward = 0;
+    for (size_t i = 0; i < x->graph->n_nodes; i++) {
+        const mp_phase phase = x->graph->nodes[i].phase;
+        n_places += phase != MP_PHASE_UPDATE;
+        if (phase == MP_PHASE_FORWARD && after_forward == n_places - 1) after_forward = n_places;
+    }
+    for (size_t k = 0; k < sizeof counts / sizeof *counts && st == MP_NOT_APPLICABLE; k++) {
+        const int n = counts[k];
+        if (n_places - after_forward <= n) continue; /* the stages are distinct */
+        for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
+        why = (mp_error){0};
+        st = mp_ilp_model_new(x->graph, first, n + 1, MOST_COLUMNS, &x->model, &why);
+    }
+    return st == MP_OK ? st : MP_FAIL(err, st, "%s", why.message);
+}
+
+/* The plan of the list's order with nothing run again: what it needs is the top of the ladder. */
+static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    size_t n = 0;
+    bool *runs = mp_alloc((size_t)x->model->n_stages * (size_t)x->model->n_places, sizeof *runs);
+    MP_REQUIRE(runs, err, MP_NOMEM, "out of memory for the integer programme of %s", x->graph->name);
+    MP_TRY(mp_ilp_steps(x->model, runs, &steps, &n, err));
+    MP_TRY(mp_search_offer(x->search, steps, n, peak_bytes, NULL, err));
+done:
+    mp_free(runs);
+    mp_free(steps);
+    return st;
+}
+
+/* The ladder from `low` to `high`: the distance of its rungs. */
+static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
+{
+    const mp_graph *graph = x->graph;
+    int64_t unit = 0;
+    for (size_t k = 0; k < graph->n_storages; k++)
+        for (int64_t a = graph->storages[k].bytes, b; a; a = b) {
+            b = unit % a;
+            unit = a;
+        }
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        for (int64_t a = graph->nodes[k].forms[0].workspace_bytes, b; a; a = b) {
+            b = unit % a;
+            unit = a;
+        }
+    const int64_t even = (high - low) / RUNGS;
+    return unit > even ? unit : even > 0 ? even : 1;
+}
+
+/* One rung. *done: no lower one has to be looked at. */
+static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(x->search);
+    mp_ilp_limits limits = {.most_nodes = mp_search_moves(x->search) / MOVES_PER_NODE,
+                            .good_ticks = x->best.steps ? x->best.ticks : INT64_MAX,
+                            .stopped = is_stopped,
+                            .data = x->search};
+    mp_ilp_result found = {0};
+    *done = false;
+    for (int repair = 0; repair <= REPAIRS && !*done; repair++) {
+        limits.seconds = request->time_limit > 0 ? request->time_limit - (now() - x->begun) : 0;
+        *done = request->time_limit > 0 && limits.seconds <= 0;
+        if (*done) break;
+        MP_TRY(mp_ilp_search(x->model, budget_bytes, &limits, &found, err));
+        if (found.steps && (!x->best.steps || found.ticks < x->best.ticks)) {
+            mp_free(x->best.steps);
+            x->best = found;
+            found.steps = NULL;
+        }
+        mp_free(found.steps);
+        *done = found.proved || found.stopped;
+        if (!found.excess_bytes) break;
+        limits.tighter_bytes += found.excess_bytes;
+    }
+done:
+    return st;
+}
+
+mp_status mp_run_ilp(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(search);
+    ilp x = {.search = search, .graph = request->graph, .begun = now()};
+    int64_t low, high;
+    int node;
+    bool done = false;
+    MP_TRY(build_model(&x, err));
+    if (request->solver && !strcmp(request->solver, start.name)) /* auto has run them by itself */
+        MP_TRY(mp_search_delegate(search, &start, err));
+    MP_TRY(mp_floor(x.graph, &low, &node, err));
+    MP_TRY(offer_list(&x, &high, err));
+    if (request->budget_bytes < low || request->budget_bytes >= high) goto done;
+    if (mp_search_moves(search) < LEAST_NODES * MOVES_PER_NODE) goto done;
+    const int64_t step = rung_bytes(&x, low, high);
+    for (int64_t rung = low + (request->budget_bytes - low) / step * step; rung >= low && !done; rung -= step)
+        MP_TRY(climb(&x, rung, &done, err));
+    if (x.best.steps) MP_TRY(mp_search_offer(search, x.best.steps, x.best.n, NULL, NULL, err));
+done:
+    mp_free(x.best.steps);
+    mp_ilp_model_free(x.model);
+    return st;
+}

@@ -1,0 +1,138 @@
+/* ilp_plan.c - between values of the columns and plans: what to run so that what is to be held is there, and back. */
+#include "planner/ilp.h"
+
+#include <string.h>
+
+#include "planner/schedule.h"
+
+static const mp_form *form_at(const mp_ilp_model *m, int place)
+{
+    return &m->graph->nodes[m->node[place]].forms[0];
+}
+
+static bool is_held(const mp_ilp_model *m, int stage, int s, const double *x, double threshold)
+{
+    const int column = stage < m->n_stages ? m->held[(size_t)stage * m->graph->n_storages + (size_t)s] : -1;
+    return column >= 0 && x[column] >= threshold;
+}
+
+static void want(const mp_ilp_model *m, int s, const bool *present, bool *wanted)
+{
+    const int birth = m->birth[s];
+    if (birth >= 0 && !present[s]) wanted[birth] = true;
+}
+
+static void want_reads(const mp_ilp_model *m, int place, int before, const bool *present, bool *wanted)
+{
+    const mp_form *form = form_at(m, place);
+    for (size_t k = 0; k < form->n_reads; k++)
+        if (m->birth[form->reads[k]] < before) want(m, form->reads[k], present, wanted);
+}
+
+void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, bool *runs, bool *present)
+{
+    const int n_storages = (int)m->graph->n_storages;
+    memset(present, 0, (size_t)n_storages * sizeof *present);
+    memset(runs, 0, (size_t)m->n_stages * (size_t)m->n_places * sizeof *runs);
+    for (int i = 0; i < m->n_stages; i++) {
+        bool *wanted = runs + (size_t)i * (size_t)m->n_places;
+        const int first = m->first[i], end = m->first[i + 1];
+        for (int s = 0; s < n_storages; s++) /* what can't be made again stays */
+            present[s] = present[s] && (!m->again[m->birth[s]] || is_held(m, i, s, x, threshold));
+        for (int s = 0; s < n_storages; s++)
+            if (m->birth[s] < first && is_held(m, i + 1, s, x, threshold)) want(m, s, present, wanted);
+        for (int p = first; p < end; p++) want_reads(m, p, first, present, wanted);
+        for (int p = first - 1; p >= 0; p--)
+            if (wanted[p]) want_reads(m, p, first, present, wanted);
+        for (int p = 0; p < end; p++) {
+            const mp_form *form = form_at(m, p);
+            if (p < first && !wanted[p]) continue;
+            for (size_t k = 0; k < form->n_writes; k++) present[form->writes[k]] = m->birth[form->writes[k]] >= 0;
+            for (size_t k = 0; k < form->n_adds; k++) present[form->adds[k]] = m->birth[form->adds[k]] >= 0;
+        }
+    }
+}
+
+mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *list = NULL;
+    const size_t n_runs = (size_t)m->n_stages * (size_t)m->n_places;
+    size_t n_list = (size_t)m->n_places;
+    for (size_t k = 0; k < n_runs; k++) n_list += runs[k];
+    MP_REQUIRE(list = mp_alloc(n_list, sizeof *list), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n_list);
+    n_list = 0;
+    for (int i = 0; i < m->n_stages; i++) {
+        const bool *again = runs + (size_t)i * (size_t)m->n_places;
+        for (int p = 0; p < m->first[i + 1]; p++)
+            if (p >= m->first[i] || again[p]) list[n_list++] = (mp_step){m->node[p], 0};
+    }
+    MP_TRY(mp_schedule_updates(m->graph, list, n_list, steps, n, err));
+done:
+    mp_free(list);
+    return st;
+}
+
+/* Whether s is used in stage i by what runs there at `place` or after it. */
+static bool is_used(const mp_ilp_model *m, const bool *again, int i, int s, int place)
+{
+    const int end = i + 1 == m->n_stages ? m->n_places + 1 : m->first[i + 1];
+    for (int u = m->uses_start[s]; u < m->uses_start[s + 1] && m->uses[u] < end; u++)
+        if (m->uses[u] >= place && (m->uses[u] >= m->first[i] || again[m->uses[u]])) return true;
+    return false;
+}
+
+static double held_value(const mp_ilp_model *m, int stage, int s, const double *x)
+{
+    const int column = stage < m->n_stages ? m->held[(size_t)stage * m->graph->n_storages + (size_t)s] : -1;
+    return column >= 0 ? x[column] : 0;
+}
+
+/* The first pairs that fit, by the order of the columns, which is the nodes' own. */
+static void fill_pairs(const mp_ilp_model *m, const bool *runs, double *x, bool *taken)
+{
+    const size_t n_storages = m->graph->n_storages;
+    int stage = -1, place = -1;
+    for (size_t c = 0; c < m->n_columns; c++) {
+        const mp_ilp_column *column = &m->columns[c];
+        if (column->kind != MP_ILP_IN_PLACE) continue;
+        if (column->stage != stage || column->place != place) memset(taken, 0, 2 * n_storages * sizeof *taken);
+        stage = column->stage;
+        place = column->place;
+        const bool runs_here = place >= m->first[stage] || runs[(size_t)stage * (size_t)m->n_places + (size_t)place];
+        const int after = mp_ilp_used_from(m, stage, column->storage, place + 1);
+        const bool ends = after == MP_ILP_NEVER || (after >= 0 && x[after] < 0.5);
+        bool *from = &taken[column->storage], *to = &taken[n_storages + (size_t)column->to];
+        x[c] = runs_here && ends && !*from && !*to;
+        if (x[c] > 0) *from = *to = true;
+    }
+}
+
+bool mp_ilp_columns(const mp_ilp_model *m, const bool *runs, int64_t budget_bytes, double *x, bool *room)
+{
+    for (size_t c = 0; c < m->n_columns; c++) x[c] = 0;
+    for (int i = m->n_stages - 1; i >= 0; i--) {
+        const bool *again = runs + (size_t)i * (size_t)m->n_places;
+        for (int s = 0; s < (int)m->graph->n_storages; s++) {
+            const int column = m->held[(size_t)i * m->graph->n_storages + (size_t)s];
+            if (column >= 0 && !again[m->birth[s]]) x[column] = is_used(m, again, i, s, 0) || held_value(m, i + 1, s, x) > 0;
+        }
+    }
+    for (size_t c = 0; c < m->n_columns; c++) {
+        const mp_ilp_column *column = &m->columns[c];
+        const bool *again = runs + (size_t)column->stage * (size_t)m->n_places;
+        if (column->kind == MP_ILP_RUN) x[c] = again[column->place];
+        if (column->kind == MP_ILP_USED)
+            x[c] = is_used(m, again, column->stage, column->storage, column->place) ||
+                   held_value(m, column->stage + 1, column->storage, x) > 0;
+    }
+    fill_pairs(m, runs, x, room);
+    for (size_t r = 0; r < m->n_rows; r++) {
+        const mp_ilp_row *row = &m->rows[r];
+        int64_t sum = 0;
+        for (size_t k = row->start; k < row->start + row->n; k++)
+            if (x[m->entries[k].column] > 0) sum += m->entries[k].coefficient;
+        if (sum > row->bound + (row->memory ? budget_bytes - m->static_bytes : 0)) return false;
+    }
+    return true;
+}
