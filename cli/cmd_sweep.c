@@ -119,6 +119,7 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .n_solvers = w->solvers.n,
                                 .seed = (uint64_t)o->seed,
                                 .moves = o->moves,
+                                .keep_order = o->keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
     MP_TRY(keep_all_timeline(s->graph, &keep_all, &unused, err));
@@ -192,6 +193,23 @@ static json_t *curves_json(const mp_sweep *found)
     return NULL;
 }
 
+static json_t *bounds_json(const mp_sweep *found)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; list && k < found->n_bounds; k++) {
+        const mp_sweep_bound *b = &found->bounds[k];
+        json_t *json = json_object();
+        bool ok = json && mp_json_set(json, "budget_bytes", json_integer(b->budget_bytes)) &&
+                  mp_json_set(json, "infeasible", json_boolean(b->infeasible)) &&
+                  mp_json_set(json, "overhead", b->infeasible ? json_null() : json_real(overhead_of(found, b->ticks)));
+        if (!ok && json) json_decref(json);
+        if (ok && !json_array_append_new(list, json)) continue;
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
 static json_t *sweep_json(const subject *s, const mp_sweep *found)
 {
     json_t *json = json_object();
@@ -203,7 +221,8 @@ static json_t *sweep_json(const subject *s, const mp_sweep *found)
               mp_json_set(json, "baseline_peak_bytes", json_integer(found->keep_all_bytes)) &&
               mp_json_set(json, "baseline_seconds", json_real((double)found->keep_all_ticks * found->tick_seconds)) &&
               mp_json_set(json, "complete", json_boolean(!found->stopped)) && mp_json_set(json, "curves", curves_json(found)) &&
-              mp_json_set(json, "evenly_spread", spread_json(found));
+              mp_json_set(json, "bound_covers", found->bound_covers ? json_string(found->bound_covers) : json_null()) &&
+              mp_json_set(json, "bounds", bounds_json(found)) && mp_json_set(json, "evenly_spread", spread_json(found));
     if (ok) return json;
     if (json) json_decref(json);
     return NULL;
@@ -229,18 +248,31 @@ static bool is_cheapest(const mp_sweep *found, const mp_sweep_point *p)
     return true;
 }
 
+static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_bytes)
+{
+    for (size_t k = 0; k < found->n_bounds; k++)
+        if (found->bounds[k].budget_bytes == budget_bytes) return &found->bounds[k];
+    return NULL;
+}
+
 static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
 {
-    char bytes[QUANTITY_MAX];
+    char bytes[QUANTITY_MAX], least[QUANTITY_MAX];
     printf("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
     for (size_t k = 0; k < c->n; k++) {
         const mp_sweep_point *p = &c->points[k];
+        const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
         if (!p->feasible) {
-            printf("  %12s  %12s\n", bytes_short(p->budget_bytes, bytes), "none found");
+            printf("  %12s  %12s%s\n", bytes_short(p->budget_bytes, bytes), "none found",
+                   bound && bound->infeasible ? ", and there is none" : "");
             continue;
         }
         print_line(found, p->budget_bytes, p->peak_bytes, p->ticks);
-        printf("  %11zu  %10zu%s\n", p->n_checkpoints, p->n_recomputed, is_cheapest(found, p) ? "  *" : "");
+        printf("  %9s  %11zu  %10zu%s\n", bound ? extra_text((double)bound->ticks, (double)found->keep_all_ticks, least) : "",
+               p->n_checkpoints, p->n_recomputed,
+               bound && p->ticks <= bound->ticks ? "  optimal"
+               : is_cheapest(found, p)           ? "  *"
+                                                 : "");
     }
 }
 
@@ -271,10 +303,13 @@ static void print_sweep(const subject *s, const mp_sweep *found)
 {
     char title[256], floor[QUANTITY_MAX];
     printf("%s: peak and extra time by budget (* nobody was cheaper)\n\n", subject_title(s, title, sizeof title));
-    printf("  %12s  %12s  %8s  %9s  %11s  %10s\n", "budget", "peak", "", "extra", "checkpoints", "recomputed");
+    printf("  %12s  %12s  %8s  %9s  %9s  %11s  %10s\n", "budget", "peak", "", "extra", "at least", "checkpoints", "recomputed");
     print_line(found, -1, found->keep_all_bytes, found->keep_all_ticks);
     printf("  keep all; the floor is %s\n", bytes_short(found->floor_bytes, floor));
     for (size_t k = 0; k < found->n_curves; k++) print_curve(found, &found->curves[k]);
+    if (found->n_bounds && found->bound_covers)
+        printf("\nAt least: proved for %s.\n",
+               strcmp(found->bound_covers, "any-order") ? "every plan in this order" : "every plan in any order");
     print_spread(found);
 }
 

@@ -1,5 +1,6 @@
 /* curve_picture.c - the trade-off curve. Left: every plan that was found at its memory and extra time, a line per searcher,
- * from the area below the floor, where nothing can be, to keep-all. Right: evenly spread checkpoints, more and more of them.
+ * from the area where nothing can be, below the floor and below the lower bound, to keep-all. Right: evenly spread checkpoints,
+ * more and more of them.
  */
 #include "formats/curve_picture.h"
 
@@ -82,7 +83,7 @@ static mp_status heading(const picture *p, const char *title)
         x += 31 + mp_canvas_text_width(name, 13, false) + 26;
     }
     MP_TRY(mp_canvas_box(p->canvas, x, y - 2, 16, 12, IMPOSSIBLE_COLOR, MP_PLOT_MUTED, NULL, p->err));
-    MP_TRY(text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_PLOT_TEXT, "below the floor: no schedule"));
+    MP_TRY(text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_PLOT_TEXT, "proved: no schedule"));
 done:
     return st;
 }
@@ -131,6 +132,25 @@ static mp_status floor_area(const picture *p, const mp_panel *panel)
     double at = mp_axis_at(&panel->x, (double)p->sweep->floor_bytes);
     if (at < left) at = left;
     MP_TRY(mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
+done:
+    return st;
+}
+
+/* What the bounds exclude, a stair: one that is proved for a budget holds for all smaller ones. */
+static mp_status bound_area(const picture *p, const mp_panel *panel)
+{
+    mp_status st = MP_OK;
+    const double zero = mp_axis_at(&panel->y, 0);
+    double from = fmax(mp_axis_at(&panel->x, (double)p->sweep->floor_bytes), panel->x.from);
+    for (size_t k = 0; k < p->sweep->n_bounds; k++) {
+        const mp_sweep_bound *b = &p->sweep->bounds[k];
+        const double to = fmin(mp_axis_at(&panel->x, (double)b->budget_bytes), panel->x.to);
+        const double top = b->infeasible ? panel->y.to : fmin(mp_axis_at(&panel->y, percent(p->sweep, b->ticks)), panel->y.to);
+        if (to <= from) continue;
+        if (top > zero)
+            MP_TRY(mp_canvas_box(p->canvas, from, zero, to - from, top - zero, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
+        from = to;
+    }
 done:
     return st;
 }
@@ -225,6 +245,7 @@ static mp_status trade_off(const picture *p)
                  keep_at = mp_axis_at(&panel.x, (double)p->sweep->keep_all_bytes), zero = mp_axis_at(&panel.y, 0);
     const bool tight = keep_at - floor_at < 64; /* the two names would lie on each other's lines */
     MP_TRY(floor_area(p, &panel));
+    MP_TRY(bound_area(p, &panel));
     MP_TRY(mp_panel_draw(&panel, p->canvas, p->err));
     if (floor_at >= panel.x.from) {
         MP_TRY(mp_canvas_line(p->canvas, (double[]){floor_at, panel.y.from, floor_at, panel.y.to}, 2, BUDGET_COLOR, 1.5, false,

@@ -4,8 +4,9 @@
 
 #include "planner/sweep.h"
 
-/* Draws a sweep: at the left memory against extra time, a line per searcher between floor and keep-all; at the right what
- * becomes of peak and time with more and more evenly spread checkpoints. As mp_canvas_write. */
+/* Draws a sweep: at the left memory against extra time, a line per searcher between floor and keep-all, above what is proved to
+ * be impossible; at the right what becomes of peak and time with more and more evenly spread checkpoints. As mp_canvas_write.
+ */
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err);
 
 #endif

@@ -103,6 +103,23 @@ void mp_axis_vacate(mp_axis *axis, int slot, int64_t limit)
     add_within(axis, slot, slot, limit - NO_LIMIT);
 }
 
+MP_VECTOR static void put(mp_axis *axis, int slot, int64_t excess)
+{
+    axis->excess[slot] = excess - axis->pending[slot / MP_AXIS_CHUNK];
+    settle(axis, slot / MP_AXIS_CHUNK);
+}
+
+void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes)
+{
+    put(axis, to, mp_axis_excess(axis, from));
+    put(axis, from, left_bytes - NO_LIMIT);
+}
+
+int64_t mp_axis_level(const mp_axis *axis, int slot)
+{
+    return mp_axis_excess(axis, slot) + NO_LIMIT;
+}
+
 int64_t mp_axis_excess(const mp_axis *axis, int slot)
 {
     return axis->excess[slot] + axis->pending[slot / MP_AXIS_CHUNK];

@@ -29,6 +29,11 @@ void mp_axis_add(mp_axis *axis, int first, int last, int64_t bytes);
 /* A slot that is empty gets a limit, or one that has this limit becomes empty. O(64). */
 void mp_axis_occupy(mp_axis *axis, int slot, int64_t limit);
 void mp_axis_vacate(mp_axis *axis, int slot, int64_t limit);
+/* Moves the occupant of a slot, with all that lies in memory there, to an empty slot beside it; the slot it leaves is empty and
+ * has so many bytes in memory. O(64). */
+void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes);
+/* The bytes in memory at an empty slot. O(1). */
+int64_t mp_axis_level(const mp_axis *axis, int slot);
 /* Bytes over the limit of an occupied slot. O(1). */
 int64_t mp_axis_excess(const mp_axis *axis, int slot);
 /* The slot in which the running sum over all slots that are over their limit passes `at`, 0 <= at < total_over. */

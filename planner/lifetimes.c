@@ -254,56 +254,17 @@ void mp_lifetime_drop_reader(mp_runs *x, int s, int run)
     change_reader(x, s, run, false);
 }
 
-/* ---- around a change of slot ---- */
+/* ---- at one slot ---- */
 
-static void weigh_copy(mp_runs *x, int s, int slot, int sign)
+int64_t mp_lifetimes_begun(const mp_runs *x, int run)
 {
-    int first, last;
-    if (mp_storage_is_static(&x->graph->storages[s])) return;
-    if (mp_is_sum(x->graph, s)) {
-        if (mp_lifetime_of_sum(x, s, &first, &last)) mp_axis_add(&x->axis, first, last, sign * bytes_of(x, s));
-        return;
-    }
-    const int maker = mp_run_list_find(x, &x->makers[s], slot + 1) - 1;
-    if (maker < 0) return;
-    mp_axis_add(&x->axis, slot_of(x, x->makers[s].runs[maker]), mp_lifetime_end(x, s, maker), sign * bytes_of(x, s));
-}
-
-static bool touches(const mp_form *form, int s)
-{
-    for (size_t k = 0; k < form->n_reads; k++)
-        if (form->reads[k] == s) return true;
-    for (size_t k = 0; k < form->n_writes; k++)
-        if (form->writes[k] == s) return true;
-    for (size_t k = 0; k < form->n_adds; k++)
-        if (form->adds[k] == s) return true;
-    return false;
-}
-
-/* Whether a gradient was met already with one of the first n reads. */
-static bool met(const mp_runs *x, const mp_form *form, size_t n, int gradient)
-{
-    for (size_t k = 0; k < n; k++)
-        for (int j = x->gradients_start[form->reads[k]]; j < x->gradients_start[form->reads[k] + 1]; j++)
-            if (x->gradients[j] == gradient) return true;
-    return false;
-}
-
-void mp_lifetimes_weigh(mp_runs *x, int run, int sign)
-{
-    if (x->failed) return;
     const mp_run *r = &x->runs[run];
+    int64_t bytes = 0;
+    if (run == x->end || !r->is_on) return 0;
     const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
-    if (!r->is_on) return;
-    for (size_t k = 0; k < form->n_writes; k++) weigh_copy(x, form->writes[k], r->slot, sign);
-    for (size_t k = 0; k < form->n_adds; k++) weigh_copy(x, form->adds[k], r->slot, sign);
-    for (size_t k = 0; k < form->n_reads; k++) {
-        const int s = form->reads[k];
-        weigh_copy(x, s, r->slot, sign);
-        for (int j = x->gradients_start[s]; j < x->gradients_start[s + 1]; j++) {
-            const int g = x->gradients[j];
-            if (x->update_run[g] == run && !touches(form, g) && !met(x, form, k, g)) weigh_copy(x, g, x->axis.n_slots, sign);
-        }
-    }
-    mp_axis_add(&x->axis, r->slot, r->slot, -sign * r->credit);
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) bytes += bytes_of(x, form->writes[k]);
+    for (size_t k = 0; k < form->n_adds; k++)
+        if (begins_at(x, form->adds[k], r->slot)) bytes += bytes_of(x, form->adds[k]);
+    return bytes;
 }

@@ -21,9 +21,8 @@ void mp_lifetime_add_maker(mp_runs *x, int s, int run);
 void mp_lifetime_drop_maker(mp_runs *x, int s, int run);
 void mp_lifetime_add_reader(mp_runs *x, int s, int run);
 void mp_lifetime_drop_reader(mp_runs *x, int s, int run);
-/* Takes all memory of the copies that a run makes, reads, or holds up as an update, and its credit, off the axis (sign -1), or
- * puts it there (+1): around a change of its slot. */
-void mp_lifetimes_weigh(mp_runs *x, int run, int sign);
+/* The bytes of all copies and sums that begin with a run. */
+int64_t mp_lifetimes_begun(const mp_runs *x, int run);
 /* Computes a run's credit anew. */
 void mp_lifetime_credit(mp_runs *x, int run);
 

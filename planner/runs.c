@@ -72,13 +72,26 @@ static void turn_off(mp_runs *x, int run)
     x->runs[run].credit = 0;
 }
 
-/* To an empty slot, with only empty slots between. */
+/* What lies in memory just before a run begins. */
+static int64_t level_before(const mp_runs *x, int run)
+{
+    const mp_run *r = &x->runs[run];
+    const int64_t limit = run == x->end ? x->limit_bytes - x->end_workspace_bytes : limit_of(x, run);
+    return mp_axis_excess(&x->axis, r->slot) + limit + r->credit - mp_lifetimes_begun(x, run);
+}
+
+/* To an empty slot beside its own. Everything that lives at the run goes with it; in the slot it leaves is what lives on after
+ * it, or before it. */
 static void shift(mp_runs *x, int run, int slot)
 {
-    mp_lifetimes_weigh(x, run, -1);
-    displace(x, run);
-    place(x, run, slot);
-    mp_lifetimes_weigh(x, run, +1);
+    const int old = x->runs[run].slot, next = x->at_slot[old + 1];
+    const int64_t left = slot > old ? level_before(x, run)
+                         : next < 0 ? mp_axis_level(&x->axis, old + 1)
+                                    : level_before(x, next);
+    mp_axis_shift(&x->axis, old, slot, left);
+    x->runs[run].slot = slot;
+    x->at_slot[old] = -1;
+    x->at_slot[slot] = run;
 }
 
 /* ---- changes that can be undone ---- */

@@ -46,7 +46,8 @@ typedef struct mp_runs {
     int *spare;   /* runs that are not in the order */
     int *removed; /* those that undoing brings back */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                          /* the run that stands for the end of backward */
+    int end;                          /* the run that stands for the end of backward ... */
+    int64_t end_workspace_bytes;      /* ... and the most workspace of the updates there */
     mp_run_list *makers, *readers;    /* per storage; of a sum the adders are among the readers */
     int *update_run;                  /* per storage: of a gradient, a run that it has to live to for its update; -1: none */
     int *gradients_start, *gradients; /* per storage that updates change: the gradients those updates read */

@@ -96,7 +96,7 @@ static void renew_axis(mp_runs *x, int n_runs)
     memset(x->at_slot, -1, (size_t)x->axis.n_slots * sizeof *x->at_slot);
     x->runs[x->end].slot = x->axis.n_slots - 1;
     x->at_slot[x->axis.n_slots - 1] = x->end;
-    mp_axis_occupy(&x->axis, x->axis.n_slots - 1, x->limit_bytes - update_workspace(x->graph));
+    mp_axis_occupy(&x->axis, x->axis.n_slots - 1, x->limit_bytes - x->end_workspace_bytes);
 }
 
 /* order[0..n): the runs as they follow on each other. Their slots change, and nothing else. */
@@ -145,6 +145,7 @@ mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step
     int *order = mp_alloc(n, sizeof *order), n_order = 0;
     MP_REQUIRE(x && order, err, MP_NOMEM, "out of memory for %zu runs", n);
     *x = (mp_runs){.graph = graph, .limit_bytes = budget_bytes - mp_graph_static_bytes(graph)};
+    x->end_workspace_bytes = update_workspace(graph);
     MP_TRY(allocate(x, err));
     x->end = new_run(x, -1, 0);
     MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);

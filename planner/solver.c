@@ -5,24 +5,25 @@
 #include <string.h>
 #include <time.h>
 
-#include "planner/bound.h"
 #include "planner/check.h"
 #include "planner/floor.h"
+#include "planner/proof.h"
 #include "planner/schedule.h"
 
 static const mp_solver solvers[] = {
-    {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto},
-    {"none", "keeps everything: the baseline", "", mp_run_none},
-    {"chen", "sqrt(n) segments and the greedy search over segment sizes, between cut tensors", "Chen et al. 2016", mp_run_chen},
+    {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false},
+    {"none", "keeps everything: the baseline", "", mp_run_none, true},
+    {"chen", "sqrt(n) segments and the greedy search over segment sizes, between cut tensors", "Chen et al. 2016", mp_run_chen,
+     true},
     {"segments", "one list of checkpoints, the user's own or the best that is found; recomputes segment by segment",
-     "PaddlePaddle's RecomputeOptimizer", mp_run_segments},
+     "PaddlePaddle's RecomputeOptimizer", mp_run_segments, true},
     {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
-     mp_run_lower_set},
+     mp_run_lower_set, true},
     {"ilp", "an integer linear programme over which tensor is held when, for small networks; starts from lower-set's plans",
-     "Checkmate, Jain et al. 2020", mp_run_ilp},
+     "Checkmate, Jain et al. 2020", mp_run_ilp, false},
     {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
-     mp_run_chain},
-    {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal},
+     mp_run_chain, true},
+    {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false},
 };
 
 size_t mp_solver_count(void)
@@ -143,6 +144,7 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
         MP_TRY(take(&search->best, steps, n, peak, time, search->solver, err));
     if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
         MP_TRY(take(&search->smallest, steps, n, peak, time, search->solver, err));
+    if (search->request->on_offer) MP_TRY(search->request->on_offer(steps, n, peak, time, search->request->on_offer_data, err));
     if (peak_bytes) *peak_bytes = peak;
     if (ticks) *ticks = time;
     heed(search);
@@ -205,33 +207,18 @@ static bool stops(void *data)
     return ((mp_search *)data)->stopped;
 }
 
-/* How much work the bound is worth: what takes about a second. */
-static int bound_effort(const mp_graph *graph)
-{
-    return graph->n_nodes < 2500 ? 4 : graph->n_nodes < 25000 ? 1 : 0;
-}
-
-/* What is proved about plans within the budget: the bound for any order, and if the order is to be kept the better of both. */
 static mp_status find_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = search->request;
-    mp_bound_options options = {.any_order = true, .effort = bound_effort(request->graph), .stop = stops, .data = search};
-    mp_bound any = {0}, this = {0};
+    const mp_bound_options options = {.effort = mp_proof_effort(request->graph), .stop = stops, .data = search};
+    mp_bound bound = {0};
     if (!request->wants_bound || request->budget_bytes == INT64_MAX) return MP_OK;
-    MP_TRY(mp_bound_within(request->graph, request->budget_bytes, &options, &any, err));
-    found->bound_ticks = any.ticks;
-    found->bound_covers = any.covers;
-    found->infeasible = any.infeasible;
-    if (!request->keep_order || any.infeasible) goto done;
-    options.any_order = false;
-    MP_TRY(mp_bound_within(request->graph, request->budget_bytes, &options, &this, err));
-    found->infeasible = this.infeasible;
-    if (this.ticks <= any.ticks && !this.infeasible) goto done;
-    found->bound_ticks = this.ticks;
-    found->bound_covers = this.covers;
+    MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
+    found->bound_ticks = search->bound_ticks = bound.ticks;
+    found->bound_covers = bound.covers;
+    found->infeasible = bound.infeasible;
 done:
-    search->bound_ticks = found->bound_ticks;
     return st;
 }
 

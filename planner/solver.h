@@ -3,8 +3,9 @@
  * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So every searcher is only
  * the idea that makes its candidates, and all are compared by the same measure.
  *
- * A larger budget never costs more. For that, what a searcher offers for a budget must be among what it offers for every larger
- * one: its candidates do not depend on the budget, or come from a ladder of budgets that is climbed as far as the budget goes.
+ * A larger budget never costs more. For that, what a searcher that `climbs` offers for a budget is among what it offers for
+ * every larger one: its candidates do not depend on the budget, or come from a ladder of budgets that is climbed as far as the
+ * budget goes. What other searchers find for a budget is handed on to the larger ones where several are asked for (sweep.h).
  * Every searcher therefore starts from the same base, keep-all, which mp_solve offers for it.
  */
 #ifndef PLANNER_SOLVER_H
@@ -23,6 +24,10 @@ typedef struct mp_progress {
 } mp_progress;
 typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
+/* Called with every schedule that a search judges. Anything but MP_OK ends the search with that. */
+typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
+                                   mp_error *err);
+
 typedef struct mp_request {
     const mp_graph *graph;
     int64_t budget_bytes; /* INT64_MAX: none */
@@ -38,6 +43,8 @@ typedef struct mp_request {
     bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
+    mp_offer_call on_offer; /* may be NULL */
+    void *on_offer_data;
 } mp_request;
 
 typedef struct mp_answer {
@@ -94,6 +101,7 @@ typedef struct mp_solver {
     const char *summary; /* one line for people */
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);
+    bool climbs; /* what it offers for a budget is among what it offers for every larger one: a search answers for all below */
 } mp_solver;
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);

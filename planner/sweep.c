@@ -3,13 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/check.h"
 #include "planner/floor.h"
+#include "planner/frontier.h"
+#include "planner/proof.h"
 
 typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
+    const mp_solver **solvers; /* per curve */
+    mp_frontier *tried;        /* per curve: what its searcher has tried */
+    size_t n_tried;
+    mp_frontier all; /* what any searcher has */
     size_t n_searches, n_expected;
-    mp_plan **best; /* per budget: the cheapest plan of any searcher, NULL: none */
 } sweep;
 
 static bool tell(sweep *x, const mp_progress *search)
@@ -25,75 +31,96 @@ static bool on_progress(const mp_progress *search, void *data)
     return tell(data, search);
 }
 
-static mp_sweep_point point_of(const mp_plan *plan, const mp_graph *graph, int64_t budget_bytes)
+static bool is_stopped(void *data)
 {
-    mp_sweep_point point = {.budget_bytes = budget_bytes};
-    if (!plan) return point;
-    point.feasible = true;
-    point.peak_bytes = plan->peak_bytes;
-    point.ticks = plan->ticks;
-    point.n_checkpoints = plan->n_checkpoints;
-    point.n_recomputed = plan->n_steps - graph->n_nodes; /* every node runs once at least */
-    return point;
+    return !tell(data, NULL);
 }
 
-/* The searcher that improves on what all others have found; the last row of the table. */
-static bool is_annealing(const char *solver)
+/* ---- searches ---- */
+
+static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
 {
-    return !strcmp(solver, "anneal");
+    return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* One search: what it makes of the budget, and the smallest plan that it met on the way. A search that was cut short tells
- * nothing: *done is false then. It starts from the best plan so far, if there is one, and replaces it by a cheaper one. */
-static mp_status try_budget(sweep *x, const char *solver, int64_t budget_bytes, mp_plan **best, mp_sweep_point *point,
-                            mp_sweep_point *smallest, bool *done, mp_error *err)
+/* One search, for what it tries. One that was cut short tells nothing: *done is false then. */
+static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start, mp_frontier *tried,
+                        bool *done, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
     const mp_request request = {.graph = x->request->graph,
                                 .budget_bytes = budget_bytes,
-                                .solver = solver,
+                                .solver = solver->name,
                                 .seed = x->request->seed,
                                 .moves = x->request->moves,
-                                .start = is_annealing(solver) && best ? *best : NULL,
-                                .refine = true,
+                                .start = start,
+                                .refine = start,
                                 .keep_order = x->request->keep_order,
                                 .progress = on_progress,
-                                .progress_data = x};
+                                .progress_data = x,
+                                .on_offer = note,
+                                .on_offer_data = tried};
     *done = false;
     if (!tell(x, NULL)) return MP_OK;
     MP_TRY(mp_solve(&request, &answer, err));
     x->n_searches++;
-    if (answer.stopped) {
-        x->found->stopped = true;
-        goto done;
-    }
-    *point = point_of(answer.plan, x->request->graph, budget_bytes);
-    *smallest = point_of(answer.smallest, x->request->graph, answer.smallest->peak_bytes);
-    if (best && answer.plan && (!*best || answer.plan->ticks < (*best)->ticks)) {
-        mp_plan *worse = *best;
-        *best = answer.plan;
-        answer.plan = worse;
-    }
-    *done = true;
+    if (answer.stopped) x->found->stopped = true;
+    *done = !answer.stopped;
 done:
     mp_answer_free(&answer);
     return st;
 }
 
-static mp_status append(mp_sweep_curve *curve, mp_sweep_point point, mp_error *err)
+/* What one searcher has tried, all may build on. */
+static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 {
-    size_t capacity = curve->n;
-    if (!mp_grow(&curve->points, &capacity, curve->n + 1, sizeof *curve->points))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for %zu budgets", curve->n);
-    curve->points[curve->n++] = point;
-    if (point.feasible && (curve->smallest_bytes < 0 || point.peak_bytes < curve->smallest_bytes))
-        curve->smallest_bytes = point.peak_bytes;
-    return MP_OK;
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < tried->n; k++) {
+        const mp_frontier_point *p = &tried->points[k];
+        MP_TRY(mp_frontier_add(&x->all, p->steps, p->n_steps, p->peak_bytes, p->ticks, err));
+    }
+done:
+    return st;
 }
 
-/* Opens the curves of the searchers that are to run. A budget below keep-all's peak makes a searcher look everywhere, so one
- * search there finds the smallest plan that it can make; it is the first point of its curve if the budgets are ours. */
+/* ---- curves ---- */
+
+/* A searcher's first search. One below keep-all's peak makes it look everywhere; what improves on other plans looks for one
+ * that is smaller than all of them. */
+static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_sweep *found = x->found;
+    const bool improves = solver->run == mp_run_anneal && x->all.n;
+    mp_frontier tried = {0};
+    mp_plan *start = NULL;
+    bool done;
+    if (improves)
+        MP_TRY(mp_plan_new(x->request->graph, solver->name, x->all.points[0].steps, x->all.points[0].n_steps, &start, err));
+    MP_TRY(search(x, solver, improves ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, &done, err));
+    if (!done) goto done;
+    MP_TRY(share(x, &tried, err));
+    x->solvers[found->n_curves] = solver;
+    x->tried[x->n_tried++] = tried;
+    found->curves[found->n_curves++] = (mp_sweep_curve){.solver = solver->name, .smallest_bytes = tried.points[0].peak_bytes};
+    tried = (mp_frontier){0};
+done:
+    mp_plan_free(start);
+    mp_frontier_free(&tried);
+    return st;
+}
+
+static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
+{
+    for (size_t k = 0; k < mp_solver_count(); k++)
+        if (!strcmp(mp_solver_row(k)->name, name)) {
+            *out = mp_solver_row(k);
+            return MP_OK;
+        }
+    return MP_FAIL(err, MP_INVALID, "there is no solver '%s'", name);
+}
+
 static mp_status open_curves(sweep *x, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -101,72 +128,128 @@ static mp_status open_curves(sweep *x, mp_error *err)
     mp_sweep *found = x->found;
     const size_t n = request->n_solvers ? request->n_solvers : mp_solver_count();
     found->curves = mp_alloc(n, sizeof *found->curves);
-    MP_REQUIRE(found->curves, err, MP_NOMEM, "out of memory for %zu curves", n);
+    x->solvers = mp_alloc(n, sizeof *x->solvers);
+    x->tried = mp_alloc(n, sizeof *x->tried);
+    MP_REQUIRE(found->curves && x->solvers && x->tried, err, MP_NOMEM, "out of memory for %zu curves", n);
     for (size_t k = 0; k < n && !found->stopped; k++) {
-        const mp_solver *row = request->n_solvers ? NULL : mp_solver_row(k);
-        const char *name = row ? row->name : request->solvers[k];
-        mp_sweep_point point, smallest;
+        const mp_solver *solver = mp_solver_row(k);
         mp_error ours = {0};
-        bool done;
-        if (row && (row->run == mp_run_auto || row->run == mp_run_none)) continue;
-        st = try_budget(x, name, found->keep_all_bytes - 1, NULL, &point, &smallest, &done, &ours);
-        if (st == MP_NOT_APPLICABLE && row) {
-            st = MP_OK;
+        if (request->n_solvers)
+            MP_TRY(find_solver(request->solvers[k], &solver, err));
+        else if (solver->run == mp_run_auto || solver->run == mp_run_none)
             continue;
-        }
+        st = open_curve(x, solver, &ours);
+        if (st == MP_NOT_APPLICABLE && !request->n_solvers) st = MP_OK;
         if (st != MP_OK && err && err->code == MP_OK) *err = ours;
-        if (st != MP_OK || !done) goto done;
-        for (size_t c = 0; is_annealing(name) && !request->budgets && c < found->n_curves; c++)
-            if (found->curves[c].smallest_bytes < smallest.peak_bytes) smallest = found->curves[c].points[0];
-        mp_sweep_curve *curve = &found->curves[found->n_curves++];
-        *curve = (mp_sweep_curve){.solver = name, .smallest_bytes = -1};
-        if (!request->budgets) MP_TRY(append(curve, smallest, err));
-        curve->smallest_bytes = smallest.peak_bytes;
+        if (st != MP_OK) goto done;
     }
     MP_REQUIRE(found->n_curves || found->stopped, err, MP_NOT_APPLICABLE, "no searcher applies to %s", request->graph->name);
 done:
     return st;
 }
 
-/* The k-th of n budgets that are ours. */
-static int64_t default_budget(const mp_sweep *found, size_t k, size_t n)
-{
-    int64_t least = found->keep_all_bytes;
-    for (size_t i = 0; i < found->n_curves; i++)
-        if (found->curves[i].smallest_bytes < least) least = found->curves[i].smallest_bytes;
-    return n < 2 ? least : least + (int64_t)((double)(found->keep_all_bytes - least) * (double)k / (double)(n - 1));
-}
-
-/* What fits a budget fits the next one. */
-static mp_status hand_on(sweep *x, size_t k, size_t n, mp_error *err)
+static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point *p, int64_t budget_bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_plan *plan = x->best[k];
-    mp_plan *copy = NULL;
-    if (!plan || k + 1 >= n || (x->best[k + 1] && x->best[k + 1]->ticks <= plan->ticks)) return MP_OK;
-    MP_TRY(mp_plan_new(x->request->graph, plan->solver, plan->steps, plan->n_steps, &copy, err));
-    mp_plan_free(x->best[k + 1]);
-    x->best[k + 1] = copy;
+    const mp_graph *graph = x->request->graph;
+    mp_plan *plan = NULL;
+    size_t capacity = curve->n;
+    mp_sweep_point point = {.budget_bytes = budget_bytes, .feasible = p};
+    if (p) {
+        MP_TRY(mp_plan_new(graph, curve->solver, p->steps, p->n_steps, &plan, err));
+        MP_TRY(mp_plan_check(graph, plan, err));
+        point.peak_bytes = plan->peak_bytes;
+        point.ticks = plan->ticks;
+        point.n_checkpoints = plan->n_checkpoints;
+        point.n_recomputed = plan->n_steps - graph->n_nodes; /* every node runs once at least */
+    }
+    MP_REQUIRE(mp_grow(&curve->points, &capacity, curve->n + 1, sizeof *curve->points), err, MP_NOMEM,
+               "out of memory for %zu budgets", curve->n);
+    curve->points[curve->n++] = point;
 done:
+    mp_plan_free(plan);
     return st;
 }
 
-static mp_status fill_curve(sweep *x, mp_sweep_curve *curve, size_t n, mp_error *err)
+/* A search for one budget, from the best plan for it, unless that is as good as any can be. */
+static mp_status improve(sweep *x, size_t c, const mp_sweep_bound *bound, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (size_t k = 0; k < n; k++) {
-        const int64_t budget = x->request->budgets ? x->request->budgets[k] : default_budget(x->found, k, n);
-        mp_sweep_point point, smallest;
-        bool done;
+    mp_plan *start = NULL;
+    mp_frontier tried = {0};
+    bool done;
+    const mp_frontier_point *best = mp_frontier_within(&x->all, bound->budget_bytes);
+    if (bound->infeasible) return MP_OK;
+    if (best) MP_TRY(mp_plan_new(x->request->graph, x->solvers[c]->name, best->steps, best->n_steps, &start, err));
+    if (best && x->solvers[c]->run == mp_run_anneal)
+        MP_TRY(mp_frontier_add(&x->tried[c], best->steps, best->n_steps, best->peak_bytes, best->ticks, err));
+    if (best && best->ticks <= bound->ticks) goto done;
+    MP_TRY(
+        search(x, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, &done, err));
+    if (!done) goto done;
+    MP_TRY(share(x, &tried, err));
+    for (size_t k = 0; k < tried.n; k++) {
+        const mp_frontier_point *p = &tried.points[k];
+        MP_TRY(mp_frontier_add(&x->tried[c], p->steps, p->n_steps, p->peak_bytes, p->ticks, err));
+    }
+done:
+    mp_plan_free(start);
+    mp_frontier_free(&tried);
+    return st;
+}
+
+static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_sweep_curve *curve = &x->found->curves[c];
+    for (size_t k = 0; k < x->found->n_bounds && !x->solvers[c]->climbs && !x->found->stopped; k++)
+        MP_TRY(improve(x, c, &x->found->bounds[k], err));
+    curve->smallest_bytes = x->tried[c].points[0].peak_bytes;
+    if (!x->request->budgets) MP_TRY(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
+    for (size_t k = 0; k < x->found->n_bounds; k++) {
+        const int64_t budget = x->found->bounds[k].budget_bytes;
         if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* where the curve begins */
-        MP_TRY(try_budget(x, curve->solver, budget, &x->best[k], &point, &smallest, &done, err));
-        if (!done) break;
-        MP_TRY(hand_on(x, k, n, err));
-        MP_TRY(append(curve, point, err));
+        MP_TRY(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
 done:
     return st;
 }
+
+/* ---- bounds ---- */
+
+/* The k-th of n budgets that are ours. */
+static int64_t default_budget(const sweep *x, size_t k, size_t n)
+{
+    const int64_t least = x->all.n ? x->all.points[0].peak_bytes : x->found->floor_bytes;
+    const double span = (double)(x->found->keep_all_bytes - least);
+    return n < 2 ? least : least + (int64_t)(span * (double)k / (double)(n - 1));
+}
+
+/* The bounds at all budgets, which are thereby chosen. What takes so long with more room takes as long with less. */
+static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_sweep_request *request = x->request;
+    mp_sweep *found = x->found;
+    const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
+    MP_REQUIRE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
+    found->n_bounds = n;
+    for (size_t k = n; k-- > 0;) {
+        mp_sweep_bound *b = &found->bounds[k];
+        mp_bound bound = {0};
+        b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
+        b->ticks = k + 1 < n ? b[1].ticks : found->keep_all_ticks;
+        if (found->stopped) continue;
+        MP_TRY(mp_prove(request->graph, b->budget_bytes, request->keep_order, &options, &bound, err));
+        if (bound.ticks > b->ticks) b->ticks = bound.ticks;
+        b->infeasible = bound.infeasible;
+        if (!found->bound_covers || !strcmp(bound.covers, "this-order")) found->bound_covers = bound.covers;
+    }
+done:
+    return st;
+}
+
+/* ---- the sweep ---- */
 
 static mp_status baseline(sweep *x, mp_error *err)
 {
@@ -209,11 +292,11 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
         qsort(budgets, n, sizeof *budgets, by_budget);
         request.budgets = budgets;
     }
-    x.n_expected = (n + 1) * (request.n_solvers ? request.n_solvers : mp_solver_count() - 2);
-    MP_REQUIRE(x.best = mp_alloc(n, sizeof *x.best), err, MP_NOMEM, "out of memory for %zu budgets", n);
+    x.n_expected = n + (request.n_solvers ? request.n_solvers : mp_solver_count() - 2);
     MP_TRY(baseline(&x, err));
     MP_TRY(open_curves(&x, err));
-    for (size_t k = 0; k < found.n_curves && !found.stopped; k++) MP_TRY(fill_curve(&x, &found.curves[k], n, err));
+    MP_TRY(find_bounds(&x, n, err));
+    for (size_t k = 0; k < found.n_curves; k++) MP_TRY(fill_curve(&x, k, err));
     if (!found.stopped) {
         mp_error ours = {0};
         st = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
@@ -224,8 +307,10 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     *out = found;
     found = (mp_sweep){0};
 done:
-    for (size_t k = 0; x.best && k < n; k++) mp_plan_free(x.best[k]);
-    mp_free(x.best);
+    for (size_t k = 0; k < x.n_tried; k++) mp_frontier_free(&x.tried[k]);
+    mp_free(x.tried);
+    mp_free(x.solvers);
+    mp_frontier_free(&x.all);
     mp_sweep_free(&found);
     mp_free(budgets);
     return st;
@@ -235,6 +320,7 @@ void mp_sweep_free(mp_sweep *sweep)
 {
     for (size_t k = 0; k < sweep->n_curves; k++) mp_free(sweep->curves[k].points);
     mp_free(sweep->curves);
+    mp_free(sweep->bounds);
     mp_free(sweep->spread);
     *sweep = (mp_sweep){0};
 }

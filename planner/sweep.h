@@ -1,4 +1,8 @@
-/* sweep.h - the trade-off curve: what each searcher makes of each of several budgets. */
+/* sweep.h - the trade-off curve: what each searcher makes of each of several budgets, and what is proved about each.
+ *
+ * A searcher that climbs (solver.h) searches once, and the fastest of all that it tried within a budget is its point. The
+ * others search for each budget, from the best plan that is known for it. So on every curve a larger budget never costs more.
+ */
 #ifndef PLANNER_SWEEP_H
 #define PLANNER_SWEEP_H
 
@@ -12,6 +16,12 @@ typedef struct mp_sweep_point {
     int64_t peak_bytes, ticks;
     size_t n_checkpoints, n_recomputed; /* the second number: steps beyond a node's first run */
 } mp_sweep_point;
+
+/* No plan within the budget takes less. */
+typedef struct mp_sweep_bound {
+    int64_t budget_bytes, ticks;
+    bool infeasible; /* proved: there is none at all; ticks is then unset */
+} mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
     const char *solver;     /* a row of the table */
@@ -44,6 +54,9 @@ typedef struct mp_sweep {
     double tick_seconds;
     size_t n_curves;
     mp_sweep_curve *curves;
+    size_t n_bounds;
+    mp_sweep_bound *bounds;   /* by ascending budget */
+    const char *bound_covers; /* which plans they cover, as in mp_answer */
     size_t n_spread;
     mp_spread_point *spread; /* evenly spread checkpoints */
     bool stopped;

@@ -1,0 +1,28 @@
+/* frontier.h - schedules of which none is both smaller and faster than another. */
+#ifndef PLANNER_FRONTIER_H
+#define PLANNER_FRONTIER_H
+
+#include "estimator/timeline.h"
+
+typedef struct mp_frontier_point {
+    int64_t peak_bytes, ticks;
+    mp_step *steps;
+    size_t n_steps;
+} mp_frontier_point;
+
+typedef struct mp_frontier {   /* zeroed: empty. Released with mp_frontier_free */
+    mp_frontier_point *points; /* peaks rise, ticks fall */
+    size_t n, capacity;
+} mp_frontier;
+
+/* Copies a schedule into the frontier, unless one there is as small and as fast; those that it beats go. MP_NOMEM. O(points +
+ * n_steps). */
+mp_status mp_frontier_add(mp_frontier *frontier, const mp_step *steps, size_t n_steps, int64_t peak_bytes, int64_t ticks,
+                          mp_error *err);
+
+/* The fastest within a budget; NULL: none. O(log points). */
+const mp_frontier_point *mp_frontier_within(const mp_frontier *frontier, int64_t budget_bytes);
+
+void mp_frontier_free(mp_frontier *frontier);
+
+#endif
