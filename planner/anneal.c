@@ -40,6 +40,8 @@ typedef struct chain {
     int64_t enough;     /* ticks, without updates, below which nothing can be */
     const order *start; /* of the round */
     order best;
+    order
+        smallest; /* while there is no best one: of those over the budget the one that is least so; its ticks are those bytes */
     int64_t n_moves;
     double hot, cold;
     mp_status status;
@@ -57,14 +59,25 @@ static mp_status copy_order(order *to, const mp_step *steps, size_t n, int64_t t
     return MP_OK;
 }
 
+static mp_status keep_order_of(order *to, const mp_runs *x, int64_t ticks, mp_error *err)
+{
+    if (!mp_grow(&to->steps, &to->capacity, (size_t)x->n_on + 1, sizeof *to->steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", x->n_on);
+    to->n = mp_runs_steps(x, to->steps);
+    to->ticks = ticks;
+    return MP_OK;
+}
+
+static mp_status keep_smallest(chain *c, const mp_runs *x, mp_error *err)
+{
+    if (c->best.ticks < INT64_MAX) return MP_OK;
+    const int64_t most = mp_axis_most(&x->axis);
+    return most < c->smallest.ticks ? keep_order_of(&c->smallest, x, most, err) : MP_OK;
+}
+
 static mp_status keep_best(chain *c, const mp_runs *x, mp_error *err)
 {
-    if (x->axis.total_over > 0 || x->ticks >= c->best.ticks) return MP_OK;
-    if (!mp_grow(&c->best.steps, &c->best.capacity, (size_t)x->n_on + 1, sizeof *c->best.steps))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", x->n_on);
-    c->best.n = mp_runs_steps(x, c->best.steps);
-    c->best.ticks = x->ticks;
-    return MP_OK;
+    return x->axis.total_over > 0 || x->ticks >= c->best.ticks ? MP_OK : keep_order_of(&c->best, x, x->ticks, err);
 }
 
 static bool stopped(chain *c)
@@ -90,6 +103,7 @@ static mp_status walk(chain *c, mp_runs *x, mp_mover *mover, mp_error *err)
         if (k % LOOK == 0) {
             if (stopped(c)) break;
             if (x->n_crowded > LOOK) mp_runs_spread(x);
+            MP_TRY(keep_smallest(c, x, err));
             n_over = x->axis.total_over > 0 ? n_over + 1 : 0;
             if (n_over > PATIENCE && price < 1000 * least) price *= 1.05;
             if (!n_over && price > least) price *= 0.95;
@@ -181,13 +195,13 @@ done:
     return st;
 }
 
-static mp_status offer(mp_search *search, const order *best, mp_error *err)
+static mp_status offer(mp_search *search, const order *found, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_step *steps = NULL;
     size_t n;
-    if (best->ticks == INT64_MAX) return MP_OK;
-    MP_TRY(mp_schedule_updates(mp_search_request(search)->graph, best->steps, best->n, &steps, &n, err));
+    if (found->ticks == INT64_MAX) return MP_OK;
+    MP_TRY(mp_schedule_updates(mp_search_request(search)->graph, found->steps, found->n, &steps, &n, err));
     MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
 done:
     mp_free(steps);
@@ -233,6 +247,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             c->enough = enough;
             c->start = &best;
             c->best.ticks = best.ticks;
+            c->smallest.ticks = INT64_MAX;
             c->n_moves = (int64_t)(rounds[r].share * (double)n_moves);
             c->hot = rounds[r].hot;
             c->cold = rounds[r].cold;
@@ -243,9 +258,13 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             if (chains[k].best.ticks < best.ticks)
                 MP_TRY(copy_order(&best, chains[k].best.steps, chains[k].best.n, chains[k].best.ticks, err));
         MP_TRY(offer(search, &best, err));
+        for (int k = 0; k < CHAINS && best.ticks == INT64_MAX; k++) MP_TRY(offer(search, &chains[k].smallest, err));
     }
 done:
-    for (int k = 0; k < CHAINS; k++) mp_free(chains[k].best.steps);
+    for (int k = 0; k < CHAINS; k++) {
+        mp_free(chains[k].best.steps);
+        mp_free(chains[k].smallest.steps);
+    }
     mp_free(best.steps);
     return st;
 }

@@ -103,16 +103,13 @@ void mp_axis_vacate(mp_axis *axis, int slot, int64_t limit)
     add_within(axis, slot, slot, limit - NO_LIMIT);
 }
 
-MP_VECTOR static void put(mp_axis *axis, int slot, int64_t excess)
+MP_VECTOR void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes)
 {
-    axis->excess[slot] = excess - axis->pending[slot / MP_AXIS_CHUNK];
-    settle(axis, slot / MP_AXIS_CHUNK);
-}
-
-void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes)
-{
-    put(axis, to, mp_axis_excess(axis, from));
-    put(axis, from, left_bytes - NO_LIMIT);
+    const int a = from / MP_AXIS_CHUNK, b = to / MP_AXIS_CHUNK;
+    axis->excess[to] = mp_axis_excess(axis, from) - axis->pending[b];
+    axis->excess[from] = left_bytes - NO_LIMIT - axis->pending[a];
+    settle(axis, a);
+    if (b != a) settle(axis, b);
 }
 
 int64_t mp_axis_level(const mp_axis *axis, int slot)
@@ -123,6 +120,14 @@ int64_t mp_axis_level(const mp_axis *axis, int slot)
 int64_t mp_axis_excess(const mp_axis *axis, int slot)
 {
     return axis->excess[slot] + axis->pending[slot / MP_AXIS_CHUNK];
+}
+
+int64_t mp_axis_most(const mp_axis *axis)
+{
+    int64_t most = -NO_LIMIT;
+    for (int c = 0; c < axis->n_slots / MP_AXIS_CHUNK; c++)
+        if (axis->top[c] + axis->pending[c] > most) most = axis->top[c] + axis->pending[c];
+    return most;
 }
 
 int mp_axis_find_over(const mp_axis *axis, int64_t at)

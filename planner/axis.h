@@ -36,6 +36,8 @@ void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes);
 int64_t mp_axis_level(const mp_axis *axis, int slot);
 /* Bytes over the limit of an occupied slot. O(1). */
 int64_t mp_axis_excess(const mp_axis *axis, int slot);
+/* The same of the slot where it is most. O(slots / 64). */
+int64_t mp_axis_most(const mp_axis *axis);
 /* The slot in which the running sum over all slots that are over their limit passes `at`, 0 <= at < total_over. */
 int mp_axis_find_over(const mp_axis *axis, int64_t at);
 

@@ -317,10 +317,56 @@ static bool shift_first(mp_mover *m)
     return relocate(m, run, run_away(m, run, 12));
 }
 
+/* ---- forms ---- */
+
+/* Runs a node in another form at the same place. The run there then; -1: it cannot be. */
+static int change_form(mp_mover *m, int run, int form)
+{
+    mp_runs *x = m->runs;
+    if (x->runs[run].form == form) return run;
+    if (!mp_runs_can_change(x, run, form)) return -1;
+    const int there = mp_runs_reserve(x, x->runs[run].node, form, run);
+    if (there < 0) return -1;
+    mp_runs_remove(x, run);
+    mp_runs_turn_on(x, there);
+    return there;
+}
+
+/* The first form of a node that makes a storage; -1: none. */
+static int form_making(const mp_node *node, int s)
+{
+    for (size_t f = 0; f < node->n_forms; f++)
+        for (size_t k = 0; k < node->forms[f].n_writes; k++)
+            if (node->forms[f].writes[k] == s) return (int)f;
+    return -1;
+}
+
+/* What the new form reads and nothing makes yet is made from now on, and what only the old one read no longer. */
+static bool change_some(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const mp_node *node = &x->graph->nodes[m->choices[mp_mover_below(m, m->n_choices)]];
+    const mp_run_list *runs = &x->of_node[node - x->graph->nodes];
+    const int run = runs->runs[mp_mover_below(m, runs->n)], old = x->runs[run].form;
+    const int form = (old + 1 + mp_mover_below(m, (int)node->n_forms - 1)) % (int)node->n_forms;
+    for (size_t k = 0; k < node->forms[form].n_reads; k++) {
+        const int s = node->forms[form].reads[k], producer = x->graph->producer[s];
+        if (producer < 0 || x->makers[s].n || mp_storage_is_static(&x->graph->storages[s])) continue;
+        if (change_form(m, x->of_node[producer].runs[0], form_making(&x->graph->nodes[producer], s)) < 0) return false;
+    }
+    if (change_form(m, run, form) < 0) return false;
+    for (size_t k = 0; k < node->forms[old].n_reads; k++) {
+        const int s = node->forms[old].reads[k];
+        for (int i = 0; i < x->makers[s].n && !x->readers[s].n; i++) change_form(m, x->makers[s].runs[i], 0);
+    }
+    return true;
+}
+
 bool mp_move(mp_mover *m)
 {
     const int draw = mp_mover_below(m, 100);
     if (!m->keeps_order && draw < 25) return shift_first(m);
+    if (m->n_choices && draw >= 92) return change_some(m);
     const int kind = mp_mover_below(m, 100);
     if (kind < 35) return evict_some(m);
     if (kind < 45) return evict_window(m);
@@ -339,13 +385,17 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
     m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
     m.extra = mp_alloc(ROOM, sizeof *m.extra);
-    MP_REQUIRE(m.candidates && m.weights && m.extra, err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
+    m.choices = mp_alloc(g->n_nodes, sizeof *m.choices);
+    MP_REQUIRE(m.candidates && m.weights && m.extra && m.choices, err, MP_NOMEM, "out of memory for %zu storages",
+               g->n_storages);
     for (size_t s = 0; s < g->n_storages; s++) {
         if (!can_rerun(g, g->producer[s]) || mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
         sum += g->storages[s].bytes + least;
         m.candidates[m.n_candidates] = (int)s;
         m.weights[m.n_candidates++] = sum;
     }
+    for (size_t v = 0; v < g->n_nodes; v++)
+        if (g->nodes[v].n_forms > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
     *out = m;
     m = (mp_mover){0};
 done:
@@ -357,6 +407,7 @@ void mp_mover_free(mp_mover *m)
 {
     mp_free(m->candidates);
     mp_free(m->weights);
+    mp_free(m->choices);
     mp_free(m->extra);
     *m = (mp_mover){0};
 }

@@ -11,8 +11,10 @@ typedef struct mp_mover {
     int n_candidates; /* storages that can be made again */
     int *candidates;
     int64_t *weights; /* running sums over the candidates, by bytes */
-    int *extra;       /* room for a list of runs */
-    int left;         /* how many more runs the move at hand may add */
+    int n_choices;    /* nodes that have several forms */
+    int *choices;
+    int *extra; /* room for a list of runs */
+    int left;   /* how many more runs the move at hand may add */
 } mp_mover;
 
 /* On MP_OK release with mp_mover_free; the runs stay the caller's. MP_NOMEM. O(storages). */

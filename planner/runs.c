@@ -278,16 +278,36 @@ bool mp_runs_allows(const mp_runs *x, int node, int form, int slot, int without_
     return true;
 }
 
+/* Whether every read of a storage is served without what a run makes of it. */
+static bool is_spare(const mp_runs *x, int s, int run)
+{
+    if (mp_storage_is_static(&x->graph->storages[s]) || !x->readers[s].n) return true;
+    return first_slot(x, &x->makers[s], run) <= first_slot(x, &x->readers[s], -1);
+}
+
 bool mp_runs_can_spare(const mp_runs *x, int run)
 {
     const mp_form *f = form_of(x, run);
     if (x->of_node[x->runs[run].node].n < 2) return false;
-    for (size_t k = 0; k < f->n_writes; k++) {
-        const int s = f->writes[k];
-        if (mp_storage_is_static(&x->graph->storages[s]) || !x->readers[s].n) continue;
-        if (first_slot(x, &x->makers[s], run) > first_slot(x, &x->readers[s], -1)) return false;
-    }
+    for (size_t k = 0; k < f->n_writes; k++)
+        if (!is_spare(x, f->writes[k], run)) return false;
     return true;
+}
+
+static bool writes(const mp_form *form, int s)
+{
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (form->writes[k] == s) return true;
+    return false;
+}
+
+bool mp_runs_can_change(const mp_runs *x, int run, int form)
+{
+    const mp_run *r = &x->runs[run];
+    const mp_form *old = form_of(x, run), *new = &x->graph->nodes[r->node].forms[form];
+    for (size_t k = 0; k < old->n_writes; k++)
+        if (!writes(new, old->writes[k]) && !is_spare(x, old->writes[k], run)) return false;
+    return mp_runs_allows(x, r->node, form, r->slot, run);
 }
 
 size_t mp_runs_steps(const mp_runs *x, mp_step *steps)

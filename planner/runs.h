@@ -77,8 +77,9 @@ bool mp_runs_lives(const mp_runs *runs, int s, int slot);
  * updates depend on nothing comes out of order. The run itself, if it is in the order, is thought away. */
 bool mp_runs_allows(const mp_runs *runs, int node, int form, int slot, int without_run);
 
-/* Whether the order can do without a run. */
+/* Whether the order can do without a run, or with that run in another form. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
+bool mp_runs_can_change(const mp_runs *runs, int run, int form);
 
 /* A run of the node in an empty slot before that of another run, with none between (room is made if there is none), without
  * effect until it is turned on. -1: out of memory. */

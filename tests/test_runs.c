@@ -67,6 +67,15 @@ static void change(mp_runs *x, random_source *random)
         if (mp_runs_can_spare(x, run)) mp_runs_remove(x, run);
         return;
     }
+    if (random_chance(random, 20)) {
+        const int other = random_below(random, (int)g->nodes[node].n_forms);
+        if (!mp_runs_can_change(x, run, other)) return;
+        const int there = mp_runs_reserve(x, node, other, run);
+        assert_true(there >= 0);
+        mp_runs_remove(x, run);
+        mp_runs_turn_on(x, there);
+        return;
+    }
     const bool moves = random_chance(random, 40);
     if (!moves && (g->nodes[node].phase != MP_PHASE_FORWARD || g->nodes[node].flags & MP_NODE_ONCE)) return;
     const int form = random_below(random, (int)g->nodes[node].n_forms), there = mp_runs_reserve(x, node, form, before);
@@ -118,28 +127,28 @@ static void every_change_is_what_the_timeline_makes_of_it(void **state)
 }
 
 /* With every run put before the same one there is soon no empty slot beside it. */
-static void room_is_made_where_there_is_none(void **state)
+static void crowd(uint64_t seed)
 {
-    (void)state;
-    mp_graph *g = random_graph(5, 12, MP_FUSE_BACKWARD, false);
+    mp_graph *g = random_graph(seed, 12, (mp_fuse)(seed % 3), false);
+    random_source random = {seed};
     size_t n;
-    mp_step *steps = random_schedule(g, 5, 0, &n);
+    mp_step *steps = random_schedule(g, seed, 4, &n);
     mp_error err = {0};
     mp_runs *x;
     assert_int_equal(mp_runs_new(g, INT64_C(1) << 40, steps, n, &x, &err), MP_OK);
-    int last = -1, node = -1;
-    for (int s = 0; s < x->axis.n_slots; s++) {
-        const int run = x->at_slot[s];
-        if (run < 0 || run == x->end) continue;
-        last = run;
-        const mp_node *v = &g->nodes[x->runs[run].node];
-        if (v->phase == MP_PHASE_FORWARD && !(v->flags & MP_NODE_ONCE)) node = x->runs[run].node;
-    }
-    assert_true(node >= 0);
-    for (int k = 0; k < 100; k++) {
-        const int run = mp_runs_reserve(x, node, 0, last);
-        assert_true(run >= 0);
-        mp_runs_turn_on(x, run);
+    int before = any_run(x, &random);
+    for (int k = 0, tried = 0; k < 100 && tried < 1000; tried++) {
+        const int run = any_run(x, &random), node = x->runs[run].node;
+        if (run == x->end || g->nodes[node].phase != MP_PHASE_FORWARD || g->nodes[node].flags & MP_NODE_ONCE) continue;
+        const int there = mp_runs_reserve(x, node, x->runs[run].form, before);
+        assert_true(there >= 0);
+        if (mp_runs_allows(x, node, x->runs[run].form, x->runs[there].slot, -1)) {
+            mp_runs_turn_on(x, there);
+            k++;
+        } else {
+            mp_runs_remove(x, there);
+        }
+        if (tried % 100 == 0) assert_agrees(x);
     }
     assert_true(x->n_crowded > 0);
     assert_agrees(x);
@@ -150,6 +159,12 @@ static void room_is_made_where_there_is_none(void **state)
     mp_runs_free(x);
     mp_free(steps);
     mp_graph_free(g);
+}
+
+static void room_is_made_where_there_is_none(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) crowd(seed);
 }
 
 int main(void)
