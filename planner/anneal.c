@@ -198,10 +198,11 @@ done:
 static mp_status offer(mp_search *search, const order *found, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(search);
     mp_step *steps = NULL;
     size_t n;
     if (found->ticks == INT64_MAX) return MP_OK;
-    MP_TRY(mp_schedule_updates(mp_search_request(search)->graph, found->steps, found->n, &steps, &n, err));
+    MP_TRY(mp_schedule_updates_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
     MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
 done:
     mp_free(steps);

@@ -101,22 +101,31 @@ static void remove_run(mp_runs *x, int run)
 
 /* ---- evictions ---- */
 
-/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room. */
-static int rerun(mp_mover *m, int node, int form, int before, double deeper)
+static int rerun(mp_mover *m, int node, int form, int before, double deeper);
+
+/* With some chance, runs again what a run reads and is not there. False: no room. */
+static bool rerun_inputs(mp_mover *m, int run, double chance)
 {
     mp_runs *x = m->runs;
-    const mp_form *f = &x->graph->nodes[node].forms[form];
-    const int run = mp_runs_reserve(x, node, form, before);
-    if (run < 0) return -1;
-    m->left--;
+    const mp_form *f = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
     for (size_t k = 0; k < f->n_reads; k++) {
         const int s = f->reads[k];
         if (mp_storage_is_static(&x->graph->storages[s]) || mp_runs_lives(x, s, x->runs[run].slot)) continue;
         const int maker = latest_maker(x, s, x->runs[run].slot);
-        if (maker < 0 || m->left <= 0 || !can_rerun(x->graph, x->runs[maker].node) || mp_mover_uniform(m) >= deeper) continue;
-        if (rerun(m, x->runs[maker].node, x->runs[maker].form, run, deeper) < 0) return -1;
+        if (maker < 0 || m->left <= 0 || !can_rerun(x->graph, x->runs[maker].node) || mp_mover_uniform(m) >= chance) continue;
+        if (rerun(m, x->runs[maker].node, x->runs[maker].form, run, chance) < 0) return false;
     }
-    mp_runs_turn_on(x, run);
+    return true;
+}
+
+/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room. */
+static int rerun(mp_mover *m, int node, int form, int before, double deeper)
+{
+    const int run = mp_runs_reserve(m->runs, node, form, before);
+    if (run < 0) return -1;
+    m->left--;
+    if (!rerun_inputs(m, run, deeper)) return -1;
+    mp_runs_turn_on(m->runs, run);
     return run;
 }
 
@@ -225,6 +234,7 @@ static bool relocate(mp_mover *m, int run, int before)
     if (before < 0 || before == run) return false;
     const int there = mp_runs_reserve(x, r.node, r.form, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
+    if (m->keeps_order && x->runs[there].slot < x->runs[x->of_node[r.node].runs[0]].slot) return false;
     mp_runs_remove(x, run);
     mp_runs_turn_on(x, there);
     return true;
@@ -310,11 +320,27 @@ static bool shift_window(mp_mover *m)
     return true;
 }
 
+/* Puts a first run far away, where what it reads is made again. */
+static bool send_away(mp_mover *m, int run, int before)
+{
+    mp_runs *x = m->runs;
+    const mp_run r = x->runs[run];
+    if (before < 0 || before == run) return false;
+    const int there = mp_runs_reserve(x, r.node, r.form, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
+    mp_runs_remove(x, run);
+    m->left = 20;
+    if (!rerun_inputs(m, there, 0.8)) return false;
+    mp_runs_turn_on(x, there);
+    return true;
+}
+
 static bool shift_first(mp_mover *m)
 {
     const int run = any_run(m);
     if (run < 0 || is_extra(m->runs, run)) return false;
-    return relocate(m, run, run_away(m, run, 12));
+    if (mp_mover_below(m, 8)) return relocate(m, run, run_away(m, run, 12));
+    return send_away(m, run, mp_mover_below(m, 2) ? any_run(m) : m->runs->end);
 }
 
 /* ---- forms ---- */

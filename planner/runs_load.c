@@ -5,10 +5,11 @@
 
 enum { SLOTS_PER_RUN = 4, LEAST_SLOTS = 256 };
 
-/* The most workspace that an update takes: all that stands at the end. */
+/* The most workspace that an update at the end takes. */
 static int64_t update_workspace(const mp_graph *graph)
 {
     int64_t most = 0;
+    if (graph->fuse != MP_FUSE_NONE) return 0;
     for (size_t k = 0; k < graph->n_nodes; k++)
         if (graph->nodes[k].phase == MP_PHASE_UPDATE && graph->nodes[k].forms[0].workspace_bytes > most)
             most = graph->nodes[k].forms[0].workspace_bytes;

@@ -30,4 +30,9 @@ void mp_schedule_keep_small(const mp_graph *graph, bool *keep);
 mp_status mp_schedule_updates(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out,
                               mp_error *err);
 
+/* The same, but updates that would run over the budget there (they hold more than their gradients: workspace) are put off until
+ * all other nodes have run (forward: all other updates). Some may still be over. O(list lengths + n). */
+mp_status mp_schedule_updates_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
+                                     size_t *n_out, mp_error *err);
+
 #endif

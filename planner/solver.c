@@ -7,6 +7,7 @@
 
 #include "planner/check.h"
 #include "planner/floor.h"
+#include "planner/order.h"
 #include "planner/proof.h"
 #include "planner/schedule.h"
 
@@ -137,8 +138,13 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
     MP_TRY(mp_timeline_build(search->request->graph, steps, n, &timeline, err));
     const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
     const candidate *best = &search->best, *smallest = &search->smallest;
+    bool is_asked_for = true;
     search->n_offers++;
     search->n_offers_of_solver++;
+    if (peak_bytes) *peak_bytes = peak;
+    if (ticks) *ticks = time;
+    if (search->request->keep_order) MP_TRY(mp_order_is_kept(search->request->graph, steps, n, &is_asked_for, err));
+    if (!is_asked_for) goto done;
     if (peak <= search->request->budget_bytes &&
         (!best->solver || time < best->ticks || (time == best->ticks && peak < best->peak_bytes)))
         MP_TRY(take(&search->best, steps, n, peak, time, search->solver, err));

@@ -6,7 +6,7 @@
  */
 #include "planner/schedule.h"
 
-/* Per storage, a place in the order: the number of steps that come before. */
+/* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
 typedef struct places {
     int64_t *read, *written; /* after the last step that reads it, or writes or adds to it */
 } places;
@@ -38,11 +38,21 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_for
     return place;
 }
 
-mp_status mp_schedule_updates(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out,
-                              mp_error *err)
+/* The place of an update: the earliest, or where those that are put off go. */
+static int64_t find_place(const mp_graph *graph, const places *after, const mp_form *form, size_t n, bool put_off)
+{
+    const int64_t first = graph->fuse == MP_FUSE_NONE ? 2 * (int64_t)n : 0, place = earliest(graph, after, form);
+    const int64_t late = graph->fuse == MP_FUSE_FORWARD ? 1 : 2 * (int64_t)n + 1;
+    if (put_off) return late;
+    return place > first ? place : first;
+}
+
+/* put_off[node]; NULL: none. */
+static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size_t n, const bool *put_off, mp_step **out,
+                               size_t *n_out, mp_error *err)
 {
     mp_status st = MP_OK;
-    size_t n_updates = 0, at = 0;
+    size_t n_updates = 0;
     mp_step *all = NULL;
     int *update = NULL;
     int64_t *place = NULL;
@@ -52,27 +62,28 @@ mp_status mp_schedule_updates(const mp_graph *graph, const mp_step *steps, size_
     all = mp_alloc(n + n_updates, sizeof *all);
     update = mp_alloc(n_updates, sizeof *update);
     place = mp_alloc(n_updates, sizeof *place);
-    start = mp_alloc(n + 2, sizeof *start);
+    start = mp_alloc(2 * n + 3, sizeof *start);
     MP_REQUIRE(all && update && place && start && after.read && after.written, err, MP_NOMEM,
                "out of memory for a schedule of %zu steps", n + n_updates);
 
-    for (size_t t = 0; t < n; t++) see(&after, &graph->nodes[steps[t].node].forms[steps[t].form], (int64_t)t + 1);
+    for (size_t t = 0; t < n && graph->fuse == MP_FUSE_BACKWARD; t++)
+        see(&after, &graph->nodes[steps[t].node].forms[steps[t].form], 2 * ((int64_t)t + 1));
     n_updates = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) continue;
-        int64_t here = graph->fuse == MP_FUSE_NONE ? (int64_t)n : 0;
-        if (graph->fuse == MP_FUSE_BACKWARD) here = earliest(graph, &after, &graph->nodes[i].forms[0]);
-        see(&after, &graph->nodes[i].forms[0], here);
+        const mp_form *form = &graph->nodes[i].forms[0];
+        const int64_t here = find_place(graph, &after, form, n, put_off && put_off[i]);
+        see(&after, form, here);
         update[n_updates] = (int)i;
         place[n_updates++] = here;
         start[here + 1]++;
     }
-    /* Stable counting sort by place: start[p] is where the updates before step p begin among all updates. */
-    for (size_t t = 0; t <= n; t++) start[t + 1] += start[t];
-    for (size_t t = 0; t < n; t++) all[t + start[t + 1]] = steps[t];
+    /* Stable counting sort by place: start[p] is where the updates of place p begin among all updates. */
+    for (size_t p = 0; p <= 2 * n + 1; p++) start[p + 1] += start[p];
+    for (size_t t = 0; t < n; t++) all[t + start[2 * t + 2]] = steps[t];
     for (size_t u = 0; u < n_updates; u++) {
-        at = start[place[u]]++;
-        all[(size_t)place[u] + at] = (mp_step){update[u], 0};
+        const size_t at = start[place[u]]++;
+        all[(size_t)place[u] / 2 + at] = (mp_step){update[u], 0};
     }
     *out = all;
     *n_out = n + n_updates;
@@ -84,5 +95,53 @@ done:
     mp_free(start);
     mp_free(after.read);
     mp_free(after.written);
+    return st;
+}
+
+mp_status mp_schedule_updates(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out,
+                              mp_error *err)
+{
+    return place_updates(graph, steps, n, NULL, out, n_out, err);
+}
+
+/* Puts off the updates that run over the budget; false: there are none. */
+static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, int64_t budget_bytes,
+                         bool *put_off)
+{
+    bool any = false;
+    const int64_t room = budget_bytes - timeline->static_bytes;
+    for (size_t t = 0; t < timeline->n_steps; t++) {
+        const int node = steps[t].node;
+        if (graph->nodes[node].phase != MP_PHASE_UPDATE || put_off[node] || timeline->live_bytes[t] <= room) continue;
+        any = put_off[node] = true;
+    }
+    return any;
+}
+
+mp_status mp_schedule_updates_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
+                                     size_t *n_out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { ROUNDS = 4 };
+    bool *put_off = mp_alloc(graph->n_nodes, sizeof *put_off);
+    mp_timeline *timeline = NULL;
+    mp_step *all = NULL;
+    MP_REQUIRE(put_off, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_TRY(place_updates(graph, steps, n, NULL, &all, n_out, err));
+    for (int round = 0; round < ROUNDS; round++) {
+        mp_timeline_free(timeline);
+        timeline = NULL;
+        MP_TRY(mp_timeline_build(graph, all, *n_out, &timeline, err));
+        if (timeline->peak_bytes <= budget_bytes || !put_off_more(graph, all, timeline, budget_bytes, put_off)) break;
+        mp_free(all);
+        all = NULL;
+        MP_TRY(place_updates(graph, steps, n, put_off, &all, n_out, err));
+    }
+    *out = all;
+    all = NULL;
+done:
+    mp_timeline_free(timeline);
+    mp_free(all);
+    mp_free(put_off);
     return st;
 }

@@ -1,0 +1,91 @@
+/* auto against an exact search over all schedules: whether it finds what is to be found, and what its bound says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planner/floor.h"
+#include "planner/solver.h"
+#include "tests/oracle_exact.h"
+#include "tests/random_graph.h"
+
+enum { SEEDS = 300, BUDGETS = 5 };
+
+typedef struct score {
+    long feasible, optimal, missed, proved;
+} score;
+
+static void judge(const mp_graph *graph, uint64_t seed, int64_t budget, bool keep_order, score *s)
+{
+    int64_t best;
+    mp_answer answer;
+    mp_error err = {0};
+    const mp_request request = {
+        .graph = graph, .budget_bytes = budget, .moves = 1000, .wants_bound = true, .keep_order = keep_order};
+    if (!oracle_exact(graph, budget, !keep_order, &best)) return; /* too many states */
+    if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+    if (best < 0) {
+        assert_null(answer.plan);
+    } else {
+        assert_false(answer.infeasible);
+        if (answer.bound_ticks > best)
+            fail_msg("seed %llu: a bound of %lld over an optimum of %lld", (unsigned long long)seed,
+                     (long long)answer.bound_ticks, (long long)best);
+        s->feasible++;
+        if (!answer.plan) print_message("seed %llu, budget %lld: missed\n", (unsigned long long)seed, (long long)budget);
+        s->missed += !answer.plan;
+        s->optimal += answer.plan && answer.plan->ticks == best;
+        s->proved += answer.plan && answer.plan->ticks == answer.bound_ticks;
+        if (answer.plan && !keep_order) assert_true(answer.plan->ticks >= best);
+    }
+    mp_answer_free(&answer);
+}
+
+static score run(bool keep_order)
+{
+    score s = {0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 7), (mp_fuse)(seed % 3), false);
+        int64_t floor;
+        int node;
+        mp_answer all;
+        const mp_request none = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
+        assert_int_equal(mp_solve(&none, &all, NULL), MP_OK);
+        assert_int_equal(mp_floor(graph, &floor, &node, NULL), MP_OK);
+        const int64_t most = all.smallest->peak_bytes;
+        for (int k = 0; k < BUDGETS; k++) judge(graph, seed, floor + (most - 1 - floor) * k / (BUDGETS - 1), keep_order, &s);
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    print_message("%ld feasible: %ld optimal, %ld of them proved, %ld missed\n", s.feasible, s.optimal, s.proved, s.missed);
+    return s;
+}
+
+static void it_is_optimal_on_small_graphs(void **state)
+{
+    (void)state;
+    const score s = run(false);
+    assert_true(s.feasible > SEEDS * BUDGETS / 3);
+    assert_int_equal(s.missed, 0);
+    assert_true(s.optimal * 100 >= s.feasible * 99);
+}
+
+static void it_is_optimal_in_the_given_order(void **state)
+{
+    (void)state;
+    const score s = run(true);
+    assert_true(s.feasible > SEEDS * BUDGETS / 3);
+    assert_int_equal(s.missed, 0);
+    assert_true(s.optimal * 100 >= s.feasible * 99);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_optimal_on_small_graphs),
+        cmocka_unit_test(it_is_optimal_in_the_given_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
