@@ -202,6 +202,7 @@ int cmd_fit(options *o)
                               .solver = o->solver,
                               .seed = (uint64_t)o->seed,
                               .moves = o->moves,
+                              .keep_order = o->keep_order,
                               .progress = show,
                               .progress_data = &shown};
     int rc = settle(o, &request.memory_bytes, &request.overhead);

@@ -9,6 +9,7 @@
 #include "planner/fit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/arena_solve.h"
@@ -21,6 +22,8 @@ typedef struct trial {
     bool searched;
     int64_t smallest_bytes, peak_bytes, ticks; /* of the search, arenas counted; peak -1: no plan within the memory */
     const char *solver;                        /* a row of the table */
+    mp_step *steps;                            /* of the plan, or the smallest; NULL: not searched */
+    size_t n_steps;
 } trial;
 
 typedef struct fit {
@@ -74,31 +77,85 @@ done:
     return st;
 }
 
-/* The search, unless it is plain what comes of it. Without a plan nothing is recorded when it was cut short. */
+static double overhead_of(const trial *t)
+{
+    return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
+}
+
+/* The plan of the searched batch that is nearest, for this batch's graph; *out NULL: there is none. */
+static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
+{
+    const trial *nearest = NULL;
+    mp_error ours = {0};
+    for (size_t k = 0; k < x->n_trials; k++) {
+        const trial *t = &x->trials[k];
+        if (t->steps && (!nearest || llabs(t->batch - batch) < llabs(nearest->batch - batch))) nearest = t;
+    }
+    *out = NULL;
+    if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
+    const mp_status st = mp_plan_new(graph, "", nearest->steps, nearest->n_steps, out, &ours);
+    if (st == MP_NOMEM && err) *err = ours;
+    return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
+}
+
+/* A plan that is not quite what was asked for: a new search may find one that is. */
+static bool nearly_fits(const fit *x, const trial *t)
+{
+    const double limit = x->request->overhead;
+    if (t->peak_bytes < 0) return (double)t->smallest_bytes < 1.05 * (double)x->request->memory_bytes;
+    return overhead_of(t) > limit && overhead_of(t) < 1.2 * limit;
+}
+
+/* What a search found, unless what is known is better. */
+static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
+{
+    const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
+    const int64_t smallest = mp_plan_need(answer->smallest);
+    if (!t->searched || smallest < t->smallest_bytes) t->smallest_bytes = smallest;
+    if (t->searched && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
+    size_t capacity = t->n_steps;
+    if (!mp_grow(&t->steps, &capacity, plan->n_steps, sizeof *t->steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
+    memcpy(t->steps, plan->steps, plan->n_steps * sizeof *t->steps);
+    t->n_steps = plan->n_steps;
+    t->searched = true;
+    t->peak_bytes = answer->plan ? mp_plan_need(answer->plan) : -1;
+    t->ticks = answer->plan ? answer->plan->ticks : -1;
+    t->solver = answer->plan ? solver_name(answer->plan->solver) : "";
+    return MP_OK;
+}
+
+/* The search, unless it is plain what comes of it. What was cut short is not recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
+    mp_plan *start = NULL;
     const mp_fit_request *asked = x->request;
-    const mp_request request = {.graph = graph,
-                                .budget_bytes = asked->memory_bytes,
-                                .solver = asked->solver,
-                                .seed = asked->seed,
-                                .moves = asked->moves,
-                                .progress = on_progress,
-                                .progress_data = x};
-    MP_TRY(mp_solve_with_arena(&request, &answer, err));
-    x->n_searches++;
-    if (answer.stopped) {
-        x->stopped = true;
-        goto done;
+    mp_request request = {.graph = graph,
+                          .budget_bytes = asked->memory_bytes,
+                          .solver = asked->solver,
+                          .seed = asked->seed,
+                          .moves = asked->moves,
+                          .keep_order = asked->keep_order,
+                          .progress = on_progress,
+                          .progress_data = x};
+    MP_TRY(nearest_plan(x, graph, t->batch, &start, err));
+    for (int round = 0; round < 2; round++) {
+        request.start = round ? NULL : start;
+        request.refine = request.start;
+        MP_TRY(mp_solve_with_arena(&request, &answer, err));
+        x->n_searches++;
+        if (answer.stopped) {
+            x->stopped = true;
+            break;
+        }
+        MP_TRY(record(t, &answer, err));
+        mp_answer_free(&answer);
+        if (!start || !nearly_fits(x, t)) break;
     }
-    t->searched = true;
-    t->smallest_bytes = mp_plan_need(answer.smallest);
-    t->peak_bytes = answer.plan ? mp_plan_need(answer.plan) : -1;
-    t->ticks = answer.plan ? answer.plan->ticks : -1;
-    t->solver = answer.plan ? solver_name(answer.plan->solver) : "";
 done:
+    mp_plan_free(start);
     mp_answer_free(&answer);
     return st;
 }
@@ -135,11 +192,6 @@ static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, 
 done:
     mp_graph_free(graph);
     return st;
-}
-
-static double overhead_of(const trial *t)
-{
-    return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
 static bool fits(const fit *x, const trial *t, mp_fit_means means)
@@ -293,6 +345,7 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
     found.stopped = x.stopped;
     *out = found;
 done:
+    for (size_t k = 0; k < x.n_trials; k++) mp_free(x.trials[k].steps);
     mp_free(x.trials);
     return st;
 }

@@ -2,8 +2,9 @@
  * extra time, and with any.
  *
  * A model's graph at another batch is another graph, so the caller builds it. Batches are tried by growth and bisection, each
- * by a whole search as mp_solve makes it, with a prediction from those tried before as the first guess. That takes for granted
- * that a larger batch needs more; what is answered has been tried all the same: the batch and the one after it.
+ * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. That takes for granted that a
+ * larger batch needs more; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the
+ * plan of the nearest batch, whose steps are as good for this one, and searches anew where that nearly fits.
  */
 #ifndef PLANNER_FIT_H
 #define PLANNER_FIT_H
@@ -26,6 +27,7 @@ typedef struct mp_fit_request {
     const char *solver;   /* as in mp_request */
     uint64_t seed;
     int64_t moves;
+    bool keep_order;          /* as in mp_request */
     mp_fit_progress progress; /* may be NULL */
     void *progress_data;
 } mp_fit_request;
