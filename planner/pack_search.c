@@ -1,0 +1,340 @@
+#include "planner/pack_search.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "estimator/memory.h"
+
+enum {
+    DEPTH_LIMIT = 10000, /* branches within branches */
+    MEMORY_BITS = 18,    /* as many states are remembered */
+    NODES_BETWEEN = 256, /* two questions whether to stop */
+    FIRST_NODES = 1000,  /* of the first run; each later one has twice as many */
+    RAISE = -1           /* among the branches: nothing lies at the floor */
+};
+
+enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
+
+typedef struct branching {
+    int section, n; /* branches, the rise included; INT_MAX: none was found */
+    int64_t floor, slack;
+    int64_t raised; /* the next floor; -1: it would be too high */
+} branching;
+
+struct mp_pack_search {
+    mp_pack_state *state;
+    const mp_pack_options *options;
+    double *preference[N_ORDERS];
+    enum order order;
+    XXH128_hash_t *failed; /* states, by hash */
+    int *first_box;        /* per section: the first box that begins there or later */
+    int *branches;         /* of all depths, one behind the other */
+    size_t n_branches, branches_capacity;
+    int64_t nodes, limit; /* of this run */
+    int depth;
+    bool halted, stopped;
+};
+
+/* ---- what has failed before ---- */
+
+static XXH128_hash_t hash_part(const mp_pack_search *x, int from, int to)
+{
+    const mp_pack_state *s = x->state;
+    const int a = x->first_box[from], b = x->first_box[to];
+    XXH128_hash_t hash = XXH3_128bits_withSeed(s->floor + from, (size_t)(to - from) * sizeof *s->floor, (XXH64_hash_t)from);
+    const XXH128_hash_t boxes = XXH3_128bits_withSeed(s->lies + a, (size_t)(b - a), hash.low64);
+    hash.low64 = boxes.low64;
+    hash.high64 = (hash.high64 * 0x9e3779b97f4a7c15u) ^ boxes.high64;
+    return hash;
+}
+
+static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
+{
+    return &x->failed[hash.low64 >> (64 - MEMORY_BITS)];
+}
+
+/* ---- which section to branch on ---- */
+
+static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
+{
+    if (box->n_runs == 1) return true; /* it is within the dip */
+    for (int r = box->run; r < box->run + box->n_runs; r++)
+        for (int t = s->runs[r].first; t <= s->runs[r].last; t++)
+            if (s->floor[t] != floor) return false;
+    return true;
+}
+
+/* A box that does not lie at its lowest offset lies on another one that is not over the section: where it is lowest then, as
+ * far as it stays below `most`. */
+static int64_t supported(const mp_pack_state *s, int b, int section, int64_t most)
+{
+    const mp_pack_box *box = &s->boxes[b];
+    int64_t least = most;
+    for (int r = box->run; r < box->run + box->n_runs; r++)
+        for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
+            if (t == section) continue;
+            for (int k = s->lives_start[t]; k < s->lives_start[t] + s->n_lives[t]; k++) {
+                const mp_pack_lives *other = &s->lives[k];
+                const mp_pack_box *o = &s->boxes[other->box];
+                const int64_t top = s->lowest[other->box] + other->size;
+                if (top >= least || other->box == b) continue;
+                if (o->first <= section && section <= o->last && o->n_runs == 1) continue;
+                least = top;
+            }
+        }
+    return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
+}
+
+/* The branches on a section in a dip, if they are fewer than those of the best one so far. */
+static void look(const mp_pack_search *x, int t, branching *best)
+{
+    const mp_pack_state *s = x->state;
+    const int64_t f = s->floor[t], highest = s->capacity - s->total[t];
+    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    const bool by_fewest = !(x->options->without & MP_PACK_FEWEST);
+    int n = 0;
+    int64_t next = INT64_MAX;
+    bool must = false; /* one of them lies at the floor */
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        const int b = lives[k].box;
+        const mp_pack_box *box = &s->boxes[b];
+        if (s->lowest[b] > f) {
+            if (s->lowest[b] < next) next = s->lowest[b];
+            continue;
+        }
+        if (!is_level(s, box, f)) return;
+        if (box->fixed >= 0) must = true;
+        if (box->twin < 0 || s->lies[box->twin] || x->options->without & MP_PACK_TWINS) n++;
+    }
+    const bool bounded = !(x->options->without & MP_PACK_SECTIONS);
+    if (by_fewest && n > best->n) return;
+    if (must) {
+        next = INT64_MAX;
+    } else if (!(bounded && f + 1 > highest)) {
+        for (int k = 0; k < s->n_lives[t]; k++) {
+            const int b = lives[k].box;
+            if (s->lowest[b] > f || next <= f + 1) continue;
+            const int64_t rises = x->options->without & MP_PACK_SUPPORT
+                                      ? (f / s->boxes[b].alignment + 1) * s->boxes[b].alignment
+                                      : supported(s, b, t, next);
+            if (rises < next) next = rises;
+        }
+    } else {
+        next = INT64_MAX;
+    }
+    const bool may_rise = next <= (bounded ? highest : s->capacity);
+    n += may_rise;
+    if (by_fewest) {
+        if (n > best->n || (n == best->n && (highest - f > best->slack || (highest - f == best->slack && f >= best->floor))))
+            return;
+    } else if (best->n != INT32_MAX && f >= best->floor) {
+        return;
+    }
+    *best = (branching){t, n, f, highest - f, may_rise ? next : -1};
+}
+
+static branching choose(const mp_pack_search *x, int from, int to)
+{
+    const mp_pack_state *s = x->state;
+    branching best = {.section = -1, .n = INT32_MAX};
+    for (int t = from, end; t < to && best.n > 0; t = end) {
+        const int64_t f = s->floor[t];
+        end = t + 1;
+        if (!s->n_lives[t]) continue;
+        while (end < to && s->n_lives[end] && s->floor[end] == f) end++;
+        const bool left = t == from || !s->n_lives[t - 1] || s->floor[t - 1] > f;
+        const bool right = end == to || !s->n_lives[end] || s->floor[end] > f;
+        if (!left || !right) continue;
+        for (int k = t; k < end && best.n > 0; k++) look(x, k, &best);
+    }
+    return best;
+}
+
+/* Appends the branches to x->branches in the order in which they are tried. */
+static bool list_branches(mp_pack_search *x, const branching *b)
+{
+    const mp_pack_state *s = x->state;
+    const double *preference = x->preference[x->order];
+    const size_t from = x->n_branches;
+    if (!mp_grow(&x->branches, &x->branches_capacity, from + (size_t)b->n, sizeof *x->branches)) return false;
+    for (int k = 0; k < s->n_lives[b->section]; k++) {
+        const int box = s->lives[s->lives_start[b->section] + k].box, twin = s->boxes[box].twin;
+        if (s->lowest[box] > b->floor) continue;
+        if (twin >= 0 && !s->lies[twin] && !(x->options->without & MP_PACK_TWINS)) continue;
+        size_t at = x->n_branches++;
+        for (; at > from; at--) {
+            const int before = x->branches[at - 1];
+            if (preference[before] > preference[box] || (preference[before] == preference[box] && before < box)) break;
+            x->branches[at] = before;
+        }
+        x->branches[at] = box;
+    }
+    if (b->raised >= 0) x->branches[x->n_branches++] = RAISE;
+    return true;
+}
+
+/* ---- the search ---- */
+
+static bool take(mp_pack_search *x, const branching *b, int branch)
+{
+    return branch == RAISE ? mp_pack_raise(x->state, b->section, b->raised) : mp_pack_put(x->state, branch);
+}
+
+static bool count_node(mp_pack_search *x)
+{
+    if (x->nodes >= x->limit || x->state->no_memory) x->halted = true;
+    if (x->nodes++ % NODES_BETWEEN == 0 && x->options->stop && x->options->stop(x->options->data))
+        x->halted = x->stopped = true;
+    return !x->halted;
+}
+
+static bool fill(mp_pack_search *x, int from, int to);
+
+/* Fills the parts that nothing crosses one after the other. *one: there is only one, which is [*from, *to). */
+static bool fill_parts(mp_pack_search *x, int *from, int *to, bool *one)
+{
+    const mp_pack_state *s = x->state;
+    int a = *from, b = *to, middle;
+    while (a < b && !s->n_lives[a] && !s->crossing[a + 1]) a++;
+    while (a < b && !s->n_lives[b - 1] && !s->crossing[b - 1]) b--;
+    *one = false;
+    if (a == b) return true;
+    *from = a;
+    *to = b;
+    for (middle = a + 1; middle < b && s->crossing[middle]; middle++) continue;
+    *one = middle == b || x->options->without & MP_PACK_PARTS;
+    return *one || (fill(x, a, middle) && fill(x, middle, b));
+}
+
+/* Takes every branch on one section until one leads to the end. */
+static bool fill_branches(mp_pack_search *x, const branching *b, int from, int to)
+{
+    const size_t first = x->n_branches, mark = x->state->n_trail;
+    bool filled = false;
+    if (x->depth >= DEPTH_LIMIT || !list_branches(x, b)) {
+        x->state->no_memory |= x->depth < DEPTH_LIMIT;
+        x->halted = true;
+        return false;
+    }
+    x->depth++;
+    for (size_t k = first, last = x->n_branches; k < last && !filled && count_node(x); k++) {
+        filled = take(x, b, x->branches[k]) && fill(x, from, to);
+        if (!filled) mp_pack_undo(x->state, mark);
+    }
+    x->depth--;
+    x->n_branches = first;
+    return filled;
+}
+
+/* Places all that is still to come in the sections from `from` to before `to`, which nothing crosses. False: it cannot be done,
+ * or the search was halted; the caller undoes. */
+static bool fill(mp_pack_search *x, int from, int to)
+{
+    const bool remembers = !(x->options->without & MP_PACK_MEMORY);
+    bool one;
+    for (;;) {
+        const bool filled = fill_parts(x, &from, &to, &one);
+        if (!one) return filled;
+        const branching b = choose(x, from, to);
+        if (b.n == 0) return false;
+        if (b.n == 1) {
+            const size_t at = x->n_branches;
+            if (!count_node(x)) return false;
+            if (!list_branches(x, &b)) {
+                x->state->no_memory = x->halted = true;
+                return false;
+            }
+            x->n_branches = at;
+            if (!take(x, &b, x->branches[at])) return false;
+            continue;
+        }
+        XXH128_hash_t hash = {0, 0};
+        if (remembers) {
+            hash = hash_part(x, from, to);
+            if (XXH128_isEqual(*place_of(x, hash), hash)) return false;
+        }
+        if (fill_branches(x, &b, from, to)) return true;
+        if (remembers && !x->halted) *place_of(x, hash) = hash;
+        return false;
+    }
+}
+
+mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict, int64_t *nodes,
+                             bool *stopped, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_pack_state *s = x->state;
+    int64_t left = node_limit > 0 ? node_limit : INT64_MAX;
+    *verdict = MP_PACK_LIMIT;
+    x->stopped = false;
+    memset(x->failed, 0, sizeof *x->failed << MEMORY_BITS);
+    if (!mp_pack_start(s, capacity, x->options->without)) {
+        MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+        *verdict = MP_PACK_INFEASIBLE;
+        return MP_OK;
+    }
+    const size_t mark = s->n_trail;
+    for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
+        x->limit = (int64_t)FIRST_NODES << (run < 40 ? run : 40);
+        if (x->limit > left) x->limit = left;
+        x->order = (enum order)(run % N_ORDERS);
+        x->nodes = x->depth = 0;
+        x->n_branches = 0;
+        x->halted = false;
+        if (fill(x, 0, s->n_sections))
+            *verdict = MP_PACK_PLACED;
+        else if (!x->halted)
+            *verdict = MP_PACK_INFEASIBLE;
+        else
+            mp_pack_undo(s, mark);
+        *nodes += x->nodes;
+        left -= x->nodes;
+        MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+        if (x->depth && *verdict != MP_PACK_PLACED && run > 60) break;
+    }
+    *stopped = x->stopped;
+done:
+    return st;
+}
+
+mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *options)
+{
+    mp_pack_search *x = mp_alloc(1, sizeof *x);
+    if (!x) return NULL;
+    x->state = state;
+    x->options = options;
+    x->failed = mp_alloc((size_t)1 << MEMORY_BITS, sizeof *x->failed);
+    x->first_box = mp_alloc((size_t)state->n_sections + 2, sizeof *x->first_box);
+    bool enough = x->failed && x->first_box;
+    for (int k = 0; k < N_ORDERS; k++) {
+        x->preference[k] = mp_alloc((size_t)state->n_boxes, sizeof **x->preference);
+        enough = enough && x->preference[k];
+    }
+    if (!enough) {
+        mp_pack_search_free(x);
+        return NULL;
+    }
+    for (int t = 0, b = 0; t <= state->n_sections; t++) {
+        while (b < state->n_boxes && state->boxes[b].first < t) b++;
+        x->first_box[t] = b;
+    }
+    for (int b = 0; b < state->n_boxes; b++) {
+        const mp_pack_box *box = &state->boxes[b];
+        const double life = box->last - box->first + 1, size = (double)box->size;
+        x->preference[BY_LIFE][b] = life;
+        x->preference[BY_AREA][b] = life * size;
+        x->preference[BY_SIZE][b] = size;
+    }
+    return x;
+}
+
+void mp_pack_search_free(mp_pack_search *x)
+{
+    if (!x) return;
+    mp_free(x->failed);
+    mp_free(x->first_box);
+    mp_free(x->branches);
+    for (int k = 0; k < N_ORDERS; k++) mp_free(x->preference[k]);
+    mp_free(x);
+}
