@@ -31,9 +31,10 @@ struct mp_pack_search {
     int *first_box;        /* per section: the first box that begins there or later */
     int *branches;         /* of all depths, one behind the other */
     size_t n_branches, branches_capacity;
+    int64_t *weight;      /* per section: how often the search has failed there, and 1 */
     int64_t nodes, limit; /* of this run */
     int depth;
-    bool halted, stopped;
+    bool weighs, halted, stopped;
 };
 
 /* ---- what has failed before ---- */
@@ -86,52 +87,63 @@ static int64_t supported(const mp_pack_state *s, int b, int section, int64_t mos
     return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* The branches on a section in a dip, if they are fewer than those of the best one so far. */
+/* Whether a section with n branches or more comes before the best one so far. */
+static bool precedes(const mp_pack_search *x, const branching *b, const branching *best)
+{
+    if (best->section < 0) return true;
+    if (x->options->without & MP_PACK_FEWEST) return b->floor < best->floor;
+    const bool weighs = x->weighs && b->n > 1 && best->n > 1;
+    const double cost = (double)b->n * (double)(weighs ? x->weight[best->section] : 1);
+    const double least = (double)best->n * (double)(weighs ? x->weight[b->section] : 1);
+    if (cost != least) return cost < least;
+    if (b->slack != best->slack) return b->slack < best->slack;
+    return b->floor < best->floor;
+}
+
+/* The next floor if nothing lies at this one; INT64_MAX: something does. */
+static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
+{
+    const mp_pack_state *s = x->state;
+    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    const int64_t f = s->floor[t];
+    int64_t next = INT64_MAX;
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        if (s->lowest[lives[k].box] <= f && s->boxes[lives[k].box].fixed >= 0) return INT64_MAX;
+        if (s->lowest[lives[k].box] > f && s->lowest[lives[k].box] < next) next = s->lowest[lives[k].box];
+    }
+    if (f >= most) return INT64_MAX;
+    for (int k = 0; k < s->n_lives[t] && next > f + 1; k++) {
+        const int b = lives[k].box;
+        const int64_t alignment = s->boxes[b].alignment;
+        if (s->lowest[b] > f) continue;
+        const int64_t rises =
+            x->options->without & MP_PACK_SUPPORT ? (f / alignment + 1) * alignment : supported(s, b, t, next);
+        if (rises < next) next = rises;
+    }
+    return next;
+}
+
+/* Makes the section the best one so far if it is. */
 static void look(const mp_pack_search *x, int t, branching *best)
 {
     const mp_pack_state *s = x->state;
-    const int64_t f = s->floor[t], highest = s->capacity - s->total[t];
-    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
-    const bool by_fewest = !(x->options->without & MP_PACK_FEWEST);
-    int n = 0;
-    int64_t next = INT64_MAX;
-    bool must = false; /* one of them lies at the floor */
+    const int64_t bounded = s->capacity - s->total[t], f = s->floor[t];
+    const int64_t most = x->options->without & MP_PACK_SECTIONS ? s->capacity : bounded;
+    branching b = {.section = t, .floor = f, .slack = bounded - f, .raised = -1};
     for (int k = 0; k < s->n_lives[t]; k++) {
-        const int b = lives[k].box;
-        const mp_pack_box *box = &s->boxes[b];
-        if (s->lowest[b] > f) {
-            if (s->lowest[b] < next) next = s->lowest[b];
-            continue;
-        }
+        const mp_pack_lives *lives = &s->lives[s->lives_start[t] + k];
+        const mp_pack_box *box = &s->boxes[lives->box];
+        if (s->lowest[lives->box] > f) continue;
         if (!is_level(s, box, f)) return;
-        if (box->fixed >= 0) must = true;
-        if (box->twin < 0 || s->lies[box->twin] || x->options->without & MP_PACK_TWINS) n++;
+        if (box->twin < 0 || s->lies[box->twin] || x->options->without & MP_PACK_TWINS) b.n++;
     }
-    const bool bounded = !(x->options->without & MP_PACK_SECTIONS);
-    if (by_fewest && n > best->n) return;
-    if (must) {
-        next = INT64_MAX;
-    } else if (!(bounded && f + 1 > highest)) {
-        for (int k = 0; k < s->n_lives[t]; k++) {
-            const int b = lives[k].box;
-            if (s->lowest[b] > f || next <= f + 1) continue;
-            const int64_t rises = x->options->without & MP_PACK_SUPPORT
-                                      ? (f / s->boxes[b].alignment + 1) * s->boxes[b].alignment
-                                      : supported(s, b, t, next);
-            if (rises < next) next = rises;
-        }
-    } else {
-        next = INT64_MAX;
+    if (!precedes(x, &b, best)) return;
+    const int64_t next = next_floor(x, t, most);
+    if (next <= most) {
+        b.raised = next;
+        b.n++;
     }
-    const bool may_rise = next <= (bounded ? highest : s->capacity);
-    n += may_rise;
-    if (by_fewest) {
-        if (n > best->n || (n == best->n && (highest - f > best->slack || (highest - f == best->slack && f >= best->floor))))
-            return;
-    } else if (best->n != INT32_MAX && f >= best->floor) {
-        return;
-    }
-    *best = (branching){t, n, f, highest - f, may_rise ? next : -1};
+    if (precedes(x, &b, best)) *best = b;
 }
 
 static branching choose(const mp_pack_search *x, int from, int to)
@@ -178,7 +190,10 @@ static bool list_branches(mp_pack_search *x, const branching *b)
 
 static bool take(mp_pack_search *x, const branching *b, int branch)
 {
-    return branch == RAISE ? mp_pack_raise(x->state, b->section, b->raised) : mp_pack_put(x->state, branch);
+    mp_pack_state *s = x->state;
+    if (branch == RAISE ? mp_pack_raise(s, b->section, b->raised) : mp_pack_put(s, branch)) return true;
+    x->weight[s->narrow]++;
+    return false;
 }
 
 static bool count_node(mp_pack_search *x)
@@ -237,7 +252,10 @@ static bool fill(mp_pack_search *x, int from, int to)
         const bool filled = fill_parts(x, &from, &to, &one);
         if (!one) return filled;
         const branching b = choose(x, from, to);
-        if (b.n == 0) return false;
+        if (b.n == 0) {
+            x->weight[b.section]++;
+            return false;
+        }
         if (b.n == 1) {
             const size_t at = x->n_branches;
             if (!count_node(x)) return false;
@@ -268,6 +286,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     int64_t left = node_limit > 0 ? node_limit : INT64_MAX;
     *verdict = MP_PACK_LIMIT;
     x->stopped = false;
+    for (int t = 0; t < s->n_sections; t++) x->weight[t] = 1;
     memset(x->failed, 0, sizeof *x->failed << MEMORY_BITS);
     if (!mp_pack_start(s, capacity, x->options->without)) {
         MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
@@ -279,6 +298,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
         x->limit = (int64_t)FIRST_NODES << (run < 40 ? run : 40);
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);
+        x->weighs = run % 4 > 0;
         x->nodes = x->depth = 0;
         x->n_branches = 0;
         x->halted = false;
@@ -306,7 +326,8 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     x->options = options;
     x->failed = mp_alloc((size_t)1 << MEMORY_BITS, sizeof *x->failed);
     x->first_box = mp_alloc((size_t)state->n_sections + 2, sizeof *x->first_box);
-    bool enough = x->failed && x->first_box;
+    x->weight = mp_alloc((size_t)state->n_sections, sizeof *x->weight);
+    bool enough = x->failed && x->first_box && x->weight;
     for (int k = 0; k < N_ORDERS; k++) {
         x->preference[k] = mp_alloc((size_t)state->n_boxes, sizeof **x->preference);
         enough = enough && x->preference[k];
@@ -334,6 +355,7 @@ void mp_pack_search_free(mp_pack_search *x)
     if (!x) return;
     mp_free(x->failed);
     mp_free(x->first_box);
+    mp_free(x->weight);
     mp_free(x->branches);
     for (int k = 0; k < N_ORDERS; k++) mp_free(x->preference[k]);
     mp_free(x);

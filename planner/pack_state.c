@@ -228,6 +228,7 @@ static bool lift(mp_pack_state *s, int section, int64_t floor)
         const int b = s->lives[k].box;
         const mp_pack_box *box = &s->boxes[b];
         if (s->lowest[b] >= floor) continue;
+        s->narrow = section;
         if (box->fixed >= 0) return false;
         if (!note(s, OF_LOWEST, b, s->lowest[b])) return false;
         s->lowest[b] = aligned(box, floor);
@@ -257,7 +258,10 @@ static bool settle(mp_pack_state *s)
                 if (fits) s->floor[t] = least;
             }
         }
-        if (s->counts_sections && s->floor[t] + s->total[t] > s->capacity) fits = false;
+        if (s->counts_sections && s->floor[t] + s->total[t] > s->capacity) {
+            fits = false;
+            s->narrow = t;
+        }
     }
     s->n_dirty = 0;
     return fits;

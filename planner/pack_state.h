@@ -44,6 +44,7 @@ typedef struct mp_pack_state {
     size_t n_trail, trail_capacity;
     int *dirty, n_dirty;
     bool *is_dirty;
+    int narrow; /* the section where things last did not fit */
     bool no_memory;
 } mp_pack_state;
 
