@@ -5,6 +5,11 @@
 #include "estimator/memory.h"
 #include "planner/pack_search.h"
 
+enum {
+    FIRST_NODES = 2000, /* of the first attempts at each capacity; later ones have */
+    GROWTH = 8          /* times as many */
+};
+
 static const mp_pack_options no_options = {0};
 
 typedef struct packer {
@@ -96,13 +101,39 @@ done:
     return st;
 }
 
+static bool goes_on(const packer *p)
+{
+    const mp_pack_result *r = &p->result;
+    if (p->stopped || r->bound >= r->height || (p->options.node_limit > 0 && r->nodes >= p->options.node_limit)) return false;
+    return p->options.enough <= 0 || (r->height > p->options.enough && r->bound <= p->options.enough);
+}
+
+/* Capacities between bound and height: first the lowest, then by halves, above those that were not decided within the nodes.
+ * The last is right below the height: if none of them was placed and that one is proved infeasible, the height is the lowest.
+ */
+static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
+    int64_t low = p->result.bound > enough ? p->result.bound : enough, capacity = low;
+    while (goes_on(p) && low < p->result.height) {
+        const int64_t left = p->options.node_limit > 0 ? p->options.node_limit - p->result.nodes : INT64_MAX;
+        MP_TRY(attempt(p, capacity, nodes < left ? nodes : left, err));
+        if (p->result.verdict != MP_PACK_PLACED) low = capacity + unit;
+        if (p->result.verdict == MP_PACK_INFEASIBLE && p->result.bound < low) p->result.bound = low;
+        capacity = low + (p->result.height - 1 - low) / 2 / unit * unit;
+    }
+done:
+    return st;
+}
+
 mp_status mp_pack_minimize(mp_packing *packing, int64_t known, const mp_pack_options *options, mp_pack_result *result,
                            mp_error *err)
 {
     packer p;
     mp_status st = MP_OK;
     MP_TRY(open_packer(&p, packing, options, err));
-    const int64_t unit = unit_of(packing), limit = p.options.node_limit;
+    const int64_t unit = unit_of(packing);
     if (known >= 0)
         p.result.height = known;
     else
@@ -112,20 +143,12 @@ mp_status mp_pack_minimize(mp_packing *packing, int64_t known, const mp_pack_opt
         goto done;
     }
     p.result.bound = (p.result.bound + unit - 1) / unit * unit;
-    /* at first the bound; then by halves, above the capacities that could not be decided */
-    bool first = true;
-    for (int64_t low = p.result.bound; low < p.result.height && !p.stopped;) {
-        const int64_t high = p.result.height - 1, left = limit > 0 ? limit - p.result.nodes : 0;
-        const int64_t capacity = first ? low : low + (high - low) / 2 / unit * unit;
-        const bool last = capacity + unit > high;
-        if (limit > 0 && left <= 0) break;
-        first = false;
-        MP_TRY(attempt(&p, capacity, limit > 0 && !last ? left / 4 + 1 : left, err));
-        if (p.result.verdict == MP_PACK_PLACED) continue;
-        if (p.result.verdict == MP_PACK_INFEASIBLE && p.result.bound <= capacity) p.result.bound = capacity + unit;
-        low = capacity + unit;
-    }
-    p.result.verdict = p.result.bound >= p.result.height ? MP_PACK_PLACED : MP_PACK_LIMIT;
+    for (int64_t nodes = FIRST_NODES; goes_on(&p); nodes = nodes < INT64_MAX / GROWTH ? nodes * GROWTH : INT64_MAX)
+        MP_TRY(narrow(&p, nodes, unit, err));
+    if (p.result.bound >= p.result.height || p.result.height <= p.options.enough)
+        p.result.verdict = MP_PACK_PLACED;
+    else
+        p.result.verdict = p.options.enough > 0 && p.result.bound > p.options.enough ? MP_PACK_INFEASIBLE : MP_PACK_LIMIT;
     *result = p.result;
 done:
     close_packer(&p);

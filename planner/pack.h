@@ -56,14 +56,15 @@ enum { /* rules, as bits of mp_pack_options.without */
 };
 
 typedef struct mp_pack_options {
-    int64_t node_limit;       /* branches taken; <= 0: none */
+    int64_t node_limit; /* branches taken; <= 0: none */
+    int64_t enough;     /* mp_pack_minimize ends when it has this height, or the proof that there is none; <= 0: goes on */
     bool (*stop)(void *data); /* asked now and then; true ends the search. NULL: never */
     void *data;
     unsigned without; /* rules that are off */
 } mp_pack_options;
 
 typedef enum mp_pack_verdict {
-    MP_PACK_PLACED,     /* every item has its offset; of mp_pack_minimize: and nothing is lower */
+    MP_PACK_PLACED,     /* every item has its offset; of mp_pack_minimize: and nothing is lower, or it is low enough */
     MP_PACK_INFEASIBLE, /* proved: there is no placement */
     MP_PACK_LIMIT       /* the search was cut short */
 } mp_pack_verdict;

@@ -7,7 +7,7 @@
 #include "estimator/memory.h"
 
 enum {
-    DEPTH_LIMIT = 10000, /* branches within branches */
+    DEPTH_LIMIT = 5000,  /* branches within branches */
     MEMORY_BITS = 18,    /* as many states are remembered */
     NODES_BETWEEN = 256, /* two questions whether to stop */
     FIRST_NODES = 1000,  /* of the first run; each later one has twice as many */
@@ -206,20 +206,20 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Fills the parts that nothing crosses one after the other. *one: there is only one, which is [*from, *to). */
-static bool fill_parts(mp_pack_search *x, int *from, int *to, bool *one)
+/* Fills the parts that nothing crosses one after the other, but for the last one, which is left as [*from, *to): empty if there
+ * is nothing more to come. */
+static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;
-    int a = *from, b = *to, middle;
-    while (a < b && !s->n_lives[a] && !s->crossing[a + 1]) a++;
-    while (a < b && !s->n_lives[b - 1] && !s->crossing[b - 1]) b--;
-    *one = false;
-    if (a == b) return true;
-    *from = a;
-    *to = b;
-    for (middle = a + 1; middle < b && s->crossing[middle]; middle++) continue;
-    *one = middle == b || x->options->without & MP_PACK_PARTS;
-    return *one || (fill(x, a, middle) && fill(x, middle, b));
+    for (;;) {
+        int middle;
+        while (*from < *to && !s->n_lives[*from] && !s->crossing[*from + 1]) ++*from;
+        while (*from < *to && !s->n_lives[*to - 1] && !s->crossing[*to - 1]) --*to;
+        for (middle = *from + 1; middle < *to && s->crossing[middle]; middle++) continue;
+        if (middle >= *to || x->options->without & MP_PACK_PARTS) return true;
+        if (!fill(x, *from, middle)) return false;
+        *from = middle;
+    }
 }
 
 /* Takes every branch on one section until one leads to the end. */
@@ -247,10 +247,9 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
 static bool fill(mp_pack_search *x, int from, int to)
 {
     const bool remembers = !(x->options->without & MP_PACK_MEMORY);
-    bool one;
     for (;;) {
-        const bool filled = fill_parts(x, &from, &to, &one);
-        if (!one) return filled;
+        if (!fill_parts(x, &from, &to)) return false;
+        if (from == to) return true;
         const branching b = choose(x, from, to);
         if (b.n == 0) {
             x->weight[b.section]++;
