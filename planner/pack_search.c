@@ -74,7 +74,7 @@ static int64_t supported(const mp_pack_state *s, int b, int section, int64_t mos
     int64_t least = most;
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
-            if (t == section) continue;
+            if (t == section || s->least_top[t] >= least) continue;
             for (int k = s->lives_start[t]; k < s->lives_start[t] + s->n_lives[t]; k++) {
                 const mp_pack_lives *other = &s->lives[k];
                 const mp_pack_box *o = &s->boxes[other->box];
@@ -106,12 +106,12 @@ static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
     const mp_pack_state *s = x->state;
     const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
     const int64_t f = s->floor[t];
-    int64_t next = INT64_MAX;
+    int64_t next = most + 1;
+    if (f >= most) return INT64_MAX;
     for (int k = 0; k < s->n_lives[t]; k++) {
         if (s->lowest[lives[k].box] <= f && s->boxes[lives[k].box].fixed >= 0) return INT64_MAX;
         if (s->lowest[lives[k].box] > f && s->lowest[lives[k].box] < next) next = s->lowest[lives[k].box];
     }
-    if (f >= most) return INT64_MAX;
     for (int k = 0; k < s->n_lives[t] && next > f + 1; k++) {
         const int b = lives[k].box;
         const int64_t alignment = s->boxes[b].alignment;
@@ -129,15 +129,10 @@ static void look(const mp_pack_search *x, int t, branching *best)
     const mp_pack_state *s = x->state;
     const int64_t bounded = s->capacity - s->total[t], f = s->floor[t];
     const int64_t most = x->options->without & MP_PACK_SECTIONS ? s->capacity : bounded;
-    branching b = {.section = t, .floor = f, .slack = bounded - f, .raised = -1};
-    for (int k = 0; k < s->n_lives[t]; k++) {
-        const mp_pack_lives *lives = &s->lives[s->lives_start[t] + k];
-        const mp_pack_box *box = &s->boxes[lives->box];
-        if (s->lowest[lives->box] > f) continue;
-        if (!is_level(s, box, f)) return;
-        if (box->twin < 0 || s->lies[box->twin] || x->options->without & MP_PACK_TWINS) b.n++;
-    }
+    branching b = {.section = t, .n = s->n_low[t], .floor = f, .slack = bounded - f, .raised = -1};
     if (!precedes(x, &b, best)) return;
+    for (int k = s->lives_start[t]; s->has_pieces && k < s->lives_start[t] + s->n_lives[t]; k++)
+        if (s->lowest[s->lives[k].box] <= f && !is_level(s, &s->boxes[s->lives[k].box], f)) return;
     const int64_t next = next_floor(x, t, most);
     if (next <= most) {
         b.raised = next;

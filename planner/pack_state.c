@@ -5,7 +5,7 @@
 
 #include "estimator/memory.h"
 
-enum change_of { OF_FLOOR, OF_LOWEST, OF_PUT };
+enum change_of { OF_FLOOR, OF_LOWEST, OF_PUT, OF_N_LOW, OF_LEAST_TOP };
 
 struct mp_pack_change {
     enum change_of of;
@@ -125,6 +125,7 @@ static mp_status list_lives(mp_pack_state *s, mp_error *err)
     for (int b = 0; b < s->n_boxes; b++) {
         mp_pack_box *box = &s->boxes[b];
         box->twin = -1;
+        s->has_pieces |= box->n_runs > 1;
         for (int a = b - 1; a >= 0 && box->twin < 0; a--) {
             if (s->boxes[a].first != box->first || s->boxes[a].last != box->last || s->boxes[a].size != box->size) break;
             if (alike(s, &s->boxes[a], box)) box->twin = a;
@@ -164,12 +165,14 @@ mp_status mp_pack_state_make(mp_pack_state *s, const mp_packing *packing, mp_err
     s->floor = mp_alloc(n_sections, sizeof *s->floor);
     s->total = mp_alloc(n_sections, sizeof *s->total);
     s->crossing = mp_alloc(n_sections + 1, sizeof *s->crossing);
+    s->n_low = mp_alloc(n_sections, sizeof *s->n_low);
+    s->least_top = mp_alloc(n_sections, sizeof *s->least_top);
     s->lowest = mp_alloc(n, sizeof *s->lowest);
     s->lies = mp_alloc(n, sizeof *s->lies);
     s->dirty = mp_alloc(n_sections, sizeof *s->dirty);
     s->is_dirty = mp_alloc(n_sections, sizeof *s->is_dirty);
-    MP_REQUIRE(s->boxes && s->runs && s->lives_start && s->n_lives && s->floor && s->total && s->crossing && s->lowest &&
-                   s->lies && s->dirty && s->is_dirty,
+    MP_REQUIRE(s->boxes && s->runs && s->lives_start && s->n_lives && s->floor && s->total && s->crossing && s->n_low &&
+                   s->least_top && s->lowest && s->lies && s->dirty && s->is_dirty,
                err, MP_NOMEM, "no memory for the offsets of %zu items", n);
     MP_TRY(cut_time(s, packing, err));
     MP_TRY(list_lives(s, err));
@@ -188,6 +191,8 @@ void mp_pack_state_free(mp_pack_state *s)
     mp_free(s->floor);
     mp_free(s->total);
     mp_free(s->crossing);
+    mp_free(s->n_low);
+    mp_free(s->least_top);
     mp_free(s->lowest);
     mp_free(s->lies);
     mp_free(s->trail);
@@ -240,6 +245,32 @@ static bool lift(mp_pack_state *s, int section, int64_t floor)
     return true;
 }
 
+/* What the search asks about a section whose boxes, or their lowest offsets, are others now. */
+static bool look_again(mp_pack_state *s, int t)
+{
+    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    int64_t least = INT64_MAX, top = INT64_MAX;
+    int n_low = 0;
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        const int64_t lowest = s->lowest[lives[k].box];
+        if (lowest < least) least = lowest;
+        if (lowest + lives[k].size < top) top = lowest + lives[k].size;
+    }
+    if (s->raises_floors && least > s->floor[t] && s->n_lives[t]) {
+        if (!note(s, OF_FLOOR, t, s->floor[t])) return false;
+        s->floor[t] = least;
+    }
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        const int twin = s->boxes[lives[k].box].twin;
+        n_low += s->lowest[lives[k].box] <= s->floor[t] && (twin < 0 || s->lies[twin] || !s->tells_twins);
+    }
+    if (n_low != s->n_low[t] && !note(s, OF_N_LOW, t, s->n_low[t])) return false;
+    if (top != s->least_top[t] && !note(s, OF_LEAST_TOP, t, s->least_top[t])) return false;
+    s->n_low[t] = n_low;
+    s->least_top[t] = top;
+    return true;
+}
+
 /* Floors that no box can lie on any more rise; what is left has to fit. */
 static bool settle(mp_pack_state *s)
 {
@@ -247,18 +278,9 @@ static bool settle(mp_pack_state *s)
     for (int d = 0; d < s->n_dirty; d++) {
         const int t = s->dirty[d];
         s->is_dirty[t] = false;
-        if (!fits || !s->n_lives[t]) continue;
-        if (s->raises_floors) {
-            int64_t least = INT64_MAX;
-            const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
-            for (int k = 0; k < s->n_lives[t]; k++)
-                if (s->lowest[lives[k].box] < least) least = s->lowest[lives[k].box];
-            if (least > s->floor[t]) {
-                fits = note(s, OF_FLOOR, t, s->floor[t]);
-                if (fits) s->floor[t] = least;
-            }
-        }
-        if (s->counts_sections && s->floor[t] + s->total[t] > s->capacity) {
+        if (!fits) continue;
+        fits = look_again(s, t);
+        if (s->n_lives[t] && s->counts_sections && s->floor[t] + s->total[t] > s->capacity) {
             fits = false;
             s->narrow = t;
         }
@@ -304,6 +326,10 @@ void mp_pack_undo(mp_pack_state *s, size_t n_trail)
         const struct mp_pack_change *c = &s->trail[--s->n_trail];
         if (c->of == OF_FLOOR) {
             s->floor[c->index] = c->before;
+        } else if (c->of == OF_N_LOW) {
+            s->n_low[c->index] = (int)c->before;
+        } else if (c->of == OF_LEAST_TOP) {
+            s->least_top[c->index] = c->before;
         } else if (c->of == OF_LOWEST) {
             s->lowest[c->index] = c->before;
         } else {
@@ -324,6 +350,7 @@ bool mp_pack_start(mp_pack_state *s, int64_t capacity, unsigned without)
     mp_pack_undo(s, 0);
     s->capacity = capacity;
     s->raises_floors = !(without & MP_PACK_FLOORS);
+    s->tells_twins = !(without & MP_PACK_TWINS);
     s->counts_sections = !(without & MP_PACK_SECTIONS);
     memset(s->lies, 0, (size_t)s->n_boxes);
     memset(s->crossing, 0, ((size_t)s->n_sections + 1) * sizeof *s->crossing);

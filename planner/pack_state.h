@@ -36,10 +36,13 @@ typedef struct mp_pack_state {
     mp_pack_lives *lives;   /* of section s, still to come: lives[lives_start[s] .. + n_lives[s]); behind them what lies */
     int64_t *floor, *total; /* per section: total of what is still to come */
     int *crossing;          /* per section: what is still to come that is there before it too */
+    int *n_low;             /* per section: the boxes that may lie at its floor, of twins the first */
+    int64_t *least_top;     /* per section: where the lowest of what is still to come ends at least; INT64_MAX: nothing is */
     int64_t *lowest;        /* per box still to come: no offset is lower. Of one that lies: its offset */
     unsigned char *lies;    /* per box */
     int64_t capacity;
-    bool raises_floors, counts_sections;
+    bool raises_floors, counts_sections, tells_twins;
+    bool has_pieces; /* there are boxes of several runs */
     struct mp_pack_change *trail;
     size_t n_trail, trail_capacity;
     int *dirty, n_dirty;
