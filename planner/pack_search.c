@@ -10,7 +10,8 @@ enum {
     DEPTH_LIMIT = 5000,  /* branches within branches */
     MEMORY_BITS = 18,    /* as many states are remembered */
     NODES_BETWEEN = 256, /* two questions whether to stop */
-    FIRST_NODES = 1000,  /* of the first run; each later one has twice as many */
+    RUN_NODES = 1000,    /* of the shortest runs */
+    RUNS_CUT = 100,      /* after so many it is the depth that cuts them off */
     RAISE = -1           /* among the branches: nothing lies at the floor */
 };
 
@@ -34,7 +35,7 @@ struct mp_pack_search {
     int64_t *weight;      /* per section: how often the search has failed there, and 1 */
     int64_t nodes, limit; /* of this run */
     int depth;
-    bool weighs, halted, stopped;
+    bool halted, stopped;
 };
 
 /* ---- what has failed before ---- */
@@ -92,7 +93,7 @@ static bool precedes(const mp_pack_search *x, const branching *b, const branchin
 {
     if (best->section < 0) return true;
     if (x->options->without & MP_PACK_FEWEST) return b->floor < best->floor;
-    const bool weighs = x->weighs && b->n > 1 && best->n > 1;
+    const bool weighs = b->n > 1 && best->n > 1;
     const double cost = (double)b->n * (double)(weighs ? x->weight[best->section] : 1);
     const double least = (double)best->n * (double)(weighs ? x->weight[b->section] : 1);
     if (cost != least) return cost < least;
@@ -272,6 +273,19 @@ static bool fill(mp_pack_search *x, int from, int to)
     }
 }
 
+/* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: how long runs should be if nobody knows how long is enough (Luby, Sinclair, Zuckerman
+ * 1993). */
+static int64_t luby(int run)
+{
+    int64_t k = run + 1;
+    while (k & (k + 1)) {
+        int64_t whole = 1;
+        while (2 * whole + 1 <= k) whole = 2 * whole + 1;
+        k -= whole;
+    }
+    return (k + 1) / 2;
+}
+
 mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict, int64_t *nodes,
                              bool *stopped, mp_error *err)
 {
@@ -289,10 +303,9 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     }
     const size_t mark = s->n_trail;
     for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
-        x->limit = (int64_t)FIRST_NODES << (run < 40 ? run : 40);
+        x->limit = RUN_NODES * luby(run);
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);
-        x->weighs = run % 4 > 0;
         x->nodes = x->depth = 0;
         x->n_branches = 0;
         x->halted = false;
@@ -305,7 +318,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
         *nodes += x->nodes;
         left -= x->nodes;
         MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
-        if (x->depth && *verdict != MP_PACK_PLACED && run > 60) break;
+        if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= RUNS_CUT) break;
     }
     *stopped = x->stopped;
 done:
