@@ -7,12 +7,14 @@
 #include "estimator/memory.h"
 
 enum {
-    DEPTH_LIMIT = 5000,  /* branches within branches */
-    MEMORY_BITS = 18,    /* as many states are remembered */
-    NODES_BETWEEN = 256, /* two questions whether to stop */
-    RUN_NODES = 1000,    /* of the shortest runs */
-    RUNS_CUT = 100,      /* after so many it is the depth that cuts them off */
-    RAISE = -1           /* among the branches: nothing lies at the floor */
+    DEPTH_LIMIT = 5000, /* branches within branches */
+    MEMORY_BITS = 18,   /* so many states are remembered at most, */
+    MEMORY_BITS_LEAST = 8,
+    STATES_PER_BOX = 1024, /* and about so many */
+    NODES_BETWEEN = 256,   /* two questions whether to stop */
+    RUN_NODES = 1000,      /* of the shortest runs */
+    RUNS_CUT = 100,        /* after so many it is the depth that cuts them off */
+    RAISE = -1             /* among the branches: nothing lies at the floor */
 };
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
@@ -29,8 +31,10 @@ struct mp_pack_search {
     double *preference[N_ORDERS];
     enum order order;
     XXH128_hash_t *failed; /* states, by hash */
-    int *first_box;        /* per section: the first box that begins there or later */
-    int *branches;         /* of all depths, one behind the other */
+    int memory_bits;
+    uint64_t n_searches; /* states of an earlier capacity are others */
+    int *first_box;      /* per section: the first box that begins there or later */
+    int *branches;       /* of all depths, one behind the other */
     size_t n_branches, branches_capacity;
     int64_t *weight;      /* per section: how often the search has failed there, and 1 */
     int64_t nodes, limit; /* of this run */
@@ -44,7 +48,8 @@ static XXH128_hash_t hash_part(const mp_pack_search *x, int from, int to)
 {
     const mp_pack_state *s = x->state;
     const int a = x->first_box[from], b = x->first_box[to];
-    XXH128_hash_t hash = XXH3_128bits_withSeed(s->floor + from, (size_t)(to - from) * sizeof *s->floor, (XXH64_hash_t)from);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(s->floor + from, (size_t)(to - from) * sizeof *s->floor,
+                                               (XXH64_hash_t)from ^ x->n_searches << 32);
     const XXH128_hash_t boxes = XXH3_128bits_withSeed(s->lies + a, (size_t)(b - a), hash.low64);
     hash.low64 = boxes.low64;
     hash.high64 = (hash.high64 * 0x9e3779b97f4a7c15u) ^ boxes.high64;
@@ -53,7 +58,7 @@ static XXH128_hash_t hash_part(const mp_pack_search *x, int from, int to)
 
 static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
 {
-    return &x->failed[hash.low64 >> (64 - MEMORY_BITS)];
+    return &x->failed[hash.low64 >> (64 - x->memory_bits)];
 }
 
 /* ---- which section to branch on ---- */
@@ -195,6 +200,7 @@ static bool take(mp_pack_search *x, const branching *b, int branch)
 static bool count_node(mp_pack_search *x)
 {
     if (x->nodes >= x->limit || x->state->no_memory) x->halted = true;
+    if (x->halted) return false;
     if (x->nodes++ % NODES_BETWEEN == 0 && x->options->stop && x->options->stop(x->options->data))
         x->halted = x->stopped = true;
     return !x->halted;
@@ -295,7 +301,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     *verdict = MP_PACK_LIMIT;
     x->stopped = false;
     for (int t = 0; t < s->n_sections; t++) x->weight[t] = 1;
-    memset(x->failed, 0, sizeof *x->failed << MEMORY_BITS);
+    x->n_searches++;
     if (!mp_pack_start(s, capacity, x->options->without)) {
         MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
         *verdict = MP_PACK_INFEASIBLE;
@@ -331,7 +337,10 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->failed = mp_alloc((size_t)1 << MEMORY_BITS, sizeof *x->failed);
+    x->memory_bits = MEMORY_BITS_LEAST;
+    while (x->memory_bits < MEMORY_BITS && (int64_t)1 << x->memory_bits < (int64_t)STATES_PER_BOX * state->n_boxes)
+        x->memory_bits++;
+    x->failed = mp_alloc((size_t)1 << x->memory_bits, sizeof *x->failed);
     x->first_box = mp_alloc((size_t)state->n_sections + 2, sizeof *x->first_box);
     x->weight = mp_alloc((size_t)state->n_sections, sizeof *x->weight);
     bool enough = x->failed && x->first_box && x->weight;

@@ -153,6 +153,22 @@ done:
     return st;
 }
 
+/* Whether two fixed boxes overlap. */
+static bool find_clash(const mp_pack_state *s)
+{
+    for (int t = 0; t < s->n_sections; t++) {
+        const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+        for (int k = 0; k < s->n_lives[t]; k++) {
+            const int64_t at = s->boxes[lives[k].box].fixed;
+            for (int j = 0; at >= 0 && j < k; j++) {
+                const int64_t other = s->boxes[lives[j].box].fixed;
+                if (other >= 0 && at < other + lives[j].size && other < at + lives[k].size) return true;
+            }
+        }
+    }
+    return false;
+}
+
 mp_status mp_pack_state_make(mp_pack_state *s, const mp_packing *packing, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -176,6 +192,7 @@ mp_status mp_pack_state_make(mp_pack_state *s, const mp_packing *packing, mp_err
                err, MP_NOMEM, "no memory for the offsets of %zu items", n);
     MP_TRY(cut_time(s, packing, err));
     MP_TRY(list_lives(s, err));
+    s->clashes = find_clash(s);
 done:
     return st;
 }
@@ -354,7 +371,7 @@ bool mp_pack_start(mp_pack_state *s, int64_t capacity, unsigned without)
     s->counts_sections = !(without & MP_PACK_SECTIONS);
     memset(s->lies, 0, (size_t)s->n_boxes);
     memset(s->crossing, 0, ((size_t)s->n_sections + 1) * sizeof *s->crossing);
-    bool fits = true;
+    bool fits = !s->clashes;
     for (int b = 0; b < s->n_boxes; b++) {
         const mp_pack_box *box = &s->boxes[b];
         s->lowest[b] = box->fixed < 0 ? 0 : box->fixed;

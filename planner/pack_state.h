@@ -42,6 +42,7 @@ typedef struct mp_pack_state {
     unsigned char *lies;    /* per box */
     int64_t capacity;
     bool raises_floors, counts_sections, tells_twins;
+    bool clashes;    /* fixed boxes overlap */
     bool has_pieces; /* there are boxes of several runs */
     struct mp_pack_change *trail;
     size_t n_trail, trail_capacity;
