@@ -4,8 +4,8 @@
 #include "planner/pack.h"
 
 enum {
-    WORK = 40000000, /* what is looked at by all nodes together, about: each looks at everything that lives, at every step */
-    NODES_MOST = 50000
+    WORK = 1000000000, /* what is looked at by all nodes together, about: each looks at everything that lives, at every step */
+    NODES_MOST = 100000
 };
 
 /* What lives at all steps, an item counted once per step; and no more than `most`. */

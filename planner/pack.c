@@ -6,8 +6,9 @@
 #include "planner/pack_search.h"
 
 enum {
-    FIRST_NODES = 2000, /* of the first attempts at each capacity; later ones have */
-    GROWTH = 8          /* times as many */
+    FIRST_NODES = 2000, /* of the first attempt at the lowest capacity; later ones have */
+    GROWTH = 8,         /* times as many, */
+    OTHERS = 4          /* and attempts at other capacities this part of them */
 };
 
 static const mp_pack_options no_options = {0};
@@ -115,10 +116,12 @@ static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 {
     mp_status st = MP_OK;
     const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
-    int64_t low = p->result.bound > enough ? p->result.bound : enough, capacity = low;
+    const int64_t lowest = p->result.bound > enough ? p->result.bound : enough;
+    int64_t low = lowest, capacity = lowest;
     while (goes_on(p) && low < p->result.height) {
         const int64_t left = p->options.node_limit > 0 ? p->options.node_limit - p->result.nodes : INT64_MAX;
-        MP_TRY(attempt(p, capacity, nodes < left ? nodes : left, err));
+        const int64_t most = capacity == lowest ? nodes : nodes / OTHERS;
+        MP_TRY(attempt(p, capacity, most < left ? most : left, err));
         if (p->result.verdict != MP_PACK_PLACED) low = capacity + unit;
         if (p->result.verdict == MP_PACK_INFEASIBLE && p->result.bound < low) p->result.bound = low;
         capacity = low + (p->result.height - 1 - low) / 2 / unit * unit;

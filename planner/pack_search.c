@@ -151,7 +151,7 @@ static branching choose(const mp_pack_search *x, int from, int to)
 {
     const mp_pack_state *s = x->state;
     branching best = {.section = -1, .n = INT32_MAX};
-    for (int t = from, end; t < to && best.n > 0; t = end) {
+    for (int t = from, end; t < to && best.n > 1; t = end) {
         const int64_t f = s->floor[t];
         end = t + 1;
         if (!s->n_lives[t]) continue;
@@ -159,7 +159,7 @@ static branching choose(const mp_pack_search *x, int from, int to)
         const bool left = t == from || !s->n_lives[t - 1] || s->floor[t - 1] > f;
         const bool right = end == to || !s->n_lives[end] || s->floor[end] > f;
         if (!left || !right) continue;
-        for (int k = t; k < end && best.n > 0; k++) look(x, k, &best);
+        for (int k = t; k < end && best.n > 1; k++) look(x, k, &best);
     }
     return best;
 }
