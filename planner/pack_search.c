@@ -36,6 +36,7 @@ struct mp_pack_search {
     int *first_box;      /* per section: the first box that begins there or later */
     int *branches;       /* of all depths, one behind the other */
     size_t n_branches, branches_capacity;
+    int64_t *tops;        /* per section: see supported; -1: not known */
     int64_t *weight;      /* per section: how often the search has failed there, and 1 */
     int64_t nodes, limit; /* of this run */
     int depth;
@@ -72,23 +73,39 @@ static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t flo
     return true;
 }
 
-/* A box that does not lie at its lowest offset lies on another one that is not over the section: where it is lowest then, as
- * far as it stays below `most`. */
-static int64_t supported(const mp_pack_state *s, int b, int section, int64_t most)
+/* The lowest top of what is still to come in section t, without what is over `section` too, and without the box. */
+static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
 {
+    int64_t least = INT64_MAX;
+    for (int k = s->lives_start[t]; k < s->lives_start[t] + s->n_lives[t]; k++) {
+        const mp_pack_lives *other = &s->lives[k];
+        const mp_pack_box *o = &s->boxes[other->box];
+        const int64_t top = s->lowest[other->box] + other->size;
+        if (top >= least || other->box == box) continue;
+        if (o->first <= section && section <= o->last && o->n_runs == 1) continue;
+        least = top;
+    }
+    return least;
+}
+
+/* A box that does not lie at its lowest offset lies on another one that is not over the section: where it is lowest then, as
+ * far as it stays below `most`. What is found is kept in x->tops for the other boxes over the section. */
+static int64_t supported(const mp_pack_search *x, int b, int section, int64_t most)
+{
+    const mp_pack_state *s = x->state;
     const mp_pack_box *box = &s->boxes[b];
     int64_t least = most;
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
             if (t == section || s->least_top[t] >= least) continue;
-            for (int k = s->lives_start[t]; k < s->lives_start[t] + s->n_lives[t]; k++) {
-                const mp_pack_lives *other = &s->lives[k];
-                const mp_pack_box *o = &s->boxes[other->box];
-                const int64_t top = s->lowest[other->box] + other->size;
-                if (top >= least || other->box == b) continue;
-                if (o->first <= section && section <= o->last && o->n_runs == 1) continue;
-                least = top;
+            int64_t top;
+            if (box->n_runs > 1) {
+                top = top_beside(s, t, section, b);
+            } else {
+                if (x->tops[t] < 0) x->tops[t] = top_beside(s, t, section, -1);
+                top = x->tops[t];
             }
+            if (top < least) least = top;
         }
     return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
 }
@@ -113,17 +130,21 @@ static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
     const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
     const int64_t f = s->floor[t];
     int64_t next = most + 1;
+    int from = t, to = t;
     if (f >= most) return INT64_MAX;
     for (int k = 0; k < s->n_lives[t]; k++) {
         if (s->lowest[lives[k].box] <= f && s->boxes[lives[k].box].fixed >= 0) return INT64_MAX;
         if (s->lowest[lives[k].box] > f && s->lowest[lives[k].box] < next) next = s->lowest[lives[k].box];
+        if (s->boxes[lives[k].box].first < from) from = s->boxes[lives[k].box].first;
+        if (s->boxes[lives[k].box].last > to) to = s->boxes[lives[k].box].last;
     }
+    for (int k = from; k <= to; k++) x->tops[k] = -1;
     for (int k = 0; k < s->n_lives[t] && next > f + 1; k++) {
         const int b = lives[k].box;
         const int64_t alignment = s->boxes[b].alignment;
         if (s->lowest[b] > f) continue;
         const int64_t rises =
-            x->options->without & MP_PACK_SUPPORT ? (f / alignment + 1) * alignment : supported(s, b, t, next);
+            x->options->without & MP_PACK_SUPPORT ? (f / alignment + 1) * alignment : supported(x, b, t, next);
         if (rises < next) next = rises;
     }
     return next;
@@ -342,8 +363,9 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
         x->memory_bits++;
     x->failed = mp_alloc((size_t)1 << x->memory_bits, sizeof *x->failed);
     x->first_box = mp_alloc((size_t)state->n_sections + 2, sizeof *x->first_box);
+    x->tops = mp_alloc((size_t)state->n_sections + 1, sizeof *x->tops);
     x->weight = mp_alloc((size_t)state->n_sections, sizeof *x->weight);
-    bool enough = x->failed && x->first_box && x->weight;
+    bool enough = x->failed && x->first_box && x->tops && x->weight;
     for (int k = 0; k < N_ORDERS; k++) {
         x->preference[k] = mp_alloc((size_t)state->n_boxes, sizeof **x->preference);
         enough = enough && x->preference[k];
@@ -371,6 +393,7 @@ void mp_pack_search_free(mp_pack_search *x)
     if (!x) return;
     mp_free(x->failed);
     mp_free(x->first_box);
+    mp_free(x->tops);
     mp_free(x->weight);
     mp_free(x->branches);
     for (int k = 0; k < N_ORDERS; k++) mp_free(x->preference[k]);
