@@ -186,7 +186,7 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     mp_status st = MP_OK;
     mp_timeline *tl = NULL;
     grouping g = {.graph = graph};
-    mp_fitting fit = {.exact = exact};
+    mp_fitting fit = {.exact = exact, .only_bound = !keeps};
     mp_piece *pieces = NULL;
     int *newest = NULL, *ordered = NULL, *start = NULL, n_pieces = 0;
     size_t n, n_rings;

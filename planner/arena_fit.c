@@ -255,6 +255,7 @@ mp_status mp_fit(mp_fitting *fitting, mp_error *err)
     measure_crowds(&f, highest);
     try_orders(&f);
     MP_TRY(search(&f, err));
+    if (fitting->only_bound) f.work = WORK + 1;
     for (int k = 0, best = (int)f.best_placing; k < MP_N_PLACINGS && !settled(&f); k++)
         walk(&f, (enum mp_placing)((best + k) % MP_N_PLACINGS), false);
     for (int k = 0; k < MP_LOWEST_FIRST && !settled(&f); k++) walk(&f, (enum mp_placing)k, true);

@@ -13,6 +13,7 @@
 #ifndef PLANNER_ARENA_FIT_H
 #define PLANNER_ARENA_FIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,7 @@ typedef struct mp_fitting {
     const mp_piece *pieces;
     size_t n_steps;
     const struct mp_pack_options *exact; /* of the packer's search, in the units of the sizes; NULL: a short one */
+    bool only_bound;                     /* no more orders are tried when that search has ended */
     int64_t height, bound;               /* found; no placement is lower than `bound` */
     int64_t nodes;                       /* of the packer's search */
 } mp_fitting;
