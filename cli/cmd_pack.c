@@ -100,7 +100,7 @@ static int answer(const packing *p, const options *o)
     else if (p->capacity < 0 && is_proved(p))
         printf("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
     else if (is_proved(p))
-        printf("%s: there is no placement within %s bytes, which is proved: %s are needed.\n\n", path,
+        printf("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
                count_text(p->capacity, exact), count_text(r->bound, least));
     else
         printf("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,

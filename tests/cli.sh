@@ -221,7 +221,7 @@ try pack_absent_plan pack mlp.onnx absent.json
 holds pack_writes_nothing_on_failure sh -c '! ls never.*'
 holds pack_unwritable sh -c "'$memplan' pack buffers.csv --minimize -o no/such/folder.csv; test \$? = 1"
 holds pack_stops_when_asked sh -c "
-    awk 'BEGIN { srand(1); print \"id,lower,upper,size\"; for (k = 0; k < 400; k++) { a = int(rand() * 900); printf \"%d,%d,%d,%d\n\", k, a, a + 10 + int(rand() * 300), 1000 + int(rand() * 90000) } }' > crowd.csv
+    awk 'BEGIN { print \"id,lower,upper,size,alignment\"; for (k = 0; k < 60; k++) printf \"%d,%d,%d,%d,1024\n\", k, k % 7, 9 + k % 5, 2000 + 37 * k }' > crowd.csv
     '$memplan' pack crowd.csv --minimize -o crowded.csv > crowd.txt 2> why.txt &
     pid=\$!; sleep 1; kill -INT \$pid; wait \$pid; test \$? = 0 && grep -q 'cut short' why.txt && test -s crowded.csv"
 
