@@ -1,7 +1,6 @@
 #include "planner/pack_search.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "estimator/memory.h"

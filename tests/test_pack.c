@@ -250,6 +250,19 @@ static void limits_end_the_search_and_are_not_mistaken_for_proofs(void **state)
     assert_memory_equal(c.items, d.items, sizeof c.items);
 }
 
+/* An item that lies on something at one time has room below it at another, where what comes later may lie. */
+static void there_is_room_below_what_lies_high(void **state)
+{
+    (void)state;
+    const mp_pack_piece pieces[] = {{0, 1, 5}, {0, 1, 2}, {2, 3, 2}, {2, 3, 5}};
+    mp_pack_item items[] = {{0, 1, 1, 0, 0}, {1, 2, 1, -1, 0}, {3, 1, 1, -1, 0}};
+    mp_packing packing = {items, 3, pieces, 4};
+    mp_pack_result r;
+    assert_int_equal(mp_pack_solve(&packing, 7, NULL, &r, NULL), MP_OK);
+    assert_int_equal(r.verdict, MP_PACK_PLACED);
+    assert_true(items[0].offset == 0 && items[1].offset == 5 && items[2].offset == 0);
+}
+
 /* What does not touch in time is placed one after the other, however much of it there is. */
 static void a_long_row_of_parts_is_no_deep_recursion(void **state)
 {
@@ -301,6 +314,8 @@ static void the_checker_sees_every_fault(void **state)
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 8}, 16, NULL);
     expect_refuted(low, (mp_pack_item){1, 1, 4, 8, 8}, 16, NULL);
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 4}, 16, "overlap at time 3");
+    expect_refuted(low, (mp_pack_item){1, 1, 1, -1, 7}, 16, "overlap at time 3");
+    expect_refuted((mp_pack_item){0, 1, 1, -1, 7}, (mp_pack_item){1, 1, 1, -1, 0}, 16, "overlap at time 3");
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 9}, 18, "no multiple of 4");
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, -8}, 16, "no multiple");
     expect_refuted(low, (mp_pack_item){1, 1, 4, 12, 8}, 16, "instead of 12");
@@ -364,6 +379,7 @@ int main(void)
         cmocka_unit_test(a_capacity_too_small_is_refused_with_proof),
         cmocka_unit_test(it_ends_where_it_is_asked_to),
         cmocka_unit_test(limits_end_the_search_and_are_not_mistaken_for_proofs),
+        cmocka_unit_test(there_is_room_below_what_lies_high),
         cmocka_unit_test(a_long_row_of_parts_is_no_deep_recursion),
         cmocka_unit_test(nothing_needs_nothing),
         cmocka_unit_test(the_checker_sees_every_fault),
