@@ -254,9 +254,9 @@ static void limits_end_the_search_and_are_not_mistaken_for_proofs(void **state)
 static void there_is_room_below_what_lies_high(void **state)
 {
     (void)state;
-    const mp_pack_piece pieces[] = {{0, 1, 5}, {0, 1, 2}, {2, 3, 2}, {2, 3, 5}};
-    mp_pack_item items[] = {{0, 1, 1, 0, 0}, {1, 2, 1, -1, 0}, {3, 1, 1, -1, 0}};
-    mp_packing packing = {items, 3, pieces, 4};
+    const mp_pack_piece pieces[] = {{0, 1, 5}, {0, 1, 2}, {2, 3, 2}, {2, 3, 5}, {1, 2, 7}};
+    mp_pack_item items[] = {{0, 1, 1, 0, 0}, {1, 2, 1, -1, 0}, {3, 1, 1, -1, 0}, {4, 1, 1, -1, 0}};
+    mp_packing packing = {items, 4, pieces, 5};
     mp_pack_result r;
     assert_int_equal(mp_pack_solve(&packing, 7, NULL, &r, NULL), MP_OK);
     assert_int_equal(r.verdict, MP_PACK_PLACED);
