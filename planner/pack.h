@@ -14,8 +14,8 @@
  *   - of items that are alike the first lies lowest;
  *   - what is left is the same after different beginnings: what has failed once fails again. States are known by 128 bits of
  *     their hash.
- * The search starts anew with other orders of the branches, in runs of Luby's lengths (Luby, Sinclair, Zuckerman 1993), and what
- * fails often in one run is branched on earlier in the next (Boussemart et al. 2004). No clock decides anything.
+ * The search starts anew with other orders of the branches, in runs of Luby's lengths (Luby, Sinclair, Zuckerman 1993), and
+ * what fails often in one run is branched on earlier in the next (Boussemart et al. 2004). No clock decides anything.
  */
 #ifndef PLANNER_PACK_H
 #define PLANNER_PACK_H
