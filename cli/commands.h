@@ -32,6 +32,7 @@ int cmd_estimate(options *o);
 int cmd_plan(options *o);
 int cmd_graph(options *o);
 int cmd_check(options *o);
+int cmd_pack(options *o);
 int cmd_timeline(options *o);
 int cmd_sweep(options *o);
 int cmd_fit(options *o);

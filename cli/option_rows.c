@@ -50,13 +50,14 @@ static const char *view_choice(size_t k)
 #define PLAN (1u << CMD_PLAN)
 #define GRAPH (1u << CMD_GRAPH)
 #define CHECK (1u << CMD_CHECK)
+#define PACK (1u << CMD_PACK)
 #define TIMELINE (1u << CMD_TIMELINE)
 #define SWEEP (1u << CMD_SWEEP)
 #define FIT (1u << CMD_FIT)
 #define DRAW (1u << CMD_DRAW)
 #define TRAIN (1u << CMD_TRAIN)
 #define PROFILE (1u << CMD_PROFILE)
-#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | SWEEP | FIT | DRAW | TIMELINE | TRAIN | PROFILE)
+#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | PACK | SWEEP | FIT | DRAW | TIMELINE | TRAIN | PROFILE)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 /* clang-format off */
@@ -85,10 +86,12 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_CHECKPOINTS] = {"checkpoints", KIND_TEXT, AT(checkpoints), PLAN, NULL, "T1,T2,...", NULL, 0, NULL, "keep exactly these tensors, as segments does"},
     [OPT_SEED]        = {"seed", KIND_COUNT, AT(seed), PLAN | SWEEP | FIT | TRAIN | PROFILE, NULL, "N", NULL, 0, NULL, "of whatever draws numbers: searchers, first weights, dropout, shuffling (default: 0)"},
     [OPT_MOVES]       = {"moves", KIND_COUNT, AT(moves), PLAN | SWEEP | FIT | TRAIN, NULL, "N", NULL, 1, NULL, "how many candidates a searcher may try (default: its own)"},
-    [OPT_TIME_LIMIT]  = {"time-limit", KIND_POSITIVE, AT(time_limit), PLAN | TRAIN, NULL, "SECONDS", NULL, 0, NULL, "stop the search then, with the best so far"},
+    [OPT_TIME_LIMIT]  = {"time-limit", KIND_POSITIVE, AT(time_limit), PLAN | PACK | TRAIN, NULL, "SECONDS", NULL, 0, NULL, "stop the search then, with the best so far"},
     [OPT_KEEP_ORDER]  = {"keep-order", KIND_FLAG, AT(keep_order), PLAN | SWEEP | FIT | TRAIN, NULL, NULL, NULL, 0, NULL, "run every node for the first time in the order of the file: search for recomputation only"},
     [OPT_NO_OFFSETS]  = {"no-offsets", KIND_OFF, AT(offsets), PLAN, NULL, NULL, NULL, 0, NULL, "the budget is for what lives at once; give nothing an address"},
-    [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH | PROFILE, NULL, "FILE", NULL, 0, NULL, "write the plan, graph or costs here; - is standard output"},
+    [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH | PACK | PROFILE, NULL, "FILE", NULL, 0, NULL, "write the plan, graph, offsets or costs here; - is standard output"},
+    [OPT_CAPACITY]    = {"capacity", KIND_TEXT, AT(capacity), PACK, NULL, "BYTES", NULL, 0, NULL, "how high the block may be: 1048576, 24GiB"},
+    [OPT_MINIMIZE]    = {"minimize", KIND_FLAG, AT(minimize), PACK, NULL, NULL, NULL, 0, NULL, "look for the lowest block, until it is proved or the search is stopped"},
     [OPT_PLAN]        = {"plan", KIND_TEXT, AT(plan), DRAW | TIMELINE | TRAIN, NULL, "PLAN", NULL, 0, NULL, "as this plan runs it (default: everything is kept)"},
     [OPT_DEPTH]       = {"depth", KIND_COUNT, AT(depth), DRAW, NULL, "N", NULL, 1, NULL, "open N levels of modules (default: as many as 100 boxes allow)"},
     [OPT_TRAINING]    = {"training", KIND_FLAG, AT(training), DRAW, NULL, NULL, NULL, 0, NULL, "the whole step, side by side: forward, with backward, with the plan's recomputation"},
@@ -108,7 +111,7 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_RESUME]      = {"resume", KIND_TEXT, AT(resume), TRAIN, NULL, "FILE", NULL, 0, NULL, "go on from what --save has written"},
     [OPT_NO_BEFORE]   = {"no-before", KIND_OFF, AT(before), TRAIN, NULL, NULL, NULL, 0, NULL, "do not run the same training with everything kept first"},
     [OPT_PROFILE]     = {"profile", KIND_FLAG, AT(profile), TRAIN, NULL, NULL, NULL, 0, NULL, "say where the time goes, per operator"},
-    [OPT_JSON]        = {"json", KIND_FLAG, AT(json), ESTIMATE | PLAN | CHECK | SWEEP | FIT | TRAIN, NULL, NULL, NULL, 0, NULL, "answer in JSON, with exact integers"},
+    [OPT_JSON]        = {"json", KIND_FLAG, AT(json), ESTIMATE | PLAN | CHECK | PACK | SWEEP | FIT | TRAIN, NULL, NULL, NULL, 0, NULL, "answer in JSON, with exact integers"},
     [OPT_HELP]        = {"help", KIND_FLAG, AT(help), EVERY, NULL, NULL, NULL, 0, NULL, "show this"},
 };
 /* clang-format on */

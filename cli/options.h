@@ -16,6 +16,7 @@ typedef enum command_id {
     CMD_PLAN,
     CMD_GRAPH,
     CMD_CHECK,
+    CMD_PACK,
     CMD_TIMELINE,
     CMD_SWEEP,
     CMD_FIT,
@@ -60,6 +61,8 @@ typedef enum option_id {
     OPT_KEEP_ORDER,
     OPT_NO_OFFSETS,
     OPT_OUT,
+    OPT_CAPACITY,
+    OPT_MINIMIZE,
     OPT_PLAN,
     OPT_DEPTH,
     OPT_TRAINING,
@@ -112,7 +115,7 @@ typedef struct options {
     const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */
     int64_t seed, moves;                               /* moves 0: the solver's own default */
     double time_limit;                                 /* 0: none */
-    const char *out;                                   /* NULL: not given */
+    const char *out, *capacity;                        /* NULL: not given */
     const char *plan;                                  /* NULL: not given */
     int64_t depth;                                     /* 0: not given */
     bool training;
@@ -124,7 +127,7 @@ typedef struct options {
     double lr, momentum, weight_decay; /* 0: not given */
     bool nesterov, before, profile, keep_order, offsets;
     const char *schedule, *save, *resume; /* schedule has a default, the others NULL: not given */
-    bool per_op, json, help;
+    bool minimize, per_op, json, help;
     size_t n_operands;
     const char **operands;
     command_id command;

@@ -7,6 +7,7 @@
 #include "cli/report.h"
 #include "formats/json.h"
 #include "formats/plan_json.h"
+#include "planner/arena.h"
 #include "planner/arena_solve.h"
 
 /* What frameworks that checkpoint by segments make of the plan's list. Graphs without a backward phase have no such answer:
@@ -69,11 +70,14 @@ done:
 }
 
 /* The block that holds what comes and goes, and what fragmentation costs. */
-static void print_arena(const mp_plan *plan)
+static mp_status print_arena(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
+    mp_status st = MP_OK;
     char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], whole[QUANTITY_MAX];
     const int64_t live = plan->peak_bytes - plan->static_bytes;
-    if (plan->arena_bytes < 0) return;
+    int64_t least = live;
+    if (plan->arena_bytes < 0) return MP_OK;
+    if (plan->arena_bytes > live) MP_TRY(mp_arena_bound(graph, plan, &least, err));
     printf("  arena %s (%s bytes)", bytes_short(plan->arena_bytes, bytes), count_text(plan->arena_bytes, exact));
     if (plan->arena_bytes > live)
         printf(", %.2f %% over what lives at the peak: fragmentation; %s bytes in all\n",
@@ -81,6 +85,11 @@ static void print_arena(const mp_plan *plan)
                count_text(mp_plan_need(plan), whole));
     else
         printf(", as much as lives at the peak: no fragmentation\n");
+    if (least > live)
+        printf("  proved: no layout of these steps has an arena of less than %s bytes%s\n", count_text(least, exact),
+               plan->arena_bytes == least ? ": this is the lowest" : "");
+done:
+    return st;
 }
 
 /* How close the plan is to the best there can be. */
@@ -123,7 +132,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
                         : "  on the same checkpoints");
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
     print_bound(out);
-    print_arena(plan);
+    MP_TRY(print_arena(graph, plan, err));
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
     MP_TRY(print_checkpoints(out, plan, err));
     MP_TRY(print_where(graph, plan, err));
@@ -194,8 +203,9 @@ static void print_floor(const outcome *out)
     report_static(graph);
 }
 
-static void print_unmeetable(const outcome *out, const char *title)
+static mp_status print_unmeetable(const outcome *out, const char *title, mp_error *err)
 {
+    mp_status st = MP_OK;
     const mp_plan *smallest = out->answer.smallest;
     char bytes[QUANTITY_MAX], exact[QUANTITY_MAX];
     printf("%s: does not fit the budget of %s (%s bytes).\n", title, bytes_short(out->budget_bytes, bytes),
@@ -218,18 +228,18 @@ static void print_unmeetable(const outcome *out, const char *title)
     print_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
     print_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "");
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
-    print_arena(smallest);
+    MP_TRY(print_arena(out->subject.graph, smallest, err));
     printf("  the smallest budget found that can be met: --budget %lld\n\n", (long long)mp_plan_need(smallest));
     print_floor(out);
+done:
+    return st;
 }
 
 mp_status print_plan(const outcome *out, mp_error *err)
 {
     char title[256];
     subject_title(&out->subject, title, sizeof title);
-    if (out->answer.plan) return print_fitting(out, title, err);
-    print_unmeetable(out, title);
-    return MP_OK;
+    return out->answer.plan ? print_fitting(out, title, err) : print_unmeetable(out, title, err);
 }
 
 /* Without a plan in the budget the header describes the smallest plan that was found. */

@@ -11,6 +11,7 @@
 #include "formats/loss_picture.h"
 #include "formats/onnx.h"
 #include "formats/onnx_weights.h"
+#include "formats/pack_csv.h"
 #include "formats/plan_json.h"
 #include "formats/process_memory.h"
 #include "formats/safetensors.h"

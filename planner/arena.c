@@ -179,12 +179,14 @@ done:
     return st;
 }
 
-mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
+/* Fits the items of the plan's steps. Without `keeps` the plan is untouched. */
+static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, bool keeps, mp_pack_result *result,
+                         mp_error *err)
 {
     mp_status st = MP_OK;
     mp_timeline *tl = NULL;
     grouping g = {.graph = graph};
-    mp_fitting fit = {0};
+    mp_fitting fit = {.exact = exact, .only_bound = !keeps};
     mp_piece *pieces = NULL;
     int *newest = NULL, *ordered = NULL, *start = NULL, n_pieces = 0;
     size_t n, n_rings;
@@ -208,7 +210,9 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
     MP_TRY(make_items(&g, ordered, start, &fit, pieces, &n_pieces, err));
     MP_TRY(add_workspaces(graph, plan, &fit, pieces, n_pieces, err));
     MP_TRY(mp_fit(&fit, err));
-    MP_TRY(write_places(&g, plan, &fit, n_rings, err));
+    if (keeps) MP_TRY(write_places(&g, plan, &fit, n_rings, err));
+    *result = (mp_pack_result){fit.bound >= fit.height ? MP_PACK_PLACED : MP_PACK_LIMIT, fit.height * graph->alignment,
+                               fit.bound * graph->alignment, fit.nodes};
 done:
     mp_timeline_free(tl);
     mp_free(g.item);
@@ -219,5 +223,36 @@ done:
     mp_free(start);
     mp_free(fit.items);
     mp_free(pieces);
+    return st;
+}
+
+mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
+{
+    mp_pack_result result;
+    return lay_out(graph, plan, NULL, true, &result, err);
+}
+
+mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_plan steps = *plan;
+    mp_pack_result result;
+    MP_TRY(lay_out(graph, &steps, NULL, false, &result, err));
+    *bytes = result.bound;
+done:
+    return st;
+}
+
+mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
+                        mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_pack_options in_units = {0};
+    if (options) in_units = *options;
+    if (in_units.enough > 0) in_units.enough /= graph->alignment;
+    MP_TRY(lay_out(graph, plan, options ? &in_units : NULL, true, result, err));
+    if (options && options->enough > 0 && result->height > options->enough && result->bound > options->enough)
+        result->verdict = MP_PACK_INFEASIBLE;
+done:
     return st;
 }

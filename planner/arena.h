@@ -6,16 +6,27 @@
  *
  * Method: items are placed one after the other into the lowest, or the tightest, gap; in several orders (by size, by size times
  * lifetime, by lifetime, by start, around the fullest step), and then again with whatever lay on top put first. The lowest
- * height wins; the sum of what lives at the fullest step is a lower bound, and where it is reached the search ends.
+ * height wins; the sum of what lives at the fullest step is a lower bound, and where it is reached the search ends. Where it is
+ * not, an exact search (planner/pack.h) of bounded length looks for something lower, or for the proof that there is nothing.
  */
 #ifndef PLANNER_ARENA_H
 #define PLANNER_ARENA_H
 
+#include "planner/pack.h"
 #include "planner/plan.h"
 
 /* Gives every instance and workspace of the plan's steps its offset, a multiple of the graph's alignment: sets places, n_places
  * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant. MP_INVALID: as
  * mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
+
+/* The same, with the exact search as long as the options say (NULL: as short as there). Height and bound are bytes; of
+ * `enough` too, which is a height that will do. */
+mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
+                        mp_error *err);
+
+/* No layout of the plan's steps, with what shares a room at one offset, has an arena of less: what lives at the fullest step,
+ * or more if mp_arena_layout's search has proved more. As mp_arena_layout, but the plan is not changed. */
+mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/memory.h"
+#include "planner/arena_exact.h"
 #include "planner/arena_place.h"
 
 enum {
@@ -216,6 +217,22 @@ static void walk(fitter *f, enum mp_placing placing, bool from_offsets)
     }
 }
 
+/* The packer's search from the best offsets so far. */
+static mp_status search(fitter *f, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_fitting *fit = f->fitting;
+    const int64_t height = fit->height;
+    if (height <= fit->bound) return MP_OK;
+    for (size_t k = 0; k < fit->n; k++) fit->items[k].offset = f->best_offsets[k];
+    MP_TRY(mp_fit_exactly(fit, err));
+    if (fit->height == height) return MP_OK;
+    for (size_t k = 0; k < fit->n; k++) f->best_offsets[k] = fit->items[k].offset;
+    sort_by_offset(f, f->best_order);
+done:
+    return st;
+}
+
 mp_status mp_fit(mp_fitting *fitting, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -237,6 +254,8 @@ mp_status mp_fit(mp_fitting *fitting, mp_error *err)
     measure(&f);
     measure_crowds(&f, highest);
     try_orders(&f);
+    MP_TRY(search(&f, err));
+    if (fitting->only_bound) f.work = WORK + 1;
     for (int k = 0, best = (int)f.best_placing; k < MP_N_PLACINGS && !settled(&f); k++)
         walk(&f, (enum mp_placing)((best + k) % MP_N_PLACINGS), false);
     for (int k = 0; k < MP_LOWEST_FIRST && !settled(&f); k++) walk(&f, (enum mp_placing)k, true);

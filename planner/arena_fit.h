@@ -6,11 +6,14 @@
  * Dynamic storage allocation is NP-hard (Garey, Johnson 1979, SR2). Items are placed one after the other, each into the lowest
  * or the tightest gap, in several orders; then whichever item is possible lowest comes next, in several orders of preference;
  * and then again with what lay on top moved up in the order. The lowest height wins. What lives at the fullest step is a lower
- * bound, and where that is reached the search ends. How much is tried depends on the number of items, never on a clock.
+ * bound, and where that is reached the search ends. Where no order has reached it, the packer's exact search (planner/pack.h)
+ * tries to place everything lower or to prove that it cannot be done. How much is tried depends on the number of items, never
+ * on a clock.
  */
 #ifndef PLANNER_ARENA_FIT_H
 #define PLANNER_ARENA_FIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,7 +36,10 @@ typedef struct mp_fitting {
     size_t n;
     const mp_piece *pieces;
     size_t n_steps;
-    int64_t height, bound; /* found; no placement is lower than `bound` */
+    const struct mp_pack_options *exact; /* of the packer's search, in the units of the sizes; NULL: a short one */
+    bool only_bound;                     /* no more orders are tried when that search has ended */
+    int64_t height, bound;               /* found; no placement is lower than `bound` */
+    int64_t nodes;                       /* of the packer's search */
 } mp_fitting;
 
 /* Sets the offset of every item so that no two overlap in time and space, and height and bound. The same input gives the same

@@ -9,6 +9,7 @@
 #include "planner/fates.h"
 #include "planner/fit.h"
 #include "planner/floor.h"
+#include "planner/pack.h"
 #include "planner/plan.h"
 #include "planner/schedule.h"
 #include "planner/solver.h"

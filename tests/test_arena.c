@@ -251,6 +251,17 @@ static bool overlap(const puzzle *p, const mp_item *items)
     return false;
 }
 
+static int64_t most_live(const puzzle *p)
+{
+    int64_t most = 0;
+    for (int t = 0; t < STEPS; t++) {
+        int64_t live = 0;
+        for (int x = 0; x < p->n; x++) live += p->sizes[x][t];
+        if (live > most) most = live;
+    }
+    return most;
+}
+
 static void small_cases_are_as_low_as_the_lowest_of_all_orders(void **state)
 {
     (void)state;
@@ -266,10 +277,10 @@ static void small_cases_are_as_low_as_the_lowest_of_all_orders(void **state)
         mp_fitting fit = {.items = items, .n = (size_t)p.n, .pieces = pieces, .n_steps = STEPS};
         assert_int_equal(mp_fit(&fit, NULL), MP_OK);
         if (overlap(&p, items)) fail_msg("seed %llu: two overlap", (number)seed);
-        if (fit.height != p.lowest || fit.bound > p.lowest)
+        if (fit.height != p.lowest || fit.bound != p.lowest)
             fail_msg("seed %llu: height %lld, the lowest is %lld, bound %lld", (number)seed, (long long)fit.height,
                      (long long)p.lowest, (long long)fit.bound);
-        n_above_bound += p.lowest > fit.bound;
+        n_above_bound += p.lowest > most_live(&p);
     }
     assert_true(n_above_bound > 5); /* or the cases were too easy */
 }
@@ -337,7 +348,7 @@ static void every_allocation_may_fail(void **state)
 static void answers_fit_their_budget_with_their_arena(void **state)
 {
     (void)state;
-    static const uint64_t seeds[] = {15, 27, 62, 83};
+    static const uint64_t seeds[] = {15, 322, 641, 779};
     int n_again = 0, n_smallest = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
         const number seed = seeds[k];

@@ -1,0 +1,224 @@
+/* cmd_pack.c - offsets: of the buffers in a CSV file, or of what a plan's steps make. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/commands.h"
+#include "cli/messages.h"
+#include "cli/progress.h"
+#include "cli/quantities.h"
+#include "cli/subject.h"
+#include "formats/pack_csv.h"
+#include "formats/plan_json.h"
+#include "planner/arena.h"
+#include "planner/check.h"
+
+typedef struct packing {
+    progress shown;
+    double started_at, shown_at; /* seconds */
+    double time_limit;           /* 0: none */
+    mp_pack_options options;
+    mp_pack_result result;
+    int64_t capacity; /* -1: not given */
+    int64_t before;   /* a plan's arena as it was; -1: none */
+    const char *what; /* is placed */
+    size_t n;
+} packing;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The packer's question whether to stop. */
+static bool stop(void *data)
+{
+    packing *p = data;
+    char text[48] = "";
+    const double t = now() - p->started_at;
+    if (p->time_limit > 0 && t > p->time_limit) return true;
+    if (t < p->shown_at + 0.1) return false;
+    p->shown_at = t;
+    snprintf(text, sizeof text, "packing %zu %s  %.1f s", p->n, p->what, t);
+    return !progress_next(&p->shown, text);
+}
+
+static void start(packing *p, const char *what, size_t n)
+{
+    p->what = what;
+    p->n = n;
+    p->options.stop = stop;
+    p->options.data = p;
+    p->started_at = now();
+    progress_start(&p->shown, 0);
+}
+
+/* ---- what came out ---- */
+
+static bool fits(const packing *p)
+{
+    return p->result.height >= 0 && (p->capacity < 0 || p->result.height <= p->capacity);
+}
+
+static bool is_proved(const packing *p)
+{
+    if (p->result.verdict == MP_PACK_INFEASIBLE) return true;
+    return p->capacity >= 0 && !fits(p) ? p->result.bound > p->capacity : p->result.height == p->result.bound;
+}
+
+static int answer_json(const packing *p)
+{
+    const mp_pack_result *r = &p->result;
+    const bool infeasible = !fits(p) && is_proved(p);
+    json_t *height = r->height < 0 ? json_null() : json_integer(r->height);
+    return print_json(json_pack("{s:b, s:b, s:o, s:I, s:I}", "fits", fits(p), "infeasible", infeasible, "height", height,
+                                "lower_bound", (json_int_t)r->bound, "nodes", (json_int_t)r->nodes));
+}
+
+static void print_bytes(const char *what, int64_t bytes, const char *note)
+{
+    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
+    printf("  %-12s %11s  %18s bytes%s\n", what, bytes_short(bytes, text), count_text(bytes, exact), note);
+}
+
+static int answer(const packing *p, const options *o)
+{
+    const mp_pack_result *r = &p->result;
+    const int64_t gap = r->height - r->bound;
+    char exact[QUANTITY_MAX], least[QUANTITY_MAX];
+    if (o->json) {
+        const int rc = answer_json(p);
+        return rc ? rc : fits(p) ? EXIT_DONE : EXIT_NO;
+    }
+    const char *path = o->operands[o->n_operands - 1];
+    if (fits(p) && p->capacity >= 0)
+        printf("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity, exact));
+    else if (fits(p))
+        printf("%s: %zu %s placed.\n\n", path, p->n, p->what);
+    else if (p->capacity < 0 && is_proved(p))
+        printf("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
+    else if (is_proved(p))
+        printf("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
+               count_text(p->capacity, exact), count_text(r->bound, least));
+    else
+        printf("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,
+               count_text(p->capacity, exact));
+    if (p->before >= 0) print_bytes("before", p->before, "");
+    if (r->height >= 0) print_bytes("height", r->height, gap ? "" : "  the lowest there is");
+    print_bytes("lower bound", r->bound, "  no placement is lower");
+    if (r->height >= 0)
+        printf("  %-12s %9.2f %%  %18s bytes\n", "gap", r->bound > 0 ? 100.0 * (double)gap / (double)r->bound : 0,
+               count_text(gap, exact));
+    printf("  %-12s %31s\n", "nodes", count_text(r->nodes, exact));
+    return fits(p) ? EXIT_DONE : EXIT_NO;
+}
+
+/* ---- the two kinds of input ---- */
+
+static int pack_table(const options *o, packing *p)
+{
+    const char *path = o->operands[0];
+    mp_error err = {0};
+    mp_pack_table table = {0};
+    if (mp_pack_csv_read(path, &table, &err) != MP_OK) return input_failed(&err);
+    start(p, "buffers", table.packing.n_items);
+    mp_status st = o->minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
+                               : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
+    progress_end(&p->shown);
+    int rc = EXIT_DONE;
+    if (st != MP_OK) {
+        mp_error_locate(&err, path, 0, 0);
+        rc = input_failed(&err);
+    } else {
+        if (p->result.height >= 0) st = mp_pack_check(&table.packing, p->result.height, &err);
+        if (st == MP_OK && fits(p) && o->out) st = mp_pack_csv_write(&table, o->out, &err);
+        if (st != MP_OK) rc = output_failed(&err);
+    }
+    mp_pack_table_free(&table);
+    return rc;
+}
+
+static mp_status read_plan(options *o, subject *s, mp_plan **plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(subject_load_as_planned(o->operands[0], o->operands[1], o, s, err));
+    MP_TRY(subject_plan(s, o->operands[1], plan, err));
+done:
+    return st;
+}
+
+/* A layout that is higher than the one the plan came with is not taken. */
+static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *plan, packing *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_place *places = plan->places;
+    const size_t n_places = plan->n_places;
+    p->before = plan->arena_bytes;
+    plan->places = NULL;
+    start(p, "places", n_places ? n_places : plan->n_steps);
+    st = mp_arena_pack(graph, plan, o->minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
+    progress_end(&p->shown);
+    if (st == MP_OK && p->before >= 0 && plan->arena_bytes > p->before) {
+        mp_place *higher = plan->places;
+        plan->places = places;
+        plan->n_places = n_places;
+        plan->arena_bytes = p->result.height = p->before;
+        places = higher;
+        if (p->result.bound > p->before) p->result.bound = plan->peak_bytes - plan->static_bytes;
+    } else if (st != MP_OK) {
+        plan->places = places;
+        places = NULL;
+    }
+    p->n = plan->n_places;
+    if (st == MP_OK && plan->budget_bytes >= 0 && plan->static_bytes + plan->arena_bytes > plan->budget_bytes)
+        plan->budget_bytes = -1;
+    mp_free(places);
+    if (st == MP_OK) st = mp_plan_check(graph, plan, err);
+    return st;
+}
+
+static int pack_plan(options *o, packing *p)
+{
+    mp_error err = {0};
+    subject s = {0};
+    mp_plan *plan = NULL;
+    int rc = EXIT_DONE;
+    mp_status st = read_plan(o, &s, &plan, &err);
+    if (st != MP_OK) {
+        rc = st == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+    } else {
+        st = pack_steps(o, s.graph, plan, p, &err);
+        if (st == MP_OK && fits(p) && o->out) st = mp_plan_write(plan, s.graph, o->out, &err);
+        if (st != MP_OK) rc = output_failed(&err);
+    }
+    mp_plan_free(plan);
+    subject_free(&s);
+    return rc;
+}
+
+int cmd_pack(options *o)
+{
+    packing p = {.shown_at = 0, .time_limit = o->time_limit, .capacity = -1, .before = -1};
+    budget capacity;
+    const char *why = NULL;
+    const bool is_table = o->n_operands == 1;
+    if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
+    if (o->capacity && !budget_parse(o->capacity, &capacity, &why)) return usage_error("--capacity: '%s' %s", o->capacity, why);
+    if (o->capacity && capacity.kind != BUDGET_BYTES)
+        return usage_error("--capacity: '%s' has nothing to be a share of: it takes bytes", o->capacity);
+    if (o->capacity) p.capacity = capacity.bytes;
+    if (is_table && !o->capacity && !o->minimize)
+        return usage_error("pack needs to know how high the block is: --capacity BYTES, or --minimize");
+    if (!o->minimize && p.capacity > 0) p.options.enough = p.capacity;
+    for (int k = 0; is_table && k < N_OPTIONS; k++)
+        if (option_rows[k].key && option_given(o, (option_id)k))
+            return usage_error("--%s is about models, and pack with one operand takes buffers", option_rows[k].name);
+    int rc = is_table ? pack_table(o, &p) : pack_plan(o, &p);
+    if (rc) return rc;
+    if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->minimize || p.capacity >= 0))
+        complain("the search was cut short");
+    if (o->out && !strcmp(o->out, "-")) return fits(&p) ? EXIT_DONE : EXIT_NO;
+    return answer(&p, o);
+}

@@ -1,0 +1,159 @@
+#include "planner/pack.h"
+
+#include <stdlib.h>
+
+#include "estimator/memory.h"
+#include "planner/pack_search.h"
+
+enum {
+    FIRST_NODES = 2000, /* of the first attempt at the lowest capacity; later ones have */
+    GROWTH = 8,         /* times as many, */
+    OTHERS = 4          /* and attempts at other capacities this part of them */
+};
+
+static const mp_pack_options no_options = {0};
+
+typedef struct packer {
+    mp_packing *packing;
+    mp_pack_state state;
+    mp_pack_search *search;
+    mp_pack_options options;
+    mp_pack_result result;
+    bool stopped;
+} packer;
+
+static mp_status open_packer(packer *p, mp_packing *packing, const mp_pack_options *options, mp_error *err)
+{
+    mp_status st = MP_OK;
+    *p = (packer){.packing = packing, .options = options ? *options : no_options, .result = {.height = -1}};
+    MP_TRY(mp_pack_state_make(&p->state, packing, err));
+    p->search = mp_pack_search_new(&p->state, &p->options);
+    MP_REQUIRE(p->search, err, MP_NOMEM, "no memory for the offsets of %zu items", packing->n_items);
+    MP_TRY(mp_pack_bound(packing, &p->result.bound, err));
+done:
+    return st;
+}
+
+static void close_packer(packer *p)
+{
+    mp_pack_search_free(p->search);
+    mp_pack_state_free(&p->state);
+}
+
+/* One capacity; the offsets are taken over if there are any. */
+static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
+    if (p->result.verdict != MP_PACK_PLACED) goto done;
+    p->result.height = 0;
+    for (int b = 0; b < p->state.n_boxes; b++) {
+        const mp_pack_box *box = &p->state.boxes[b];
+        const int64_t top = p->state.lowest[b] + box->size;
+        p->packing->items[box->item].offset = p->state.lowest[b];
+        if (top > p->result.height) p->result.height = top;
+    }
+done:
+    return st;
+}
+
+mp_status mp_pack_solve(mp_packing *packing, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
+                        mp_error *err)
+{
+    packer p;
+    mp_status st = MP_OK;
+    MP_TRY(open_packer(&p, packing, options, err));
+    MP_TRY(attempt(&p, capacity, p.options.node_limit, err));
+    if (p.result.verdict == MP_PACK_INFEASIBLE && p.result.bound <= capacity) p.result.bound = capacity + 1;
+    *result = p.result;
+done:
+    close_packer(&p);
+    return st;
+}
+
+/* What every height is a multiple of: offsets are sums of sizes, rounded up to alignments, or fixed. */
+static int64_t unit_of(const mp_packing *packing)
+{
+    int64_t unit = 0;
+    for (size_t k = 0; k < packing->n_items + packing->n_pieces; k++) {
+        const mp_pack_item *item = k < packing->n_items ? &packing->items[k] : NULL;
+        for (int part = 0; part < (item ? 2 : 1); part++) {
+            int64_t a = !item ? packing->pieces[k - packing->n_items].size : part ? item->fixed : item->alignment;
+            if (a < 1 || (item && !part && a == 1)) continue;
+            for (int64_t b = unit; b; b = a % b, a = unit) unit = b;
+            unit = a;
+        }
+    }
+    return unit ? unit : 1;
+}
+
+/* The height of whatever the search puts first, within a few nodes; what is fixed may need more. */
+static mp_status find_any(packer *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t capacity = 0;
+    for (size_t k = 0; k < p->packing->n_items; k++) {
+        const mp_pack_item *item = &p->packing->items[k];
+        if (item->fixed > 0) capacity += item->fixed;
+    }
+    for (int b = 0; b < p->state.n_boxes; b++) capacity += p->state.boxes[b].size + p->state.boxes[b].alignment;
+    MP_TRY(attempt(p, capacity, p->options.node_limit, err));
+done:
+    return st;
+}
+
+static bool goes_on(const packer *p)
+{
+    const mp_pack_result *r = &p->result;
+    if (p->stopped || r->bound >= r->height || (p->options.node_limit > 0 && r->nodes >= p->options.node_limit)) return false;
+    return p->options.enough <= 0 || (r->height > p->options.enough && r->bound <= p->options.enough);
+}
+
+/* Capacities between bound and height: first the lowest, then by halves, above those that were not decided within the nodes.
+ * The last is right below the height: if none of them was placed and that one is proved infeasible, the height is the lowest.
+ */
+static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
+    const int64_t lowest = p->result.bound > enough ? p->result.bound : enough;
+    int64_t low = lowest, capacity = lowest;
+    while (goes_on(p) && low < p->result.height) {
+        const int64_t left = p->options.node_limit > 0 ? p->options.node_limit - p->result.nodes : INT64_MAX;
+        const int64_t most = capacity == lowest ? nodes : nodes / OTHERS;
+        MP_TRY(attempt(p, capacity, most < left ? most : left, err));
+        if (p->result.verdict != MP_PACK_PLACED) low = capacity + unit;
+        if (p->result.verdict == MP_PACK_INFEASIBLE && p->result.bound < low) p->result.bound = low;
+        capacity = low + (p->result.height - 1 - low) / 2 / unit * unit;
+    }
+done:
+    return st;
+}
+
+mp_status mp_pack_minimize(mp_packing *packing, int64_t known, const mp_pack_options *options, mp_pack_result *result,
+                           mp_error *err)
+{
+    packer p;
+    mp_status st = MP_OK;
+    MP_TRY(open_packer(&p, packing, options, err));
+    const int64_t unit = unit_of(packing);
+    if (known >= 0)
+        p.result.height = known;
+    else
+        MP_TRY(find_any(&p, err));
+    if (p.result.height < 0) { /* infeasible, or cut short */
+        *result = p.result;
+        goto done;
+    }
+    p.result.bound = (p.result.bound + unit - 1) / unit * unit;
+    for (int64_t nodes = FIRST_NODES; goes_on(&p); nodes = nodes < INT64_MAX / GROWTH ? nodes * GROWTH : INT64_MAX)
+        MP_TRY(narrow(&p, nodes, unit, err));
+    if (p.result.bound >= p.result.height || p.result.height <= p.options.enough)
+        p.result.verdict = MP_PACK_PLACED;
+    else
+        p.result.verdict = p.options.enough > 0 && p.result.bound > p.options.enough ? MP_PACK_INFEASIBLE : MP_PACK_LIMIT;
+    *result = p.result;
+done:
+    close_packer(&p);
+    return st;
+}

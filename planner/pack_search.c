@@ -1,0 +1,400 @@
+#include "planner/pack_search.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "estimator/memory.h"
+
+enum {
+    DEPTH_LIMIT = 5000, /* branches within branches */
+    MEMORY_BITS = 18,   /* so many states are remembered at most, */
+    MEMORY_BITS_LEAST = 8,
+    STATES_PER_BOX = 1024, /* and about so many */
+    NODES_BETWEEN = 256,   /* two questions whether to stop */
+    RUN_NODES = 1000,      /* of the shortest runs */
+    RUNS_CUT = 100,        /* after so many it is the depth that cuts them off */
+    RAISE = -1             /* among the branches: nothing lies at the floor */
+};
+
+enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
+
+typedef struct branching {
+    int section, n; /* branches, the rise included; INT_MAX: none was found */
+    int64_t floor, slack;
+    int64_t raised; /* the next floor; -1: it would be too high */
+} branching;
+
+struct mp_pack_search {
+    mp_pack_state *state;
+    const mp_pack_options *options;
+    double *preference[N_ORDERS];
+    enum order order;
+    XXH128_hash_t *failed; /* states, by hash */
+    int memory_bits;
+    uint64_t n_searches; /* states of an earlier capacity are others */
+    int *first_box;      /* per section: the first box that begins there or later */
+    int *branches;       /* of all depths, one behind the other */
+    size_t n_branches, branches_capacity;
+    int64_t *tops;        /* per section: see supported; -1: not known */
+    int64_t *weight;      /* per section: how often the search has failed there, and 1 */
+    int64_t nodes, limit; /* of this run */
+    int depth;
+    bool halted, stopped;
+};
+
+/* ---- what has failed before ---- */
+
+static XXH128_hash_t hash_part(const mp_pack_search *x, int from, int to)
+{
+    const mp_pack_state *s = x->state;
+    const int a = x->first_box[from], b = x->first_box[to];
+    XXH128_hash_t hash = XXH3_128bits_withSeed(s->floor + from, (size_t)(to - from) * sizeof *s->floor,
+                                               (XXH64_hash_t)from ^ x->n_searches << 32);
+    const XXH128_hash_t boxes = XXH3_128bits_withSeed(s->lies + a, (size_t)(b - a), hash.low64);
+    hash.low64 = boxes.low64;
+    hash.high64 = (hash.high64 * 0x9e3779b97f4a7c15u) ^ boxes.high64;
+    return hash;
+}
+
+static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
+{
+    return &x->failed[hash.low64 >> (64 - x->memory_bits)];
+}
+
+/* ---- which section to branch on ---- */
+
+static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
+{
+    if (box->n_runs == 1) return true; /* it is within the dip */
+    for (int r = box->run; r < box->run + box->n_runs; r++)
+        for (int t = s->runs[r].first; t <= s->runs[r].last; t++)
+            if (s->floor[t] != floor) return false;
+    return true;
+}
+
+/* The lowest top of what is still to come in section t, without what is over `section` too, and without the box. */
+static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
+{
+    int64_t least = INT64_MAX;
+    for (int k = s->lives_start[t]; k < s->lives_start[t] + s->n_lives[t]; k++) {
+        const mp_pack_lives *other = &s->lives[k];
+        const mp_pack_box *o = &s->boxes[other->box];
+        const int64_t top = s->lowest[other->box] + other->size;
+        if (top >= least || other->box == box) continue;
+        if (o->first <= section && section <= o->last && o->n_runs == 1) continue;
+        least = top;
+    }
+    return least;
+}
+
+/* A box that does not lie at its lowest offset lies on another one that is not over the section: where it is lowest then, as
+ * far as it stays below `most`. What is found is kept in x->tops for the other boxes over the section. */
+static int64_t supported(const mp_pack_search *x, int b, int section, int64_t most)
+{
+    const mp_pack_state *s = x->state;
+    const mp_pack_box *box = &s->boxes[b];
+    int64_t least = most;
+    for (int r = box->run; r < box->run + box->n_runs; r++)
+        for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
+            if (t == section || s->least_top[t] >= least) continue;
+            int64_t top;
+            if (box->n_runs > 1) {
+                top = top_beside(s, t, section, b);
+            } else {
+                if (x->tops[t] < 0) x->tops[t] = top_beside(s, t, section, -1);
+                top = x->tops[t];
+            }
+            if (top < least) least = top;
+        }
+    return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
+}
+
+/* Whether a section with n branches or more comes before the best one so far. */
+static bool precedes(const mp_pack_search *x, const branching *b, const branching *best)
+{
+    if (best->section < 0) return true;
+    if (x->options->without & MP_PACK_FEWEST) return b->floor < best->floor;
+    const bool weighs = b->n > 1 && best->n > 1;
+    const double cost = (double)b->n * (double)(weighs ? x->weight[best->section] : 1);
+    const double least = (double)best->n * (double)(weighs ? x->weight[b->section] : 1);
+    if (cost != least) return cost < least;
+    if (b->slack != best->slack) return b->slack < best->slack;
+    return b->floor < best->floor;
+}
+
+/* The next floor if nothing lies at this one; INT64_MAX: something does. */
+static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
+{
+    const mp_pack_state *s = x->state;
+    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    const int64_t f = s->floor[t];
+    int64_t next = most + 1;
+    int from = t, to = t;
+    if (f >= most) return INT64_MAX;
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        if (s->lowest[lives[k].box] <= f && s->boxes[lives[k].box].fixed >= 0) return INT64_MAX;
+        if (s->lowest[lives[k].box] > f && s->lowest[lives[k].box] < next) next = s->lowest[lives[k].box];
+        if (s->boxes[lives[k].box].first < from) from = s->boxes[lives[k].box].first;
+        if (s->boxes[lives[k].box].last > to) to = s->boxes[lives[k].box].last;
+    }
+    for (int k = from; k <= to; k++) x->tops[k] = -1;
+    for (int k = 0; k < s->n_lives[t] && next > f + 1; k++) {
+        const int b = lives[k].box;
+        const int64_t alignment = s->boxes[b].alignment;
+        if (s->lowest[b] > f) continue;
+        const int64_t rises =
+            x->options->without & MP_PACK_SUPPORT ? (f / alignment + 1) * alignment : supported(x, b, t, next);
+        if (rises < next) next = rises;
+    }
+    return next;
+}
+
+/* Makes the section the best one so far if it is. */
+static void look(const mp_pack_search *x, int t, branching *best)
+{
+    const mp_pack_state *s = x->state;
+    const int64_t bounded = s->capacity - s->total[t], f = s->floor[t];
+    const int64_t most = x->options->without & MP_PACK_SECTIONS ? s->capacity : bounded;
+    branching b = {.section = t, .n = s->n_low[t], .floor = f, .slack = bounded - f, .raised = -1};
+    if (!precedes(x, &b, best)) return;
+    for (int k = s->lives_start[t]; s->has_pieces && k < s->lives_start[t] + s->n_lives[t]; k++)
+        if (s->lowest[s->lives[k].box] <= f && !is_level(s, &s->boxes[s->lives[k].box], f)) return;
+    const int64_t next = next_floor(x, t, most);
+    if (next <= most) {
+        b.raised = next;
+        b.n++;
+    }
+    if (precedes(x, &b, best)) *best = b;
+}
+
+static branching choose(const mp_pack_search *x, int from, int to)
+{
+    const mp_pack_state *s = x->state;
+    branching best = {.section = -1, .n = INT32_MAX};
+    for (int t = from, end; t < to && best.n > 1; t = end) {
+        const int64_t f = s->floor[t];
+        end = t + 1;
+        if (!s->n_lives[t]) continue;
+        while (end < to && s->n_lives[end] && s->floor[end] == f) end++;
+        const bool left = t == from || !s->n_lives[t - 1] || s->floor[t - 1] > f;
+        const bool right = end == to || !s->n_lives[end] || s->floor[end] > f;
+        if (!left || !right) continue;
+        for (int k = t; k < end && best.n > 1; k++) look(x, k, &best);
+    }
+    return best;
+}
+
+/* Appends the branches to x->branches in the order in which they are tried. */
+static bool list_branches(mp_pack_search *x, const branching *b)
+{
+    const mp_pack_state *s = x->state;
+    const double *preference = x->preference[x->order];
+    const size_t from = x->n_branches;
+    if (!mp_grow(&x->branches, &x->branches_capacity, from + (size_t)b->n, sizeof *x->branches)) return false;
+    for (int k = 0; k < s->n_lives[b->section]; k++) {
+        const int box = s->lives[s->lives_start[b->section] + k].box, twin = s->boxes[box].twin;
+        if (s->lowest[box] > b->floor) continue;
+        if (twin >= 0 && !s->lies[twin] && !(x->options->without & MP_PACK_TWINS)) continue;
+        size_t at = x->n_branches++;
+        for (; at > from; at--) {
+            const int before = x->branches[at - 1];
+            if (preference[before] > preference[box] || (preference[before] == preference[box] && before < box)) break;
+            x->branches[at] = before;
+        }
+        x->branches[at] = box;
+    }
+    if (b->raised >= 0) x->branches[x->n_branches++] = RAISE;
+    return true;
+}
+
+/* ---- the search ---- */
+
+static bool take(mp_pack_search *x, const branching *b, int branch)
+{
+    mp_pack_state *s = x->state;
+    if (branch == RAISE ? mp_pack_raise(s, b->section, b->raised) : mp_pack_put(s, branch)) return true;
+    x->weight[s->narrow]++;
+    return false;
+}
+
+static bool count_node(mp_pack_search *x)
+{
+    if (x->nodes >= x->limit || x->state->no_memory) x->halted = true;
+    if (x->halted) return false;
+    if (x->nodes++ % NODES_BETWEEN == 0 && x->options->stop && x->options->stop(x->options->data))
+        x->halted = x->stopped = true;
+    return !x->halted;
+}
+
+static bool fill(mp_pack_search *x, int from, int to);
+
+/* Fills the parts that nothing crosses one after the other, but for the last one, which is left as [*from, *to): empty if there
+ * is nothing more to come. */
+static bool fill_parts(mp_pack_search *x, int *from, int *to)
+{
+    const mp_pack_state *s = x->state;
+    for (;;) {
+        int middle;
+        while (*from < *to && !s->n_lives[*from] && !s->crossing[*from + 1]) ++*from;
+        while (*from < *to && !s->n_lives[*to - 1] && !s->crossing[*to - 1]) --*to;
+        for (middle = *from + 1; middle < *to && s->crossing[middle]; middle++) continue;
+        if (middle >= *to || x->options->without & MP_PACK_PARTS) return true;
+        if (!fill(x, *from, middle)) return false;
+        *from = middle;
+    }
+}
+
+/* Takes every branch on one section until one leads to the end. */
+static bool fill_branches(mp_pack_search *x, const branching *b, int from, int to)
+{
+    const size_t first = x->n_branches, mark = x->state->n_trail;
+    bool filled = false;
+    if (x->depth >= DEPTH_LIMIT || !list_branches(x, b)) {
+        x->state->no_memory |= x->depth < DEPTH_LIMIT;
+        x->halted = true;
+        return false;
+    }
+    x->depth++;
+    for (size_t k = first, last = x->n_branches; k < last && !filled && count_node(x); k++) {
+        filled = take(x, b, x->branches[k]) && fill(x, from, to);
+        if (!filled) mp_pack_undo(x->state, mark);
+    }
+    x->depth--;
+    x->n_branches = first;
+    return filled;
+}
+
+/* Places all that is still to come in the sections from `from` to before `to`, which nothing crosses. False: it cannot be done,
+ * or the search was halted; the caller undoes. */
+static bool fill(mp_pack_search *x, int from, int to)
+{
+    const bool remembers = !(x->options->without & MP_PACK_MEMORY);
+    for (;;) {
+        if (!fill_parts(x, &from, &to)) return false;
+        if (from == to) return true;
+        const branching b = choose(x, from, to);
+        if (b.n == 0) {
+            x->weight[b.section]++;
+            return false;
+        }
+        if (b.n == 1) {
+            const size_t at = x->n_branches;
+            if (!count_node(x)) return false;
+            if (!list_branches(x, &b)) {
+                x->state->no_memory = x->halted = true;
+                return false;
+            }
+            x->n_branches = at;
+            if (!take(x, &b, x->branches[at])) return false;
+            continue;
+        }
+        XXH128_hash_t hash = {0, 0};
+        if (remembers) {
+            hash = hash_part(x, from, to);
+            if (XXH128_isEqual(*place_of(x, hash), hash)) return false;
+        }
+        if (fill_branches(x, &b, from, to)) return true;
+        if (remembers && !x->halted) *place_of(x, hash) = hash;
+        return false;
+    }
+}
+
+/* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: how long runs should be if nobody knows how long is enough (Luby, Sinclair, Zuckerman
+ * 1993). */
+static int64_t luby(int run)
+{
+    int64_t k = run + 1;
+    while (k & (k + 1)) {
+        int64_t whole = 1;
+        while (2 * whole + 1 <= k) whole = 2 * whole + 1;
+        k -= whole;
+    }
+    return (k + 1) / 2;
+}
+
+mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict, int64_t *nodes,
+                             bool *stopped, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_pack_state *s = x->state;
+    int64_t left = node_limit > 0 ? node_limit : INT64_MAX;
+    *verdict = MP_PACK_LIMIT;
+    x->stopped = false;
+    for (int t = 0; t < s->n_sections; t++) x->weight[t] = 1;
+    x->n_searches++;
+    if (!mp_pack_start(s, capacity, x->options->without)) {
+        MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+        *verdict = MP_PACK_INFEASIBLE;
+        return MP_OK;
+    }
+    const size_t mark = s->n_trail;
+    for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
+        x->limit = RUN_NODES * luby(run);
+        if (x->limit > left) x->limit = left;
+        x->order = (enum order)(run % N_ORDERS);
+        x->nodes = x->depth = 0;
+        x->n_branches = 0;
+        x->halted = false;
+        if (fill(x, 0, s->n_sections))
+            *verdict = MP_PACK_PLACED;
+        else if (!x->halted)
+            *verdict = MP_PACK_INFEASIBLE;
+        else
+            mp_pack_undo(s, mark);
+        *nodes += x->nodes;
+        left -= x->nodes;
+        MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+        if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= RUNS_CUT) break;
+    }
+    *stopped = x->stopped;
+done:
+    return st;
+}
+
+mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *options)
+{
+    mp_pack_search *x = mp_alloc(1, sizeof *x);
+    if (!x) return NULL;
+    x->state = state;
+    x->options = options;
+    x->memory_bits = MEMORY_BITS_LEAST;
+    while (x->memory_bits < MEMORY_BITS && (int64_t)1 << x->memory_bits < (int64_t)STATES_PER_BOX * state->n_boxes)
+        x->memory_bits++;
+    x->failed = mp_alloc((size_t)1 << x->memory_bits, sizeof *x->failed);
+    x->first_box = mp_alloc((size_t)state->n_sections + 2, sizeof *x->first_box);
+    x->tops = mp_alloc((size_t)state->n_sections + 1, sizeof *x->tops);
+    x->weight = mp_alloc((size_t)state->n_sections, sizeof *x->weight);
+    bool enough = x->failed && x->first_box && x->tops && x->weight;
+    for (int k = 0; k < N_ORDERS; k++) {
+        x->preference[k] = mp_alloc((size_t)state->n_boxes, sizeof **x->preference);
+        enough = enough && x->preference[k];
+    }
+    if (!enough) {
+        mp_pack_search_free(x);
+        return NULL;
+    }
+    for (int t = 0, b = 0; t <= state->n_sections; t++) {
+        while (b < state->n_boxes && state->boxes[b].first < t) b++;
+        x->first_box[t] = b;
+    }
+    for (int b = 0; b < state->n_boxes; b++) {
+        const mp_pack_box *box = &state->boxes[b];
+        const double life = box->last - box->first + 1, size = (double)box->size;
+        x->preference[BY_LIFE][b] = life;
+        x->preference[BY_AREA][b] = life * size;
+        x->preference[BY_SIZE][b] = size;
+    }
+    return x;
+}
+
+void mp_pack_search_free(mp_pack_search *x)
+{
+    if (!x) return;
+    mp_free(x->failed);
+    mp_free(x->first_box);
+    mp_free(x->tops);
+    mp_free(x->weight);
+    mp_free(x->branches);
+    for (int k = 0; k < N_ORDERS; k++) mp_free(x->preference[k]);
+    mp_free(x);
+}

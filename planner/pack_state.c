@@ -1,0 +1,387 @@
+#include "planner/pack_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/memory.h"
+
+enum change_of { OF_FLOOR, OF_LOWEST, OF_PUT, OF_N_LOW, OF_LEAST_TOP };
+
+struct mp_pack_change {
+    enum change_of of;
+    int index;
+    int64_t before;
+};
+
+/* ---- sections ---- */
+
+typedef struct event {
+    int64_t time;
+    bool begins;
+    int item, piece;
+} event;
+
+static int by_time(const void *a, const void *b)
+{
+    const event *x = a, *y = b;
+    if (x->time != y->time) return x->time < y->time ? -1 : 1;
+    if (x->begins != y->begins) return x->begins ? 1 : -1;
+    return x->piece < y->piece ? -1 : x->piece > y->piece;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const mp_pack_box *x = a, *y = b;
+    if (x->first != y->first) return x->first - y->first;
+    if (x->last != y->last) return y->last - x->last;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return x->item - y->item;
+}
+
+static mp_status check_item(const mp_packing *packing, size_t k, int64_t *sum, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_pack_item *item = &packing->items[k];
+    MP_REQUIRE(item->piece >= 0 && item->n_pieces > 0 && (size_t)item->piece + (size_t)item->n_pieces <= packing->n_pieces, err,
+               MP_INVALID, "item %zu has no pieces", k);
+    MP_REQUIRE(item->alignment >= 1 && item->fixed >= -1, err, MP_INVALID,
+               "item %zu: the alignment has to be at least 1, the offset not below 0", k);
+    MP_REQUIRE(item->fixed < 0 || item->fixed % item->alignment == 0, err, MP_INVALID,
+               "item %zu: offset %lld is no multiple of %lld", k, (long long)item->fixed, (long long)item->alignment);
+    int64_t largest = 0;
+    for (int p = 0; p < item->n_pieces; p++) {
+        const mp_pack_piece *piece = &packing->pieces[item->piece + p];
+        MP_REQUIRE(piece->lower < piece->upper && piece->size > 0 && (!p || piece[-1].upper <= piece->lower), err, MP_INVALID,
+                   "item %zu: its life from %lld to %lld of %lld bytes", k, (long long)piece->lower, (long long)piece->upper,
+                   (long long)piece->size);
+        if (piece->size > largest) largest = piece->size;
+    }
+    MP_REQUIRE(mp_add(*sum, largest, sum) && mp_add(*sum, item->alignment, sum) &&
+                   mp_add(*sum, item->fixed > 0 ? item->fixed : 0, sum) && *sum < INT64_MAX / 4,
+               err, MP_INVALID, "the sizes of all items are more than can be counted");
+done:
+    return st;
+}
+
+/* Sections are the times right before something ends, where something began since the end before. */
+static mp_status cut_time(mp_pack_state *s, const mp_packing *packing, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    int64_t sum = 0;
+    event *events = mp_alloc(2 * packing->n_pieces, sizeof *events);
+    MP_REQUIRE(events && packing->n_items < INT32_MAX / 4 && packing->n_pieces < INT32_MAX / 4, err, MP_NOMEM,
+               "no memory for the offsets of %zu items", packing->n_items);
+    for (size_t k = 0; k < packing->n_items; k++) {
+        const mp_pack_item *item = &packing->items[k];
+        MP_TRY(check_item(packing, k, &sum, err));
+        s->boxes[k] = (mp_pack_box){.item = (int)k,
+                                    .first = -1,
+                                    .run = item->piece,
+                                    .n_runs = item->n_pieces,
+                                    .alignment = item->alignment,
+                                    .fixed = item->fixed};
+        for (int p = item->piece; p < item->piece + item->n_pieces; p++) {
+            events[n++] = (event){packing->pieces[p].lower, true, (int)k, p};
+            events[n++] = (event){packing->pieces[p].upper, false, (int)k, p};
+            s->runs[p].size = packing->pieces[p].size;
+            if (s->runs[p].size > s->boxes[k].size) s->boxes[k].size = s->runs[p].size;
+        }
+    }
+    qsort(events, n, sizeof *events, by_time);
+    bool began = false;
+    for (size_t k = 0; k < n; k++) {
+        mp_pack_box *box = &s->boxes[events[k].item];
+        mp_pack_run *run = &s->runs[events[k].piece];
+        if (!events[k].begins && began) s->n_sections++;
+        began = events[k].begins;
+        if (began)
+            run->first = s->n_sections;
+        else
+            run->last = box->last = s->n_sections - 1;
+        if (began && box->first < 0) box->first = s->n_sections;
+    }
+    qsort(s->boxes, (size_t)s->n_boxes, sizeof *s->boxes, by_first);
+done:
+    mp_free(events);
+    return st;
+}
+
+static bool alike(const mp_pack_state *s, const mp_pack_box *a, const mp_pack_box *b)
+{
+    if (a->first != b->first || a->last != b->last || a->n_runs != b->n_runs || a->alignment != b->alignment) return false;
+    if (a->fixed >= 0 || b->fixed >= 0) return false;
+    for (int r = 0; r < a->n_runs; r++) {
+        const mp_pack_run *x = &s->runs[a->run + r], *y = &s->runs[b->run + r];
+        if (x->first != y->first || x->last != y->last || x->size != y->size) return false;
+    }
+    return true;
+}
+
+static mp_status list_lives(mp_pack_state *s, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    for (int b = 0; b < s->n_boxes; b++) {
+        mp_pack_box *box = &s->boxes[b];
+        box->twin = -1;
+        s->has_pieces |= box->n_runs > 1;
+        for (int a = b - 1; a >= 0 && box->twin < 0; a--) {
+            if (s->boxes[a].first != box->first || s->boxes[a].last != box->last || s->boxes[a].size != box->size) break;
+            if (alike(s, &s->boxes[a], box)) box->twin = a;
+        }
+        for (int r = box->run; r < box->run + box->n_runs; r++) {
+            s->runs[r].slot = (int)n;
+            n += (size_t)(s->runs[r].last - s->runs[r].first + 1);
+            MP_REQUIRE(n < INT32_MAX / 4, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+            for (int t = s->runs[r].first; t <= s->runs[r].last; t++) s->n_lives[t]++;
+        }
+    }
+    s->slots = mp_alloc(n, sizeof *s->slots);
+    s->lives = mp_alloc(n, sizeof *s->lives);
+    MP_REQUIRE(s->slots && s->lives, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+    for (int t = 0; t < s->n_sections; t++) s->lives_start[t + 1] = s->lives_start[t] + s->n_lives[t];
+    memset(s->n_lives, 0, (size_t)s->n_sections * sizeof *s->n_lives);
+    for (int b = 0; b < s->n_boxes; b++)
+        for (int r = s->boxes[b].run; r < s->boxes[b].run + s->boxes[b].n_runs; r++)
+            for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
+                const int slot = s->runs[r].slot + t - s->runs[r].first, at = s->lives_start[t] + s->n_lives[t]++;
+                s->lives[at] = (mp_pack_lives){b, slot, s->runs[r].size};
+                s->slots[slot] = at;
+            }
+done:
+    return st;
+}
+
+/* Whether two fixed boxes overlap. */
+static bool find_clash(const mp_pack_state *s)
+{
+    for (int t = 0; t < s->n_sections; t++) {
+        const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+        for (int k = 0; k < s->n_lives[t]; k++) {
+            const int64_t at = s->boxes[lives[k].box].fixed;
+            for (int j = 0; at >= 0 && j < k; j++) {
+                const int64_t other = s->boxes[lives[j].box].fixed;
+                if (other >= 0 && at < other + lives[j].size && other < at + lives[k].size) return true;
+            }
+        }
+    }
+    return false;
+}
+
+mp_status mp_pack_state_make(mp_pack_state *s, const mp_packing *packing, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = packing->n_items, n_sections = packing->n_pieces + 1;
+    *s = (mp_pack_state){.n_boxes = (int)n};
+    s->boxes = mp_alloc(n, sizeof *s->boxes);
+    s->runs = mp_alloc(packing->n_pieces, sizeof *s->runs);
+    s->lives_start = mp_alloc(n_sections + 1, sizeof *s->lives_start);
+    s->n_lives = mp_alloc(n_sections, sizeof *s->n_lives);
+    s->floor = mp_alloc(n_sections, sizeof *s->floor);
+    s->total = mp_alloc(n_sections, sizeof *s->total);
+    s->crossing = mp_alloc(n_sections + 1, sizeof *s->crossing);
+    s->n_low = mp_alloc(n_sections, sizeof *s->n_low);
+    s->least_top = mp_alloc(n_sections, sizeof *s->least_top);
+    s->lowest = mp_alloc(n, sizeof *s->lowest);
+    s->lies = mp_alloc(n, sizeof *s->lies);
+    s->dirty = mp_alloc(n_sections, sizeof *s->dirty);
+    s->is_dirty = mp_alloc(n_sections, sizeof *s->is_dirty);
+    MP_REQUIRE(s->boxes && s->runs && s->lives_start && s->n_lives && s->floor && s->total && s->crossing && s->n_low &&
+                   s->least_top && s->lowest && s->lies && s->dirty && s->is_dirty,
+               err, MP_NOMEM, "no memory for the offsets of %zu items", n);
+    MP_TRY(cut_time(s, packing, err));
+    MP_TRY(list_lives(s, err));
+    s->clashes = find_clash(s);
+done:
+    return st;
+}
+
+void mp_pack_state_free(mp_pack_state *s)
+{
+    mp_free(s->boxes);
+    mp_free(s->runs);
+    mp_free(s->slots);
+    mp_free(s->lives_start);
+    mp_free(s->n_lives);
+    mp_free(s->lives);
+    mp_free(s->floor);
+    mp_free(s->total);
+    mp_free(s->crossing);
+    mp_free(s->n_low);
+    mp_free(s->least_top);
+    mp_free(s->lowest);
+    mp_free(s->lies);
+    mp_free(s->trail);
+    mp_free(s->dirty);
+    mp_free(s->is_dirty);
+}
+
+/* ---- changes ---- */
+
+static bool note(mp_pack_state *s, enum change_of of, int index, int64_t before)
+{
+    if (!mp_grow(&s->trail, &s->trail_capacity, s->n_trail + 1, sizeof *s->trail)) {
+        s->no_memory = true;
+        return false;
+    }
+    s->trail[s->n_trail++] = (struct mp_pack_change){of, index, before};
+    return true;
+}
+
+static void mark(mp_pack_state *s, int section)
+{
+    if (s->is_dirty[section]) return;
+    s->is_dirty[section] = true;
+    s->dirty[s->n_dirty++] = section;
+}
+
+static int64_t aligned(const mp_pack_box *box, int64_t offset)
+{
+    return box->alignment == 1 ? offset : (offset + box->alignment - 1) / box->alignment * box->alignment;
+}
+
+/* Everything that is still to come over the section lies at `floor` or above. */
+static bool lift(mp_pack_state *s, int section, int64_t floor)
+{
+    if (!note(s, OF_FLOOR, section, s->floor[section])) return false;
+    s->floor[section] = floor;
+    for (int k = s->lives_start[section]; k < s->lives_start[section] + s->n_lives[section]; k++) {
+        const int b = s->lives[k].box;
+        const mp_pack_box *box = &s->boxes[b];
+        if (s->lowest[b] >= floor) continue;
+        s->narrow = section;
+        if (box->fixed >= 0) return false;
+        if (!note(s, OF_LOWEST, b, s->lowest[b])) return false;
+        s->lowest[b] = aligned(box, floor);
+        if (s->lowest[b] + box->size > s->capacity) return false;
+        for (int r = box->run; r < box->run + box->n_runs; r++)
+            for (int t = s->runs[r].first; t <= s->runs[r].last; t++) mark(s, t);
+    }
+    mark(s, section);
+    return true;
+}
+
+/* What the search asks about a section whose boxes, or their lowest offsets, are others now. */
+static bool look_again(mp_pack_state *s, int t)
+{
+    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    int64_t least = INT64_MAX, top = INT64_MAX;
+    int n_low = 0;
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        const int64_t lowest = s->lowest[lives[k].box];
+        if (lowest < least) least = lowest;
+        if (lowest + lives[k].size < top) top = lowest + lives[k].size;
+    }
+    if (s->raises_floors && least > s->floor[t] && s->n_lives[t]) {
+        if (!note(s, OF_FLOOR, t, s->floor[t])) return false;
+        s->floor[t] = least;
+    }
+    for (int k = 0; k < s->n_lives[t]; k++) {
+        const int twin = s->boxes[lives[k].box].twin;
+        n_low += s->lowest[lives[k].box] <= s->floor[t] && (twin < 0 || s->lies[twin] || !s->tells_twins);
+    }
+    if (n_low != s->n_low[t] && !note(s, OF_N_LOW, t, s->n_low[t])) return false;
+    if (top != s->least_top[t] && !note(s, OF_LEAST_TOP, t, s->least_top[t])) return false;
+    s->n_low[t] = n_low;
+    s->least_top[t] = top;
+    return true;
+}
+
+/* Floors that no box can lie on any more rise; what is left has to fit. */
+static bool settle(mp_pack_state *s)
+{
+    bool fits = true;
+    for (int d = 0; d < s->n_dirty; d++) {
+        const int t = s->dirty[d];
+        s->is_dirty[t] = false;
+        if (!fits) continue;
+        fits = look_again(s, t);
+        if (s->n_lives[t] && s->counts_sections && s->floor[t] + s->total[t] > s->capacity) {
+            fits = false;
+            s->narrow = t;
+        }
+    }
+    s->n_dirty = 0;
+    return fits;
+}
+
+bool mp_pack_put(mp_pack_state *s, int b)
+{
+    const mp_pack_box *box = &s->boxes[b];
+    const int64_t offset = s->lowest[b];
+    bool fits = note(s, OF_PUT, b, 0);
+    if (!fits) return false;
+    s->lies[b] = 1;
+    for (int t = box->first + 1; t <= box->last; t++) s->crossing[t]--;
+    for (int r = box->run; r < box->run + box->n_runs; r++) {
+        const mp_pack_run *run = &s->runs[r];
+        for (int t = run->first; t <= run->last; t++) {
+            const int from = s->slots[run->slot + t - run->first], to = s->lives_start[t] + --s->n_lives[t];
+            const mp_pack_lives moved = s->lives[to];
+            s->lives[to] = s->lives[from];
+            s->lives[from] = moved;
+            s->slots[moved.slot] = from;
+            s->slots[run->slot + t - run->first] = to;
+            s->total[t] -= run->size;
+        }
+    }
+    for (int r = box->run; fits && r < box->run + box->n_runs; r++)
+        for (int t = s->runs[r].first; fits && t <= s->runs[r].last; t++) fits = lift(s, t, offset + s->runs[r].size);
+    return settle(s) && fits;
+}
+
+bool mp_pack_raise(mp_pack_state *s, int section, int64_t floor)
+{
+    const bool fits = lift(s, section, floor);
+    return settle(s) && fits;
+}
+
+void mp_pack_undo(mp_pack_state *s, size_t n_trail)
+{
+    while (s->n_trail > n_trail) {
+        const struct mp_pack_change *c = &s->trail[--s->n_trail];
+        if (c->of == OF_FLOOR) {
+            s->floor[c->index] = c->before;
+        } else if (c->of == OF_N_LOW) {
+            s->n_low[c->index] = (int)c->before;
+        } else if (c->of == OF_LEAST_TOP) {
+            s->least_top[c->index] = c->before;
+        } else if (c->of == OF_LOWEST) {
+            s->lowest[c->index] = c->before;
+        } else {
+            const mp_pack_box *box = &s->boxes[c->index];
+            s->lies[c->index] = 0;
+            for (int t = box->first + 1; t <= box->last; t++) s->crossing[t]++;
+            for (int r = box->run; r < box->run + box->n_runs; r++)
+                for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
+                    s->n_lives[t]++; /* it is the first behind what was still to come */
+                    s->total[t] += s->runs[r].size;
+                }
+        }
+    }
+}
+
+bool mp_pack_start(mp_pack_state *s, int64_t capacity, unsigned without)
+{
+    mp_pack_undo(s, 0);
+    s->capacity = capacity;
+    s->raises_floors = !(without & MP_PACK_FLOORS);
+    s->tells_twins = !(without & MP_PACK_TWINS);
+    s->counts_sections = !(without & MP_PACK_SECTIONS);
+    memset(s->lies, 0, (size_t)s->n_boxes);
+    memset(s->crossing, 0, ((size_t)s->n_sections + 1) * sizeof *s->crossing);
+    bool fits = !s->clashes;
+    for (int b = 0; b < s->n_boxes; b++) {
+        const mp_pack_box *box = &s->boxes[b];
+        s->lowest[b] = box->fixed < 0 ? 0 : box->fixed;
+        if (s->lowest[b] + box->size > capacity) fits = false;
+        for (int t = box->first + 1; t <= box->last; t++) s->crossing[t]++;
+    }
+    for (int t = 0; t < s->n_sections; t++) {
+        s->floor[t] = s->total[t] = 0;
+        for (int k = 0; k < s->n_lives[t]; k++) s->total[t] += s->lives[s->lives_start[t] + k].size;
+        mark(s, t);
+    }
+    return settle(s) && fits;
+}
