@@ -11,6 +11,7 @@
 #include "planner/bound_branch.h"
 #include "planner/bound_couple.h"
 #include "planner/bound_interval.h"
+#include "planner/bound_overlap.h"
 #include "planner/floor.h"
 
 enum {
@@ -21,13 +22,17 @@ enum {
     ROUNDS = 32,
     FEW_ROUNDS = 6,
     TRIALS = 4,
-    MOST_SPLITS = 4
+    MOST_SPLITS = 4,
+    ROWS = 3000, /* of a linear programme */
+    BOUNDARIES = 6,
+    PROGRAMMES = 2,
+    NEXT_STAGE = 4
 };
 
 /* A node after which memory is short: what is read later goes over the room by so much. */
 struct candidate {
     int node;
-    int64_t shortage_bytes;
+    int64_t shortage_bytes, room_bytes;
 };
 
 typedef struct chain {
@@ -67,7 +72,7 @@ static void find_candidates(chain *c)
         mp_bound_interval_end(x, -1);
         c->infeasible = x->room_bytes < 0;
         const int64_t shortage = mp_bound_interval_demand(x) - x->room_bytes;
-        if (shortage > 0) c->candidates[c->n_candidates++] = (struct candidate){v, shortage};
+        if (shortage > 0) c->candidates[c->n_candidates++] = (struct candidate){v, shortage, x->room_bytes};
     }
 }
 
@@ -218,13 +223,52 @@ done:
     return st;
 }
 
+/* More boundaries beside those there are, up to `most`: of every stretch of the candidates after the first of them, the one
+ * that leaves the least room. */
+static int add_boundaries(const chain *c, int *nodes, int n, int most)
+{
+    int first = 0;
+    while (first < c->n_candidates && c->candidates[first].node != nodes[0]) first++;
+    const int n_stretches = most - n, n_left = c->n_candidates - first;
+    for (int p = 0; p < n_stretches && n < most; p++) {
+        const int from = first + (int)((int64_t)n_left * p / n_stretches);
+        const int to = first + (int)((int64_t)n_left * (p + 1) / n_stretches);
+        int best = from;
+        for (int k = from + 1; k < to; k++)
+            if (c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+        if (from < to && insert(c, nodes, n, c->candidates[best].node)) n++;
+    }
+    return n;
+}
+
+/* The bound of overlapping intervals between the nodes of a chain, and others. */
+static mp_status overlap(chain *c, const int *chain_nodes, int n_chain, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t rows = (int64_t)ROWS * c->options->effort, pairs = rows / (1 + mp_bound_overlap_rows(c->order));
+    int64_t most = (pairs + 1) / 2;
+    if (most > BOUNDARIES + c->options->effort) most = BOUNDARIES + c->options->effort;
+    if (most < n_chain) return MP_OK;
+    int *nodes = mp_alloc((size_t)most, sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(nodes, chain_nodes, (size_t)n_chain * sizeof *nodes);
+    const int n = add_boundaries(c, nodes, n_chain, (int)most);
+    st = mp_bound_overlap_within(c->interval, nodes, n, rows, PROGRAMMES, c->options, ticks, err);
+    if (st != MP_INFEASIBLE) goto done;
+    c->infeasible = true;
+    st = MP_OK;
+done:
+    mp_free(nodes);
+    return st;
+}
+
 /* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, if that is more. */
 static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     const int best = best_start(c), effort = c->options->effort;
     int *nodes = NULL, n = 0;
-    int64_t coupled = 0, finally = 0;
+    int64_t coupled = 0, finally = 0, overlapping = 0;
     *ticks = 0;
     if (best < 0 || c->infeasible) return MP_OK;
     *ticks = c->rest[best];
@@ -246,16 +290,22 @@ static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
     if (!c->infeasible && !stopped(c) && n > 1) MP_TRY(couple(c, nodes, n, ROUNDS, &finally, err));
     if (finally > coupled) coupled = finally;
     if (coupled > *ticks) *ticks = coupled;
+    if (!c->infeasible && !stopped(c)) MP_TRY(overlap(c, nodes, n, &overlapping, err));
+    if (overlapping > *ticks) *ticks = overlapping;
 done:
     mp_free(nodes);
     return st;
 }
 
-static mp_status bound_order(chain *c, int64_t budget_bytes, int64_t *ticks, mp_error *err)
+/* One stage: all that an effort of so much is worth. */
+static mp_status bound_stage(const mp_bound_order *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
+                             int64_t *ticks, bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
-    c->most = c->options->effort > 0 ? POINTS * c->options->effort : 1;
-    MP_TRY(mp_bound_interval_new(c->order, budget_bytes, &c->interval, err));
+    mp_bound_options own = *options;
+    chain stage = {.order = order, .options = &own, .most = effort > 0 ? POINTS * effort : 1}, *c = &stage;
+    own.effort = effort;
+    MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
     c->point = mp_alloc((size_t)c->most, sizeof *c->point);
     c->single = mp_alloc((size_t)c->most, sizeof *c->single);
@@ -266,6 +316,7 @@ static mp_status bound_order(chain *c, int64_t budget_bytes, int64_t *ticks, mp_
     find_candidates(c);
     MP_TRY(search_chains(c, err));
     MP_TRY(add_up(c, ticks, err));
+    *infeasible = c->infeasible;
 done:
     mp_bound_interval_free(c->interval);
     mp_free(c->candidates);
@@ -276,16 +327,31 @@ done:
     return st;
 }
 
+/* The best of the stages up to the effort, so that more effort never gives less. */
+static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
+                             bool *infeasible, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (int stage = options->effort > 0; stage <= options->effort && !*infeasible; stage *= NEXT_STAGE) {
+        int64_t found = 0;
+        MP_TRY(bound_stage(order, budget_bytes, stage, options, &found, infeasible, err));
+        if (found > *ticks) *ticks = found;
+        if (!stage || stage > options->effort / NEXT_STAGE) break;
+    }
+done:
+    return st;
+}
+
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_bound_options defaults = {.effort = 4};
+    if (!options) options = &defaults;
     mp_bound_order *order = NULL;
     int64_t floor_bytes, extra = 0;
     int floor_node;
-    chain c = {.options = options ? options : &defaults};
-    mp_bound bound = {.covers = c.options->any_order ? "any-order" : "this-order"};
+    mp_bound bound = {.covers = options->any_order ? "any-order" : "this-order"};
     for (size_t i = 0; i < graph->n_nodes; i++) {
         int64_t least = graph->nodes[i].forms[0].ticks;
         for (size_t k = 1; k < graph->nodes[i].n_forms; k++)
@@ -295,11 +361,9 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     MP_TRY(mp_floor(graph, &floor_bytes, &floor_node, err));
     bound.infeasible = budget_bytes < floor_bytes;
     if (!bound.infeasible && graph->n_nodes < 32768) {
-        MP_TRY(mp_bound_order_new(graph, !c.options->any_order, &order, err));
-        c.order = order;
-        MP_TRY(bound_order(&c, budget_bytes, &extra, err));
-        bound.infeasible = c.infeasible;
-        if (!c.infeasible) bound.ticks += extra;
+        MP_TRY(mp_bound_order_new(graph, !options->any_order, &order, err));
+        MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
+        if (!bound.infeasible) bound.ticks += extra;
     }
     *out = bound;
 done:

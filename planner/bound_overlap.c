@@ -9,7 +9,6 @@
 #include "planner/bound_overlap.h"
 
 #include <stdlib.h>
-#include <stdio.h>
 
 #include "estimator/memory.h"
 
@@ -181,7 +180,6 @@ mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n,
         MP_TRY(make_room(&o, err));
         MP_TRY(mp_bound_overlap_prices(&o, more, err));
         const int64_t bound = evaluate(&o, items);
-        if (getenv("DBG")) fprintf(stderr, "  pairs %d bound %.2f\n", o.n_pairs, (double)bound * x->down / x->up);
         if (bound > best) best = bound;
     }
     *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;

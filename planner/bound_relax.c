@@ -185,7 +185,7 @@ int64_t mp_bound_overlap_rows(const mp_bound_order *order)
     int64_t rows = 0;
     for (size_t v = 0; v < order->graph->n_nodes; v++)
         if (order->repeatable[v]) rows += 1 + order->reads_start[v + 1] - order->reads_start[v];
-    for (size_t s = 0; s < order->graph->n_storages; s++) rows += 2 * order->remade[s];
+    for (size_t s = 0; s < order->graph->n_storages; s++) rows += order->remade[s];
     return rows;
 }
 
