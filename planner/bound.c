@@ -23,9 +23,12 @@ enum {
     FEW_ROUNDS = 6,
     TRIALS = 4,
     MOST_SPLITS = 4,
-    ROWS = 3000, /* of a linear programme */
+    ROWS = 2500, /* of a linear programme */
     BOUNDARIES = 6,
     PROGRAMMES = 2,
+    SELECTIONS = 1,
+    LEAST_WORTH = 64,
+    MOST_EFFORT = 8,
     NEXT_STAGE = 4
 };
 
@@ -223,42 +226,81 @@ done:
     return st;
 }
 
-/* More boundaries beside those there are, up to `most`: of every stretch of the candidates after the first of them, the one
- * that leaves the least room. */
-static int add_boundaries(const chain *c, int *nodes, int n, int most)
+/* The k-th place of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
+static int spread_place(int k, int n)
+{
+    int64_t place = 0, whole = 1;
+    for (; k > 0; k /= 2, whole *= 2) place = 2 * place + k % 2;
+    return (int)(place * n / whole);
+}
+
+/* More boundaries beside those there are, up to `most`: of some candidates around each next place after the first of them the
+ * one that leaves the least room, if it was not tried before. */
+static int add_boundaries(const chain *c, int *nodes, int n, int most, int *place, bool *tried)
 {
     int first = 0;
     while (first < c->n_candidates && c->candidates[first].node != nodes[0]) first++;
-    const int n_stretches = most - n, n_left = c->n_candidates - first;
-    for (int p = 0; p < n_stretches && n < most; p++) {
-        const int from = first + (int)((int64_t)n_left * p / n_stretches);
-        const int to = first + (int)((int64_t)n_left * (p + 1) / n_stretches);
-        int best = from;
-        for (int k = from + 1; k < to; k++)
-            if (c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
-        if (from < to && insert(c, nodes, n, c->candidates[best].node)) n++;
+    const int n_left = c->n_candidates - first, beside = n_left / (2 * most) + 1, last = *place + 4 * most;
+    for (; *place < last && n < most; ++*place) {
+        const int middle = first + spread_place(*place, n_left);
+        int best = -1;
+        for (int k = middle - beside; k <= middle + beside; k++) {
+            if (k <= first || k >= c->n_candidates || tried[k]) continue;
+            if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+        }
+        if (best < 0) continue;
+        tried[best] = true;
+        if (insert(c, nodes, n, c->candidates[best].node)) n++;
     }
     return n;
 }
 
-/* The bound of overlapping intervals between the nodes of a chain, and others. */
+/* Leaves the boundaries at which memory counts, and the first. */
+static int drop_worthless(int *nodes, int n, const int64_t *worth)
+{
+    int64_t sum = 0;
+    int n_left = 0;
+    for (int i = 0; i < n; i++) sum += worth[i] / n;
+    for (int i = 0; i < n; i++)
+        if (!i || worth[i] > sum / LEAST_WORTH) nodes[n_left++] = nodes[i];
+    return n_left;
+}
+
+/* The bound of overlapping intervals between the nodes of a chain, and others: those that turn out to matter are kept. */
 static mp_status overlap(chain *c, const int *chain_nodes, int n_chain, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
-    const int64_t rows = (int64_t)ROWS * c->options->effort, pairs = rows / (1 + mp_bound_overlap_rows(c->order));
-    int64_t most = (pairs + 1) / 2;
-    if (most > BOUNDARIES + c->options->effort) most = BOUNDARIES + c->options->effort;
-    if (most < n_chain) return MP_OK;
-    int *nodes = mp_alloc((size_t)most, sizeof *nodes);
-    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    memcpy(nodes, chain_nodes, (size_t)n_chain * sizeof *nodes);
-    const int n = add_boundaries(c, nodes, n_chain, (int)most);
-    st = mp_bound_overlap_within(c->interval, nodes, n, rows, PROGRAMMES, c->options, ticks, err);
-    if (st != MP_INFEASIBLE) goto done;
-    c->infeasible = true;
-    st = MP_OK;
+    const int effort = c->options->effort;
+    const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
+    int64_t most = (rows / (1 + mp_bound_overlap_rows(c->order)) + 1) / 2, selected = 0;
+    int n = n_chain, n_best = n_chain, place = 0;
+    if (most > BOUNDARIES + effort) most = BOUNDARIES + effort;
+    if (most < n_chain) most = n_chain;
+    int *nodes = mp_alloc(2 * (size_t)most, sizeof *nodes), *best = nodes ? nodes + most : NULL;
+    bool *tried = mp_alloc((size_t)c->n_candidates, sizeof *tried);
+    int64_t *worth = mp_alloc((size_t)most, sizeof *worth);
+    MP_REQUIRE(nodes && tried && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(best, chain_nodes, (size_t)n_chain * sizeof *nodes);
+    for (int k = 0; k <= SELECTIONS + effort && !stopped(c) && !c->infeasible; k++) {
+        int64_t found = 0;
+        const bool last = k == SELECTIONS + effort;
+        memcpy(nodes, best, (size_t)n_best * sizeof *nodes);
+        n = last ? n_best : add_boundaries(c, nodes, n_best, (int)most, &place, tried);
+        if (!last && k && n == n_best) continue;
+        st = mp_bound_overlap_within(c->interval, nodes, n, rows, last ? PROGRAMMES : 1, c->options, &found, worth, err);
+        c->infeasible = st == MP_INFEASIBLE;
+        if (c->infeasible) st = MP_OK;
+        if (st != MP_OK) goto done;
+        if (found > *ticks) *ticks = found;
+        if (found < selected) continue;
+        selected = found;
+        n_best = drop_worthless(nodes, n, worth);
+        memcpy(best, nodes, (size_t)n_best * sizeof *nodes);
+    }
 done:
     mp_free(nodes);
+    mp_free(tried);
+    mp_free(worth);
     return st;
 }
 

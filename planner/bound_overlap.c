@@ -9,6 +9,7 @@
 #include "planner/bound_overlap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "estimator/memory.h"
 
@@ -94,8 +95,8 @@ static int64_t most_earned(const mp_bound_overlap *o, int i, struct item *items)
     return sum;
 }
 
-/* The bound at the present prices, scaled. */
-static int64_t evaluate(mp_bound_overlap *o, struct item *items)
+/* The bound at the present prices, scaled; earned: per boundary. */
+static int64_t evaluate(mp_bound_overlap *o, struct item *items, int64_t *earned)
 {
     mp_bound_interval *x = o->x;
     int64_t sum = 0;
@@ -110,7 +111,7 @@ static int64_t evaluate(mp_bound_overlap *o, struct item *items)
         sum += mp_bound_interval_priced(x);
     }
     x->held_price = x->reward = x->run_price = NULL;
-    for (int i = 0; i < o->n; i++) sum -= most_earned(o, i, items);
+    for (int i = 0; i < o->n; i++) sum -= earned[i] = most_earned(o, i, items);
     return sum;
 }
 
@@ -152,7 +153,7 @@ static mp_status make_room(mp_bound_overlap *o, mp_error *err)
 }
 
 mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n, int64_t most_rows, int rounds,
-                                  const mp_bound_options *options, int64_t *ticks, mp_error *err)
+                                  const mp_bound_options *options, int64_t *ticks, int64_t *worth, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = x->order->graph;
@@ -160,12 +161,13 @@ mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n,
     const size_t points = (size_t)n, most_pairs = points * (points + 1);
     double *more = mp_alloc(most_pairs, sizeof *more);
     struct item *items = mp_alloc(o.n_storages, sizeof *items);
-    int64_t best = 0;
+    int64_t best = 0, *earned = mp_alloc(points, sizeof *earned);
+    memset(worth, 0, points * sizeof *worth);
     o.room_bytes = mp_alloc(points, sizeof *o.room_bytes);
     o.bytes = mp_alloc(points * o.n_storages, sizeof *o.bytes);
     o.ticks = mp_alloc(points * o.n_nodes, sizeof *o.ticks);
     o.needed = mp_alloc(most_pairs * o.n_storages, sizeof *o.needed);
-    MP_REQUIRE(more && items && o.room_bytes && o.bytes && o.ticks && o.needed, err, MP_NOMEM,
+    MP_REQUIRE(more && items && earned && o.room_bytes && o.bytes && o.ticks && o.needed, err, MP_NOMEM,
                "no memory for a bound of %zu nodes", o.n_nodes);
     if (!measure(&o)) {
         st = MP_INFEASIBLE;
@@ -179,13 +181,16 @@ mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n,
         if (k && o.n_pairs == before) break;
         MP_TRY(make_room(&o, err));
         MP_TRY(mp_bound_overlap_prices(&o, more, err));
-        const int64_t bound = evaluate(&o, items);
-        if (bound > best) best = bound;
+        const int64_t bound = evaluate(&o, items, earned);
+        if (bound <= best) continue;
+        best = bound;
+        memcpy(worth, earned, points * sizeof *worth);
     }
     *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
 done:
     mp_free(more);
     mp_free(items);
+    mp_free(earned);
     mp_free(o.room_bytes);
     mp_free(o.bytes);
     mp_free(o.ticks);

@@ -40,9 +40,10 @@ mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *e
 /* How many rows a pair adds to that programme, at most about. O(graph). */
 int64_t mp_bound_overlap_rows(const mp_bound_order *order);
 
-/* At least *ticks are taken beyond first runs after nodes[0], each node before the next. At most about `most_rows` rows in a
- * programme, of which there are `rounds`. MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. */
+/* At least *ticks are taken beyond first runs after nodes[0], each node before the next. `rounds` programmes with at most about
+ * `most_rows` rows. worth[i], scaled: what the room at boundary i counts for in the best of them. MP_INFEASIBLE (no message):
+ * no plan fits. MP_NOMEM. */
 mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n, int64_t most_rows, int rounds,
-                                  const mp_bound_options *options, int64_t *ticks, mp_error *err);
+                                  const mp_bound_options *options, int64_t *ticks, int64_t *worth, mp_error *err);
 
 #endif
