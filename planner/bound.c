@@ -26,7 +26,9 @@ enum {
     ROWS = 2500, /* of a linear programme */
     BOUNDARIES = 6,
     PROGRAMMES = 2,
+    TOGETHER = 3, /* such programmes */
     SELECTIONS = 1,
+    SPARSE = 3, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
     MOST_EFFORT = 8,
     NEXT_STAGE = 4
@@ -272,8 +274,10 @@ static mp_status overlap(chain *c, const int *chain_nodes, int n_chain, int64_t 
     mp_status st = MP_OK;
     const int effort = c->options->effort;
     const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
-    int64_t most = (rows / (1 + mp_bound_overlap_rows(c->order)) + 1) / 2, selected = 0;
+    const int64_t per_pair = 1 + mp_bound_overlap_rows(c->order);
+    int64_t most = (SPARSE * rows / per_pair + 1) / 2, selected = 0, left = TOGETHER * rows;
     int n = n_chain, n_best = n_chain, place = 0;
+    if (most < n_chain) return MP_OK;
     if (most > BOUNDARIES + effort) most = BOUNDARIES + effort;
     if (most < n_chain) most = n_chain;
     int *nodes = mp_alloc(2 * (size_t)most, sizeof *nodes), *best = nodes ? nodes + most : NULL;
@@ -286,7 +290,9 @@ static mp_status overlap(chain *c, const int *chain_nodes, int n_chain, int64_t 
         const bool last = k == SELECTIONS + effort;
         memcpy(nodes, best, (size_t)n_best * sizeof *nodes);
         n = last ? n_best : add_boundaries(c, nodes, n_best, (int)most, &place, tried);
-        if (!last && k && n == n_best) continue;
+        if (!last && k && (n == n_best || left < 0)) continue;
+        if (last && (2 * n - 1) * per_pair >= rows) break; /* no room for more intervals */
+        left -= (2 * n - 1) * per_pair;
         st = mp_bound_overlap_within(c->interval, nodes, n, rows, last ? PROGRAMMES : 1, c->options, &found, worth, err);
         c->infeasible = st == MP_INFEASIBLE;
         if (c->infeasible) st = MP_OK;
