@@ -28,7 +28,7 @@ enum {
     PROGRAMMES = 2,
     TOGETHER = 3, /* such programmes */
     SELECTIONS = 1,
-    SPARSE = 3, /* intervals that nest or follow each other make a programme this much easier */
+    SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
     MOST_EFFORT = 8,
     NEXT_STAGE = 4
@@ -297,6 +297,8 @@ static mp_status overlap(chain *c, const int *chain_nodes, int n_chain, int64_t 
         c->infeasible = st == MP_INFEASIBLE;
         if (c->infeasible) st = MP_OK;
         if (st != MP_OK) goto done;
+        /* a large programme that gives less than the chains do will not do better with other boundaries */
+        if (found / 7 < *ticks / 8 && 2 * (2 * n - 1) * per_pair > rows) break;
         if (found > *ticks) *ticks = found;
         if (found < selected) continue;
         selected = found;
