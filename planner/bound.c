@@ -69,10 +69,10 @@ static void find_candidates(chain *c)
     const mp_bound_order *o = c->order;
     mp_bound_interval *x = c->interval;
     const int most = c->options->effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
-    const int stride = (o->n + most - 1) / most;
+    const int stride = o->only >= 0 ? 1 : (o->n + most - 1) / most;
     for (int k = 0; k < o->n && !c->infeasible && !stopped(c); k += stride) {
         const int v = o->sequence[k];
-        if (v == o->n - 1) continue;
+        if (v == o->n - 1 || (o->only >= 0 && v != o->only)) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
         c->infeasible = x->room_bytes < 0;
@@ -382,11 +382,12 @@ static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, 
                              bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (int stage = options->effort > 0; stage <= options->effort && !*infeasible; stage *= NEXT_STAGE) {
+    const int most = order->only >= 0 ? 0 : options->effort;
+    for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
         int64_t found = 0;
         MP_TRY(bound_stage(order, budget_bytes, stage, options, &found, infeasible, err));
         if (found > *ticks) *ticks = found;
-        if (!stage || stage > options->effort / NEXT_STAGE) break;
+        if (!stage || stage > most / NEXT_STAGE) break;
     }
 done:
     return st;
@@ -410,7 +411,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     }
     MP_TRY(mp_floor(graph, &floor_bytes, &floor_node, err));
     bound.infeasible = budget_bytes < floor_bytes;
-    if (!bound.infeasible && graph->n_nodes < 32768) {
+    if (!bound.infeasible) {
         MP_TRY(mp_bound_order_new(graph, !options->any_order, &order, err));
         MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
         if (!bound.infeasible) bound.ticks += extra;
