@@ -90,9 +90,6 @@ static void bound_is_never_above_the_cheapest_plan(void **state)
      * proved infeasible; in any order 759 of 1328, 137 of 706, 2 of 172. What is missing is nearly always the ticks of slower
      * forms. */
     assert_int_equal(n_given_up, 0);
-    printf("TIGHT %d of %d dear %d of %d proved %d of %d; any %d of %d, %d of %d, %d of %d\n", n_tight[0], n_feasible[0],
-           n_tight_dear[0], n_dear[0], n_proved[0], n_none[0], n_tight[1], n_feasible[1], n_tight_dear[1], n_dear[1],
-           n_proved[1], n_none[1]);
     if (n_tight[0] < 715 || n_tight_dear[0] < 256 || n_proved[0] < 140 || n_tight[1] < 750 || n_tight_dear[1] < 128)
         fail_msg("this order: %d of %d feasible tight, %d of %d dear, %d of %d proved; any order: %d of %d, %d of %d, %d of %d",
                  n_tight[0], n_feasible[0], n_tight_dear[0], n_dear[0], n_proved[0], n_none[0], n_tight[1], n_feasible[1],
@@ -296,8 +293,6 @@ static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
         }
         mp_graph_free(graph);
     }
-    printf("LAYERS %lld of %lld; %lld of %lld\n", (long long)bounded[0], (long long)extra[0], (long long)bounded[1],
-           (long long)extra[1]);
     /* measured: 3164 of 4069 ticks beyond one run of every node; with the choice 1548 of 2817 */
     if (bounded[0] * 100 < extra[0] * 75 || bounded[1] * 100 < extra[1] * 52)
         fail_msg("%lld of %lld ticks, with the choice %lld of %lld", (long long)bounded[0], (long long)extra[0],
