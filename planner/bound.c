@@ -11,6 +11,7 @@
 #include "planner/bound_branch.h"
 #include "planner/bound_couple.h"
 #include "planner/bound_interval.h"
+#include "planner/bound_overlap.h"
 #include "planner/floor.h"
 
 enum {
@@ -21,13 +22,22 @@ enum {
     ROUNDS = 32,
     FEW_ROUNDS = 6,
     TRIALS = 4,
-    MOST_SPLITS = 4
+    MOST_SPLITS = 4,
+    ROWS = 2500, /* of a linear programme */
+    BOUNDARIES = 6,
+    PROGRAMMES = 2,
+    TOGETHER = 3, /* such programmes */
+    SELECTIONS = 1,
+    SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
+    LEAST_WORTH = 64,
+    MOST_EFFORT = 8,
+    NEXT_STAGE = 4
 };
 
 /* A node after which memory is short: what is read later goes over the room by so much. */
 struct candidate {
     int node;
-    int64_t shortage_bytes;
+    int64_t shortage_bytes, room_bytes;
 };
 
 typedef struct chain {
@@ -59,15 +69,15 @@ static void find_candidates(chain *c)
     const mp_bound_order *o = c->order;
     mp_bound_interval *x = c->interval;
     const int most = c->options->effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
-    const int stride = (o->n + most - 1) / most;
+    const int stride = o->only >= 0 ? 1 : (o->n + most - 1) / most;
     for (int k = 0; k < o->n && !c->infeasible && !stopped(c); k += stride) {
         const int v = o->sequence[k];
-        if (v == o->n - 1) continue;
+        if (v == o->n - 1 || (o->only >= 0 && v != o->only)) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
         c->infeasible = x->room_bytes < 0;
         const int64_t shortage = mp_bound_interval_demand(x) - x->room_bytes;
-        if (shortage > 0) c->candidates[c->n_candidates++] = (struct candidate){v, shortage};
+        if (shortage > 0) c->candidates[c->n_candidates++] = (struct candidate){v, shortage, x->room_bytes};
     }
 }
 
@@ -218,13 +228,97 @@ done:
     return st;
 }
 
+/* The k-th place of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
+static int spread_place(int k, int n)
+{
+    int64_t place = 0, whole = 1;
+    for (; k > 0; k /= 2, whole *= 2) place = 2 * place + k % 2;
+    return (int)(place * n / whole);
+}
+
+/* More boundaries beside those there are, up to `most`: of some candidates around each next place after the first of them the
+ * one that leaves the least room, if it was not tried before. */
+static int add_boundaries(const chain *c, int *nodes, int n, int most, int *place, bool *tried)
+{
+    int first = 0;
+    while (first < c->n_candidates && c->candidates[first].node != nodes[0]) first++;
+    const int n_left = c->n_candidates - first, beside = n_left / (2 * most) + 1, last = *place + 4 * most;
+    for (; *place < last && n < most; ++*place) {
+        const int middle = first + spread_place(*place, n_left);
+        int best = -1;
+        for (int k = middle - beside; k <= middle + beside; k++) {
+            if (k <= first || k >= c->n_candidates || tried[k]) continue;
+            if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+        }
+        if (best < 0) continue;
+        tried[best] = true;
+        if (insert(c, nodes, n, c->candidates[best].node)) n++;
+    }
+    return n;
+}
+
+/* Leaves the boundaries at which memory counts, and the first. */
+static int drop_worthless(int *nodes, int n, const int64_t *worth)
+{
+    int64_t sum = 0;
+    int n_left = 0;
+    for (int i = 0; i < n; i++) sum += worth[i] / n;
+    for (int i = 0; i < n; i++)
+        if (!i || worth[i] > sum / LEAST_WORTH) nodes[n_left++] = nodes[i];
+    return n_left;
+}
+
+/* The bound of overlapping intervals between the nodes of a chain, and others: those that turn out to matter are kept. */
+static mp_status overlap(chain *c, const int *chain_nodes, int n_chain, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int effort = c->options->effort;
+    const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
+    const int64_t per_pair = 1 + mp_bound_overlap_rows(c->order);
+    int64_t most = (SPARSE * rows / per_pair + 1) / 2, selected = 0, left = TOGETHER * rows;
+    int n = n_chain, n_best = n_chain, place = 0;
+    if (most < n_chain) return MP_OK;
+    if (most > BOUNDARIES + effort) most = BOUNDARIES + effort;
+    if (most < n_chain) most = n_chain;
+    int *nodes = mp_alloc(2 * (size_t)most, sizeof *nodes), *best = nodes ? nodes + most : NULL;
+    bool *tried = mp_alloc((size_t)c->n_candidates, sizeof *tried);
+    int64_t *worth = mp_alloc((size_t)most, sizeof *worth);
+    MP_REQUIRE(nodes && tried && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(best, chain_nodes, (size_t)n_chain * sizeof *nodes);
+    for (int k = 0; k <= SELECTIONS + effort && !stopped(c) && !c->infeasible; k++) {
+        int64_t found = 0;
+        const bool last = k == SELECTIONS + effort;
+        memcpy(nodes, best, (size_t)n_best * sizeof *nodes);
+        n = last ? n_best : add_boundaries(c, nodes, n_best, (int)most, &place, tried);
+        if (!last && k && (n == n_best || left < 0)) continue;
+        if (last && (2 * n - 1) * per_pair >= rows) break; /* no room for more intervals */
+        left -= (2 * n - 1) * per_pair;
+        st = mp_bound_overlap_within(c->interval, nodes, n, rows, last ? PROGRAMMES : 1, c->options, &found, worth, err);
+        c->infeasible = st == MP_INFEASIBLE;
+        if (c->infeasible) st = MP_OK;
+        if (st != MP_OK) goto done;
+        /* a large programme that gives less than the chains do will not do better with other boundaries */
+        if (found / 7 < *ticks / 8 && 2 * (2 * n - 1) * per_pair > rows) break;
+        if (found > *ticks) *ticks = found;
+        if (found < selected) continue;
+        selected = found;
+        n_best = drop_worthless(nodes, n, worth);
+        memcpy(best, nodes, (size_t)n_best * sizeof *nodes);
+    }
+done:
+    mp_free(nodes);
+    mp_free(tried);
+    mp_free(worth);
+    return st;
+}
+
 /* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, if that is more. */
 static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     const int best = best_start(c), effort = c->options->effort;
     int *nodes = NULL, n = 0;
-    int64_t coupled = 0, finally = 0;
+    int64_t coupled = 0, finally = 0, overlapping = 0;
     *ticks = 0;
     if (best < 0 || c->infeasible) return MP_OK;
     *ticks = c->rest[best];
@@ -246,16 +340,22 @@ static mp_status add_up(chain *c, int64_t *ticks, mp_error *err)
     if (!c->infeasible && !stopped(c) && n > 1) MP_TRY(couple(c, nodes, n, ROUNDS, &finally, err));
     if (finally > coupled) coupled = finally;
     if (coupled > *ticks) *ticks = coupled;
+    if (!c->infeasible && !stopped(c)) MP_TRY(overlap(c, nodes, n, &overlapping, err));
+    if (overlapping > *ticks) *ticks = overlapping;
 done:
     mp_free(nodes);
     return st;
 }
 
-static mp_status bound_order(chain *c, int64_t budget_bytes, int64_t *ticks, mp_error *err)
+/* One stage: all that an effort of so much is worth. */
+static mp_status bound_stage(const mp_bound_order *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
+                             int64_t *ticks, bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
-    c->most = c->options->effort > 0 ? POINTS * c->options->effort : 1;
-    MP_TRY(mp_bound_interval_new(c->order, budget_bytes, &c->interval, err));
+    mp_bound_options own = *options;
+    chain stage = {.order = order, .options = &own, .most = effort > 0 ? POINTS * effort : 1}, *c = &stage;
+    own.effort = effort;
+    MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
     c->point = mp_alloc((size_t)c->most, sizeof *c->point);
     c->single = mp_alloc((size_t)c->most, sizeof *c->single);
@@ -266,6 +366,7 @@ static mp_status bound_order(chain *c, int64_t budget_bytes, int64_t *ticks, mp_
     find_candidates(c);
     MP_TRY(search_chains(c, err));
     MP_TRY(add_up(c, ticks, err));
+    *infeasible = c->infeasible;
 done:
     mp_bound_interval_free(c->interval);
     mp_free(c->candidates);
@@ -276,16 +377,32 @@ done:
     return st;
 }
 
+/* The best of the stages up to the effort, so that more effort never gives less. */
+static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
+                             bool *infeasible, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int most = order->only >= 0 ? 0 : options->effort;
+    for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
+        int64_t found = 0;
+        MP_TRY(bound_stage(order, budget_bytes, stage, options, &found, infeasible, err));
+        if (found > *ticks) *ticks = found;
+        if (!stage || stage > most / NEXT_STAGE) break;
+    }
+done:
+    return st;
+}
+
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_bound_options defaults = {.effort = 4};
+    if (!options) options = &defaults;
     mp_bound_order *order = NULL;
     int64_t floor_bytes, extra = 0;
     int floor_node;
-    chain c = {.options = options ? options : &defaults};
-    mp_bound bound = {.covers = c.options->any_order ? "any-order" : "this-order"};
+    mp_bound bound = {.covers = options->any_order ? "any-order" : "this-order"};
     for (size_t i = 0; i < graph->n_nodes; i++) {
         int64_t least = graph->nodes[i].forms[0].ticks;
         for (size_t k = 1; k < graph->nodes[i].n_forms; k++)
@@ -294,12 +411,10 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     }
     MP_TRY(mp_floor(graph, &floor_bytes, &floor_node, err));
     bound.infeasible = budget_bytes < floor_bytes;
-    if (!bound.infeasible && graph->n_nodes < 32768) {
-        MP_TRY(mp_bound_order_new(graph, !c.options->any_order, &order, err));
-        c.order = order;
-        MP_TRY(bound_order(&c, budget_bytes, &extra, err));
-        bound.infeasible = c.infeasible;
-        if (!c.infeasible) bound.ticks += extra;
+    if (!bound.infeasible) {
+        MP_TRY(mp_bound_order_new(graph, !options->any_order, &order, err));
+        MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
+        if (!bound.infeasible) bound.ticks += extra;
     }
     *out = bound;
 done:

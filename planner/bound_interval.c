@@ -236,9 +236,9 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_bound_order *o = x->order;
     for (size_t w = 0; w < o->words; w++) {
-        uint64_t inside = o->later[(size_t)x->at * o->words + w];
+        uint64_t inside = mp_bound_later(o, x->at)[w];
         if (node >= 0) {
-            uint64_t until = o->earlier[(size_t)node * o->words + w];
+            uint64_t until = mp_bound_earlier(o, node)[w];
             if ((size_t)node / 64 == w) until |= UINT64_C(1) << node % 64;
             inside &= until;
         }

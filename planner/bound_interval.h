@@ -34,6 +34,7 @@ typedef struct mp_bound_interval {
     unsigned char *fate;                /* per storage */
     const int64_t *held_price, *reward; /* per storage, scaled ticks: for holding it at the start, beside its memory; against
                                            what it costs when it is there at some time of the interval. NULL: none */
+    const int64_t *run_price;           /* per node, scaled ticks: instead of `ticks`. NULL: none */
     /* the two labellings between which the best price lies: one that goes over the room, and one that fits */
     struct mp_bound_labels {
         bool *held;  /* per storage: at the start */
@@ -66,6 +67,10 @@ void mp_bound_interval_end(mp_bound_interval *x, int node);
 int64_t mp_bound_interval_demand(const mp_bound_interval *x);
 /* Some cuts. */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);
+/* The least that the interval costs at the caller's prices alone, without a price of memory, less rewards; scaled, may be
+ * negative. One cut. */
+int64_t mp_bound_interval_priced(mp_bound_interval *x);
+int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks);
 /* The least ticks that come, scaled, to at least this much; scaled >= 0. */
 int64_t mp_bound_interval_ticks(const mp_bound_interval *x, int64_t scaled);
 

@@ -3,7 +3,7 @@
 
 #include "estimator/timeline.h"
 
-enum { MOST_NODES = 32768 }; /* for two bit sets of nodes^2 */
+_Thread_local int mp_bound_most_nodes = 32768; /* for two bit sets of nodes^2 */
 
 struct pairs { /* from[k] before to[k], directly */
     size_t n, from_capacity, to_capacity;
@@ -46,9 +46,29 @@ bool mp_bound_reads(const mp_bound_order *o, int node, int s)
     return mp_bound_listed(o->reads + o->reads_start[node], (size_t)(o->reads_start[node + 1] - o->reads_start[node]), s);
 }
 
+static uint64_t *row(const mp_bound_order *o, uint64_t *sets, int v)
+{
+    return sets + (o->only < 0 ? (size_t)v * o->words : 0);
+}
+
+const uint64_t *mp_bound_earlier(const mp_bound_order *o, int v)
+{
+    return row(o, o->earlier, v);
+}
+
+const uint64_t *mp_bound_later(const mp_bound_order *o, int v)
+{
+    return row(o, o->later, v);
+}
+
+static bool contains(const uint64_t *set, int v)
+{
+    return set[v / 64] >> v % 64 & 1;
+}
+
 bool mp_bound_before(const mp_bound_order *o, int u, int v)
 {
-    return o->earlier[(size_t)v * o->words + (size_t)u / 64] >> u % 64 & 1;
+    return o->only >= 0 && u == o->only ? contains(o->later, v) : contains(row(o, o->earlier, v), u);
 }
 
 static bool add_pair(struct pairs *p, int from, int to)
@@ -138,6 +158,37 @@ static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
     set[also / 64] |= UINT64_C(1) << also % 64;
 }
 
+static void add_to(uint64_t *set, int v)
+{
+    set[v / 64] |= UINT64_C(1) << v % 64;
+}
+
+/* What comes before and after the one node; list[start[v] ..]: directly before v. */
+static void close_one(mp_bound_order *o, const int *start, const int *list)
+{
+    for (int i = o->n - 1; i >= 0; i--) {
+        const int v = o->sequence[i];
+        if (v != o->only && !contains(o->earlier, v)) continue;
+        for (int j = start[v]; j < start[v + 1]; j++) add_to(o->earlier, list[j]);
+    }
+    for (int i = 0; i < o->n; i++) {
+        const int v = o->sequence[i];
+        for (int j = start[v]; j < start[v + 1]; j++)
+            if (list[j] == o->only || contains(o->later, list[j])) add_to(o->later, v);
+    }
+}
+
+/* Where the most has to be there for later: the first loss or backward node; the node in the middle if there is none. */
+static int turn_around(const mp_bound_order *o)
+{
+    for (int i = 0; i < o->n; i++) {
+        const int v = o->sequence[i];
+        if (v == o->n - 1) continue;
+        if (o->graph->nodes[v].phase == MP_PHASE_LOSS || o->graph->nodes[v].phase == MP_PHASE_BACKWARD) return v;
+    }
+    return o->sequence[(o->n - 1) / 2];
+}
+
 static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -146,12 +197,13 @@ static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error 
     for (size_t k = 0; k < p->n; k++) start[p->to[k] + 2]++;
     for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
     for (size_t k = 0; k < p->n; k++) list[start[p->to[k] + 1]++] = p->from[k];
-    for (int i = 0; i < o->n; i++) {
+    if (o->only >= 0) close_one(o, start, list);
+    for (int i = 0; i < o->n && o->only < 0; i++) {
         int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
             unite(o->earlier + (size_t)v * o->words, o->earlier + (size_t)list[j] * o->words, list[j], o->words);
     }
-    for (int i = o->n - 1; i >= 0; i--) {
+    for (int i = o->n - 1; i >= 0 && o->only < 0; i--) {
         int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
             unite(o->later + (size_t)list[j] * o->words, o->later + (size_t)v * o->words, v, o->words);
@@ -213,15 +265,15 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     struct pairs pairs = {0};
     mp_step *steps = NULL;
     size_t n = graph->n_nodes + 1, n_reads = 0;
-    MP_REQUIRE(n <= MOST_NODES, err, MP_LIMIT, "%zu nodes are too many for their order to be told", graph->n_nodes);
     for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].forms[0].n_reads;
     MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     o->graph = graph;
     o->n = (int)n;
     o->words = (n + 63) / 64;
     o->sequence = mp_alloc(n, sizeof *o->sequence);
-    o->earlier = mp_alloc(n * o->words, sizeof *o->earlier);
-    o->later = mp_alloc(n * o->words, sizeof *o->later);
+    o->only = n > (size_t)mp_bound_most_nodes ? 0 : -1; /* which one is settled below */
+    o->earlier = mp_alloc((o->only < 0 ? n : 1) * o->words, sizeof *o->earlier);
+    o->later = mp_alloc((o->only < 0 ? n : 1) * o->words, sizeof *o->later);
     o->reads_start = mp_alloc(n, sizeof *o->reads_start);
     o->reads = mp_alloc(n_reads, sizeof *o->reads);
     o->either = mp_alloc(n, sizeof *o->either);
@@ -236,6 +288,7 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     find_certain(o);
     MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
+    if (o->only >= 0) o->only = turn_around(o);
     MP_TRY(close_pairs(o, &pairs, err));
     *out = o;
     o = NULL;

@@ -14,7 +14,8 @@ typedef struct mp_bound_order {
     int n;                     /* vertices: the nodes, then the end of backward */
     size_t words;              /* of a bit set of vertices */
     int *sequence;             /* all vertices in an order that obeys "before" */
-    uint64_t *earlier, *later; /* earlier[v * words ..]: the set of all before v; later: of all that v is before */
+    uint64_t *earlier, *later; /* sets of vertices: mp_bound_earlier, mp_bound_later */
+    int only;                  /* with too many nodes for all sets, the node that has them: the turn-around; else -1 */
     int *reads_start, *reads;  /* per node: what is not always live and every form reads */
     int *either, *made_of_it;  /* per node: two storages of which every form reads one, the second made from the first by a node
                                   that may run again, as the first is; -1: none */
@@ -24,11 +25,18 @@ typedef struct mp_bound_order {
 } mp_bound_order;
 
 /* With list_order, forward nodes first run in list order, and so do loss and backward nodes. On MP_OK *out is released with
- * mp_bound_order_free (NULL is fine). MP_LIMIT: more than 32767 nodes. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4)
- * bytes. */
+ * mp_bound_order_free (NULL is fine). Beyond 32767 nodes only what is before and after the first loss or backward node is
+ * known. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; beyond, O(graph). */
 mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_order **out, mp_error *err);
 void mp_bound_order_free(mp_bound_order *order);
 
+/* For tests: beyond how many nodes, the end of backward among them, the sets are only one node's; 32768. */
+extern _Thread_local int mp_bound_most_nodes;
+
+/* All before v, and all that v is before, as bit sets; v has to have them. */
+const uint64_t *mp_bound_earlier(const mp_bound_order *order, int v);
+const uint64_t *mp_bound_later(const mp_bound_order *order, int v);
+/* One of the two has to have its sets. */
 bool mp_bound_before(const mp_bound_order *order, int u, int v);
 /* Whether the list names s. */
 bool mp_bound_listed(const int *list, size_t n, int s);

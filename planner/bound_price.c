@@ -17,7 +17,7 @@ struct line {
     int64_t ticks, scaled, bytes;
 };
 
-static int64_t scale(const mp_bound_interval *x, int64_t ticks)
+int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks)
 {
     return (int64_t)((__int128)ticks * x->up / x->down);
 }
@@ -54,7 +54,10 @@ static void set_prices(mp_bound_interval *x, int64_t numerator, int64_t denomina
             x->cut->supply[vertex] = denominator && x->reward ? x->reward[s] : 0;
     }
     for (size_t v = 0; v < graph->n_nodes; v++)
-        if (o->repeatable[v]) x->cut->drain[x->node_vertex[v]] = denominator ? scale(x, x->ticks[v]) : 0;
+        if (o->repeatable[v])
+            x->cut->drain[x->node_vertex[v]] = !denominator   ? 0
+                                               : x->run_price ? x->run_price[v]
+                                                              : mp_bound_interval_scale(x, x->ticks[v]);
 }
 
 /* The labelling of the last cut: what is needed, from what is required or worth its reward on, is made again where its maker is
@@ -93,7 +96,7 @@ static struct line read_line(mp_bound_interval *x, bool all_held, struct mp_boun
             x->stack[n++] = u;
         }
         line.ticks += x->ticks[p];
-        line.scaled += scale(x, x->ticks[p]);
+        line.scaled += mp_bound_interval_scale(x, x->ticks[p]);
     }
     return line;
 }
@@ -121,6 +124,11 @@ static int64_t bound_at(mp_bound_interval *x, int64_t numerator, int64_t denomin
 {
     set_prices(x, numerator, denominator);
     return mp_mincut_run(x->cut) - all_rewards(x) - (int64_t)((__int128)numerator * room_bytes / denominator);
+}
+
+int64_t mp_bound_interval_priced(mp_bound_interval *x)
+{
+    return bound_at(x, 0, 1, 0);
 }
 
 enum { OVER, FITS };

@@ -1,0 +1,37 @@
+/* bound_linear.h - a linear programme and the prices of its rows, by GLPK's interior point. For the planner's own use.
+ *
+ * Minimise cost * x over x >= 0 where every row's sum is at least what it asks for. The answer is approximate: what is built on
+ * it has to hold for any prices.
+ */
+#ifndef PLANNER_BOUND_LINEAR_H
+#define PLANNER_BOUND_LINEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "estimator/error.h"
+
+typedef struct mp_bound_linear {
+    int n_columns, n_rows; /* both are numbered from 0 */
+    size_t n_entries;
+    double *cost;  /* per column */
+    double *least; /* per row */
+    int *row, *column;
+    double *coefficient; /* per entry */
+    double *x, *price;   /* per column, per row (>= 0): set by mp_bound_linear_solve */
+    size_t capacity[5];
+    bool failed; /* no memory for something that was added */
+} mp_bound_linear;
+
+/* The number of the new one; without memory `failed` is set, and the next solve tells. */
+int mp_bound_linear_column(mp_bound_linear *linear, double cost);
+int mp_bound_linear_row(mp_bound_linear *linear, double least);
+void mp_bound_linear_entry(mp_bound_linear *linear, int row, int column, double coefficient);
+
+/* x and price, as good as they could be found: zero if not at all. The same programme gives the same answer. MP_NOMEM. Primal-
+ * dual interior point (Mehrotra 1992), as GLPK has it: some tens of factorisations, which cannot be interrupted. */
+mp_status mp_bound_linear_solve(mp_bound_linear *linear, mp_error *err);
+/* Releases what it holds and makes it empty. */
+void mp_bound_linear_clear(mp_bound_linear *linear);
+
+#endif

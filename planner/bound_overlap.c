@@ -1,0 +1,203 @@
+/* bound_overlap.c - the bound that prices give, and which intervals to take.
+ *
+ * Let H be what is held at a boundary, R what runs again between it and the next, C what runs in an interval: at most the sum
+ * of the R in it. If of the ticks of a run each interval that contains it gets a share, the shares at most the whole, then the
+ * ticks of all R are at least the sum over intervals of (share * C). Whoever holds a storage at the start of an interval pays
+ * there and is paid as much where H is chosen; whoever has it there in an interval is paid what H at its end pays. So the sum
+ * of all intervals, each at its cheapest, and of all choices of H within the room, each at its cheapest, is a bound.
+ */
+#include "planner/bound_overlap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/memory.h"
+
+size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
+{
+    return (size_t)(pair.from * (o->n + 1) + pair.to) * o->n_storages;
+}
+
+/* What the boundaries and all intervals between them ask for. False: not even what a node needs has room. */
+static bool measure(mp_bound_overlap *o)
+{
+    mp_bound_interval *x = o->x;
+    for (int i = 0; i < o->n; i++) {
+        for (int j = i + 1; j <= o->n; j++) {
+            mp_bound_interval_start(x, o->nodes[i]);
+            if (j == i + 1) {
+                o->room_bytes[i] = x->room_bytes;
+                if (x->room_bytes < 0) return false;
+                for (size_t s = 0; s < o->n_storages; s++)
+                    o->bytes[(size_t)i * o->n_storages + s] = x->storage_vertex[s] < 0 ? -1 : x->bytes[s];
+                for (size_t v = 0; v < o->n_nodes; v++)
+                    o->ticks[(size_t)i * o->n_nodes + v] = x->order->repeatable[v] ? x->ticks[v] : 0;
+            }
+            mp_bound_interval_end(x, j < o->n ? o->nodes[j] : -1);
+            bool *needed = o->needed + mp_bound_overlap_place(o, (mp_bound_pair){i, j});
+            for (size_t s = 0; s < o->n_storages; s++) needed[s] = x->is_required[s] && !x->for_two[s];
+        }
+    }
+    return true;
+}
+
+/* Shares of a run that together are more than the whole are cut; what is left goes to the shortest interval. */
+static void share_out(mp_bound_overlap *o, size_t v)
+{
+    for (int p = 0; p < o->n_pairs; p++)
+        if (!o->ticks[(size_t)o->pairs[p].from * o->n_nodes + v]) o->run[(size_t)p * o->n_nodes + v] = 0;
+    for (int k = 0; k < o->n; k++) {
+        const int64_t whole = mp_bound_interval_scale(o->x, o->ticks[(size_t)k * o->n_nodes + v]);
+        int64_t sum = 0;
+        for (int p = 0; p < o->n_pairs; p++)
+            if (o->pairs[p].from <= k && k < o->pairs[p].to && o->pairs[p].to > o->pairs[p].from + 1)
+                sum += o->run[(size_t)p * o->n_nodes + v];
+        for (int p = 0; p < o->n_pairs && sum > whole; p++) {
+            int64_t *share = &o->run[(size_t)p * o->n_nodes + v];
+            if (o->pairs[p].from <= k && k < o->pairs[p].to) *share = (int64_t)((__int128)*share * whole / sum);
+        }
+        for (int p = 0; p < o->n_pairs; p++)
+            if (o->pairs[p].from == k && o->pairs[p].to == k + 1)
+                o->run[(size_t)p * o->n_nodes + v] = sum < whole ? whole - sum : 0;
+    }
+}
+
+struct item {
+    int64_t price, bytes;
+};
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct item *p = a, *q = b;
+    const __int128 left = (__int128)p->price * q->bytes, right = (__int128)q->price * p->bytes;
+    return left > right ? -1 : left < right;
+}
+
+/* The most that holding storages at a boundary can earn in its room; at most one of them in part. */
+static int64_t most_earned(const mp_bound_overlap *o, int i, struct item *items)
+{
+    int64_t room = o->room_bytes[i], sum = 0;
+    size_t n = 0;
+    for (size_t s = 0; s < o->n_storages; s++) {
+        struct item item = {0, o->bytes[(size_t)i * o->n_storages + s]};
+        for (int p = 0; p < o->n_pairs && item.bytes > 0; p++) {
+            if (o->pairs[p].from == i) item.price += o->held[(size_t)p * o->n_storages + s];
+            if (o->pairs[p].to == i) item.price -= o->reward[(size_t)p * o->n_storages + s];
+        }
+        if (item.price > 0) items[n++] = item;
+    }
+    qsort(items, n, sizeof *items, by_worth);
+    for (size_t k = 0; k < n && room > 0; k++) {
+        const struct item item = items[k];
+        sum += item.bytes <= room ? item.price : (int64_t)((__int128)item.price * room / item.bytes) + 1;
+        room -= item.bytes;
+    }
+    return sum;
+}
+
+/* The bound at the present prices, scaled; earned: per boundary. */
+static int64_t evaluate(mp_bound_overlap *o, struct item *items, int64_t *earned)
+{
+    mp_bound_interval *x = o->x;
+    int64_t sum = 0;
+    for (size_t v = 0; v < o->n_nodes; v++) share_out(o, v);
+    for (int p = 0; p < o->n_pairs; p++) {
+        const mp_bound_pair pair = o->pairs[p];
+        x->held_price = o->held + (size_t)p * o->n_storages;
+        x->reward = o->reward + (size_t)p * o->n_storages;
+        x->run_price = o->run + (size_t)p * o->n_nodes;
+        mp_bound_interval_start(x, o->nodes[pair.from]);
+        mp_bound_interval_end(x, pair.to < o->n ? o->nodes[pair.to] : -1);
+        sum += mp_bound_interval_priced(x);
+    }
+    x->held_price = x->reward = x->run_price = NULL;
+    for (int i = 0; i < o->n; i++) sum -= earned[i] = most_earned(o, i, items);
+    return sum;
+}
+
+static mp_status add_pair(mp_bound_overlap *o, int from, int to, mp_error *err)
+{
+    if (!mp_grow(&o->pairs, &o->pairs_capacity, (size_t)o->n_pairs + 1, sizeof *o->pairs))
+        return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    o->pairs[o->n_pairs++] = (mp_bound_pair){from, to};
+    return MP_OK;
+}
+
+/* Adds the intervals in which the last solution falls short the most, up to `most` in all. */
+static mp_status add_short(mp_bound_overlap *o, double *more, int64_t most, mp_error *err)
+{
+    const int n = o->n * (o->n + 1);
+    while (o->n_pairs < most) {
+        int best = 0;
+        for (int k = 1; k < n; k++)
+            if (more[k] > more[best]) best = k;
+        if (more[best] < 1e-3) break;
+        more[best] = 0;
+        const mp_status st = add_pair(o, best / (o->n + 1), best % (o->n + 1), err);
+        if (st != MP_OK) return st;
+    }
+    return MP_OK;
+}
+
+static mp_status make_room(mp_bound_overlap *o, mp_error *err)
+{
+    const size_t n = (size_t)o->n_pairs;
+    mp_free(o->held);
+    mp_free(o->reward);
+    mp_free(o->run);
+    o->held = mp_alloc(n * o->n_storages, sizeof *o->held);
+    o->reward = mp_alloc(n * o->n_storages, sizeof *o->reward);
+    o->run = mp_alloc(n * o->n_nodes, sizeof *o->run);
+    if (o->held && o->reward && o->run) return MP_OK;
+    return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+}
+
+mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n, int64_t most_rows, int rounds,
+                                  const mp_bound_options *options, int64_t *ticks, int64_t *worth, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = x->order->graph;
+    mp_bound_overlap o = {.x = x, .nodes = nodes, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
+    const size_t points = (size_t)n, most_pairs = points * (points + 1);
+    double *more = mp_alloc(most_pairs, sizeof *more);
+    struct item *items = mp_alloc(o.n_storages, sizeof *items);
+    int64_t best = 0, *earned = mp_alloc(points, sizeof *earned);
+    memset(worth, 0, points * sizeof *worth);
+    o.room_bytes = mp_alloc(points, sizeof *o.room_bytes);
+    o.bytes = mp_alloc(points * o.n_storages, sizeof *o.bytes);
+    o.ticks = mp_alloc(points * o.n_nodes, sizeof *o.ticks);
+    o.needed = mp_alloc(most_pairs * o.n_storages, sizeof *o.needed);
+    MP_REQUIRE(more && items && earned && o.room_bytes && o.bytes && o.ticks && o.needed, err, MP_NOMEM,
+               "no memory for a bound of %zu nodes", o.n_nodes);
+    if (!measure(&o)) {
+        st = MP_INFEASIBLE;
+        goto done;
+    }
+    for (int i = 0; i < n; i++) MP_TRY(add_pair(&o, i, i + 1, err));
+    for (int j = 2; j <= n; j++) MP_TRY(add_pair(&o, 0, j, err));
+    for (int k = 0; k < rounds && !(options->stop && options->stop(options->data)); k++) {
+        const int before = o.n_pairs;
+        if (k) MP_TRY(add_short(&o, more, most_rows * (k + 1) / rounds / mp_bound_overlap_rows(x->order), err));
+        if (k && o.n_pairs == before) break;
+        MP_TRY(make_room(&o, err));
+        MP_TRY(mp_bound_overlap_prices(&o, more, err));
+        const int64_t bound = evaluate(&o, items, earned);
+        if (bound <= best) continue;
+        best = bound;
+        memcpy(worth, earned, points * sizeof *worth);
+    }
+    *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
+done:
+    mp_free(more);
+    mp_free(items);
+    mp_free(earned);
+    mp_free(o.room_bytes);
+    mp_free(o.bytes);
+    mp_free(o.ticks);
+    mp_free(o.needed);
+    mp_free(o.pairs);
+    mp_free(o.held);
+    mp_free(o.reward);
+    mp_free(o.run);
+    return st;
+}
