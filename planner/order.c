@@ -20,3 +20,35 @@ done:
     mp_free(has_run);
     return st;
 }
+
+mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t at = 0;
+    int next = 0; /* the first forward node of the list that has not run */
+    bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
+    int *form = mp_alloc(graph->n_nodes, sizeof *form);
+    mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
+    MP_REQUIRE(has_run && form && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    for (size_t t = n; t-- > 0;) form[steps[t].node] = steps[t].form; /* as it runs first */
+    for (size_t t = 0; t < n; t++) {
+        const int node = steps[t].node;
+        const bool is_forward = graph->nodes[node].phase == MP_PHASE_FORWARD;
+        if (is_forward && has_run[node] && graph->nodes[node].flags & MP_NODE_ONCE) continue;
+        for (; is_forward && !has_run[node] && next < node; next++) {
+            if (graph->nodes[next].phase != MP_PHASE_FORWARD || has_run[next]) continue;
+            has_run[next] = true;
+            all[at++] = (mp_step){next, form[next]};
+        }
+        has_run[node] = true;
+        all[at++] = steps[t];
+    }
+    *out = all;
+    *n_out = at;
+    all = NULL;
+done:
+    mp_free(has_run);
+    mp_free(form);
+    mp_free(all);
+    return st;
+}

@@ -131,31 +131,50 @@ static mp_status take(candidate *kept, const mp_step *steps, size_t n, int64_t p
     return MP_OK;
 }
 
-mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+/* Judges a schedule as it is. */
+static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_timeline *timeline = NULL;
-    MP_TRY(mp_timeline_build(search->request->graph, steps, n, &timeline, err));
-    const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
+    const mp_request *request = search->request;
     const candidate *best = &search->best, *smallest = &search->smallest;
-    bool is_asked_for = true;
-    search->n_offers++;
-    search->n_offers_of_solver++;
-    if (peak_bytes) *peak_bytes = peak;
-    if (ticks) *ticks = time;
-    if (search->request->keep_order) MP_TRY(mp_order_is_kept(search->request->graph, steps, n, &is_asked_for, err));
-    if (!is_asked_for) goto done;
-    if (peak <= search->request->budget_bytes &&
+    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, err));
+    const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
+    if (peak <= request->budget_bytes &&
         (!best->solver || time < best->ticks || (time == best->ticks && peak < best->peak_bytes)))
         MP_TRY(take(&search->best, steps, n, peak, time, search->solver, err));
     if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
         MP_TRY(take(&search->smallest, steps, n, peak, time, search->solver, err));
-    if (search->request->on_offer) MP_TRY(search->request->on_offer(steps, n, peak, time, search->request->on_offer_data, err));
+    if (request->on_offer) MP_TRY(request->on_offer(steps, n, peak, time, request->on_offer_data, err));
     if (peak_bytes) *peak_bytes = peak;
     if (ticks) *ticks = time;
-    heed(search);
 done:
     mp_timeline_free(timeline);
+    return st;
+}
+
+mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = search->request->graph;
+    mp_step *restored = NULL;
+    size_t n_restored;
+    bool is_kept = true;
+    search->n_offers++;
+    search->n_offers_of_solver++;
+    if (search->request->keep_order) MP_TRY(mp_order_is_kept(graph, steps, n, &is_kept, err));
+    if (is_kept) {
+        MP_TRY(judge(search, steps, n, peak_bytes, ticks, err));
+    } else {
+        MP_TRY(mp_order_restore(graph, steps, n, &restored, &n_restored, err));
+        MP_TRY(mp_order_is_kept(graph, restored, n_restored, &is_kept, err));
+        if (is_kept) MP_TRY(judge(search, restored, n_restored, peak_bytes, ticks, err));
+        if (!is_kept && peak_bytes) *peak_bytes = INT64_MAX;
+        if (!is_kept && ticks) *ticks = INT64_MAX;
+    }
+    heed(search);
+done:
+    mp_free(restored);
     return st;
 }
 
