@@ -24,6 +24,7 @@ typedef struct pricing {
     int64_t *over_bytes; /* per stage: the most live bytes of its steps, less what the budget leaves */
     int64_t room_bytes;  /* what the budget leaves beside what is always live */
     int64_t best_ticks, smallest_bytes;
+    double spare;   /* the share of the room that prices leave empty, as labels come in lumps */
     int64_t n_cuts; /* left to make */
     int64_t ticks;  /* of the last schedule */
     bool fits;
@@ -101,9 +102,11 @@ done:
 static void move_prices(pricing *x, double unit, double step)
 {
     const mp_priced *p = x->problem;
+    const int64_t spare_bytes = (int64_t)(x->spare * (double)x->room_bytes);
     for (int k = p->turn; k < p->n; k++) {
-        const int64_t over = x->over_bytes[k];
-        const bool is_worst = (k == p->turn || over >= x->over_bytes[k - 1]) && (k + 1 == p->n || over > x->over_bytes[k + 1]);
+        const int64_t over = x->over_bytes[k] + spare_bytes;
+        const bool is_worst = (k == p->turn || x->over_bytes[k] >= x->over_bytes[k - 1]) &&
+                              (k + 1 == p->n || x->over_bytes[k] > x->over_bytes[k + 1]);
         if (over > 0 && !is_worst) continue;
         x->price[k] += unit * step * (double)over / (double)x->room_bytes;
         if (x->price[k] < 0) x->price[k] = 0;
@@ -113,14 +116,29 @@ static void move_prices(pricing *x, double unit, double step)
 static mp_status descend(pricing *x, double unit, mp_error *err)
 {
     mp_status st = MP_OK;
+    const double MOST_SPARE = 0.3;
     if (x->room_bytes <= 0) return MP_OK;
     MP_TRY(try_prices(x, err));
     for (int k = 0; k < ROUNDS && !ended(x); k++) {
         move_prices(x, unit, 4 / sqrt(1 + k));
         MP_TRY(try_prices(x, err));
+        if (x->fits)
+            x->spare *= 0.7;
+        else if (x->spare < MOST_SPARE)
+            x->spare += 0.005;
     }
 done:
     return st;
+}
+
+/* What making all outputs before the turn again takes, per byte. */
+static double mean_price(const mp_priced *p)
+{
+    double ticks = 1, bytes = 1;
+    for (int k = 0; k < p->turn; k++) ticks += (double)p->graph->nodes[p->node[k]].forms[0].ticks;
+    for (size_t s = 0; s < p->graph->n_storages; s++)
+        if (p->maker[s] >= 0) bytes += (double)p->graph->storages[s].bytes;
+    return ticks / bytes;
 }
 
 static mp_status search_prices(pricing *x, mp_error *err)
@@ -135,11 +153,73 @@ static mp_status search_prices(pricing *x, mp_error *err)
     MP_REQUIRE(x->price && x->over_bytes, err, MP_NOMEM, "out of memory for the prices of %s", graph->name);
     x->room_bytes = request->budget_bytes - mp_graph_static_bytes(graph);
     MP_TRY(bisect(x, &unit, err));
+    unit = mean_price(x->problem);
     MP_TRY(descend(x, unit, err));
 done:
     mp_priced_free(x->problem);
     mp_free(x->price);
     mp_free(x->over_bytes);
+    return st;
+}
+
+/* ---- segments ---- */
+
+/* Ends a segment where the least crosses, between 3/4 and 5/4 of the bytes that segments are to make. */
+static void cut_list(const mp_boundaries *b, const int64_t *made_bytes, int64_t segment_bytes, bool *ends)
+{
+    int64_t sum = 0, since = 0;
+    int best = -1;
+    for (int p = 0; p < b->n; p++) {
+        ends[p] = false;
+        sum += made_bytes[p];
+        since += made_bytes[p];
+        if (sum >= segment_bytes - segment_bytes / 4 && (best < 0 || b->crossing_bytes[p] <= b->crossing_bytes[best])) {
+            best = p;
+            since = 0;
+        }
+        if (best < 0 || sum < segment_bytes + segment_bytes / 4) continue;
+        ends[best] = true;
+        sum = since;
+        best = -1;
+    }
+}
+
+static mp_status sweep_segments(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { SIZES = 60, SHARE = 88 }; /* percent of the size before */
+    const mp_graph *graph = mp_search_request(search)->graph;
+    mp_boundaries *b = NULL;
+    bool *ends = NULL;
+    int64_t *made_bytes = NULL, size = 0, n_schedules = 1 + WORK / (int64_t)(graph->n_nodes + 1);
+    mp_step *steps = NULL;
+    size_t n;
+    st = mp_boundaries_new(graph, &b, NULL);
+    if (st == MP_NOT_APPLICABLE) return MP_OK; /* no backward phase */
+    MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", graph->name);
+    ends = mp_alloc((size_t)b->n, sizeof *ends);
+    made_bytes = mp_alloc((size_t)b->n, sizeof *made_bytes);
+    MP_REQUIRE(ends && made_bytes, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (b->birth[s] < 0) continue;
+        made_bytes[b->birth[s]] += graph->storages[s].bytes;
+        size += graph->storages[s].bytes;
+    }
+    const int stride = n_schedules >= SIZES ? 1 : (int)(SIZES / n_schedules);
+    for (int i = 0; i < SIZES && !mp_search_stopped(search); i++) {
+        size = size / 100 * SHARE + size % 100 * SHARE / 100;
+        if (i % stride != stride - 1) continue;
+        cut_list(b, made_bytes, size, ends);
+        mp_free(steps);
+        steps = NULL;
+        MP_TRY(mp_boundaries_schedule(b, ends, NULL, &steps, &n, err));
+        MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
+    }
+done:
+    mp_boundaries_free(b);
+    mp_free(ends);
+    mp_free(made_bytes);
+    mp_free(steps);
     return st;
 }
 
@@ -151,6 +231,7 @@ mp_status mp_run_priced(mp_search *search, mp_error *err)
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     x.n_cuts = WORK / (int64_t)(request->graph->n_nodes + 1) + BISECTIONS;
     MP_TRY(search_prices(&x, err));
+    if (!mp_search_stopped(search)) MP_TRY(sweep_segments(search, err));
 done:
     return st;
 }

@@ -35,7 +35,9 @@ typedef struct mp_priced {
     int64_t most;                       /* of the price of a storage, scaled */
     bool *again;                        /* per stage: set by mp_priced_label */
     double *price_before;               /* work: per stage, the sum of the prices of those before */
-    int *reader;                        /* work */
+    /* per storage, of what is made again: the stage from which it is needed, the next stage that needs it, and the stage before
+       the turn for whose second run the first is (-1: a stage after the turn reads it itself) */
+    int *needed, *next_needed, *needed_by;
 } mp_priced;
 
 /* The problem of a graph; in one without loss and backward nodes the turn is at keep-all's peak. On MP_OK *out is released with

@@ -75,28 +75,44 @@ static void find_uses(mp_priced *x)
             x->maker[graph->nodes[v].forms[0].reads[i]] = -1;
 }
 
+static void need(mp_priced *x, int s, int by, int run)
+{
+    if (run < x->needed[s]) {
+        x->next_needed[s] = x->needed[s];
+        x->needed[s] = run;
+        x->needed_by[s] = by;
+    } else if (run < x->next_needed[s]) {
+        x->next_needed[s] = run;
+    }
+}
+
 /* For every stage before the turn where it would run again if it did, and for what is made there how long it would live, given
- * which others run again; with `all`, if all did. */
+ * which others run again; with `all`, if all did, and then also which stages can be of use at all. */
 static void find_runs(mp_priced *x, bool all)
 {
     const mp_graph *graph = x->graph;
-    int *needed = x->reader; /* per storage: the first stage that calls for it */
     for (size_t s = 0; s < graph->n_storages; s++) {
-        needed[s] = x->first[s];
+        x->needed[s] = x->first[s];
+        x->next_needed[s] = x->n;
+        x->needed_by[s] = -1;
         x->end[s] = x->last[s];
     }
     for (int k = x->turn - 1; k >= 0; k--) {
         const mp_form *form = form_of(x, k);
         int run = x->n;
         for (size_t i = 0; i < form->n_writes; i++)
-            if (x->maker[form->writes[i]] == k && needed[form->writes[i]] < run) run = needed[form->writes[i]];
+            if (x->maker[form->writes[i]] == k && x->needed[form->writes[i]] < run) run = x->needed[form->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
-        if (run < x->n) x->run[k] = run; /* where nothing calls for it now, as before */
+        x->run[k] = run;
+        for (size_t i = 0; i < form->n_writes && run == x->n; i++) { /* nothing calls for it now: the last that could */
+            const int s = form->writes[i];
+            if (x->maker[s] == k && x->end[s] >= 0 && x->end[s] < x->run[k]) x->run[k] = x->end[s];
+        }
         if (!x->repeatable[k]) continue;
         const bool is_again = !all && x->again[k] && run < x->n;
         for (size_t i = 0; i < form->n_reads; i++) {
             const int s = form->reads[i];
-            if ((all || is_again) && run < needed[s]) needed[s] = run;
+            if (all || is_again) need(x, s, k, run);
             if ((is_again || x->last[s] < 0) && x->run[k] > x->end[s]) x->end[s] = x->run[k];
         }
     }
@@ -175,7 +191,9 @@ static bool allocate(mp_priced *x)
     x->first = mp_alloc(n_storages, sizeof *x->first);
     x->last = mp_alloc(n_storages, sizeof *x->last);
     x->end = mp_alloc(n_storages, sizeof *x->end);
-    x->reader = mp_alloc(n_storages, sizeof *x->reader);
+    x->needed = mp_alloc(n_storages, sizeof *x->needed);
+    x->next_needed = mp_alloc(n_storages, sizeof *x->next_needed);
+    x->needed_by = mp_alloc(n_storages, sizeof *x->needed_by);
     x->storage_vertex = mp_alloc(n_storages, sizeof *x->storage_vertex);
     x->repeatable = mp_alloc(n_nodes, sizeof *x->repeatable);
     x->run = mp_alloc(n_nodes, sizeof *x->run);
@@ -183,8 +201,8 @@ static bool allocate(mp_priced *x)
     x->scaled_ticks = mp_alloc(n_nodes, sizeof *x->scaled_ticks);
     x->again = mp_alloc(n_nodes, sizeof *x->again);
     x->price_before = mp_alloc(n_nodes + 1, sizeof *x->price_before);
-    return x->node && x->maker && x->early && x->first && x->last && x->end && x->reader && x->storage_vertex &&
-           x->repeatable && x->run && x->stage_vertex && x->scaled_ticks && x->again && x->price_before;
+    return x->node && x->maker && x->early && x->first && x->last && x->end && x->needed && x->next_needed && x->needed_by &&
+           x->storage_vertex && x->repeatable && x->run && x->stage_vertex && x->scaled_ticks && x->again && x->price_before;
 }
 
 mp_status mp_priced_new(const mp_graph *graph, mp_priced **out, mp_error *err)
@@ -200,6 +218,7 @@ mp_status mp_priced_new(const mp_graph *graph, mp_priced **out, mp_error *err)
     find_uses(x);
     for (int k = 0; k < x->turn; k++) x->repeatable[k] = !(graph->nodes[x->node[k]].flags & MP_NODE_ONCE);
     find_runs(x, true);
+    find_runs(x, false);
     MP_TRY(build_network(x, err));
     scale_ticks(x);
     *out = x;
@@ -212,21 +231,47 @@ done:
 void mp_priced_free(mp_priced *x)
 {
     if (!x) return;
-    void *blocks[] = {x->node,         x->maker,    x->early,  x->first,          x->last,         x->repeatable,
-                      x->run,          x->end,      x->reader, x->storage_vertex, x->stage_vertex, x->scaled_ticks,
-                      x->price_before, x->arc_from, x->arc_to, x->again};
+    void *blocks[] = {x->node,         x->maker,        x->early,        x->first,       x->last,      x->repeatable,
+                      x->run,          x->end,          x->needed,       x->next_needed, x->needed_by, x->storage_vertex,
+                      x->stage_vertex, x->scaled_ticks, x->price_before, x->arc_from,    x->arc_to,    x->again};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
     mp_mincut_free(x->cut);
     mp_free(x);
 }
 
-/* What storage s costs, scaled, while it lies from stage `from` to its end. */
-static int64_t price_of(const mp_priced *x, int s, int from)
+/* What storage s costs, scaled, while it lies from stage `from` until before stage `to`. */
+static int64_t price_of(const mp_priced *x, int s, int from, int to)
 {
-    if (from > x->end[s]) return 0;
-    const double sum = x->price_before[x->end[s] + 1] - x->price_before[from];
+    if (from >= to) return 0;
+    const double sum = x->price_before[to] - x->price_before[from];
     const double price = sum * x->scale * (double)x->graph->storages[s].bytes;
     return price >= (double)x->most ? x->most : (int64_t)price;
+}
+
+static int64_t stored_price(const mp_priced *x, int s)
+{
+    return price_of(x, s, x->early[s] + 1, x->end[s] + 1);
+}
+
+/* Where what is made again is needed early for one stage only, half of the price of that is the stage's. */
+static int64_t making_price(const mp_priced *x, int s)
+{
+    const int k = x->maker[s];
+    const int64_t whole = price_of(x, s, x->run[k], x->end[s] + 1);
+    if (x->last[s] < 0 || x->needed_by[s] < 0 || !x->again[k]) return whole;
+    return whole - price_of(x, s, x->needed[s], x->next_needed[s]) / 2;
+}
+
+static int64_t running_price(const mp_priced *x, int k)
+{
+    const mp_form *form = form_of(x, k);
+    int64_t price = x->scaled_ticks[k];
+    for (size_t i = 0; i < form->n_reads; i++) {
+        const int s = form->reads[i];
+        if (x->storage_vertex[s] < 0 || x->last[s] < 0 || !x->again[x->maker[s]]) continue;
+        price += price_of(x, s, x->run[k], x->needed_by[s] == k ? x->next_needed[s] : x->needed[s]) / 2;
+    }
+    return price;
 }
 
 void mp_priced_label(mp_priced *x, const double *price)
@@ -235,18 +280,18 @@ void mp_priced_label(mp_priced *x, const double *price)
     mp_mincut *cut = x->cut;
     for (int k = 0; k < x->n; k++) x->price_before[k + 1] = x->price_before[k] + price[k];
     for (int k = 0; k < x->turn; k++)
-        if (x->stage_vertex[k] >= 0) cut->drain[x->stage_vertex[k]] = x->scaled_ticks[k];
+        if (x->stage_vertex[k] >= 0) cut->drain[x->stage_vertex[k]] = running_price(x, k);
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const int v = x->storage_vertex[s];
         if (v < 0) continue;
-        const int64_t stored = price_of(x, s, x->early[s] + 1);
+        const int64_t stored = stored_price(x, s);
         cut->supply[v] = x->last[s] >= 0 ? stored + 1 : 0;
-        cut->drain[v] = x->repeatable[x->maker[s]] ? price_of(x, s, x->run[x->maker[s]]) : stored;
+        cut->drain[v] = x->repeatable[x->maker[s]] ? making_price(x, s) : stored;
         if (cut->drain[v] > stored) cut->drain[v] = stored;
     }
     for (size_t a = 0; a < x->n_arcs; a++) {
         const int s = a < x->n_making ? x->arc_from[a] : x->arc_to[a];
-        const int64_t stored = price_of(x, s, x->early[s] + 1);
+        const int64_t stored = stored_price(x, s);
         cut->capacity[a] = a < x->n_making ? stored - cut->drain[x->storage_vertex[s]] : stored + 1;
     }
     mp_mincut_run(cut);
