@@ -40,6 +40,7 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
                           .moves = o->moves,
                           .time_limit = o->time_limit,
                           .keep_order = o->keep_order,
+                          .wants_bound = true,
                           .progress = progress_show,
                           .progress_data = &shown};
     if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));

@@ -83,6 +83,22 @@ static void print_arena(const mp_plan *plan)
         printf(", as much as lives at the peak: no fragmentation\n");
 }
 
+/* How close the plan is to the best there can be. */
+static void print_bound(const outcome *out)
+{
+    const mp_answer *a = &out->answer;
+    char extra[QUANTITY_MAX], gap[QUANTITY_MAX];
+    if (a->bound_ticks < 0) return;
+    const double ticks = (double)a->plan->ticks, bound = (double)a->bound_ticks;
+    extra_text(bound, (double)out->keep_all->ticks, extra);
+    printf("  proved: within this budget no plan%s takes less than %s", *a->bound_covers == 't' ? " in this order" : "", extra);
+    if (a->plan->ticks <= a->bound_ticks)
+        printf(": this one is optimal\n");
+    else
+        printf("; the gap is %s of a step\n",
+               extra_text(ticks + (double)out->keep_all->ticks - bound, (double)out->keep_all->ticks, gap));
+}
+
 static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -106,6 +122,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
                    over ? "  on the same checkpoints: over the budget, --solver segments finds its own"
                         : "  on the same checkpoints");
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
+    print_bound(out);
     print_arena(plan);
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
     MP_TRY(print_checkpoints(out, plan, err));
@@ -186,6 +203,10 @@ static void print_unmeetable(const outcome *out, const char *title)
     if (out->budget_bytes < out->floor_bytes)
         printf("No schedule at all fits below the floor of %s (%s bytes).\n\n", bytes_short(out->floor_bytes, bytes),
                count_text(out->floor_bytes, exact));
+    else if (out->answer.infeasible)
+        printf("It is proved that no schedule%s fits; the floor is %s.\n\n",
+               out->answer.bound_covers && *out->answer.bound_covers == 't' ? " in this order" : "",
+               bytes_short(out->floor_bytes, bytes));
     else if (smallest->peak_bytes <= out->budget_bytes)
         printf(
             "The smallest plan's peak fits, and with its arena it needs %s bytes too many; the floor is %s, so that one might "

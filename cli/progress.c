@@ -36,8 +36,15 @@ bool progress_show(const mp_progress *now, void *data)
     p->any = true;
     if (now->best_ticks >= 0) extra_text((double)now->best_ticks, (double)now->baseline_ticks, extra);
     if (now->smallest_peak_bytes >= 0) bytes_short(now->smallest_peak_bytes, peak);
-    fprintf(stderr, "\r\033[K%s%s  %.1f s  %lld tried  extra time %s  smallest %s", p->what, now->solver, now->elapsed_seconds,
-            (long long)now->n_offers, extra, peak);
+    fprintf(stderr, "\r\033[K%s%s  %.1f s  %lld tried  extra time %s", p->what, now->solver, now->elapsed_seconds,
+            (long long)now->n_offers, extra);
+    if (now->bound_ticks > 0) {
+        extra_text((double)now->bound_ticks, (double)now->baseline_ticks, extra);
+        fprintf(stderr, " (at least %s)", extra);
+    }
+    if (now->n_moves && now->elapsed_seconds > 0)
+        fprintf(stderr, "  %.0f moves/s", (double)now->n_moves / now->elapsed_seconds);
+    fprintf(stderr, "  smallest %s", peak);
     if (p->floor_bytes > 0) fprintf(stderr, " (floor %s)", bytes_short(p->floor_bytes, floor));
     fflush(stderr);
     return true;

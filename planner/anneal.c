@@ -37,6 +37,7 @@ typedef struct chain {
     uint64_t seed;
     bool keeps_order;
     double unit;
+    int64_t enough;     /* ticks, without updates, below which nothing can be */
     const order *start; /* of the round */
     order best;
     int64_t n_moves;
@@ -68,7 +69,12 @@ static mp_status keep_best(chain *c, const mp_runs *x, mp_error *err)
 
 static bool stopped(chain *c)
 {
+    if (c->search) mp_search_count_moves(c->search, LOOK);
     if (c->search && mp_search_stopped(c->search)) atomic_store(c->stop, true);
+    if (c->best.ticks <= c->enough) { /* the first chain's result counts then, wherever the other one stands */
+        if (c->search) atomic_store(c->stop, true);
+        return true;
+    }
     return atomic_load(c->stop);
 }
 
@@ -207,8 +213,11 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     size_t n_start;
     double unit = 1;
     const int64_t n_moves = count_moves(search);
+    int64_t enough = mp_search_enough(search);
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(find_unit(request->graph, &unit, err));
+    for (size_t k = 0; k < request->graph->n_nodes; k++)
+        if (request->graph->nodes[k].phase == MP_PHASE_UPDATE) enough -= request->graph->nodes[k].forms[0].ticks;
     mp_search_best(search, &start, &n_start);
     MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
     for (int r = request->refine ? REFINING : 0; r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search); r++) {
@@ -221,6 +230,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             c->seed = (request->seed * CHAINS + (uint64_t)k) * N_ROUNDS + (uint64_t)r;
             c->keeps_order = request->keep_order || !k;
             c->unit = unit;
+            c->enough = enough;
             c->start = &best;
             c->best.ticks = best.ticks;
             c->n_moves = (int64_t)(rounds[r].share * (double)n_moves);

@@ -56,6 +56,11 @@ static void keep(mp_answer *found, mp_answer *later)
         found->smallest = smallest;
     }
     later->stopped |= found->stopped;
+    if (found->bound_covers) {
+        later->bound_ticks = found->bound_ticks;
+        later->bound_covers = found->bound_covers;
+        later->infeasible = found->infeasible;
+    }
     mp_answer_free(found);
     *found = *later;
     *later = (mp_answer){0};
@@ -81,10 +86,12 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
         found.plan = NULL;
         r.start = before;
         r.refine = true;
+        r.wants_bound = false; /* the first round's is that of the budget which was asked for */
         if (request->time_limit > 0) r.time_limit = request->time_limit - (now() - start);
         if (found.stopped || r.budget_bytes < found.floor_bytes || (request->time_limit > 0 && r.time_limit <= 0)) break;
     }
     if (!found.plan && mp_plan_need(found.smallest) <= budget) MP_TRY(take_smallest(request, &found, err));
+    if (found.plan && found.bound_covers) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};
 done:

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "planner/bound.h"
 #include "planner/check.h"
 #include "planner/floor.h"
 #include "planner/schedule.h"
@@ -47,7 +48,7 @@ struct mp_search {
     const mp_request *request;
     const char *solver; /* the searcher that runs */
     candidate best, smallest;
-    int64_t baseline_ticks, n_offers, n_offers_of_solver, moves;
+    int64_t baseline_ticks, bound_ticks, n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress;
     bool stopped;
 };
@@ -75,9 +76,14 @@ void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n)
     *n = kept->n;
 }
 
+int64_t mp_search_enough(const mp_search *search)
+{
+    return search->bound_ticks > search->baseline_ticks ? search->bound_ticks : search->baseline_ticks;
+}
+
 bool mp_search_settled(const mp_search *search)
 {
-    return search->best.solver && search->best.ticks <= search->baseline_ticks;
+    return search->best.solver && search->best.ticks <= mp_search_enough(search);
 }
 
 /* Looks at the clock and tells the caller, ten times a second. */
@@ -95,8 +101,15 @@ static void heed(mp_search *search)
                                   .best_ticks = search->best.solver ? search->best.ticks : -1,
                                   .baseline_ticks = search->baseline_ticks,
                                   .smallest_peak_bytes = search->smallest.solver ? search->smallest.peak_bytes : -1,
-                                  .n_offers = search->n_offers};
+                                  .bound_ticks = search->bound_ticks,
+                                  .n_offers = search->n_offers,
+                                  .n_moves = search->n_moves};
     if (!request->progress(&progress, request->progress_data)) search->stopped = true;
+}
+
+void mp_search_count_moves(mp_search *search, int64_t n)
+{
+    search->n_moves += n;
 }
 
 bool mp_search_stopped(mp_search *search)
@@ -188,15 +201,62 @@ done:
     return st;
 }
 
+static bool stops(void *data)
+{
+    heed(data);
+    return ((mp_search *)data)->stopped;
+}
+
+/* How much work the bound is worth: what takes about a second. */
+static int bound_effort(const mp_graph *graph)
+{
+    return graph->n_nodes < 2500 ? 4 : graph->n_nodes < 25000 ? 1 : 0;
+}
+
+/* What is proved about plans within the budget: the bound for any order, and if the order is to be kept the better of both. */
+static mp_status find_bound(mp_search *search, mp_answer *found, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = search->request;
+    mp_bound_options options = {.any_order = true, .effort = bound_effort(request->graph), .stop = stops, .data = search};
+    mp_bound any = {0}, this = {0};
+    if (!request->wants_bound || request->budget_bytes == INT64_MAX) return MP_OK;
+    MP_TRY(mp_bound_within(request->graph, request->budget_bytes, &options, &any, err));
+    found->bound_ticks = any.ticks;
+    found->bound_covers = any.covers;
+    found->infeasible = any.infeasible;
+    if (!request->keep_order || any.infeasible) goto done;
+    options.any_order = false;
+    MP_TRY(mp_bound_within(request->graph, request->budget_bytes, &options, &this, err));
+    found->infeasible = this.infeasible;
+    if (this.ticks <= any.ticks && !this.infeasible) goto done;
+    found->bound_ticks = this.ticks;
+    found->bound_covers = this.covers;
+done:
+    search->bound_ticks = found->bound_ticks;
+    return st;
+}
+
+mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err)
+{
+    char *covers = mp_plan_text(answer->bound_covers);
+    if (!covers) return MP_FAIL(err, MP_NOMEM, "out of memory for a plan");
+    mp_free(answer->plan->bound_covers);
+    answer->plan->bound_covers = covers;
+    answer->plan->lower_bound_seconds = (double)answer->bound_ticks * graph->tick_seconds;
+    return mp_plan_check(graph, answer->plan, err);
+}
+
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     const mp_solver *solver = NULL;
-    mp_answer found = {.floor_node = -1};
+    mp_answer found = {.floor_node = -1, .bound_ticks = -1};
     mp_step *steps = NULL;
     int64_t unused;
-    mp_search search = {.request = request, .moves = request->moves > 0 ? request->moves : default_moves(graph)};
+    mp_search search = {
+        .request = request, .bound_ticks = -1, .moves = request->moves > 0 ? request->moves : default_moves(graph)};
 
     MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
     MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
@@ -207,6 +267,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
+    MP_TRY(find_bound(&search, &found, err));
     if (request->start) MP_TRY(mp_search_offer(&search, request->start->steps, request->start->n_steps, NULL, NULL, err));
     if (!request->checkpoints && solver->run != mp_run_auto && solver->run != mp_run_none) { /* those two do it themselves */
         MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
@@ -216,6 +277,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_TRY(solver->run(&search, err));
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
+    if (found.plan && found.bound_ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
     found.stopped = search.stopped;
     *answer = found;

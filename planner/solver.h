@@ -18,7 +18,8 @@ typedef struct mp_progress {
     const char *solver;
     double elapsed_seconds;
     int64_t best_ticks, baseline_ticks, smallest_peak_bytes;
-    int64_t n_offers;
+    int64_t bound_ticks;       /* proved: no plan within the budget takes less */
+    int64_t n_offers, n_moves; /* schedules judged as a whole; changes tried by a local search */
 } mp_progress;
 typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
@@ -33,18 +34,22 @@ typedef struct mp_request {
     size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
     const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
     bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
+    bool wants_bound;          /* compute a lower bound first; the search ends when it is met */
     bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
 } mp_request;
 
 typedef struct mp_answer {
-    mp_plan *plan;       /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
-                            found it: with `auto`, the one it ran */
-    mp_plan *smallest;   /* the plan of the lowest peak that was found (ties: the cheapest); never NULL on MP_OK */
-    int64_t floor_bytes; /* no schedule fits below it ... */
-    int floor_node;      /* ... because of this node */
-    bool stopped;        /* the time limit or the caller cut the search short */
+    mp_plan *plan;            /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
+                                 found it: with `auto`, the one it ran */
+    mp_plan *smallest;        /* the plan of the lowest peak that was found (ties: the cheapest); never NULL on MP_OK */
+    int64_t floor_bytes;      /* no schedule fits below it ... */
+    int floor_node;           /* ... because of this node */
+    int64_t bound_ticks;      /* no plan within the budget takes less; -1: not asked for */
+    const char *bound_covers; /* which plans that covers: "any-order"; with keep_order "this-order" */
+    bool infeasible;          /* it is proved that none of those fits the budget */
+    bool stopped;             /* the time limit or the caller cut the search short */
 } mp_answer;
 
 /* Searches and checks: every plan in the answer has passed mp_plan_check. MP_OK with plan NULL means that no plan within the
@@ -52,6 +57,8 @@ typedef struct mp_answer {
  * MP_INVALID: no such searcher, contradictory request. MP_NOT_APPLICABLE: the graph is not of the searcher's kind. MP_NOMEM. */
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
 void mp_answer_free(mp_answer *answer); /* frees what it points to */
+/* Writes the answer's bound into its plan, and checks that. MP_NOMEM. */
+mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
 
 /* What `segments` makes of exactly this list of kept storages: the peak and ticks a user gets who copies it into a framework
  * that checkpoints by segments. MP_NOT_APPLICABLE without a backward phase. */
@@ -70,12 +77,15 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
                           mp_error *err);
 /* True when the search should end: time limit, the caller, or the number of offers allowed by `moves` is used up. */
 bool mp_search_stopped(mp_search *search);
-/* True when the best so far takes no longer than keep-all, so that no schedule is cheaper: what is left to look for is a
- * smaller one. */
+/* True when no schedule is cheaper than the best so far, because it takes no longer than keep-all or than the bound: what is
+ * left to look for is a smaller one. */
 bool mp_search_settled(const mp_search *search);
+int64_t mp_search_enough(const mp_search *search); /* those ticks */
 /* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
  * one as soon as anything was offered. */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
+/* Tells how many changes a local search has tried since it last told. */
+void mp_search_count_moves(mp_search *search, int64_t n);
 /* How many candidates `moves` allows the running searcher in all; how many it should make of a kind is its own affair. */
 int64_t mp_search_moves(const mp_search *search);
 

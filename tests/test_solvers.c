@@ -93,7 +93,7 @@ static void every_plan_holds_and_more_room_never_costs_more(void **state)
                 before = ticks;
                 if (budget >= whole) assert_int_equal(ticks, answer.plan->baseline_ticks);
                 if (!strcmp(solver, "auto")) assert_true(ticks <= least[i]);
-                if (ticks < least[i] && !anneals(solver)) least[i] = ticks;
+                if (ticks < least[i] && !anneals(solver) && strcmp(solver, "ilp")) least[i] = ticks;
                 mp_answer_free(&answer);
             }
         }
