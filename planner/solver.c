@@ -210,7 +210,7 @@ static bool stops(void *data)
 /* How much work the bound is worth: what takes about a second. */
 static int bound_effort(const mp_graph *graph)
 {
-    return graph->n_nodes < 2500 ? 4 : graph->n_nodes < 25000 ? 1 : 0;
+    return graph->n_nodes < 2500 ? 4 : graph->n_nodes < 8000 ? 1 : 0;
 }
 
 /* What is proved about plans within the budget: the bound for any order, and if the order is to be kept the better of both. */
