@@ -3,8 +3,10 @@
  * 1. One price, at the turn, is bisected until what lies there then just fits.
  * 2. A price per stage: it rises where the schedule goes over the budget and falls where there is room (subgradient). This is
  * where what is made again meets what is stored.
- * 3. Segments (Chen et al. 2016), which make outputs again more than once, for budgets that no labels fit: the list is cut
- * where few bytes cross, at a sweep of sizes.
+ * 3. Where little is stored, what is made again would be a long stretch at once. So the list is cut where few bytes cross, at
+ * a sweep of sizes, what crosses is held, and prices decide about the rest.
+ * 4. The same with everything else made again (Chen et al. 2016), which makes outputs again more than once, for budgets that no
+ * labels fit.
  *
  * Lagrange multipliers for memory: Everett 1963; labels by a cut: Picard 1976.
  */
@@ -12,7 +14,7 @@
 
 #include <math.h>
 
-#include "planner/boundaries.h"
+#include "planner/priced_segments.h"
 #include "planner/solver.h"
 
 enum { BISECTIONS = 16, ROUNDS = 80, WORK = 3000000 /* cuts by nodes */ };
@@ -24,9 +26,10 @@ typedef struct pricing {
     int64_t *over_bytes; /* per stage: the most live bytes of its steps, less what the budget leaves */
     int64_t room_bytes;  /* what the budget leaves beside what is always live */
     int64_t best_ticks, smallest_bytes;
-    double spare;   /* the share of the room that prices leave empty, as labels come in lumps */
-    int64_t n_cuts; /* left to make */
-    int64_t ticks;  /* of the last schedule */
+    double best_price; /* at the turn, of the best schedule */
+    double spare;      /* the share of the room that prices leave empty, as labels come in lumps */
+    int64_t n_cuts;    /* left to make */
+    int64_t ticks;     /* of the last schedule */
     bool fits;
 } pricing;
 
@@ -65,7 +68,10 @@ static mp_status try_prices(pricing *x, mp_error *err)
     x->fits = timeline->peak_bytes <= budget_bytes;
     if ((x->fits && x->ticks < x->best_ticks) || timeline->peak_bytes < x->smallest_bytes)
         MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
-    if (x->fits && x->ticks < x->best_ticks) x->best_ticks = x->ticks;
+    if (x->fits && x->ticks < x->best_ticks) {
+        x->best_ticks = x->ticks;
+        x->best_price = x->price[x->problem->turn];
+    }
     if (timeline->peak_bytes < x->smallest_bytes) x->smallest_bytes = timeline->peak_bytes;
 done:
     mp_free(steps);
@@ -73,8 +79,8 @@ done:
     return st;
 }
 
-/* The least price at the turn for which what lies there fits; *out is the price. */
-static mp_status bisect(pricing *x, double *out, mp_error *err)
+/* Sets the least price at the turn for which what lies there fits. */
+static mp_status bisect(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
     enum { DOUBLINGS = 40 };
@@ -93,7 +99,7 @@ static mp_status bisect(pricing *x, double *out, mp_error *err)
         MP_TRY(try_prices(x, err));
         *(x->over_bytes[p->turn] > 0 ? &low : &high) = middle;
     }
-    x->price[p->turn] = *out = high;
+    x->price[p->turn] = high;
 done:
     return st;
 }
@@ -141,97 +147,122 @@ static double mean_price(const mp_priced *p)
     return ticks / bytes;
 }
 
-static mp_status search_prices(pricing *x, mp_error *err)
+/* What is left to gain is little, as far as is proved. */
+static bool is_near(const pricing *x)
+{
+    const double enough = (double)mp_search_enough(x->search);
+    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * 1.002;
+}
+
+/* ---- segments ---- */
+
+/* The price at the turn that makes the schedule fit, by bisection: the cheapest labels beside what is held. */
+static mp_status fit_segments(pricing *x, double price, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { STEPS = 10 };
+    double low = 0, high = 0;
+    for (int k = 0; k < x->problem->n; k++) x->price[k] = 0;
+    for (int k = 0; k < STEPS && !ended(x); k++) {
+        x->price[x->problem->turn] = price;
+        MP_TRY(try_prices(x, err));
+        *(x->fits ? &high : &low) = price;
+        price = low > 0 && high > 0 ? sqrt(low * high) : high > 0 ? high / 8 : low * 8;
+    }
+done:
+    return st;
+}
+
+/* Prices once more for each size of segments, whose ends are held; then on from the size that did best. */
+static mp_status sweep_sizes(pricing *x, mp_priced_segments *segments, double unit, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { SIZES = 16, SHARE = 75 }; /* percent of the size before */
+    const mp_priced *p = x->problem;
+    const int64_t whole_bytes = segments->size_bytes;
+    int64_t size_bytes = 0;
+    double price = 0;
+    for (int i = 0; i < SIZES && !ended(x); i++) {
+        const int64_t before = x->best_ticks;
+        mp_priced_segments_cut(segments, SHARE);
+        mp_priced_segments_hold(segments, x->problem);
+        MP_TRY(fit_segments(x, unit, err));
+        if (x->best_ticks == before) continue;
+        size_bytes = segments->size_bytes;
+        price = x->best_price;
+    }
+    if (!size_bytes || ended(x)) goto done;
+    segments->size_bytes = size_bytes;
+    mp_priced_segments_cut(segments, 100);
+    mp_priced_segments_hold(segments, x->problem);
+    for (int k = 0; k < p->n; k++) x->price[k] = 0;
+    x->price[p->turn] = price;
+    MP_TRY(descend(x, unit, err));
+done:
+    segments->size_bytes = whole_bytes;
+    return st;
+}
+
+/* Everything that crosses held, everything else made again, at once for each segment. */
+static mp_status offer_segments(mp_search *search, mp_priced_segments *segments, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { SIZES = 60, SHARE = 88 }; /* percent of the size before */
+    const mp_graph *graph = mp_search_request(search)->graph;
+    const int64_t n_schedules = 1 + WORK / (int64_t)(graph->n_nodes + 1);
+    const int stride = n_schedules >= SIZES ? 1 : (int)(SIZES / n_schedules);
+    mp_step *steps = NULL;
+    size_t n;
+    for (int i = 0; i < SIZES && !mp_search_stopped(search); i++) {
+        mp_priced_segments_cut(segments, SHARE);
+        if (i % stride != stride - 1) continue;
+        mp_free(steps);
+        steps = NULL;
+        MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
+        MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
+    }
+done:
+    mp_free(steps);
+    return st;
+}
+
+static mp_status search_all(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
-    double unit = 0;
+    const int64_t n_cuts = WORK / (int64_t)(graph->n_nodes + 1) + BISECTIONS;
+    mp_priced_segments *segments = NULL;
+    mp_error ignored = {0};
     MP_TRY(mp_priced_new(graph, &x->problem, err));
+    const double unit = mean_price(x->problem);
     x->price = mp_alloc(graph->n_nodes, sizeof *x->price);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);
     MP_REQUIRE(x->price && x->over_bytes, err, MP_NOMEM, "out of memory for the prices of %s", graph->name);
     x->room_bytes = request->budget_bytes - mp_graph_static_bytes(graph);
-    MP_TRY(bisect(x, &unit, err));
-    unit = mean_price(x->problem);
+    x->n_cuts = n_cuts;
+    MP_TRY(bisect(x, err));
     MP_TRY(descend(x, unit, err));
+    st = mp_priced_segments_new(graph, &segments, &ignored);
+    if (st == MP_NOT_APPLICABLE) {
+        st = MP_OK;
+        goto done;
+    }
+    MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", graph->name);
+    x->n_cuts = is_near(x) ? 0 : n_cuts;
+    if (!ended(x)) MP_TRY(sweep_sizes(x, segments, unit, err));
+    MP_TRY(offer_segments(x->search, segments, err));
 done:
+    mp_priced_segments_free(segments);
     mp_priced_free(x->problem);
     mp_free(x->price);
     mp_free(x->over_bytes);
     return st;
 }
 
-/* ---- segments ---- */
-
-/* Ends a segment where the least crosses, between 3/4 and 5/4 of the bytes that segments are to make. */
-static void cut_list(const mp_boundaries *b, const int64_t *made_bytes, int64_t segment_bytes, bool *ends)
-{
-    int64_t sum = 0, since = 0;
-    int best = -1;
-    for (int p = 0; p < b->n; p++) {
-        ends[p] = false;
-        sum += made_bytes[p];
-        since += made_bytes[p];
-        if (sum >= segment_bytes - segment_bytes / 4 && (best < 0 || b->crossing_bytes[p] <= b->crossing_bytes[best])) {
-            best = p;
-            since = 0;
-        }
-        if (best < 0 || sum < segment_bytes + segment_bytes / 4) continue;
-        ends[best] = true;
-        sum = since;
-        best = -1;
-    }
-}
-
-static mp_status sweep_segments(mp_search *search, mp_error *err)
-{
-    mp_status st = MP_OK;
-    enum { SIZES = 60, SHARE = 88 }; /* percent of the size before */
-    const mp_graph *graph = mp_search_request(search)->graph;
-    mp_boundaries *b = NULL;
-    bool *ends = NULL;
-    int64_t *made_bytes = NULL, size = 0, n_schedules = 1 + WORK / (int64_t)(graph->n_nodes + 1);
-    mp_step *steps = NULL;
-    size_t n;
-    st = mp_boundaries_new(graph, &b, NULL);
-    if (st == MP_NOT_APPLICABLE) return MP_OK; /* no backward phase */
-    MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", graph->name);
-    ends = mp_alloc((size_t)b->n, sizeof *ends);
-    made_bytes = mp_alloc((size_t)b->n, sizeof *made_bytes);
-    MP_REQUIRE(ends && made_bytes, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
-    for (size_t s = 0; s < graph->n_storages; s++) {
-        if (b->birth[s] < 0) continue;
-        made_bytes[b->birth[s]] += graph->storages[s].bytes;
-        size += graph->storages[s].bytes;
-    }
-    const int stride = n_schedules >= SIZES ? 1 : (int)(SIZES / n_schedules);
-    for (int i = 0; i < SIZES && !mp_search_stopped(search); i++) {
-        size = size / 100 * SHARE + size % 100 * SHARE / 100;
-        if (i % stride != stride - 1) continue;
-        cut_list(b, made_bytes, size, ends);
-        mp_free(steps);
-        steps = NULL;
-        MP_TRY(mp_boundaries_schedule(b, ends, NULL, &steps, &n, err));
-        MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
-    }
-done:
-    mp_boundaries_free(b);
-    mp_free(ends);
-    mp_free(made_bytes);
-    mp_free(steps);
-    return st;
-}
-
 mp_status mp_run_priced(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
-    const mp_request *request = mp_search_request(search);
     pricing x = {.search = search, .best_ticks = INT64_MAX, .smallest_bytes = INT64_MAX};
-    if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
-    x.n_cuts = WORK / (int64_t)(request->graph->n_nodes + 1) + BISECTIONS;
-    MP_TRY(search_prices(&x, err));
-    if (!mp_search_stopped(search)) MP_TRY(sweep_segments(search, err));
-done:
-    return st;
+    if (mp_search_request(search)->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
+    return search_all(&x, err);
 }

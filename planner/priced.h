@@ -24,6 +24,7 @@ typedef struct mp_priced {
     int *early;        /* per storage: its last read before the turn, else the stage that makes it */
     int *first, *last; /* per storage: its first and last read in stages from the turn on; n and -1: none */
     bool *repeatable;  /* per stage before the turn: its node may run again, and that can be of use */
+    bool *held;        /* per stage before the turn, set by the caller: its outputs are stored, if they are needed at all */
     int *run, *end;    /* per stage before the turn: where it would be made again; per storage: where it then ends. By the
                           labels of the cut before */
     mp_mincut *cut;

@@ -196,13 +196,15 @@ static bool allocate(mp_priced *x)
     x->needed_by = mp_alloc(n_storages, sizeof *x->needed_by);
     x->storage_vertex = mp_alloc(n_storages, sizeof *x->storage_vertex);
     x->repeatable = mp_alloc(n_nodes, sizeof *x->repeatable);
+    x->held = mp_alloc(n_nodes, sizeof *x->held);
     x->run = mp_alloc(n_nodes, sizeof *x->run);
     x->stage_vertex = mp_alloc(n_nodes, sizeof *x->stage_vertex);
     x->scaled_ticks = mp_alloc(n_nodes, sizeof *x->scaled_ticks);
     x->again = mp_alloc(n_nodes, sizeof *x->again);
     x->price_before = mp_alloc(n_nodes + 1, sizeof *x->price_before);
     return x->node && x->maker && x->early && x->first && x->last && x->end && x->needed && x->next_needed && x->needed_by &&
-           x->storage_vertex && x->repeatable && x->run && x->stage_vertex && x->scaled_ticks && x->again && x->price_before;
+           x->storage_vertex && x->repeatable && x->held && x->run && x->stage_vertex && x->scaled_ticks && x->again &&
+           x->price_before;
 }
 
 mp_status mp_priced_new(const mp_graph *graph, mp_priced **out, mp_error *err)
@@ -231,9 +233,10 @@ done:
 void mp_priced_free(mp_priced *x)
 {
     if (!x) return;
-    void *blocks[] = {x->node,         x->maker,        x->early,        x->first,       x->last,      x->repeatable,
-                      x->run,          x->end,          x->needed,       x->next_needed, x->needed_by, x->storage_vertex,
-                      x->stage_vertex, x->scaled_ticks, x->price_before, x->arc_from,    x->arc_to,    x->again};
+    void *blocks[] = {x->node, x->maker,        x->early,        x->first,        x->last,      x->repeatable,
+                      x->run,  x->end,          x->needed,       x->next_needed,  x->needed_by, x->storage_vertex,
+                      x->held, x->stage_vertex, x->scaled_ticks, x->price_before, x->arc_from,  x->arc_to,
+                      x->again};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
     mp_mincut_free(x->cut);
     mp_free(x);
@@ -266,6 +269,7 @@ static int64_t running_price(const mp_priced *x, int k)
 {
     const mp_form *form = form_of(x, k);
     int64_t price = x->scaled_ticks[k];
+    if (x->held[k]) return x->most;
     for (size_t i = 0; i < form->n_reads; i++) {
         const int s = form->reads[i];
         if (x->storage_vertex[s] < 0 || x->last[s] < 0 || !x->again[x->maker[s]]) continue;
