@@ -27,6 +27,7 @@ typedef struct pricing {
     int64_t room_bytes;  /* what the budget leaves beside what is always live */
     int64_t best_ticks, smallest_bytes;
     double best_price; /* at the turn, of the best schedule */
+    double fit_price;
     double spare;      /* the share of the room that prices leave empty, as labels come in lumps */
     int64_t n_cuts;    /* left to make */
     int64_t ticks;     /* of the last schedule */
@@ -160,13 +161,15 @@ static bool is_near(const pricing *x)
 static mp_status fit_segments(pricing *x, double price, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { STEPS = 10 };
+    enum { STEPS = 14 };
     double low = 0, high = 0;
+    x->fit_price = 0;
     for (int k = 0; k < x->problem->n; k++) x->price[k] = 0;
     for (int k = 0; k < STEPS && !ended(x); k++) {
         x->price[x->problem->turn] = price;
         MP_TRY(try_prices(x, err));
         *(x->fits ? &high : &low) = price;
+        x->fit_price = high;
         price = low > 0 && high > 0 ? sqrt(low * high) : high > 0 ? high / 8 : low * 8;
     }
 done:
@@ -187,6 +190,8 @@ static mp_status sweep_sizes(pricing *x, mp_priced_segments *segments, double un
         mp_priced_segments_cut(segments, SHARE);
         mp_priced_segments_hold(segments, x->problem);
         MP_TRY(fit_segments(x, unit, err));
+        x->price[p->turn] = x->fit_price > 0 ? x->fit_price : unit;
+        MP_TRY(descend(x, unit, err));
         if (x->best_ticks == before) continue;
         size_bytes = segments->size_bytes;
         price = x->best_price;
