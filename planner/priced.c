@@ -13,6 +13,7 @@
 #include "planner/priced.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "planner/priced_segments.h"
 #include "planner/solver.h"
@@ -22,15 +23,14 @@ enum { BISECTIONS = 16, ROUNDS = 80, WORK = 3000000 /* cuts by nodes */ };
 typedef struct pricing {
     mp_search *search;
     mp_priced *problem;
+    mp_priced_segments *segments;
     double *price;       /* per stage */
     int64_t *over_bytes; /* per stage: the most live bytes of its steps, less what the budget leaves */
     int64_t room_bytes;  /* what the budget leaves beside what is always live */
     int64_t best_ticks, smallest_bytes;
-    double best_price; /* at the turn, of the best schedule */
-    double fit_price;
-    double spare;      /* the share of the room that prices leave empty, as labels come in lumps */
-    int64_t n_cuts;    /* left to make */
-    int64_t ticks;     /* of the last schedule */
+    double spare;   /* the share of the room that prices leave empty, as labels come in lumps */
+    int64_t n_cuts; /* left to make */
+    int64_t ticks;  /* of the last schedule */
     bool fits;
 } pricing;
 
@@ -69,10 +69,7 @@ static mp_status try_prices(pricing *x, mp_error *err)
     x->fits = timeline->peak_bytes <= budget_bytes;
     if ((x->fits && x->ticks < x->best_ticks) || timeline->peak_bytes < x->smallest_bytes)
         MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
-    if (x->fits && x->ticks < x->best_ticks) {
-        x->best_ticks = x->ticks;
-        x->best_price = x->price[x->problem->turn];
-    }
+    if (x->fits && x->ticks < x->best_ticks) x->best_ticks = x->ticks;
     if (timeline->peak_bytes < x->smallest_bytes) x->smallest_bytes = timeline->peak_bytes;
 done:
     mp_free(steps);
@@ -125,6 +122,7 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     mp_status st = MP_OK;
     const double MOST_SPARE = 0.3;
     if (x->room_bytes <= 0) return MP_OK;
+    x->spare = 0;
     MP_TRY(try_prices(x, err));
     for (int k = 0; k < ROUNDS && !ended(x); k++) {
         move_prices(x, unit, 4 / sqrt(1 + k));
@@ -157,74 +155,107 @@ static bool is_near(const pricing *x)
 
 /* ---- segments ---- */
 
-/* The price at the turn that makes the schedule fit, by bisection: the cheapest labels beside what is held. */
-static mp_status fit_segments(pricing *x, double price, mp_error *err)
+/* A way to begin: the size of segments (INT64_MAX: none), the shape of the prices, and how high they are for the cheapest
+ * schedule of that shape that fits (0: none does). */
+typedef struct beginning {
+    int64_t size_bytes;
+    const double *shape;
+    double height;
+    int64_t ticks; /* of that schedule */
+} beginning;
+
+static void set_prices(pricing *x, const beginning *b, double height)
+{
+    for (int k = 0; k < x->problem->n; k++) x->price[k] = height * b->shape[k];
+}
+
+static void hold(pricing *x, const beginning *b)
+{
+    mp_priced_segments_cut(x->segments, b->size_bytes);
+    mp_priced_segments_hold(x->segments, x->problem);
+}
+
+/* Finds how high the prices have to be. */
+static mp_status fit(pricing *x, beginning *b, double height, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { STEPS = 14 };
+    enum { STEPS = 12 };
     double low = 0, high = 0;
-    x->fit_price = 0;
-    for (int k = 0; k < x->problem->n; k++) x->price[k] = 0;
+    b->ticks = INT64_MAX;
+    hold(x, b);
     for (int k = 0; k < STEPS && !ended(x); k++) {
-        x->price[x->problem->turn] = price;
+        set_prices(x, b, height);
         MP_TRY(try_prices(x, err));
-        *(x->fits ? &high : &low) = price;
-        x->fit_price = high;
-        price = low > 0 && high > 0 ? sqrt(low * high) : high > 0 ? high / 8 : low * 8;
+        *(x->fits ? &high : &low) = height;
+        if (x->fits && x->ticks < b->ticks) {
+            b->ticks = x->ticks;
+            b->height = height;
+        }
+        height = low > 0 && high > 0 ? sqrt(low * high) : high > 0 ? high / 8 : low * 8;
     }
 done:
     return st;
 }
 
-/* Prices once more for each size of segments, whose ends are held; then on from the size that did best. */
-static mp_status sweep_sizes(pricing *x, mp_priced_segments *segments, double unit, mp_error *err)
+static int by_ticks(const void *a, const void *b)
+{
+    const beginning *x = a, *y = b;
+    if (x->ticks != y->ticks) return x->ticks < y->ticks ? -1 : 1;
+    if (x->size_bytes != y->size_bytes) return x->size_bytes > y->size_bytes ? -1 : 1;
+    return (x->shape > y->shape) - (x->shape < y->shape);
+}
+
+/* Prices of one of two shapes, all of it at the turn or as far as keep-all is over the budget, beside segments of many sizes,
+ * whose ends are held; then subgradients from each of these, the best first. */
+static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { SIZES = 16, SHARE = 75 }; /* percent of the size before */
+    enum { SIZES = 20, SHARE = 78 /* percent of the size before */, SHAPES = 2 };
     const mp_priced *p = x->problem;
-    const int64_t whole_bytes = segments->size_bytes;
-    int64_t size_bytes = 0;
-    double price = 0;
-    for (int i = 0; i < SIZES && !ended(x); i++) {
-        const int64_t before = x->best_ticks;
-        mp_priced_segments_cut(segments, SHARE);
-        mp_priced_segments_hold(segments, x->problem);
-        MP_TRY(fit_segments(x, unit, err));
-        x->price[p->turn] = x->fit_price > 0 ? x->fit_price : unit;
-        MP_TRY(descend(x, unit, err));
-        if (x->best_ticks == before) continue;
-        size_bytes = segments->size_bytes;
-        price = x->best_price;
-    }
-    if (!size_bytes || ended(x)) goto done;
-    segments->size_bytes = size_bytes;
-    mp_priced_segments_cut(segments, 100);
-    mp_priced_segments_hold(segments, x->problem);
+    beginning list[SIZES * SHAPES] = {0};
+    int n = 0;
+    double *turn = mp_alloc(2 * (size_t)p->n, sizeof *turn), *over = turn + p->n, sum = 0;
+    MP_REQUIRE(turn, err, MP_NOMEM, "out of memory for the prices of %d nodes", p->n);
     for (int k = 0; k < p->n; k++) x->price[k] = 0;
-    x->price[p->turn] = price;
-    MP_TRY(descend(x, unit, err));
+    MP_TRY(try_prices(x, err));
+    for (int k = p->turn; k < p->n; k++) sum += x->over_bytes[k] > 0 ? (double)x->over_bytes[k] : 0;
+    for (int k = p->turn; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
+    turn[p->turn] = 1;
+    for (int64_t i = 0, size = x->segments->total_bytes; i < SIZES; i++, size = size / 100 * SHARE + size % 100 * SHARE / 100)
+        for (int k = 0; k < SHAPES && !ended(x); k++) {
+            list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k ? over : turn};
+            MP_TRY(fit(x, &list[n++], unit, err));
+        }
+    qsort(list, (size_t)n, sizeof *list, by_ticks);
+    for (int i = 0; i < n && !ended(x); i++) {
+        hold(x, &list[i]);
+        set_prices(x, &list[i], list[i].height > 0 ? list[i].height : unit);
+        MP_TRY(descend(x, unit, err));
+    }
 done:
-    segments->size_bytes = whole_bytes;
+    mp_free(turn);
     return st;
 }
 
 /* Everything that crosses held, everything else made again, at once for each segment. */
-static mp_status offer_segments(mp_search *search, mp_priced_segments *segments, mp_error *err)
+static mp_status offer_segments(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
     enum { SIZES = 60, SHARE = 88 }; /* percent of the size before */
-    const mp_graph *graph = mp_search_request(search)->graph;
-    const int64_t n_schedules = 1 + WORK / (int64_t)(graph->n_nodes + 1);
+    const mp_priced_segments *segments = x->segments;
+    const int64_t n_schedules = 1 + WORK / (int64_t)(x->problem->graph->n_nodes + 1);
     const int stride = n_schedules >= SIZES ? 1 : (int)(SIZES / n_schedules);
+    int64_t size = segments->total_bytes;
     mp_step *steps = NULL;
     size_t n;
-    for (int i = 0; i < SIZES && !mp_search_stopped(search); i++) {
-        mp_priced_segments_cut(segments, SHARE);
+    for (int i = 0; i < SIZES && !mp_search_stopped(x->search); i++) {
+        size = size / 100 * SHARE + size % 100 * SHARE / 100;
         if (i % stride != stride - 1) continue;
+        mp_priced_segments_cut(x->segments, size);
         mp_free(steps);
         steps = NULL;
         MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
-        MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
+        MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
     }
 done:
     mp_free(steps);
@@ -237,7 +268,6 @@ static mp_status search_all(pricing *x, mp_error *err)
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
     const int64_t n_cuts = WORK / (int64_t)(graph->n_nodes + 1) + BISECTIONS;
-    mp_priced_segments *segments = NULL;
     mp_error ignored = {0};
     MP_TRY(mp_priced_new(graph, &x->problem, err));
     const double unit = mean_price(x->problem);
@@ -248,17 +278,17 @@ static mp_status search_all(pricing *x, mp_error *err)
     x->n_cuts = n_cuts;
     MP_TRY(bisect(x, err));
     MP_TRY(descend(x, unit, err));
-    st = mp_priced_segments_new(graph, &segments, &ignored);
+    st = mp_priced_segments_new(graph, &x->segments, &ignored);
     if (st == MP_NOT_APPLICABLE) {
         st = MP_OK;
         goto done;
     }
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", graph->name);
     x->n_cuts = is_near(x) ? 0 : n_cuts;
-    if (!ended(x)) MP_TRY(sweep_sizes(x, segments, unit, err));
-    MP_TRY(offer_segments(x->search, segments, err));
+    if (!ended(x)) MP_TRY(sweep_sizes(x, unit, err));
+    MP_TRY(offer_segments(x, err));
 done:
-    mp_priced_segments_free(segments);
+    mp_priced_segments_free(x->segments);
     mp_priced_free(x->problem);
     mp_free(x->price);
     mp_free(x->over_bytes);

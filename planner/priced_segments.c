@@ -15,7 +15,7 @@ mp_status mp_priced_segments_new(const mp_graph *graph, mp_priced_segments **out
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (x->boundaries->birth[s] < 0) continue;
         x->made_bytes[x->boundaries->birth[s]] += graph->storages[s].bytes;
-        x->size_bytes += graph->storages[s].bytes;
+        x->total_bytes += graph->storages[s].bytes;
     }
     *out = x;
     x = NULL;
@@ -35,21 +35,22 @@ void mp_priced_segments_free(mp_priced_segments *x)
 }
 
 /* A segment ends where the least crosses, between 3/4 and 5/4 of the bytes that segments are to make. */
-void mp_priced_segments_cut(mp_priced_segments *x, int percent)
+void mp_priced_segments_cut(mp_priced_segments *x, int64_t size_bytes)
 {
     const mp_boundaries *b = x->boundaries;
     int64_t sum = 0, since = 0;
     int best = -1;
-    const int64_t size = x->size_bytes = x->size_bytes / 100 * percent + x->size_bytes % 100 * percent / 100;
+    const int64_t least = size_bytes - size_bytes / 4,
+                  most = size_bytes > INT64_MAX / 2 ? INT64_MAX : size_bytes + size_bytes / 4;
     for (int p = 0; p < b->n; p++) {
         x->ends[p] = false;
         sum += x->made_bytes[p];
         since += x->made_bytes[p];
-        if (sum >= size - size / 4 && (best < 0 || b->crossing_bytes[p] <= b->crossing_bytes[best])) {
+        if (sum >= least && (best < 0 || b->crossing_bytes[p] <= b->crossing_bytes[best])) {
             best = p;
             since = 0;
         }
-        if (best < 0 || sum < size + size / 4) continue;
+        if (best < 0 || sum < most) continue;
         x->ends[best] = true;
         sum = since;
         best = -1;
