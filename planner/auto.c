@@ -58,7 +58,7 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
     MP_TRY(run(search, row_of(mp_run_none), err));
     MP_TRY(run(search, row_of(mp_run_priced), err));
     if (mp_search_request(search)->graph->n_nodes > SEGMENTS_NODES) MP_TRY(find_out(search, &is_enough, err));
-    for (size_t k = 0; k < mp_solver_count(); k++) {
+    for (size_t k = 0; k < mp_solver_count() && !mp_search_stopped(search); k++) {
         const mp_solver *solver = mp_solver_row(k);
         const bool has_run = solver->run == mp_run_none || solver->run == mp_run_priced;
         if (!has_run && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));

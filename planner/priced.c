@@ -150,7 +150,7 @@ static double mean_price(const mp_priced *p)
 static bool is_near(const pricing *x)
 {
     const double enough = (double)mp_search_enough(x->search);
-    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * 1.002;
+    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * 1.003;
 }
 
 /* ---- segments ---- */
