@@ -160,6 +160,7 @@ static bool is_near(const pricing *x)
 typedef struct beginning {
     int64_t size_bytes;
     const double *shape;
+    bool lets_go;
     double height;
     int64_t ticks; /* of that schedule */
 } beginning;
@@ -173,6 +174,7 @@ static void hold(pricing *x, const beginning *b)
 {
     mp_priced_segments_cut(x->segments, b->size_bytes);
     mp_priced_segments_hold(x->segments, x->problem);
+    x->problem->lets_go = b->lets_go;
 }
 
 /* Finds how high the prices have to be. */
@@ -202,6 +204,7 @@ static int by_ticks(const void *a, const void *b)
     const beginning *x = a, *y = b;
     if (x->ticks != y->ticks) return x->ticks < y->ticks ? -1 : 1;
     if (x->size_bytes != y->size_bytes) return x->size_bytes > y->size_bytes ? -1 : 1;
+    if (x->lets_go != y->lets_go) return x->lets_go < y->lets_go ? -1 : 1;
     return (x->shape > y->shape) - (x->shape < y->shape);
 }
 
@@ -210,9 +213,9 @@ static int by_ticks(const void *a, const void *b)
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { SIZES = 20, SHARE = 78 /* percent of the size before */, SHAPES = 2 };
+    enum { SIZES = 20, SHARE = 78 /* percent of the size before */, WAYS = 4 };
     const mp_priced *p = x->problem;
-    beginning list[SIZES * SHAPES] = {0};
+    beginning list[SIZES * WAYS] = {0};
     int n = 0;
     double *turn = mp_alloc(2 * (size_t)p->n, sizeof *turn), *over = turn + p->n, sum = 0;
     MP_REQUIRE(turn, err, MP_NOMEM, "out of memory for the prices of %d nodes", p->n);
@@ -222,8 +225,8 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     for (int k = p->turn; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
     turn[p->turn] = 1;
     for (int64_t i = 0, size = x->segments->total_bytes; i < SIZES; i++, size = size / 100 * SHARE + size % 100 * SHARE / 100)
-        for (int k = 0; k < SHAPES && !ended(x); k++) {
-            list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k ? over : turn};
+        for (int k = 0; k < WAYS && !ended(x); k++) {
+            list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k % 2 ? over : turn, .lets_go = k / 2};
             MP_TRY(fit(x, &list[n++], unit, err));
         }
     qsort(list, (size_t)n, sizeof *list, by_ticks);

@@ -34,8 +34,10 @@ typedef struct mp_priced {
     int64_t *scaled_ticks;              /* per stage: later ones count slightly more, so that equal layers are told apart */
     double scale;                       /* scaled ticks per tick */
     int64_t most;                       /* of the price of a storage, scaled */
-    bool *again;                        /* per stage: set by mp_priced_label */
-    double *price_before;               /* work: per stage, the sum of the prices of those before */
+    bool lets_go; /* set by the caller: schedules let go what is made again if its price until the next read is more than what
+                     making it once more takes */
+    bool *again;  /* per stage: set by mp_priced_label */
+    double *price_before; /* work: per stage, the sum of the prices of those before */
     /* per storage, of what is made again: the stage from which it is needed, the next stage that needs it, and the stage before
        the turn for whose second run the first is (-1: a stage after the turn reads it itself) */
     int *needed, *next_needed, *needed_by;
@@ -50,8 +52,8 @@ void mp_priced_free(mp_priced *x);
 void mp_priced_label(mp_priced *x, const double *price);
 
 /* The order of steps that follows from `again`: the stages in list order, and before each from the turn on what it lacks. Every
- * node runs at most twice. Updates as mp_schedule_updates places them. On MP_OK *steps is released with mp_free. MP_NOMEM.
- * O(list lengths + n log n). */
+ * node runs at most twice, unless `lets_go` is set; then there are at most 4 steps for each node. Updates as
+ * mp_schedule_updates places them. On MP_OK *steps is released with mp_free. MP_NOMEM. O(list lengths + n log n). */
 mp_status mp_priced_schedule(const mp_priced *x, mp_step **steps, size_t *n, mp_error *err);
 
 #endif
