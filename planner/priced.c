@@ -18,7 +18,7 @@
 #include "planner/priced_segments.h"
 #include "planner/solver.h"
 
-enum { BISECTIONS = 16, ROUNDS = 80, WORK = 3000000 /* cuts by nodes */ };
+enum { BISECTIONS = 16, ROUNDS = 80, FITTING = 12, WORK = 3000000 /* cuts by nodes */ };
 
 typedef struct pricing {
     mp_search *search;
@@ -146,9 +146,11 @@ static double mean_price(const mp_priced *p)
     return ticks / bytes;
 }
 
-/* What is left to gain is little, as far as is proved. */
+/* What is left to gain is little, as far as is proved; or the graph is so large that a plan will do. */
 static bool is_near(const pricing *x)
 {
+    enum { LARGE = 40000 };
+    if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > LARGE) return true;
     const double enough = (double)mp_search_enough(x->search);
     return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * 1.003;
 }
@@ -181,11 +183,10 @@ static void hold(pricing *x, const beginning *b)
 static mp_status fit(pricing *x, beginning *b, double height, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { STEPS = 12 };
     double low = 0, high = 0;
     b->ticks = INT64_MAX;
     hold(x, b);
-    for (int k = 0; k < STEPS && !ended(x); k++) {
+    for (int k = 0; k < FITTING && !ended(x); k++) {
         set_prices(x, b, height);
         MP_TRY(try_prices(x, err));
         *(x->fits ? &high : &low) = height;
@@ -216,6 +217,8 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     enum { SIZES = 20, SHARE = 78 /* percent of the size before */, WAYS = 4 };
     const mp_priced *p = x->problem;
     beginning list[SIZES * WAYS] = {0};
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * FITTING * WAYS); /* half of the cuts to find where to begin */
+    const int stride = n_sizes >= SIZES ? 1 : (int)(SIZES / n_sizes);
     int n = 0;
     double *turn = mp_alloc(2 * (size_t)p->n, sizeof *turn), *over = turn + p->n, sum = 0;
     MP_REQUIRE(turn, err, MP_NOMEM, "out of memory for the prices of %d nodes", p->n);
@@ -225,7 +228,7 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     for (int k = p->turn; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
     turn[p->turn] = 1;
     for (int64_t i = 0, size = x->segments->total_bytes; i < SIZES; i++, size = size / 100 * SHARE + size % 100 * SHARE / 100)
-        for (int k = 0; k < WAYS && !ended(x); k++) {
+        for (int k = 0; k < WAYS && i % stride == 0 && !ended(x); k++) {
             list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k % 2 ? over : turn, .lets_go = k / 2};
             MP_TRY(fit(x, &list[n++], unit, err));
         }
@@ -270,7 +273,8 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
-    const int64_t n_cuts = WORK / (int64_t)(graph->n_nodes + 1) + BISECTIONS;
+    const int64_t suits = WORK / (int64_t)(graph->n_nodes + 1) + BISECTIONS, moves = mp_search_moves(x->search);
+    const int64_t n_cuts = suits < moves ? suits : moves;
     mp_error ignored = {0};
     MP_TRY(mp_priced_new(graph, &x->problem, err));
     const double unit = mean_price(x->problem);
@@ -287,7 +291,7 @@ static mp_status search_all(pricing *x, mp_error *err)
         goto done;
     }
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", graph->name);
-    x->n_cuts = is_near(x) ? 0 : n_cuts;
+    x->n_cuts = is_near(x) ? 0 : 2 * n_cuts;
     if (!ended(x)) MP_TRY(sweep_sizes(x, unit, err));
     MP_TRY(offer_segments(x, err));
 done:
