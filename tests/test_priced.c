@@ -43,12 +43,12 @@ static mp_step *schedule_of(const mp_priced *x, size_t *n)
     return steps;
 }
 
-/* Whatever the prices, and even for labels drawn at random, the schedule runs, is complete, runs no node more than twice and
- * its first runs in list order. */
+/* Whatever the prices, and even for labels drawn at random, the schedule runs, is complete, runs no node more than twice
+ * (unless it lets go) and its first runs in list order. */
 static void labels_of_any_prices_give_schedules_that_run(void **state)
 {
     (void)state;
-    int n_again = 0, n_cases = 0;
+    int n_again = 0, n_thrice = 0, n_cases = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % 40), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
         mp_priced *x = problem_of(graph);
@@ -58,6 +58,8 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
         for (int round = 0; round < 8; round++) {
             size_t n;
             for (int k = 0; k < x->n; k++) price[k] = random_chance(&random, 30) ? random_below(&random, 1 << 2 * round) : 0;
+            x->lets_go = round >= 4;
+            for (int k = 0; k < x->turn; k++) x->held[k] = random_chance(&random, 10);
             mp_priced_label(x, price);
             for (int k = 0; k < x->turn && round % 4 == 3; k++) x->again[k] = x->repeatable[k] && random_chance(&random, 50);
             mp_step *steps = schedule_of(x, &n);
@@ -71,7 +73,11 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
                 assert_true((size_t)steps[t].node >= last);
                 last = (size_t)steps[t].node;
             }
-            for (size_t v = 0; v < graph->n_nodes; v++) assert_in_range(runs[v], 1, 2);
+            for (size_t v = 0; v < graph->n_nodes; v++) {
+                assert_true(runs[v] >= 1 && (x->lets_go || runs[v] <= 2));
+                n_thrice += runs[v] > 2;
+            }
+            assert_true(n <= 4 * graph->n_nodes);
             n_again += n > graph->n_nodes;
             n_cases++;
             mp_plan_free(plan);
@@ -82,6 +88,7 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
         mp_priced_free(x);
         mp_graph_free(graph);
     }
+    assert_true(n_thrice > 0);
     if (n_again < n_cases / 3) fail_msg("%d of %d schedules run something again", n_again, n_cases);
 }
 
@@ -189,9 +196,9 @@ static void plans_are_near_the_cheapest(void **state)
         }
         mp_graph_free(graph);
     }
-    /* measured: of 795 feasible cases a plan in 472, the cheapest in 325; of the 588 that take more than keep-all, in 143. What
+    /* measured: of 795 feasible cases a plan in 480, the cheapest in 331; of the 588 that take more than keep-all, in 149. What
      * is missing are the other forms and orders with third runs. */
-    if (n_found < 460 || n_least < 315 || n_least_dear < 135)
+    if (n_found < 470 || n_least < 320 || n_least_dear < 140)
         fail_msg("%d feasible, %d found, %d the cheapest, %d dear, of them %d", n_feasible, n_found, n_least, n_dear,
                  n_least_dear);
 }
