@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/names.h"
 #include "formats/ids.h"
 #include "formats/json.h"
 
@@ -92,33 +93,39 @@ done:
     return st;
 }
 
-/* The storage that goes by this name or holds the tensor of this name, -1: none. */
-static int find_name(const mp_graph *graph, const char *name)
+/* Which storage goes by a name or, where none does, holds the tensor of that name: the first. NULL: out of memory. */
+static mp_names *name_storages(const mp_graph *graph)
 {
-    for (size_t s = 0; s < graph->n_storages; s++)
-        if (!strcmp(graph->storages[s].name, name)) return (int)s;
-    for (size_t s = 0; s < graph->n_storages; s++)
-        for (size_t i = 0; i < graph->storages[s].n_tensors; i++)
-            if (!strcmp(graph->storages[s].tensors[i], name)) return (int)s;
-    return -1;
+    mp_names *names = mp_names_new();
+    bool ok = names != NULL;
+    for (size_t s = graph->n_storages; s-- > 0;)
+        for (size_t i = 0; i < graph->storages[s].n_tensors && ok; i++)
+            ok = mp_names_set(names, graph->storages[s].tensors[i], (int)s);
+    for (size_t s = graph->n_storages; s-- > 0 && ok;) ok = mp_names_set(names, graph->storages[s].name, (int)s);
+    if (ok) return names;
+    mp_names_free(names);
+    return NULL;
 }
 
 static mp_status read_checkpoints(struct reader *r, const mp_row *top)
 {
     mp_status st = MP_OK;
     const json_t *array = NULL;
+    mp_names *names = NULL;
     MP_TRY(mp_row_array(top, "checkpoints", false, &array));
     size_t n = json_array_size(array);
     r->plan->checkpoints = mp_alloc(n, sizeof *r->plan->checkpoints);
-    if (!r->plan->checkpoints) MP_TRY(no_memory(r));
+    names = name_storages(r->graph);
+    if (!r->plan->checkpoints || !names) MP_TRY(no_memory(r));
     for (size_t i = 0; i < n; i++) {
         const char *name;
         MP_TRY(mp_row_element_text(top, "checkpoints", array, i, &name));
-        int s = find_name(r->graph, name);
+        int s = mp_names_find(names, name);
         MP_REQUIRE(s >= 0, r->err, MP_PARSE, "checkpoint \"%.100s\" is no storage or tensor of the graph", name);
         r->plan->checkpoints[r->plan->n_checkpoints++] = s;
     }
 done:
+    mp_names_free(names);
     return st;
 }
 

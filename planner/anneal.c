@@ -209,11 +209,22 @@ done:
     return st;
 }
 
-/* Moves of each chain: many for their price on small graphs, as many as a few seconds allow on large ones. */
+/* On large graphs there is time for a cool round only. */
+static bool is_large(const mp_request *request)
+{
+    enum { LARGE = 6000 };
+    return request->graph->n_nodes > LARGE;
+}
+
+/* Moves of each chain: many for their price on small graphs; on large ones, where a move touches more, as many as a second or
+ * two allow. */
 static int64_t count_moves(const mp_search *search)
 {
-    const int64_t per_offer = (int64_t)mp_search_request(search)->graph->n_nodes / 2;
-    const int64_t n = mp_search_moves(search) * (per_offer < 200 ? per_offer : 200);
+    enum { WORK = 200000000 /* moves by nodes */ };
+    const mp_request *request = mp_search_request(search);
+    const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / 2;
+    int64_t n = mp_search_moves(search) * (per_offer < 200 ? per_offer : 200);
+    if (request->moves <= 0 && is_large(request) && n > WORK / n_nodes) n = WORK / n_nodes;
     return n < LEAST_MOVES ? LEAST_MOVES : n;
 }
 
@@ -235,7 +246,8 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
         if (request->graph->nodes[k].phase == MP_PHASE_UPDATE) enough -= request->graph->nodes[k].forms[0].ticks;
     mp_search_best(search, &start, &n_start);
     MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
-    for (int r = request->refine ? REFINING : 0; r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search); r++) {
+    for (int r = request->refine || is_large(request) ? REFINING : 0;
+         r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search); r++) {
         for (int k = 0; k < CHAINS; k++) {
             chain *c = &chains[k];
             c->search = k ? NULL : search;

@@ -1,9 +1,12 @@
-/* auto.c - the portfolio: every searcher of the table that applies, each starting from what those before it have found. The one
- * that improves on plans, whatever they come from, is the last row. */
+/* auto.c - the portfolio: every searcher of the table that is worth its time, each starting from what those before it have
+ * found. First what is quick and good on graphs of any size, so that a search that is cut short has it; the one that improves
+ * on plans, whatever they come from, is last.
+ */
 #include "planner/solver.h"
 
-/* Integer programmes pay on small graphs only. */
-enum { ILP_NODES = 48 };
+/* Integer programmes pay on small graphs only. On large ones labels by a minimum cut are ahead of all that cuts the list into
+ * segments, which is tried there only if no plan is found without. */
+enum { ILP_NODES = 48, SEGMENTS_NODES = 6000 };
 
 /* Whether a searcher has a part in this search. */
 static bool takes_part(const mp_solver *solver, const mp_request *request)
@@ -13,19 +16,53 @@ static bool takes_part(const mp_solver *solver, const mp_request *request)
     return !request->refine && (solver->run != mp_run_ilp || request->graph->n_nodes <= ILP_NODES);
 }
 
+/* Whether a plan within the budget is found. */
+static mp_status find_out(const mp_search *search, bool *is_found, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(search);
+    mp_timeline *timeline = NULL;
+    const mp_step *steps;
+    size_t n;
+    mp_search_best(search, &steps, &n);
+    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, err));
+    *is_found = timeline->peak_bytes <= request->budget_bytes;
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
+{
+    mp_error ours = {0};
+    if (!takes_part(solver, mp_search_request(search))) return MP_OK;
+    if (solver->run != mp_run_none && mp_search_settled(search)) return MP_OK;
+    const mp_status st = mp_search_delegate(search, solver, &ours);
+    if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
+    if (err && err->code == MP_OK) *err = ours;
+    return st;
+}
+
+/* The row of a searcher. */
+static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
+{
+    size_t k = 0;
+    while (mp_solver_row(k)->run != searcher) k++;
+    return mp_solver_row(k);
+}
+
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
-    const mp_request *request = mp_search_request(search);
-    for (size_t k = 0; k < mp_solver_count(); k++) {
+    mp_status st = MP_OK;
+    bool is_enough = false;
+    MP_TRY(run(search, row_of(mp_run_none), err));
+    MP_TRY(run(search, row_of(mp_run_priced), err));
+    if (mp_search_request(search)->graph->n_nodes > SEGMENTS_NODES) MP_TRY(find_out(search, &is_enough, err));
+    for (size_t k = 0; k < mp_solver_count() && !mp_search_stopped(search); k++) {
         const mp_solver *solver = mp_solver_row(k);
-        mp_error ours = {0};
-        if (!takes_part(solver, request) || (solver->run != mp_run_none && mp_search_settled(search))) continue;
-        const mp_status st = mp_search_delegate(search, solver, &ours);
-        if (st == MP_NOT_APPLICABLE) continue;
-        if (st != MP_OK) {
-            if (err && err->code == MP_OK) *err = ours;
-            return st;
-        }
+        const bool has_run = solver->run == mp_run_none || solver->run == mp_run_priced;
+        if (!has_run && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));
     }
-    return MP_OK;
+done:
+    return st;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "estimator/names.h"
 #include "planner/check_places.h"
 #include "planner/check_replay.h"
 
@@ -108,13 +109,38 @@ done:
     return st;
 }
 
-/* One of the n listed storages is s, or goes by its name. */
-static bool listed(const mp_graph *graph, const int *list, size_t n, int s)
+/* A list of storages, and by what names they go. */
+typedef struct listing {
+    bool *is_in; /* per storage */
+    mp_names *names;
+} listing;
+
+static void listing_free(listing *list)
+{
+    mp_free(list->is_in);
+    mp_names_free(list->names);
+}
+
+static mp_status listing_new(const mp_graph *graph, const int *storages, size_t n, listing *list, mp_error *err)
+{
+    mp_status st = MP_OK;
+    list->is_in = mp_alloc(graph->n_storages, sizeof *list->is_in);
+    list->names = mp_names_new();
+    MP_REQUIRE(list->is_in && list->names, err, MP_NOMEM, "no memory to check a plan");
+    for (size_t i = 0; i < n; i++) {
+        list->is_in[storages[i]] = true;
+        MP_REQUIRE(mp_names_set(list->names, graph->storages[storages[i]].name, storages[i]), err, MP_NOMEM,
+                   "no memory to check a plan");
+    }
+done:
+    return st;
+}
+
+/* One of the listed storages is s, or goes by its name. */
+static bool listed(const mp_graph *graph, const listing *list, int s)
 {
     const char *name = graph->storages[s].name;
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == s || (name[0] && !strcmp(graph->storages[list[i]].name, name))) return true;
-    return false;
+    return list->is_in[s] || (name[0] && mp_names_find(list->names, name) >= 0);
 }
 
 /* A list of checkpoints, where one is given, is complete and true. */
@@ -123,22 +149,27 @@ static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, c
     mp_status st = MP_OK;
     int *found = NULL;
     size_t n = 0;
+    listing ours = {0}, claimed = {0};
     if (!plan->n_checkpoints) return MP_OK;
     MP_REQUIRE(found = mp_alloc(graph->n_storages, sizeof *found), err, MP_NOMEM, "no memory to check a plan");
     for (int s = 0; s < (int)graph->n_storages; s++)
         if (replay->checkpoint[s]) found[n++] = s;
+    MP_TRY(listing_new(graph, found, n, &ours, err));
     for (size_t i = 0; i < plan->n_checkpoints; i++) {
         int s = plan->checkpoints[i];
         MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is no storage of the graph", i);
-        MP_REQUIRE(listed(graph, found, n, s), err, MP_REFUTED,
+        MP_REQUIRE(listed(graph, &ours, s), err, MP_REFUTED,
                    "%s is listed as a checkpoint, and no backward node reads its first production",
                    mp_storage_label(graph, s).text);
     }
+    MP_TRY(listing_new(graph, plan->checkpoints, plan->n_checkpoints, &claimed, err));
     for (size_t i = 0; i < n; i++)
-        MP_REQUIRE(listed(graph, plan->checkpoints, plan->n_checkpoints, found[i]), err, MP_REFUTED,
+        MP_REQUIRE(listed(graph, &claimed, found[i]), err, MP_REFUTED,
                    "%s is kept from forward to backward, and missing among the checkpoints",
                    mp_storage_label(graph, found[i]).text);
 done:
+    listing_free(&ours);
+    listing_free(&claimed);
     mp_free(found);
     return st;
 }

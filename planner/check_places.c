@@ -2,6 +2,7 @@
 #include "planner/check_places.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* How messages call a place. */
 static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
@@ -27,6 +28,13 @@ static int compare_times(const void *a, const void *b)
 {
     const struct room *x = a, *y = b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int compare_ends(const void *a, const void *b)
+{
+    const struct room *x = a, *y = b;
     if (x->last != y->last) return x->last < y->last ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
@@ -104,27 +112,74 @@ static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_pl
     return false;
 }
 
-/* `places` in the order of their first steps; `active` has room for all of them. */
-static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, const struct room *places,
-                                size_t n, int *active, mp_error *err)
+/* The places that are taken at a step, by offset. No two of them overlap, but where one takes the room of another, at the same
+ * offset. */
+typedef struct taken {
+    const mp_plan *plan;
+    int *list;
+    size_t n;
+} taken;
+
+static const mp_place *taken_at(const taken *x, size_t i)
+{
+    return &x->plan->places[x->list[i]];
+}
+
+/* How many lie below (offset, place). */
+static size_t count_below(const taken *x, int64_t offset, int place)
+{
+    size_t low = 0, high = x->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int64_t there = taken_at(x, middle)->offset;
+        if (there < offset || (there == offset && x->list[middle] < place))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void leave(taken *x, int place)
+{
+    const size_t i = count_below(x, x->plan->places[place].offset, place);
+    x->n--;
+    memmove(x->list + i, x->list + i + 1, (x->n - i) * sizeof *x->list);
+}
+
+/* Of those that it may overlap, from the nearest below it on, the first that it must not; NULL: none. */
+static const mp_place *find_overlap(const taken *x, const mp_replay *replay, const mp_place *p)
+{
+    size_t i = count_below(x, p->offset, -1);
+    for (const int64_t nearest = i ? taken_at(x, i - 1)->offset : 0; i && taken_at(x, i - 1)->offset == nearest;) i--;
+    for (; i < x->n && taken_at(x, i)->offset < p->offset + p->bytes; i++) {
+        const mp_place *q = taken_at(x, i);
+        if (p->offset < q->offset + q->bytes && !shares(replay, q, p)) return q;
+    }
+    return NULL;
+}
+
+/* `starting` and `ending`: the places in the order of their first and of their last steps. */
+static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay,
+                                const struct room *starting, const struct room *ending, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
-    size_t n_active = 0;
-    for (size_t j = 0; j < n; j++) {
-        const mp_place *p = &plan->places[places[j].index];
-        size_t kept = 0;
-        for (size_t a = 0; a < n_active; a++) {
-            const mp_place *q = &plan->places[active[a]];
-            if (q->last_step < p->first_step) continue;
-            active[kept++] = active[a];
-            bool overlap = q->offset < p->offset + p->bytes && p->offset < q->offset + q->bytes;
-            MP_REQUIRE(!overlap || shares(replay, q, p), err, MP_REFUTED, "%s and %s overlap in step %d",
-                       place_label(graph, plan, q).text, place_label(graph, plan, p).text, p->first_step);
-        }
-        active[kept++] = places[j].index;
-        n_active = kept;
+    taken x = {.plan = plan, .list = mp_alloc(n, sizeof *x.list)};
+    MP_REQUIRE(x.list, err, MP_NOMEM, "no memory to check %zu offsets", n);
+    for (size_t j = 0, ended = 0; j < n; j++) {
+        const int place = starting[j].index;
+        const mp_place *p = &plan->places[place];
+        for (; ending[ended].last < p->first_step; ended++) leave(&x, ending[ended].index);
+        const mp_place *q = find_overlap(&x, replay, p);
+        MP_REQUIRE(!q, err, MP_REFUTED, "%s and %s overlap in step %d", place_label(graph, plan, q).text,
+                   place_label(graph, plan, p).text, p->first_step);
+        const size_t i = count_below(&x, p->offset, place);
+        memmove(x.list + i + 1, x.list + i, (x.n - i) * sizeof *x.list);
+        x.list[i] = place;
+        x.n++;
     }
 done:
+    mp_free(x.list);
     return st;
 }
 
@@ -132,13 +187,12 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_r
                           mp_error *err)
 {
     mp_status st = MP_OK;
-    struct room *needs = NULL, *places = NULL;
-    int *active = NULL;
+    struct room *needs = NULL, *places = NULL, *ending = NULL;
     size_t n_needs = 0, n = plan->n_places;
     int64_t highest = 0;
     MP_REQUIRE(n < INT32_MAX, err, MP_REFUTED, "%zu offsets are too many", n);
     MP_REQUIRE(places = mp_alloc(n, sizeof *places), err, MP_NOMEM, "no memory to check %zu offsets", n);
-    MP_REQUIRE(active = mp_alloc(n, sizeof *active), err, MP_NOMEM, "no memory to check %zu offsets", n);
+    MP_REQUIRE(ending = mp_alloc(n, sizeof *ending), err, MP_NOMEM, "no memory to check %zu offsets", n);
     for (size_t j = 0; j < n; j++) {
         const mp_place *p = &plan->places[j];
         MP_REQUIRE(p->first_step >= 0 && (size_t)p->first_step < replay->n_steps, err, MP_REFUTED,
@@ -151,13 +205,15 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_r
     qsort(places, n, sizeof *places, compare_keys);
     MP_TRY(match(graph, plan, replay, needs, n_needs, places, n, err));
     qsort(places, n, sizeof *places, compare_times);
-    MP_TRY(check_overlaps(graph, plan, replay, places, n, active, err));
+    for (size_t j = 0; j < n; j++) ending[j] = places[j];
+    qsort(ending, n, sizeof *ending, compare_ends);
+    MP_TRY(check_overlaps(graph, plan, replay, places, ending, n, err));
     for (size_t j = 0; j < n; j++)
         if (plan->places[j].offset + plan->places[j].bytes > highest) highest = plan->places[j].offset + plan->places[j].bytes;
     *arena_bytes = highest;
 done:
     mp_free(needs);
     mp_free(places);
-    mp_free(active);
+    mp_free(ending);
     return st;
 }

@@ -7,7 +7,7 @@
 
 /* Every instance and every workspace of more than 0 bytes has one place, aligned, of its own size and lifetime; places overlap
  * only where an output takes the room of an input, at the same offset. *arena_bytes: the highest end. MP_REFUTED. MP_NOMEM.
- * O(places log places + pairs of places whose lifetimes overlap). */
+ * O(places log places), and moving what lies above a place when it comes and goes. */
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err);
 

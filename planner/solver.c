@@ -24,6 +24,8 @@ static const mp_solver solvers[] = {
      "Checkmate, Jain et al. 2020", mp_run_ilp, false},
     {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
      mp_run_chain, true},
+    {"priced", "minimum cuts with memory priced decide what is stored and what made again; segments; for graphs of any size",
+     "Everett 1963, Picard 1976", mp_run_priced, false},
     {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false},
 };
 

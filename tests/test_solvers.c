@@ -39,7 +39,6 @@ static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t bud
     assert_true(plan->peak_bytes >= plan->floor_bytes);
 }
 
-/* Whose candidates depend on the budget: what they find for one need not be found for a larger one (a sweep hands it on). */
 /* Whether one search answers for every smaller budget, so that more room cannot cost more. */
 static bool climbs(const char *solver)
 {
