@@ -4,7 +4,7 @@
 #include "planner/solver.h"
 
 /* States per candidate that `moves` allows; what is kept and what is looked at, in all. */
-enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, VISITS_PER_STATE = 40, POLL = 256 };
+enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, WORK_PER_STATE = 40, POLL = 256 };
 
 static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* a state's key has room for them */
 
@@ -12,7 +12,7 @@ typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
     mp_exact_states table;
-    int64_t most_extra, most_states, most_visits;
+    int64_t most_extra, most_states, most_work;
     bool gave_up; /* something was left out */
     /* the step that is taken */
     int from, to; /* a state, a stage */
@@ -59,8 +59,8 @@ static bool visit(void *data, mp_exact_set held)
     const bool again = t->stages[t->states[x->from].stage].ran & mp_exact_one(form->node);
     mp_exact_state next = {.made = held, .held = held, .stage = x->to, .parent = x->from, .form = form};
     next.extra_ticks = t->states[x->from].extra_ticks + form->ticks - (again ? 0 : graph->nodes[form->node].least_ticks);
-    t->n_visited++;
-    if (t->n >= (size_t)x->most_states || t->n_stages >= MOST_STAGES || t->n_visited >= x->most_visits) {
+    t->n_work++;
+    if (t->n >= (size_t)x->most_states || t->n_stages >= MOST_STAGES || t->n_work >= x->most_work) {
         x->gave_up = true;
         return false;
     }
@@ -201,7 +201,7 @@ mp_status mp_run_exact(mp_search *found, mp_error *err)
     exact x = {.search = found, .err = err};
     const int64_t moves = mp_search_moves(found);
     x.most_states = moves < MOST_STATES / STATES_PER_MOVE ? moves * STATES_PER_MOVE : MOST_STATES;
-    x.most_visits = x.most_states * VISITS_PER_STATE;
+    x.most_work = x.most_states * WORK_PER_STATE;
     MP_TRY(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
     MP_TRY(search(&x));
 done:

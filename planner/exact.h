@@ -84,7 +84,7 @@ typedef struct mp_exact_stage {
     mp_exact_set present;         /* carried gradients that are complete: live to the end, read without being held */
     mp_exact_set wanted;          /* what nodes that have not run certainly read */
     int64_t fixed_bytes;          /* carried gradients that have begun: live to the end */
-    int newest;                   /* its newest state, -1: none */
+    size_t first, n, room;        /* its states that are not dominated: entries[first .. first + n), of a block of `room` */
 } mp_exact_stage;
 
 void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage *out);
@@ -117,18 +117,24 @@ typedef struct mp_exact_state {
     mp_exact_set made, held; /* storages held right after its step, and after the safe steps that follow it */
     int64_t extra_ticks;
     int stage, parent; /* of the state itself; -1: the first state */
-    int next;          /* an older one in its stage, -1: none */
     const mp_exact_form *form;
     bool dominated;
 } mp_exact_state;
 
+typedef struct mp_exact_entry { /* of a stage */
+    mp_exact_set held;
+    int64_t extra_ticks;
+    int state;
+} mp_exact_entry;
+
 typedef struct mp_exact_states {
     mp_exact_state *states;
     mp_exact_stage *stages;
-    int *slots;        /* a hash table of 1 + stage, at most half full */
-    mp_heap open;      /* by ticks at least, then by nodes left */
-    int64_t n_visited; /* ways to hold things after a step */
-    size_t n, capacity, n_stages, stages_capacity, n_slots, open_capacity;
+    mp_exact_entry *entries;
+    int *slots;     /* a hash table of 1 + stage, at most half full */
+    mp_heap open;   /* by ticks at least, then by nodes left */
+    int64_t n_work; /* ways to hold things after a step, and entries looked at */
+    size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } mp_exact_states;
 
 void mp_exact_states_free(mp_exact_states *t); /* zeroed is fine */

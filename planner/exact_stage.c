@@ -7,24 +7,20 @@ static bool is_barred(const mp_exact_form *form, mp_exact_set ran)
     return (form->before & ran) != 0;
 }
 
-/* What the node reads in the forms that are left to it, if it may run and makes something that is useful; else nothing. */
-static mp_exact_set reads_again(const mp_exact_node *node, mp_exact_set ran, mp_exact_set useful)
+/* What the node may still read, in any form that is left to it. */
+static mp_exact_set reads_of(const mp_exact_node *node, mp_exact_set ran)
 {
     mp_exact_set reads = 0;
-    bool makes = false;
-    for (size_t k = 0; k < node->n_forms; k++) {
-        if (is_barred(&node->forms[k], ran)) continue;
-        makes = makes || (node->forms[k].writes & useful);
-        reads |= node->forms[k].reads;
-    }
-    return makes ? reads : 0;
-}
-
-static bool makes_again(const mp_exact_node *node, mp_exact_set ran, mp_exact_set useful)
-{
     for (size_t k = 0; k < node->n_forms; k++)
-        if (!is_barred(&node->forms[k], ran) && (node->forms[k].writes & useful)) return true;
-    return false;
+        if (!is_barred(&node->forms[k], ran)) reads |= node->forms[k].reads;
+    return reads;
+}
+static mp_exact_set writes_of(const mp_exact_node *node, mp_exact_set ran)
+{
+    mp_exact_set writes = 0;
+    for (size_t k = 0; k < node->n_forms; k++)
+        if (!is_barred(&node->forms[k], ran)) writes |= node->forms[k].writes;
+    return writes;
 }
 
 /* Who may still run, and what they may read: the nodes that have not run; those that make again what others may read. */
@@ -34,17 +30,16 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
     g->active = x->all & ~ran;
     for (mp_exact_set left = g->active; left;) {
         const mp_exact_node *node = &x->nodes[mp_exact_take(&left)];
-        for (size_t k = 0; k < node->n_forms; k++)
-            if (!is_barred(&node->forms[k], ran)) g->useful |= node->forms[k].reads;
+        g->useful |= reads_of(node, ran);
         g->wanted |= node->certain;
     }
     for (bool changed = true; changed;) {
         changed = false;
         for (mp_exact_set idle = x->repeatable & ran & ~g->active; idle;) {
             const int v = mp_exact_take(&idle);
-            if (!makes_again(&x->nodes[v], ran, g->useful)) continue;
+            if (!(writes_of(&x->nodes[v], ran) & g->useful)) continue;
             g->active |= mp_exact_one(v);
-            g->useful |= reads_again(&x->nodes[v], ran, g->useful);
+            g->useful |= reads_of(&x->nodes[v], ran);
             changed = true;
         }
     }
@@ -52,7 +47,7 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 
 void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage *out)
 {
-    mp_exact_stage g = {.ran = ran, .newest = -1};
+    mp_exact_stage g = {.ran = ran};
     mp_exact_set pending = 0, begun = 0;
     find_useful(x, &g);
     for (int s = 0; s < x->n_storages; s++) {
@@ -64,11 +59,7 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
         begun |= one;
         g.fixed_bytes += x->bytes[s];
     }
-    for (mp_exact_set again = g.active & ran; again;) {
-        const mp_exact_node *node = &x->nodes[mp_exact_take(&again)];
-        for (size_t k = 0; k < node->n_forms; k++)
-            if (!is_barred(&node->forms[k], ran)) g.remakable |= node->forms[k].writes;
-    }
+    for (mp_exact_set again = g.active & ran; again;) g.remakable |= writes_of(&x->nodes[mp_exact_take(&again)], ran);
     g.present = begun & ~pending;
     g.useful = (g.useful | pending) & ~begun;
     g.forced = ((g.made & g.wanted & ~g.remakable) | pending) & ~x->carried;

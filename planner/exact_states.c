@@ -7,6 +7,7 @@ void mp_exact_states_free(mp_exact_states *t)
 {
     mp_free(t->states);
     mp_free(t->stages);
+    mp_free(t->entries);
     mp_free(t->slots);
     mp_free(t->open.items);
 }
@@ -50,39 +51,54 @@ done:
     return st;
 }
 
-/* Whether a state of the stage is as good; those that the new one is as good as leave the list. */
+/* Whether a state of the stage is as good; those that the new one is as good as leave the stage. */
 static bool is_dominated(mp_exact_states *t, const mp_exact_state *s)
 {
-    int *link = &t->stages[s->stage].newest;
-    for (int k = *link; k >= 0; k = t->states[k].next) {
-        const mp_exact_state *other = &t->states[k];
-        if (!(s->held & ~other->held) && other->extra_ticks <= s->extra_ticks) return true;
-    }
-    while (*link >= 0) {
-        mp_exact_state *other = &t->states[*link];
-        other->dominated = !(other->held & ~s->held) && s->extra_ticks <= other->extra_ticks;
-        if (other->dominated)
-            *link = other->next;
-        else
-            link = &other->next;
+    enum { ENTRIES_PER_WORK = 100 };
+    mp_exact_stage *stage = &t->stages[s->stage];
+    mp_exact_entry *entries = t->entries + stage->first;
+    t->n_work += (int64_t)(stage->n / ENTRIES_PER_WORK);
+    for (size_t i = 0; i < stage->n; i++)
+        if (!(s->held & ~entries[i].held) && entries[i].extra_ticks <= s->extra_ticks) return true;
+    for (size_t i = 0; i < stage->n;) {
+        if ((entries[i].held & ~s->held) || s->extra_ticks > entries[i].extra_ticks) {
+            i++;
+            continue;
+        }
+        t->states[entries[i].state].dominated = true;
+        entries[i] = entries[--stage->n];
     }
     return false;
+}
+
+/* Room for one more entry: a block twice as large at the end of all. */
+static mp_status lengthen(mp_exact_states *t, mp_exact_stage *stage, mp_error *err)
+{
+    enum { LEAST = 4 };
+    const size_t room = stage->room ? 2 * stage->room : LEAST;
+    if (stage->n < stage->room) return MP_OK;
+    if (!mp_grow(&t->entries, &t->entries_capacity, t->n_entries + room, sizeof *t->entries))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %zu states", t->n);
+    for (size_t i = 0; i < stage->n; i++) t->entries[t->n_entries + i] = t->entries[stage->first + i];
+    stage->first = t->n_entries;
+    stage->room = room;
+    t->n_entries += room;
+    return MP_OK;
 }
 
 mp_status mp_exact_reach(mp_exact_states *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra,
                          mp_error *err)
 {
     mp_status st = MP_OK;
-    const int k = (int)t->n;
+    mp_exact_stage *stage = &t->stages[state->stage];
+    const int k = (int)t->n, left = __builtin_popcountll(x->all & ~stage->ran);
     if (is_dominated(t, state)) goto done;
+    MP_TRY(lengthen(t, stage, err));
     MP_REQUIRE(mp_grow(&t->states, &t->capacity, t->n + 1, sizeof *t->states) &&
                    mp_grow(&t->open.items, &t->open_capacity, t->open.n + 1, sizeof *t->open.items),
                err, MP_NOMEM, "out of memory for %zu states", t->n);
-    mp_exact_stage *stage = &t->stages[state->stage];
     t->states[t->n++] = *state;
-    t->states[k].next = stage->newest;
-    stage->newest = k;
-    const int left = __builtin_popcountll(x->all & ~stage->ran);
+    t->entries[stage->first + stage->n++] = (mp_exact_entry){state->held, state->extra_ticks, k};
     /* at equal ticks the one that is nearest to the end, then the newest */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
 done:
