@@ -50,6 +50,8 @@ typedef struct mp_exact_node {
     mp_exact_set first_after; /* nodes that must have run before its first run */
     mp_exact_set certain;     /* storages that every form reads */
     mp_exact_set writes;      /* what some form writes */
+    mp_exact_set used_later;  /* storages that some node that has to come later certainly uses */
+    mp_exact_set kept;        /* those of them that can be made only once, and have been when it runs */
     int64_t least_ticks;
 } mp_exact_node;
 
@@ -84,7 +86,8 @@ typedef struct mp_exact_stage {
     mp_exact_set present;         /* carried gradients that are complete: live to the end, read without being held */
     mp_exact_set wanted;          /* what nodes that have not run certainly read */
     int64_t fixed_bytes;          /* carried gradients that have begun: live to the end */
-    size_t first, n, room;        /* its states that are not dominated: entries[first .. first + n), of a block of `room` */
+    bool dead_end;
+    size_t first, n, room; /* its states that are not dominated: entries[first .. first + n), of a block of `room` */
 } mp_exact_stage;
 
 void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage *out);
@@ -92,6 +95,13 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
 /* At least this many ticks go into second runs from here on; -1: there is no plan from here. Every wanted storage that is made
  * and not held is made again, from what is held or made again as well. */
 int64_t mp_exact_least_extra(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set held);
+
+/* ---- nodes that will not fit (exact_floor.c) ---- */
+
+/* Fills in what is used after each node, and kept for it: from who has to run before whom. */
+void mp_exact_order_nodes(mp_exact_graph *x);
+/* True: no plan leads out of the stage, since some node that has not run does not fit beside what is live then. */
+bool mp_exact_is_dead_end(const mp_exact_graph *x, const mp_exact_stage *stage);
 
 /* ---- steps (exact_step.c) ---- */
 

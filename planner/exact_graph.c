@@ -187,6 +187,7 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
         forms += graph->nodes[v].n_forms;
     }
     if (in_order) keep_order(out);
+    mp_exact_order_nodes(out);
 done:
     mp_free(r.bit);
     mp_free(r.updates);

@@ -63,12 +63,13 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
     g.present = begun & ~pending;
     g.useful = (g.useful | pending) & ~begun;
     g.forced = ((g.made & g.wanted & ~g.remakable) | pending) & ~x->carried;
+    g.dead_end = mp_exact_is_dead_end(x, &g);
     *out = g;
 }
 
 int64_t mp_exact_least_extra(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set held)
 {
-    if (stage->forced & ~held) return -1;
+    if (stage->dead_end || (stage->forced & ~held)) return -1;
     const mp_exact_set there = held | x->carried | ~stage->made;
     mp_exact_set wanted = stage->wanted & ~there, again = 0;
     int64_t ticks[MP_EXACT_BITS], sum = 0;
