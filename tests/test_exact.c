@@ -117,6 +117,44 @@ static void updates_in_every_mode(void **state)
         }
 }
 
+static int add_storage(mp_graph *graph, mp_kind kind, int64_t bytes, bool carried)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+    s->kind = kind;
+    s->bytes = s->payload_bytes = bytes;
+    s->carried = carried;
+    return (int)graph->n_storages - 1;
+}
+
+static void add_node(mp_graph *graph, mp_phase phase, int read, int write, int64_t workspace_bytes)
+{
+    mp_node *node;
+    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+    node->phase = phase;
+    node->forms[0].n_reads = read >= 0;
+    node->forms[0].reads = mp_graph_list(graph, &read, read >= 0);
+    node->forms[0].n_writes = 1;
+    node->forms[0].writes = mp_graph_list(graph, &write, 1);
+    node->forms[0].workspace_bytes = workspace_bytes;
+}
+
+/* A gradient that is carried here and that nobody reads is live in the first step nevertheless, beside 10 + 100 bytes. */
+static void a_carried_gradient_is_there_in_the_first_step(void **state)
+{
+    (void)state;
+    mp_graph *graph = NULL;
+    assert_int_equal(mp_graph_new("carried", &graph, NULL), MP_OK);
+    graph->fuse = MP_FUSE_FORWARD;
+    const int a = add_storage(graph, MP_KIND_ACTIVATION, 10, false), g = add_storage(graph, MP_KIND_GRADIENT, 100, true);
+    add_node(graph, MP_PHASE_FORWARD, -1, a, 100);
+    add_node(graph, MP_PHASE_BACKWARD, a, g, 0);
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_int_equal(proved_ticks(graph, 210, false, "exact"), 0);
+    assert_int_equal(proved_ticks(graph, 209, false, "exact"), -1);
+    mp_graph_free(graph);
+}
+
 /* Chains, which are larger: more room never costs more, and nobody finds what is cheaper. */
 static void chains(void **state)
 {
@@ -237,10 +275,15 @@ static void running_out_of_memory_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_equals_all_schedules),      cmocka_unit_test(it_equals_all_schedules_in_the_given_order),
-        cmocka_unit_test(updates_in_every_mode),        cmocka_unit_test(chains),
-        cmocka_unit_test(auto_takes_its_proof),         cmocka_unit_test(a_search_cut_short_proves_nothing),
-        cmocka_unit_test(what_is_too_large_is_refused), cmocka_unit_test(running_out_of_memory_is_reported),
+        cmocka_unit_test(it_equals_all_schedules),
+        cmocka_unit_test(it_equals_all_schedules_in_the_given_order),
+        cmocka_unit_test(updates_in_every_mode),
+        cmocka_unit_test(a_carried_gradient_is_there_in_the_first_step),
+        cmocka_unit_test(chains),
+        cmocka_unit_test(auto_takes_its_proof),
+        cmocka_unit_test(a_search_cut_short_proves_nothing),
+        cmocka_unit_test(what_is_too_large_is_refused),
+        cmocka_unit_test(running_out_of_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
