@@ -99,14 +99,13 @@ done:
     return st;
 }
 
-static mp_status first_state(exact *x, int *out)
+static mp_status first_state(exact *x)
 {
     mp_status st = MP_OK;
     mp_exact_state first = {.parent = -1, .made = x->graph.carried};
     MP_TRY(mp_exact_find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
     first.held = first.made &= x->table.stages[first.stage].useful;
     MP_TRY(take_safe_steps(x, &first.stage, &first.held, NULL, NULL));
-    *out = first.stage;
     MP_TRY(mp_exact_reach(&x->table, &x->graph, &first, 0, x->err));
 done:
     return st;
@@ -168,12 +167,12 @@ done:
 static mp_status search(exact *x)
 {
     mp_status st = MP_OK;
-    int k, unused;
+    int k;
     int64_t known;
     bool found = false;
     MP_TRY(known_ticks(x, &known));
     x->most_extra = known == INT64_MAX ? INT64_MAX : known - x->graph.least_ticks;
-    MP_TRY(first_state(x, &unused));
+    MP_TRY(first_state(x));
     for (int64_t n = 1; !x->gave_up && !found && (k = mp_exact_pop(&x->table)) >= 0; n++) {
         found = x->table.stages[x->table.states[k].stage].ran == x->graph.all;
         if (found) {

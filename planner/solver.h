@@ -90,7 +90,8 @@ bool mp_search_stopped(mp_search *search);
 bool mp_search_settled(const mp_search *search);
 int64_t mp_search_enough(const mp_search *search); /* those ticks */
 /* For searchers that prove: none of the plans that are asked for (with keep_order, of those that keep it) takes less than these
- * ticks within the budget, or none fits it. The search is settled when the bound is met, and the answer says what was proved. */
+ * ticks within the budget, or none fits it. The search is settled when the bound is met, and the answer says what was proved.
+ */
 void mp_search_claim_bound(mp_search *search, int64_t ticks);
 void mp_search_claim_infeasible(mp_search *search);
 /* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
