@@ -4,16 +4,18 @@
  */
 #include "planner/solver.h"
 
-/* Integer programmes pay on small graphs only. On large ones labels by a minimum cut are ahead of all that cuts the list into
- * segments, which is tried there only if no plan is found without. */
-enum { ILP_NODES = 48, SEGMENTS_NODES = 6000 };
+/* Exact searches pay on tiny graphs only, integer programmes on small ones. On large ones labels by a minimum cut are ahead of
+ * all that cuts the list into segments, which is tried there only if no plan is found without. */
+enum { EXACT_NODES = 32, ILP_NODES = 48, SEGMENTS_NODES = 6000 };
 
 /* Whether a searcher has a part in this search. */
 static bool takes_part(const mp_solver *solver, const mp_request *request)
 {
     if (solver->run == mp_run_auto) return false;
     if (solver->run == mp_run_none || solver->run == mp_run_anneal) return true;
-    return !request->refine && (solver->run != mp_run_ilp || request->graph->n_nodes <= ILP_NODES);
+    if (request->refine) return false;
+    if (solver->run == mp_run_exact) return request->graph->n_nodes <= EXACT_NODES;
+    return solver->run != mp_run_ilp || request->graph->n_nodes <= ILP_NODES;
 }
 
 /* Whether a plan within the budget is found. */
@@ -51,17 +53,26 @@ static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error
     return mp_solver_row(k);
 }
 
+/* What goes first: the baseline, what may prove its plan, so that nothing else has to run, and what is quick. */
+static mp_status (*const first[])(mp_search *search, mp_error *err) = {mp_run_none, mp_run_exact, mp_run_priced};
+enum { N_FIRST = sizeof first / sizeof *first };
+
+static bool goes_first(const mp_solver *solver)
+{
+    for (int k = 0; k < N_FIRST; k++)
+        if (first[k] == solver->run) return true;
+    return false;
+}
+
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     bool is_enough = false;
-    MP_TRY(run(search, row_of(mp_run_none), err));
-    MP_TRY(run(search, row_of(mp_run_priced), err));
+    for (int k = 0; k < N_FIRST; k++) MP_TRY(run(search, row_of(first[k]), err));
     if (mp_search_request(search)->graph->n_nodes > SEGMENTS_NODES) MP_TRY(find_out(search, &is_enough, err));
     for (size_t k = 0; k < mp_solver_count() && !mp_search_stopped(search); k++) {
         const mp_solver *solver = mp_solver_row(k);
-        const bool has_run = solver->run == mp_run_none || solver->run == mp_run_priced;
-        if (!has_run && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));
+        if (!goes_first(solver) && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));
     }
 done:
     return st;

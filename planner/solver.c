@@ -20,6 +20,8 @@ static const mp_solver solvers[] = {
      "PaddlePaddle's RecomputeOptimizer", mp_run_segments, true},
     {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
      mp_run_lower_set, true},
+    {"exact", "the cheapest of all schedules, for tiny networks; best first over what has run and what is held",
+     "Hart, Nilsson and Raphael 1968", mp_run_exact, false},
     {"ilp", "an integer linear programme over which tensor is held when, for small networks; starts from lower-set's plans",
      "Checkmate, Jain et al. 2020", mp_run_ilp, false},
     {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
@@ -52,7 +54,8 @@ struct mp_search {
     candidate best, smallest;
     int64_t baseline_ticks, bound_ticks, n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress;
-    bool stopped;
+    const char *claimed_covers; /* what a searcher proved: the plans that bound_ticks covers; NULL: nothing */
+    bool stopped, infeasible;
 };
 
 static double now(void)
@@ -86,6 +89,25 @@ int64_t mp_search_enough(const mp_search *search)
 bool mp_search_settled(const mp_search *search)
 {
     return search->best.solver && search->best.ticks <= mp_search_enough(search);
+}
+
+static void claim(mp_search *search)
+{
+    search->claimed_covers = search->request->keep_order ? "this-order" : "any-order";
+}
+
+void mp_search_claim_bound(mp_search *search, int64_t ticks)
+{
+    if (ticks <= search->bound_ticks) return;
+    search->bound_ticks = ticks;
+    claim(search);
+}
+
+void mp_search_claim_infeasible(mp_search *search)
+{
+    if (search->infeasible) return;
+    search->infeasible = true;
+    claim(search);
 }
 
 /* Looks at the clock and tells the caller, ten times a second. */
@@ -244,9 +266,18 @@ static mp_status find_bound(mp_search *search, mp_answer *found, mp_error *err)
     MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
     found->bound_ticks = search->bound_ticks = bound.ticks;
     found->bound_covers = bound.covers;
-    found->infeasible = bound.infeasible;
+    found->infeasible = search->infeasible = bound.infeasible;
 done:
     return st;
+}
+
+/* What the searchers have proved besides, where a bound was asked for. */
+static void take_claims(const mp_search *search, mp_answer *found)
+{
+    if (!found->bound_covers || !search->claimed_covers) return;
+    found->bound_ticks = search->bound_ticks;
+    found->bound_covers = search->claimed_covers;
+    found->infeasible = search->infeasible;
 }
 
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err)
@@ -287,6 +318,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
         MP_TRY(mp_search_offer(&search, steps, graph->n_nodes, &unused, NULL, err));
     }
     MP_TRY(solver->run(&search, err));
+    take_claims(&search, &found);
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
     if (found.plan && found.bound_ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));

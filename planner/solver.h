@@ -90,6 +90,11 @@ bool mp_search_stopped(mp_search *search);
  * left to look for is a smaller one. */
 bool mp_search_settled(const mp_search *search);
 int64_t mp_search_enough(const mp_search *search); /* those ticks */
+/* For searchers that prove: none of the plans that are asked for (with keep_order, of those that keep it) takes less than these
+ * ticks within the budget, or none fits it. The search is settled when the bound is met, and the answer says what was proved.
+ */
+void mp_search_claim_bound(mp_search *search, int64_t ticks);
+void mp_search_claim_infeasible(mp_search *search);
 /* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
  * one as soon as anything was offered. */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
@@ -115,6 +120,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err);
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
+mp_status mp_run_exact(mp_search *search, mp_error *err);
 mp_status mp_run_ilp(mp_search *search, mp_error *err);
 mp_status mp_run_chain(mp_search *search, mp_error *err);
 mp_status mp_run_priced(mp_search *search, mp_error *err);

@@ -1,0 +1,210 @@
+/* exact.c - the searcher: expands states until one is complete, or none is left, or there are too many. */
+#include "planner/exact.h"
+
+#include "planner/solver.h"
+
+/* States per candidate that `moves` allows; what is kept and what is looked at, in all. */
+enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, WORK_PER_STATE = 40, POLL = 256 };
+
+static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* a state's key has room for them */
+
+typedef struct exact {
+    mp_search *search;
+    mp_exact_graph graph;
+    mp_exact_states table;
+    int64_t most_extra, most_states, most_work;
+    bool gave_up; /* something was left out */
+    /* the step that is taken */
+    int from, to; /* a state, a stage */
+    const mp_exact_form *form;
+    mp_status st;
+    mp_error *err;
+} exact;
+
+static mp_status next_stage(exact *x, int stage, const mp_exact_form *form, int *next)
+{
+    return mp_exact_find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(form->node), next, x->err);
+}
+
+/* Takes steps as long as one is safe; `steps` (may be NULL) gets them. */
+static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *held, mp_step *steps, size_t *n)
+{
+    mp_status st = MP_OK;
+    const mp_exact_graph *graph = &x->graph;
+    for (int v = 0; v < graph->n_nodes; v++) {
+        const mp_exact_node *node = &graph->nodes[v];
+        for (size_t k = 0; k < node->n_forms && !(x->table.stages[*stage].ran & mp_exact_one(v)); k++) {
+            int next;
+            if (!mp_exact_can_run(graph, &x->table.stages[*stage], *held, &node->forms[k])) continue;
+            MP_TRY(next_stage(x, *stage, &node->forms[k], &next));
+            if (!mp_exact_is_safe(graph, &x->table.stages[*stage], &x->table.stages[next], *held, &node->forms[k], held))
+                continue;
+            if (steps) steps[(*n)++] = (mp_step){v, (int)k};
+            *stage = next;
+            v = -1; /* others may be safe now */
+            break;
+        }
+    }
+done:
+    return st;
+}
+
+/* A state after the step that is taken, with what is held. */
+static bool visit(void *data, mp_exact_set held)
+{
+    exact *x = data;
+    mp_exact_states *t = &x->table;
+    const mp_exact_graph *graph = &x->graph;
+    const mp_exact_form *form = x->form;
+    const bool again = t->stages[t->states[x->from].stage].ran & mp_exact_one(form->node);
+    mp_exact_state next = {.made = held, .held = held, .stage = x->to, .parent = x->from, .form = form};
+    next.extra_ticks = t->states[x->from].extra_ticks + form->ticks - (again ? 0 : graph->nodes[form->node].least_ticks);
+    t->n_work++;
+    if (t->n >= (size_t)x->most_states || t->n_stages >= MOST_STAGES || t->n_work >= x->most_work) {
+        x->gave_up = true;
+        return false;
+    }
+    if (mp_exact_least_extra(graph, &t->stages[x->to], held) < 0) return true;
+    x->st = take_safe_steps(x, &next.stage, &next.held, NULL, NULL);
+    if (x->st != MP_OK) return false;
+    const int64_t least = mp_exact_least_extra(graph, &t->stages[next.stage], next.held);
+    if (least < 0 || next.extra_ticks + least >= x->most_extra) return true;
+    if (next.extra_ticks + least > most_ticks) {
+        x->gave_up = true;
+        return true;
+    }
+    x->st = mp_exact_reach(t, graph, &next, least, x->err);
+    return x->st == MP_OK;
+}
+
+static mp_status expand(exact *x, int k)
+{
+    mp_status st = MP_OK;
+    const int stage = x->table.states[k].stage;
+    const mp_exact_set held = x->table.states[k].held;
+    x->from = k;
+    for (mp_exact_set active = x->table.stages[stage].active; active && !x->gave_up;) {
+        const mp_exact_node *node = &x->graph.nodes[mp_exact_take(&active)];
+        for (size_t i = 0; i < node->n_forms && !x->gave_up; i++) {
+            x->form = &node->forms[i];
+            if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], held, x->form)) continue;
+            MP_TRY(next_stage(x, stage, x->form, &x->to));
+            /* safe steps make stages, so that these may move meanwhile */
+            const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
+            mp_exact_step(&x->graph, &before, &after, held, x->form, visit, x);
+            MP_TRY(x->st);
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status first_state(exact *x)
+{
+    mp_status st = MP_OK;
+    mp_exact_state first = {.parent = -1, .made = x->graph.carried};
+    MP_TRY(mp_exact_find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
+    first.held = first.made &= x->table.stages[first.stage].useful;
+    MP_TRY(take_safe_steps(x, &first.stage, &first.held, NULL, NULL));
+    MP_TRY(mp_exact_reach(&x->table, &x->graph, &first, 0, x->err));
+done:
+    return st;
+}
+
+/* The steps from the first state to this one. A state remembers its last step only: the safe ones are found again. */
+static mp_status offer(exact *x, int k)
+{
+    mp_status st = MP_OK;
+    mp_exact_states *t = &x->table;
+    size_t n = 0, n_way = 0, most = 0;
+    int64_t peak_bytes, ticks;
+    const int64_t extra_ticks = t->states[k].extra_ticks;
+    mp_step *steps = NULL;
+    int *way = NULL;
+    for (int s = k; s >= 0; s = t->states[s].parent) most++;
+    way = mp_alloc(most, sizeof *way);
+    steps = mp_alloc(most + (size_t)x->graph.n_nodes, sizeof *steps);
+    MP_REQUIRE(way && steps, x->err, MP_NOMEM, "out of memory for %zu steps", most);
+    for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
+    while (n_way > 0) {
+        const mp_exact_state *s = &t->states[way[--n_way]];
+        int stage = 0; /* the first one has the number 0 */
+        mp_exact_set held = s->made;
+        if (s->parent >= 0) {
+            steps[n++] = (mp_step){s->form->node, s->form->number};
+            MP_TRY(next_stage(x, t->states[s->parent].stage, s->form, &stage));
+        }
+        MP_TRY(take_safe_steps(x, &stage, &held, steps, &n));
+    }
+    MP_TRY(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
+    MP_REQUIRE(ticks == x->graph.least_ticks + extra_ticks && peak_bytes <= mp_search_request(x->search)->budget_bytes, x->err,
+               MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,
+               (long long)peak_bytes);
+done:
+    mp_free(way);
+    mp_free(steps);
+    return st;
+}
+
+/* The ticks of the best plan that is known, INT64_MAX: none. */
+static mp_status known_ticks(const exact *x, int64_t *ticks)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(x->search);
+    const mp_step *steps;
+    size_t n;
+    mp_timeline *timeline = NULL;
+    *ticks = INT64_MAX;
+    mp_search_best(x->search, &steps, &n);
+    if (!n) goto done;
+    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, x->err));
+    if (timeline->peak_bytes <= request->budget_bytes) *ticks = timeline->ticks;
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+static mp_status search(exact *x)
+{
+    mp_status st = MP_OK;
+    int k;
+    int64_t known;
+    bool found = false;
+    MP_TRY(known_ticks(x, &known));
+    x->most_extra = known == INT64_MAX ? INT64_MAX : known - x->graph.least_ticks;
+    MP_TRY(first_state(x));
+    for (int64_t n = 1; !x->gave_up && !found && (k = mp_exact_pop(&x->table)) >= 0; n++) {
+        found = x->table.stages[x->table.states[k].stage].ran == x->graph.all;
+        if (found) {
+            known = x->graph.least_ticks + x->table.states[k].extra_ticks;
+            MP_TRY(offer(x, k));
+        } else {
+            MP_TRY(expand(x, k));
+        }
+        if (n % POLL) continue;
+        mp_search_count_moves(x->search, POLL);
+        x->gave_up = x->gave_up || mp_search_stopped(x->search);
+    }
+    if (found || (!x->gave_up && known < INT64_MAX))
+        mp_search_claim_bound(x->search, known);
+    else if (!x->gave_up)
+        mp_search_claim_infeasible(x->search);
+done:
+    return st;
+}
+
+mp_status mp_run_exact(mp_search *found, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(found);
+    exact x = {.search = found, .err = err};
+    const int64_t moves = mp_search_moves(found);
+    x.most_states = moves < MOST_STATES / STATES_PER_MOVE ? moves * STATES_PER_MOVE : MOST_STATES;
+    x.most_work = x.most_states * WORK_PER_STATE;
+    MP_TRY(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
+    MP_TRY(search(&x));
+done:
+    mp_exact_states_free(&x.table);
+    mp_exact_graph_free(&x.graph);
+    return st;
+}

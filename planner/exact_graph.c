@@ -1,0 +1,201 @@
+/* exact_graph.c - a tiny graph in sets of 64 bits, with the rules of timeline.h and check.h about who runs before whom. */
+#include <limits.h>
+
+#include "planner/exact.h"
+
+typedef struct reader {
+    mp_exact_graph *x;
+    const mp_graph *graph;
+    int *bit;              /* per storage, -1: always live */
+    mp_exact_set *updates; /* per storage: the updates that write this parameter */
+    mp_exact_set loss_and_backward;
+    mp_error *err;
+} reader;
+
+int64_t mp_exact_bytes(const mp_exact_graph *x, mp_exact_set storages)
+{
+    int64_t bytes = 0;
+    while (storages) bytes += x->bytes[mp_exact_take(&storages)];
+    return bytes;
+}
+
+static mp_exact_set set_of(const reader *r, const int *list, size_t n)
+{
+    mp_exact_set set = 0;
+    for (size_t i = 0; i < n; i++)
+        if (r->bit[list[i]] >= 0) set |= mp_exact_one(r->bit[list[i]]);
+    return set;
+}
+
+static mp_status number_storages(reader *r)
+{
+    mp_status st = MP_OK;
+    mp_exact_graph *x = r->x;
+    for (size_t s = 0; s < r->graph->n_storages; s++) {
+        const mp_storage *storage = &r->graph->storages[s];
+        r->bit[s] = -1;
+        if (mp_storage_is_static(storage)) continue;
+        MP_REQUIRE(x->n_storages < MP_EXACT_BITS, r->err, MP_NOT_APPLICABLE, "%s is too large to try all schedules",
+                   r->graph->name);
+        r->bit[s] = x->n_storages++;
+        x->bytes[r->bit[s]] = storage->bytes;
+        x->remake_ticks[r->bit[s]] = INT64_MAX;
+        if (storage->carried) x->carried |= mp_exact_one(r->bit[s]);
+        for (int a = r->graph->adders_start[s]; a < r->graph->adders_start[s + 1]; a++)
+            x->adders[r->bit[s]] |= mp_exact_one(r->graph->adders[a]);
+    }
+done:
+    return st;
+}
+
+static bool writes_parameter(const reader *r, const mp_form *form, int s)
+{
+    for (size_t i = 0; i < form->n_writes; i++)
+        if (form->writes[i] == s) return r->graph->storages[s].kind == MP_KIND_PARAMETER;
+    return false;
+}
+
+/* Sums that all forms add to, gradients that all forms carry on, parameters that all forms update: these are then known from
+ * the nodes that have run. */
+static bool forms_agree(const reader *r, int v, const mp_form *form)
+{
+    const mp_form *base = &r->graph->nodes[v].forms[0];
+    const mp_exact_set carried = r->x->carried;
+    if (form->n_adds != base->n_adds) return false; /* they add to nothing else than the base form */
+    if ((set_of(r, form->writes, form->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried) return false;
+    if (r->graph->nodes[v].phase != MP_PHASE_UPDATE) return true;
+    for (size_t i = 0; i < form->n_writes; i++)
+        if (writes_parameter(r, form, form->writes[i]) && !writes_parameter(r, base, form->writes[i])) return false;
+    for (size_t i = 0; i < base->n_writes; i++)
+        if (writes_parameter(r, base, base->writes[i]) && !writes_parameter(r, form, base->writes[i])) return false;
+    return true;
+}
+
+/* Who has to have run, or must not have, when a form runs. */
+static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_form *out)
+{
+    const mp_graph *graph = r->graph;
+    const bool update = graph->nodes[v].phase == MP_PHASE_UPDATE;
+    if (update && graph->fuse == MP_FUSE_NONE) out->after |= r->loss_and_backward;
+    for (size_t i = 0; i < form->n_reads; i++) {
+        const int s = form->reads[i];
+        if (!update) *(graph->fuse == MP_FUSE_FORWARD ? &out->after : &out->before) |= r->updates[s];
+        if (r->bit[s] >= 0 && !graph->storages[s].carried) out->after |= r->x->adders[r->bit[s]];
+    }
+    for (size_t i = 0; i < form->n_adds; i++) {
+        const int s = form->adds[i];
+        if (graph->storages[s].any_sum_order) continue;
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1] && graph->adders[a] < v; a++)
+            out->after |= mp_exact_one(graph->adders[a]);
+    }
+}
+
+static void read_form(const reader *r, int v, int number, mp_in_place **pairs, mp_exact_form *out)
+{
+    mp_exact_graph *x = r->x;
+    const mp_form *form = &r->graph->nodes[v].forms[number];
+    *out = (mp_exact_form){.node = v,
+                           .number = number,
+                           .reads = set_of(r, form->reads, form->n_reads),
+                           .writes = set_of(r, form->writes, form->n_writes),
+                           .adds = set_of(r, form->adds, form->n_adds),
+                           .pairs = *pairs,
+                           .workspace_bytes = form->workspace_bytes,
+                           .ticks = form->ticks};
+    for (size_t i = 0; i < form->n_in_place; i++) {
+        const mp_in_place p = {r->bit[form->in_place[i].from], r->bit[form->in_place[i].to]};
+        if (p.from < 0 || p.to < 0 || x->bytes[p.from] < x->bytes[p.to]) continue;
+        out->pairs[out->n_pairs++] = p;
+        out->from |= mp_exact_one(p.from);
+    }
+    *pairs += out->n_pairs;
+    read_rules(r, v, form, out);
+    for (mp_exact_set made = out->writes | out->adds; made;) {
+        const int s = mp_exact_take(&made);
+        x->makers[s] |= mp_exact_one(v);
+        if (out->ticks < x->remake_ticks[s]) x->remake_ticks[s] = out->ticks;
+    }
+}
+
+static mp_status read_node(const reader *r, int v, mp_exact_form *forms, mp_in_place **pairs)
+{
+    mp_status st = MP_OK;
+    mp_exact_graph *x = r->x;
+    const mp_node *node = &r->graph->nodes[v];
+    mp_exact_node *out = &x->nodes[v];
+    *out = (mp_exact_node){
+        .forms = forms, .n_forms = node->n_forms, .certain = ~(mp_exact_set)0, .least_ticks = node->forms[0].ticks};
+    if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) x->repeatable |= mp_exact_one(v);
+    for (size_t k = 0; k < node->n_forms; k++) {
+        MP_REQUIRE(forms_agree(r, v, &node->forms[k]), r->err, MP_NOT_APPLICABLE,
+                   "%s: its forms differ in the sums, carried gradients or parameters that they make",
+                   mp_node_label(r->graph, v).text);
+        read_form(r, v, (int)k, pairs, &forms[k]);
+        out->certain &= forms[k].reads;
+        out->writes |= forms[k].writes;
+        if (forms[k].ticks < out->least_ticks) out->least_ticks = forms[k].ticks;
+    }
+    MP_REQUIRE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->carried), r->err, MP_NOT_APPLICABLE,
+               "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
+    x->least_ticks += out->least_ticks;
+done:
+    return st;
+}
+
+/* First runs of forward nodes in the order of the list, and loss and backward nodes in it. */
+static void keep_order(mp_exact_graph *x)
+{
+    mp_exact_set earlier[2] = {0, 0};
+    for (int v = 0; v < x->n_nodes; v++) {
+        const mp_phase phase = x->graph->nodes[v].phase;
+        if (phase == MP_PHASE_UPDATE) continue;
+        x->nodes[v].first_after = earlier[phase == MP_PHASE_FORWARD];
+        earlier[phase == MP_PHASE_FORWARD] |= mp_exact_one(v);
+    }
+}
+
+mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool in_order, mp_exact_graph *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    reader r = {.x = out, .graph = graph, .err = err};
+    size_t n_forms = 0, n_pairs = 0;
+    MP_REQUIRE(graph->n_nodes <= MP_EXACT_BITS, err, MP_NOT_APPLICABLE, "%s is too large to try all schedules", graph->name);
+    out->graph = graph;
+    out->n_nodes = (int)graph->n_nodes;
+    out->room_bytes = budget_bytes - mp_graph_static_bytes(graph);
+    r.bit = mp_alloc(graph->n_storages, sizeof *r.bit);
+    r.updates = mp_alloc(graph->n_storages, sizeof *r.updates);
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t k = 0; k < graph->nodes[i].n_forms; k++, n_forms++) n_pairs += graph->nodes[i].forms[k].n_in_place;
+    out->forms = mp_alloc(n_forms, sizeof *out->forms);
+    out->pairs = mp_alloc(n_pairs, sizeof *out->pairs);
+    MP_REQUIRE(r.bit && r.updates && out->forms && out->pairs, err, MP_NOMEM, "out of memory for %s", graph->name);
+    MP_TRY(number_storages(&r));
+    for (int v = 0; v < out->n_nodes; v++) {
+        const mp_node *node = &graph->nodes[v];
+        out->all |= mp_exact_one(v);
+        if (node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD) r.loss_and_backward |= mp_exact_one(v);
+        if (node->phase != MP_PHASE_UPDATE) continue;
+        for (size_t i = 0; i < node->forms[0].n_writes; i++)
+            if (writes_parameter(&r, &node->forms[0], node->forms[0].writes[i]))
+                r.updates[node->forms[0].writes[i]] |= mp_exact_one(v);
+    }
+    mp_exact_form *forms = out->forms;
+    mp_in_place *pairs = out->pairs;
+    for (int v = 0; v < out->n_nodes; v++) {
+        MP_TRY(read_node(&r, v, forms, &pairs));
+        forms += graph->nodes[v].n_forms;
+    }
+    if (in_order) keep_order(out);
+    mp_exact_order_nodes(out);
+done:
+    mp_free(r.bit);
+    mp_free(r.updates);
+    return st;
+}
+
+void mp_exact_graph_free(mp_exact_graph *x)
+{
+    mp_free(x->forms);
+    mp_free(x->pairs);
+}
