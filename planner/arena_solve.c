@@ -5,7 +5,7 @@
 #include "planner/arena.h"
 #include "planner/check.h"
 
-enum { ROUNDS = 5 };
+enum { ROUNDS = 5, QUICKER = 2 /* after the first */ };
 
 int64_t mp_plan_need(const mp_plan *plan)
 {
@@ -86,6 +86,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
         found.plan = NULL;
         r.start = before;
         r.refine = true;
+        if (request->moves <= 0) r.moves = mp_default_moves(r.graph) / QUICKER;
         r.wants_bound = false; /* the first round's is that of the budget which was asked for */
         if (request->time_limit > 0) r.time_limit = request->time_limit - (now() - start);
         if (found.stopped || r.budget_bytes < found.floor_bytes || (request->time_limit > 0 && r.time_limit <= 0)) break;

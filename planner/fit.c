@@ -93,7 +93,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     }
     *out = NULL;
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
-    const mp_status st = mp_plan_new(graph, "", nearest->steps, nearest->n_steps, out, &ours);
+    const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
     return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
 }
@@ -102,7 +102,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
 static bool nearly_fits(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead;
-    if (t->peak_bytes < 0) return (double)t->smallest_bytes < 1.05 * (double)x->request->memory_bytes;
+    if (t->peak_bytes < 0) return (double)t->smallest_bytes < 1.02 * (double)x->request->memory_bytes;
     return overhead_of(t) > limit && overhead_of(t) < 1.2 * limit;
 }
 
@@ -140,10 +140,12 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
                           .keep_order = asked->keep_order,
                           .progress = on_progress,
                           .progress_data = x};
+    enum { QUICKER = 4 };
     MP_TRY(nearest_plan(x, graph, t->batch, &start, err));
     for (int round = 0; round < 2; round++) {
         request.start = round ? NULL : start;
         request.refine = request.start;
+        request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (request.refine ? QUICKER : 1);
         MP_TRY(mp_solve_with_arena(&request, &answer, err));
         x->n_searches++;
         if (answer.stopped) {

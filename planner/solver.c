@@ -202,8 +202,7 @@ done:
     return st;
 }
 
-/* How many candidates a searcher tries when the caller does not say: an offer takes time in proportion to the graph. */
-static int64_t default_moves(const mp_graph *graph)
+int64_t mp_default_moves(const mp_graph *graph)
 {
     enum { WORK = 4000000, LEAST = 300, MOST = 4000 };
     const int64_t moves = WORK / (int64_t)(graph->n_nodes + 1);
@@ -290,6 +289,17 @@ mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, 
     return mp_plan_check(graph, answer->plan, err);
 }
 
+/* The plan to start from, under the name of who found it. */
+static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *err)
+{
+    const mp_solver *finder;
+    const char *outer = search->solver;
+    if (find_solver(start->solver, &finder, NULL) == MP_OK) search->solver = finder->name;
+    const mp_status st = mp_search_offer(search, start->steps, start->n_steps, NULL, NULL, err);
+    search->solver = outer;
+    return st;
+}
+
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -299,7 +309,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_step *steps = NULL;
     int64_t unused;
     mp_search search = {
-        .request = request, .bound_ticks = -1, .moves = request->moves > 0 ? request->moves : default_moves(graph)};
+        .request = request, .bound_ticks = -1, .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
     MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
     MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
@@ -311,7 +321,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
     MP_TRY(find_bound(&search, &found, err));
-    if (request->start) MP_TRY(mp_search_offer(&search, request->start->steps, request->start->n_steps, NULL, NULL, err));
+    if (request->start) MP_TRY(offer_start(&search, request->start, err));
     if (!request->checkpoints && solver->run != mp_run_auto && solver->run != mp_run_none) { /* those two do it themselves */
         MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
         mp_keep_all(graph, steps);

@@ -59,6 +59,9 @@ typedef struct mp_answer {
     bool stopped;             /* the time limit or the caller cut the search short */
 } mp_answer;
 
+/* How many candidates a searcher tries when the caller does not say: an offer takes time in proportion to the graph. */
+int64_t mp_default_moves(const mp_graph *graph);
+
 /* Searches and checks: every plan in the answer has passed mp_plan_check. MP_OK with plan NULL means that no plan within the
  * budget was found; it is proved impossible if budget_bytes < floor_bytes. On MP_OK release with mp_answer_free.
  * MP_INVALID: no such searcher, contradictory request. MP_NOT_APPLICABLE: the graph is not of the searcher's kind. MP_NOMEM. */
