@@ -74,6 +74,7 @@ void mp_graph_free(mp_graph *graph)
     mp_free(graph->storages);
     mp_free(graph->nodes);
     mp_free(graph->producer);
+    mp_free(graph->writer);
     mp_free(graph->adders_start);
     mp_free(graph->adders);
     mp_free(graph->readers_start);

@@ -94,6 +94,8 @@ typedef struct mp_graph {
     mp_node *nodes; /* for each phase in an order in which they can run; keep-all runs them in this order */
     /* derived by mp_graph_finish */
     int *producer;                /* per storage: the node that writes it, -1: none (of an always-live kind, or a sum) */
+    int *writer;                  /* per always-live storage: the only node but updates that writes it, if it does not read it
+                                     too; whoever reads the storage, updates aside, runs after that node. -1: none */
     int *adders_start, *adders;   /* who adds to s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
     int *readers_start, *readers; /* nodes that read s in some form, likewise */
     mp_pool *pool;                /* owns every array of nodes and storages, names included */
@@ -114,8 +116,8 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
  * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base form
  * adds, bytes and ticks >= 0 with sums that leave room in an int64_t, no node that reads and makes the same storage unless its
  * kind is always live, in-place pairs lead from a read to a write or add and not from a carried gradient, nothing both carried
- * and always live, keep-all can run, no dependency cycle) and derives producer, adders, readers and hash. MP_PARSE names the
- * node or storage. MP_NOMEM. O(total list length + n log n). */
+ * and always live, keep-all can run, no dependency cycle) and derives producer, writer, adders, readers and hash. MP_PARSE
+ * names the node or storage. MP_NOMEM. O(total list length + n log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
 
 /* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes

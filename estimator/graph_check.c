@@ -221,11 +221,44 @@ done:
 
 static void drop_derived(mp_graph *graph)
 {
-    int **derived[] = {&graph->producer, &graph->adders_start, &graph->adders, &graph->readers_start, &graph->readers};
+    int **derived[] = {&graph->producer, &graph->writer,        &graph->adders_start,
+                       &graph->adders,   &graph->readers_start, &graph->readers};
     for (size_t i = 0; i < sizeof derived / sizeof *derived; i++) {
         mp_free(*derived[i]);
         *derived[i] = NULL;
     }
+}
+
+static bool reads(const mp_node *node, int s)
+{
+    for (size_t f = 0; f < node->n_forms; f++)
+        for (size_t k = 0; k < node->forms[f].n_reads; k++)
+            if (node->forms[f].reads[k] == s) return true;
+    return false;
+}
+
+/* Who alone writes what is always live, updates aside. */
+static mp_status find_writers(mp_graph *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { SEVERAL = -2 };
+    MP_REQUIRE(graph->writer = mp_alloc(graph->n_storages, sizeof *graph->writer), err, MP_NOMEM,
+               "no memory to check the graph '%s'", graph->name);
+    for (size_t s = 0; s < graph->n_storages; s++) graph->writer[s] = -1;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        for (size_t f = 0; f < node->n_forms && node->phase != MP_PHASE_UPDATE; f++)
+            for (size_t k = 0; k < node->forms[f].n_writes; k++) {
+                const int s = node->forms[f].writes[k];
+                const bool is_alone = graph->writer[s] == -1 || graph->writer[s] == (int)i;
+                if (!mp_storage_is_static(&graph->storages[s])) continue;
+                graph->writer[s] = is_alone && !reads(node, s) ? (int)i : SEVERAL;
+            }
+    }
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->writer[s] == SEVERAL) graph->writer[s] = -1;
+done:
+    return st;
 }
 
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
@@ -245,6 +278,7 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
     MP_TRY(check_nodes(&c));
     MP_TRY(invert(graph, true, &graph->adders_start, &graph->adders, err));
     MP_TRY(invert(graph, false, &graph->readers_start, &graph->readers, err));
+    MP_TRY(find_writers(graph, err));
     MP_TRY(mp_graph_check_order(graph, err));
     MP_TRY(mp_graph_hash(graph, graph->hash, err));
 done:

@@ -69,7 +69,11 @@ static mp_status read_storage(struct walk *w, int t, int node, int s)
 {
     const mp_graph *graph = w->graph;
     struct state *state = &w->states[s];
-    if (state->span == ALWAYS_LIVE) return MP_OK;
+    if (state->span == ALWAYS_LIVE) {
+        if (graph->writer[s] < 0 || state->begun || graph->nodes[node].phase == MP_PHASE_UPDATE) return MP_OK;
+        return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+                       mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
+    }
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
     if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
         return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
@@ -107,9 +111,8 @@ static mp_status run(struct walk *w, int t, mp_step step)
     for (size_t i = 0; i < form->n_adds; i++) MP_TRY(add_to_storage(w, t, step.node, form->adds[i]));
     for (size_t i = 0; i < form->n_writes; i++) {
         struct state *state = &w->states[form->writes[i]];
-        if (state->span == ALWAYS_LIVE) continue;
-        begin(w, form->writes[i], t);
         state->begun = true;
+        if (state->span != ALWAYS_LIVE) begin(w, form->writes[i], t);
     }
     order_spans(w, begun);
     for (size_t i = 0; i < form->n_in_place; i++) {

@@ -90,6 +90,8 @@ static mp_status tell(struct history *h, int s)
         bool starts = false;
         switch (h->uses[u].kind) {
         case READ:
+            if (is_static && graph->writer[s] >= 0 && !made && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
+                return refute(h, t, "reads", s, ", which nothing has produced");
             if (is_static) continue;
             if (n_adders && n_added < n_adders && (made || !storage->carried))
                 return refute(h, t, "reads", s, " before all nodes have added to it");
@@ -105,6 +107,7 @@ static mp_status tell(struct history *h, int s)
             starts = true;
             break;
         }
+        made |= starts && is_static;
         if (is_static) continue;
         if (starts) {
             now = &r->instances[r->n_instances++];

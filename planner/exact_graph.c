@@ -80,6 +80,7 @@ static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_for
     for (size_t i = 0; i < form->n_reads; i++) {
         const int s = form->reads[i];
         if (!update) *(graph->fuse == MP_FUSE_FORWARD ? &out->after : &out->before) |= r->updates[s];
+        if (graph->writer[s] >= 0 && !update) out->after |= mp_exact_one(graph->writer[s]);
         if (r->bit[s] >= 0 && !graph->storages[s].carried) out->after |= r->x->adders[r->bit[s]];
     }
     for (size_t i = 0; i < form->n_adds; i++) {

@@ -197,7 +197,8 @@ static void move_updates(mp_runs *x, int s)
 
 static bool skips(const mp_runs *x, int s)
 {
-    return mp_storage_is_static(&x->graph->storages[s]) && x->gradients_start[s] == x->gradients_start[s + 1];
+    return mp_storage_is_static(&x->graph->storages[s]) && x->graph->writer[s] < 0 &&
+           x->gradients_start[s] == x->gradients_start[s + 1];
 }
 
 static void change_sum(mp_runs *x, int s, int run, bool adds)

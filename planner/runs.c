@@ -255,11 +255,19 @@ static bool may_add(const mp_runs *x, int node, int s, int slot, int without_run
 static bool may_read(const mp_runs *x, int s, int slot, int without_run)
 {
     const mp_graph *g = x->graph;
-    if (mp_storage_is_static(&g->storages[s])) return true;
+    if (mp_storage_is_static(&g->storages[s]))
+        return g->writer[s] < 0 || first_slot(x, &x->of_node[g->writer[s]], without_run) < slot;
     if (!mp_is_sum(g, s)) return first_slot(x, &x->makers[s], without_run) < slot;
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++)
         if (!x->of_node[g->adders[a]].n || x->runs[x->of_node[g->adders[a]].runs[0]].slot > slot) return false;
     return true;
+}
+
+/* The runs that make a storage; NULL: it is there from the start. */
+static const mp_run_list *makers_of(const mp_runs *x, int s)
+{
+    if (!mp_storage_is_static(&x->graph->storages[s])) return &x->makers[s];
+    return x->graph->writer[s] < 0 ? NULL : &x->of_node[x->graph->writer[s]];
 }
 
 bool mp_runs_allows(const mp_runs *x, int node, int form, int slot, int without_run)
@@ -271,8 +279,9 @@ bool mp_runs_allows(const mp_runs *x, int node, int form, int slot, int without_
         if (!may_add(x, node, f->adds[k], slot, without_run)) return false;
     for (size_t k = 0; k < f->n_writes; k++) {
         const int s = f->writes[k];
-        if (mp_storage_is_static(&x->graph->storages[s])) continue;
-        const int made = first_slot(x, &x->makers[s], without_run), read = first_slot(x, &x->readers[s], -1);
+        const mp_run_list *makers = makers_of(x, s);
+        if (!makers) continue;
+        const int made = first_slot(x, makers, without_run), read = first_slot(x, &x->readers[s], -1);
         if ((made < slot ? made : slot) > read) return false;
     }
     return true;
@@ -281,8 +290,8 @@ bool mp_runs_allows(const mp_runs *x, int node, int form, int slot, int without_
 /* Whether every read of a storage is served without what a run makes of it. */
 static bool is_spare(const mp_runs *x, int s, int run)
 {
-    if (mp_storage_is_static(&x->graph->storages[s]) || !x->readers[s].n) return true;
-    return first_slot(x, &x->makers[s], run) <= first_slot(x, &x->readers[s], -1);
+    const mp_run_list *makers = makers_of(x, s);
+    return !makers || !x->readers[s].n || first_slot(x, makers, run) <= first_slot(x, &x->readers[s], -1);
 }
 
 bool mp_runs_can_spare(const mp_runs *x, int run)

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "tests/random_graph.h"
 #include <cmocka.h>
 
 enum { MOST_STATES = 2000000 };
@@ -22,6 +23,7 @@ struct oracle {
     int64_t room; /* the budget less static bytes */
     bool any_order;
     int bit[1024];                                             /* per storage: -1: always live */
+    int writer[1024];                                          /* per storage: see lone_writer */
     int storage[64];                                           /* per bit */
     uint64_t readers[64], adders[64], certain[64], makers[64]; /* per bit: nodes; certain: those that read it in every form */
     bool remade[64];
@@ -58,6 +60,7 @@ static void read_graph(struct oracle *o)
         const mp_storage *storage = &graph->storages[s];
         bool always = mp_storage_is_static(storage);
         o->bit[s] = always ? -1 : n;
+        o->writer[s] = lone_writer(graph, s);
         if (always) o->room -= storage->bytes;
         if (always) continue;
         assert_true(n < 64);
@@ -123,6 +126,8 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
     for (size_t i = 0; i < form->n_reads; i++) {
         int s = form->reads[i], b = o->bit[s];
         if (b < 0) {
+            const int writer = node->phase == MP_PHASE_UPDATE ? -1 : o->writer[s];
+            if (writer >= 0 && !(at->ran & one(writer))) return false;
             if (node->phase == MP_PHASE_UPDATE || !o->updates[s]) continue;
             if (graph->fuse == MP_FUSE_FORWARD ? (o->updates[s] & ~at->ran) != 0 : (o->updates[s] & at->ran) != 0) return false;
             continue;

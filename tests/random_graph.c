@@ -332,12 +332,39 @@ static bool update_allows(const struct scheduler *s, int node)
     return true;
 }
 
+static bool lists(const int *list, size_t n, int storage)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == storage) return true;
+    return false;
+}
+
+int lone_writer(const mp_graph *graph, int storage)
+{
+    int found = -1;
+    if (!mp_storage_is_static(&graph->storages[storage])) return -1;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        bool writes = false, reads = false;
+        for (size_t f = 0; f < graph->nodes[i].n_forms && graph->nodes[i].phase != MP_PHASE_UPDATE; f++) {
+            const mp_form *form = &graph->nodes[i].forms[f];
+            writes |= lists(form->writes, form->n_writes, storage);
+            reads |= lists(form->reads, form->n_reads, storage);
+        }
+        if (!writes) continue;
+        if (reads || found >= 0) return -1;
+        found = (int)i;
+    }
+    return found;
+}
+
 static bool form_can_run(const struct scheduler *s, int node, const mp_form *form)
 {
     const mp_graph *graph = s->graph;
     for (size_t i = 0; i < form->n_reads; i++) {
         int x = form->reads[i], n_adders = graph->adders_start[x + 1] - graph->adders_start[x];
         const mp_storage *storage = &graph->storages[x];
+        const int writer = graph->nodes[node].phase == MP_PHASE_UPDATE ? -1 : lone_writer(graph, x);
+        if (writer >= 0 && !s->runs[writer]) return false;
         if (mp_storage_is_static(storage) || (storage->carried && !s->made[x])) continue;
         if (!s->made[x] || s->added[x] < n_adders) return false;
     }

@@ -17,6 +17,10 @@ bool random_chance(random_source *source, int percent);
  * (forward-fused) carried gradients, tied parameters and updates. Fails the test if it can't be built. */
 mp_graph *random_graph(uint64_t seed, int n_forward, mp_fuse fuse, bool plain);
 
+/* The only node but updates that writes an always-live storage, unless it reads it too (then, or if there are several, -1). By
+ * the definition, without graph->writer. */
+int lone_writer(const mp_graph *graph, int storage);
+
 /* An order of steps that obeys all rules, with recomputations and alternatives at random; at most `most_extra` of them beyond
  * one per node. Released with mp_free. */
 mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, size_t *n);

@@ -8,6 +8,7 @@
 
 #include "estimator/timeline.h"
 #include "oracle_simulator.h"
+#include "planner/check.h"
 #include "random_graph.h"
 
 static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsigned long long seed)
@@ -184,6 +185,33 @@ static void orders_that_cannot_run_are_refused(void **state)
     mp_graph_free(g);
 }
 
+/* b is asked for, so it lives always; f2 reads it all the same only after f1 has made it. */
+static void what_is_asked_for_is_made_before_it_is_read(void **state)
+{
+    (void)state;
+    mp_graph *g = chain();
+    const mp_step right[] = {{0, 0}, {1, 1}, {2, 0}}, wrong[] = {{0, 0}, {2, 0}, {1, 1}};
+    mp_timeline *tl;
+    mp_plan *plan;
+    mp_error err = {0};
+    g->storages[2].kind = MP_KIND_INPUT;
+    g->nodes[1].forms[0].n_in_place = 0;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    assert_int_equal(g->writer[2], 1);
+    assert_int_equal(mp_timeline_build(g, right, 3, &tl, NULL), MP_OK);
+    mp_timeline_free(tl);
+    assert_int_equal(mp_timeline_build(g, wrong, 3, &tl, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced"));
+    assert_int_equal(mp_plan_new(g, "", right, 3, &plan, NULL), MP_OK);
+    assert_int_equal(mp_plan_check(g, plan, NULL), MP_OK);
+    memcpy(plan->steps, wrong, sizeof wrong);
+    err = (mp_error){0};
+    assert_int_equal(mp_plan_check(g, plan, &err), MP_REFUTED);
+    assert_non_null(strstr(err.message, "which nothing has produced"));
+    mp_plan_free(plan);
+    mp_graph_free(g);
+}
+
 static void holders_add_up_to_the_live_bytes(void **state)
 {
     (void)state;
@@ -263,6 +291,7 @@ int main(void)
         cmocka_unit_test(timeline_equals_the_simulator_on_random_training_graphs),
         cmocka_unit_test(chain_with_a_recomputation_is_as_done_by_hand),
         cmocka_unit_test(orders_that_cannot_run_are_refused),
+        cmocka_unit_test(what_is_asked_for_is_made_before_it_is_read),
         cmocka_unit_test(holders_add_up_to_the_live_bytes),
         cmocka_unit_test(updates_come_last_in_keep_all_or_first_when_forward_fused),
         cmocka_unit_test(timeline_survives_every_allocation_failure),
