@@ -43,9 +43,9 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* One search, for what it tries. One that was cut short tells nothing: *done is false then. */
+/* One search, for what it tries, and what it proves. One that was cut short tells nothing: *done is false then. */
 static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start, mp_frontier *tried,
-                        bool *done, mp_error *err)
+                        mp_sweep_bound *bound, bool *done, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
@@ -56,6 +56,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
                                 .moves = x->request->moves,
                                 .start = start,
                                 .refine = start,
+                                .wants_bound = bound && solver->run == mp_run_exact, /* it proves what it finds */
                                 .keep_order = x->request->keep_order,
                                 .progress = on_progress,
                                 .progress_data = x,
@@ -66,6 +67,10 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
     MP_TRY(mp_solve(&request, &answer, err));
     x->n_searches++;
     if (answer.stopped) x->found->stopped = true;
+    if (bound && answer.bound_covers) {
+        if (answer.bound_ticks > bound->ticks) bound->ticks = answer.bound_ticks;
+        bound->infeasible |= answer.infeasible;
+    }
     *done = !answer.stopped;
 done:
     mp_answer_free(&answer);
@@ -98,7 +103,7 @@ static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
     bool done;
     if (improves)
         MP_TRY(mp_plan_new(x->request->graph, solver->name, x->all.points[0].steps, x->all.points[0].n_steps, &start, err));
-    MP_TRY(search(x, solver, improves ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, &done, err));
+    MP_TRY(search(x, solver, improves ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, NULL, &done, err));
     if (!done) goto done;
     MP_TRY(share(x, &tried, err));
     x->solvers[found->n_curves] = solver;
@@ -172,7 +177,7 @@ done:
 }
 
 /* A search for one budget, from the best plan for it, unless that is as good as any can be. */
-static mp_status improve(sweep *x, size_t c, const mp_sweep_bound *bound, mp_error *err)
+static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_plan *start = NULL;
@@ -184,8 +189,8 @@ static mp_status improve(sweep *x, size_t c, const mp_sweep_bound *bound, mp_err
     if (best && x->solvers[c]->run == mp_run_anneal)
         MP_TRY(mp_frontier_add(&x->tried[c], best->steps, best->n_steps, best->peak_bytes, best->ticks, err));
     if (best && best->ticks <= bound->ticks) goto done;
-    MP_TRY(
-        search(x, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, &done, err));
+    MP_TRY(search(x, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, bound,
+                  &done, err));
     if (!done) goto done;
     MP_TRY(share(x, &tried, err));
     for (size_t k = 0; k < tried.n; k++) {
