@@ -9,6 +9,7 @@
 #include "planner/check.h"
 #include "planner/floor.h"
 #include "planner/solver.h"
+#include "tests/chain_graph.h"
 #include "tests/oracle_simulator.h"
 #include "tests/random_graph.h"
 
@@ -69,7 +70,8 @@ static void every_plan_holds_and_more_room_never_costs_more(void **state)
                 mp_answer answer = {0};
                 mp_error err = {0};
                 const mp_status st = mp_solve(&request, &answer, &err);
-                if (plain && strcmp(solver, "none") && strcmp(solver, "anneal") && strcmp(solver, "auto")) {
+                if (plain && strcmp(solver, "none") && strcmp(solver, "anneal") && strcmp(solver, "auto") &&
+                    strcmp(solver, "priced")) {
                     assert_int_equal(st, MP_NOT_APPLICABLE);
                     continue;
                 }
@@ -204,6 +206,29 @@ static void stopped_search_still_answers(void **state)
     mp_graph_free(graph);
 }
 
+/* In a large graph there is by then a plan within the budget. */
+static void stopped_search_of_a_large_graph_has_a_plan(void **state)
+{
+    (void)state;
+    const char *const names[] = {"auto", "priced"};
+    mp_graph *graph;
+    assert_int_equal(chain_graph(4000, 10, 100, true, &graph, NULL), MP_OK);
+    for (int k = 0; k < 2; k++) {
+        const mp_request request = {.graph = graph,
+                                    .budget_bytes = chain_keep_all_bytes(4000, 10, 100) * 2 / 5,
+                                    .solver = names[k],
+                                    .time_limit = 1e-9,
+                                    .wants_bound = true};
+        mp_answer answer = {0};
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        assert_true(answer.stopped);
+        assert_non_null(answer.plan);
+        assert_string_equal(answer.plan->solver, "priced");
+        mp_answer_free(&answer);
+    }
+    mp_graph_free(graph);
+}
+
 /* `segments` on the list of the plan that it found comes to that plan: what a user gets who copies the list. */
 static void list_that_segments_finds_stands_for_its_plan(void **state)
 {
@@ -266,6 +291,7 @@ int main(void)
         cmocka_unit_test(more_room_never_costs_more_with_few_moves),
         cmocka_unit_test(requests_that_make_no_sense_are_refused),
         cmocka_unit_test(stopped_search_still_answers),
+        cmocka_unit_test(stopped_search_of_a_large_graph_has_a_plan),
         cmocka_unit_test(list_that_segments_finds_stands_for_its_plan),
         cmocka_unit_test(solve_survives_every_allocation_failure),
     };
