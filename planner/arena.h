@@ -16,8 +16,8 @@
 #include "planner/plan.h"
 
 /* Gives every instance and workspace of the plan's steps its offset, a multiple of the graph's alignment: sets places, n_places
- * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant. MP_INVALID: as
- * mp_timeline_build. MP_NOMEM. */
+ * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant; of more than
+ * 20,000 a few orders by an index, in practice about O(n log^2 n). MP_INVALID: as mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* The same, with the exact search as long as the options say (NULL: as short as there). Height and bound are bytes; of

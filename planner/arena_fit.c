@@ -6,6 +6,7 @@
 
 #include "estimator/memory.h"
 #include "planner/arena_exact.h"
+#include "planner/arena_index.h"
 #include "planner/arena_place.h"
 
 enum {
@@ -132,6 +133,21 @@ static void judge(fitter *f, enum mp_placing placing, int64_t height)
     memcpy(f->best_order, f->order, n * sizeof *f->order);
 }
 
+static bool is_large(const fitter *f)
+{
+    return f->fitting->n > MP_ARENA_UNINDEXED;
+}
+
+/* Of many items the orders that do best, and no other way to place them. */
+static void try_orders_of_many(fitter *f)
+{
+    const enum rule rules[] = {BY_SIZE, BY_LIFE, BY_AREA, BY_CROWD};
+    for (size_t k = 0; k < sizeof rules / sizeof *rules && !settled(f); k++) {
+        sort_by(f, rules[k], f->order);
+        judge(f, MP_FIRST_GAP, mp_place(f->placer, f->order, MP_FIRST_GAP, f->fitting->height, &f->work));
+    }
+}
+
 static void try_orders(fitter *f)
 {
     for (int placing = 0; placing < MP_N_PLACINGS; placing++)
@@ -253,9 +269,9 @@ mp_status mp_fit(mp_fitting *fitting, mp_error *err)
     f.kept_offsets = f.best_offsets + n;
     measure(&f);
     measure_crowds(&f, highest);
-    try_orders(&f);
-    MP_TRY(search(&f, err));
-    if (fitting->only_bound) f.work = WORK + 1;
+    (is_large(&f) ? try_orders_of_many : try_orders)(&f);
+    if (fitting->exact || !is_large(&f)) MP_TRY(search(&f, err));
+    if (fitting->only_bound || is_large(&f)) f.work = WORK + 1;
     for (int k = 0, best = (int)f.best_placing; k < MP_N_PLACINGS && !settled(&f); k++)
         walk(&f, (enum mp_placing)((best + k) % MP_N_PLACINGS), false);
     for (int k = 0; k < MP_LOWEST_FIRST && !settled(&f); k++) walk(&f, (enum mp_placing)k, true);

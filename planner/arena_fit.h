@@ -43,7 +43,8 @@ typedef struct mp_fitting {
 } mp_fitting;
 
 /* Sets the offset of every item so that no two overlap in time and space, and height and bound. The same input gives the same
- * offsets. MP_NOMEM. O(n^2) with a small constant, a bounded number of times. */
+ * offsets. MP_NOMEM. O(n^2) with a small constant, a bounded number of times; more than MP_ARENA_UNINDEXED items see
+ * arena_index.h. */
 mp_status mp_fit(mp_fitting *fitting, mp_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "estimator/memory.h"
+#include "planner/arena_index.h"
 
 /* An item that lies, in the order of offsets: what is looked at for every new one. */
 typedef struct lying {
@@ -19,8 +20,9 @@ struct mp_placer {
     mp_fitting *fitting;
     lying *lying;
     gap *gaps;
-    int64_t *lowest; /* per rank in the order, for MP_LOWEST_FIRST: above all that lie already */
-    int *waiting;    /* ranks that do not lie yet */
+    int64_t *lowest;       /* per rank in the order, for MP_LOWEST_FIRST: above all that lie already */
+    int *waiting;          /* ranks that do not lie yet */
+    mp_arena_index *index; /* instead of all that, where there are many items */
 };
 
 mp_placer *mp_placer_new(mp_fitting *fitting)
@@ -29,6 +31,12 @@ mp_placer *mp_placer_new(mp_fitting *fitting)
     mp_placer *p = mp_alloc(1, sizeof *p);
     if (!p) return NULL;
     p->fitting = fitting;
+    if (n > MP_ARENA_UNINDEXED) {
+        p->index = mp_arena_index_new(fitting);
+        if (p->index) return p;
+        mp_free(p);
+        return NULL;
+    }
     p->lying = mp_alloc(n, sizeof *p->lying);
     p->gaps = mp_alloc(n, sizeof *p->gaps);
     p->lowest = mp_alloc(n, sizeof *p->lowest);
@@ -45,6 +53,7 @@ void mp_placer_free(mp_placer *p)
     mp_free(p->gaps);
     mp_free(p->lowest);
     mp_free(p->waiting);
+    mp_arena_index_free(p->index);
     mp_free(p);
 }
 
@@ -181,8 +190,22 @@ static int64_t place_lowest_first(mp_placer *p, const int *order, int64_t limit,
     return height;
 }
 
+static int64_t place_by_index(mp_placer *p, const int *order, int64_t limit, int64_t *work)
+{
+    mp_fitting *fit = p->fitting;
+    int64_t height = 0;
+    mp_arena_index_clear(p->index);
+    for (size_t k = 0; k < fit->n && height < limit; k++) {
+        mp_item *x = &fit->items[order[k]];
+        mp_arena_index_place(p->index, x, work);
+        if (x->offset + x->size > height) height = x->offset + x->size;
+    }
+    return height;
+}
+
 int64_t mp_place(mp_placer *placer, const int *order, enum mp_placing placing, int64_t limit, int64_t *work)
 {
+    if (placer->index) return place_by_index(placer, order, limit, work);
     if (placing == MP_LOWEST_FIRST) return place_lowest_first(placer, order, limit, work);
     return place_into_gaps(placer, order, placing == MP_TIGHTEST_GAP, limit, work);
 }

@@ -5,7 +5,7 @@
 #include "planner/arena_fit.h"
 
 enum mp_placing {
-    MP_FIRST_GAP,    /* in the given order, each into the lowest gap */
+    MP_FIRST_GAP,    /* the only one for more than MP_ARENA_UNINDEXED items; in the given order, each into the lowest gap */
     MP_TIGHTEST_GAP, /* in the given order, each into the smallest gap that it fits into */
     MP_LOWEST_FIRST, /* whichever can lie lowest above those that lie already; the given order decides ties */
     MP_N_PLACINGS

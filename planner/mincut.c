@@ -14,10 +14,12 @@ struct mp_mincut_work {
     int64_t *left;                /* per half-arc: residual capacity */
     int64_t *excess, *drain_left; /* per vertex */
     int *height, *next;           /* per vertex: distance to the sink, n + 1: none; the half-arc to try next */
-    int *count;                   /* per height: how many vertices */
+    int *level;                   /* per height, up to n: one of its vertices; -1: it has none */
+    int *after, *before;          /* per vertex: the others of its height; -1: none */
     int *queue;                   /* a ring of n active vertices */
     bool *queued;
     int first, n_queued, n_relabels;
+    int highest; /* no vertex has a height between this and n + 1 */
 };
 
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err)
@@ -42,11 +44,14 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
     w->drain_left = mp_alloc(vertices, sizeof *w->drain_left);
     w->height = mp_alloc(vertices, sizeof *w->height);
     w->next = mp_alloc(vertices, sizeof *w->next);
-    w->count = mp_alloc(vertices + 2, sizeof *w->count);
+    w->level = mp_alloc(vertices + 1, sizeof *w->level);
+    w->after = mp_alloc(vertices, sizeof *w->after);
+    w->before = mp_alloc(vertices, sizeof *w->before);
     w->queue = mp_alloc(vertices, sizeof *w->queue);
     w->queued = mp_alloc(vertices, sizeof *w->queued);
     MP_REQUIRE(cut->capacity && cut->supply && cut->drain && cut->source_side && w->start && w->head && w->mate && w->slot &&
-                   w->left && w->excess && w->drain_left && w->height && w->next && w->count && w->queue && w->queued,
+                   w->left && w->excess && w->drain_left && w->height && w->next && w->level && w->after && w->before &&
+                   w->queue && w->queued,
                err, MP_NOMEM, "no memory for a cut of %d vertices", n);
     for (size_t k = 0; k < n_arcs; k++) {
         w->start[from[k] + 2]++;
@@ -82,7 +87,9 @@ void mp_mincut_free(mp_mincut *cut)
         mp_free(w->drain_left);
         mp_free(w->height);
         mp_free(w->next);
-        mp_free(w->count);
+        mp_free(w->level);
+        mp_free(w->after);
+        mp_free(w->before);
         mp_free(w->queue);
         mp_free(w->queued);
         mp_free(w);
@@ -94,13 +101,35 @@ void mp_mincut_free(mp_mincut *cut)
     mp_free(cut);
 }
 
+/* Puts a vertex among those of its height, if it reaches the sink at all. */
+static void enter_level(mp_mincut *cut, int v)
+{
+    struct mp_mincut_work *w = cut->work;
+    const int height = w->height[v];
+    if (height > cut->n) return;
+    if (height > w->highest) w->highest = height;
+    w->before[v] = -1;
+    w->after[v] = w->level[height];
+    if (w->after[v] >= 0) w->before[w->after[v]] = v;
+    w->level[height] = v;
+}
+
+static void leave_level(mp_mincut *cut, int v)
+{
+    struct mp_mincut_work *w = cut->work;
+    if (w->after[v] >= 0) w->before[w->after[v]] = w->before[v];
+    if (w->before[v] >= 0)
+        w->after[w->before[v]] = w->after[v];
+    else
+        w->level[w->height[v]] = w->after[v];
+}
+
 /* The exact distance of every vertex to the sink, breadth first along residual arcs. The queue of active vertices is begun
  * anew. */
 static void measure_heights(mp_mincut *cut)
 {
     struct mp_mincut_work *w = cut->work;
     int n = 0;
-    memset(w->count, 0, ((size_t)cut->n + 2) * sizeof *w->count);
     for (int v = 0; v < cut->n; v++) {
         w->height[v] = w->drain_left[v] ? 1 : cut->n + 1;
         if (w->drain_left[v]) w->queue[n++] = v;
@@ -114,9 +143,10 @@ static void measure_heights(mp_mincut *cut)
             w->queue[n++] = u;
         }
     }
-    w->first = w->n_queued = w->n_relabels = 0;
+    w->first = w->n_queued = w->n_relabels = w->highest = 0;
+    for (int height = 0; height <= cut->n; height++) w->level[height] = -1;
     for (int v = 0; v < cut->n; v++) {
-        w->count[w->height[v]]++;
+        enter_level(cut, v);
         w->next[v] = w->start[v];
         w->queued[v] = w->excess[v] > 0 && w->height[v] <= cut->n;
         if (w->queued[v]) w->queue[w->n_queued++] = v;
@@ -144,17 +174,17 @@ static void relabel(mp_mincut *cut, int v)
     int height = w->drain_left[v] ? 1 : cut->n + 1, old = w->height[v];
     for (int a = w->start[v]; a < w->start[v + 1]; a++)
         if (w->left[a] && w->height[w->head[a]] + 1 < height) height = w->height[w->head[a]] + 1;
+    leave_level(cut, v);
     w->height[v] = height;
+    enter_level(cut, v);
     w->next[v] = w->start[v];
-    w->count[height]++;
     w->n_relabels++;
-    if (--w->count[old]) return;
-    for (int u = 0; u < cut->n; u++) {
-        if (w->height[u] <= old || w->height[u] > cut->n) continue;
-        w->count[w->height[u]]--;
-        w->height[u] = cut->n + 1;
-        w->count[cut->n + 1]++;
+    if (w->level[old] >= 0) return;
+    for (int above = old + 1; above <= w->highest; above++) {
+        for (int u = w->level[above]; u >= 0; u = w->after[u]) w->height[u] = cut->n + 1;
+        w->level[above] = -1;
     }
+    w->highest = old;
 }
 
 static void discharge(mp_mincut *cut, int v)

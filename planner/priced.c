@@ -8,6 +8,8 @@
  * 4. The same with everything else made again (Chen et al. 2016), which makes outputs again more than once, for budgets that no
  * labels fit.
  *
+ * In large graphs a few segments are offered before all that, for who can't wait.
+ *
  * Lagrange multipliers for memory: Everett 1963; labels by a cut: Picard 1976.
  */
 #include "planner/priced.h"
@@ -265,6 +267,33 @@ static mp_status offer_segments(pricing *x, mp_error *err)
     }
 done:
     mp_free(steps);
+    return st;
+}
+
+mp_status mp_run_priced_first(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { SIZES = 12 };
+    const mp_request *request = mp_search_request(search);
+    mp_priced_segments *segments = NULL;
+    mp_step *steps = NULL;
+    size_t n;
+    mp_error ignored = {0};
+    int64_t peak_bytes = INT64_MAX;
+    if (request->budget_bytes == INT64_MAX) return MP_OK;
+    st = mp_priced_segments_new(request->graph, &segments, &ignored);
+    if (st == MP_NOT_APPLICABLE) return MP_OK;
+    MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
+    for (int64_t k = 1, size = segments->total_bytes / 2; k <= SIZES && peak_bytes > request->budget_bytes; k++, size /= 2) {
+        mp_priced_segments_cut(segments, size);
+        mp_free(steps);
+        steps = NULL;
+        MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
+        MP_TRY(mp_search_offer(search, steps, n, &peak_bytes, NULL, err));
+    }
+done:
+    mp_free(steps);
+    mp_priced_segments_free(segments);
     return st;
 }
 

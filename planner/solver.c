@@ -249,17 +249,21 @@ done:
     return st;
 }
 
-static bool stops(void *data)
+/* Ends the bound: the search needs most of the time. */
+static bool ends_bound(void *data)
 {
-    heed(data);
-    return ((mp_search *)data)->stopped;
+    const double SHARE = 0.3;
+    mp_search *search = data;
+    const double limit = search->request->time_limit;
+    heed(search);
+    return search->stopped || (limit > 0 && now() - search->start > SHARE * limit);
 }
 
 static mp_status find_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = search->request;
-    const mp_bound_options options = {.effort = mp_proof_effort(request->graph), .stop = stops, .data = search};
+    const mp_bound_options options = {.effort = mp_proof_effort(request->graph), .stop = ends_bound, .data = search};
     mp_bound bound = {0};
     if (!request->wants_bound || request->budget_bytes == INT64_MAX) return MP_OK;
     MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
@@ -279,16 +283,6 @@ static void take_claims(const mp_search *search, mp_answer *found)
     found->infeasible = search->infeasible;
 }
 
-mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err)
-{
-    char *covers = mp_plan_text(answer->bound_covers);
-    if (!covers) return MP_FAIL(err, MP_NOMEM, "out of memory for a plan");
-    mp_free(answer->plan->bound_covers);
-    answer->plan->bound_covers = covers;
-    answer->plan->lower_bound_seconds = (double)answer->bound_ticks * graph->tick_seconds;
-    return mp_plan_check(graph, answer->plan, err);
-}
-
 /* The plan to start from, under the name of who found it. */
 static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *err)
 {
@@ -300,14 +294,47 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
     return st;
 }
 
+/* What is there before the bound is begun, so that a search that is soon cut short has a plan: the one it starts from,
+ * keep-all, and in large graphs something that fits. */
+static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
+{
+    enum { LARGE = 6000 };
+    static const mp_solver first = {"priced", "", "", mp_run_priced_first, false};
+    mp_status st = MP_OK;
+    const mp_request *request = search->request;
+    const mp_graph *graph = request->graph;
+    const bool is_auto = solver->run == mp_run_auto;
+    mp_step *steps = NULL;
+    int64_t unused;
+    if (request->start) MP_TRY(offer_start(search, request->start, err));
+    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* those two do it themselves */
+        MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
+        mp_keep_all(graph, steps);
+        MP_TRY(mp_search_offer(search, steps, graph->n_nodes, &unused, NULL, err));
+    }
+    if (graph->n_nodes > LARGE && !request->start && (is_auto || solver->run == mp_run_priced))
+        MP_TRY(mp_search_delegate(search, &first, err));
+done:
+    mp_free(steps);
+    return st;
+}
+
+mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err)
+{
+    char *covers = mp_plan_text(answer->bound_covers);
+    if (!covers) return MP_FAIL(err, MP_NOMEM, "out of memory for a plan");
+    mp_free(answer->plan->bound_covers);
+    answer->plan->bound_covers = covers;
+    answer->plan->lower_bound_seconds = (double)answer->bound_ticks * graph->tick_seconds;
+    return mp_plan_check(graph, answer->plan, err);
+}
+
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     const mp_solver *solver = NULL;
     mp_answer found = {.floor_node = -1, .bound_ticks = -1};
-    mp_step *steps = NULL;
-    int64_t unused;
     mp_search search = {
         .request = request, .bound_ticks = -1, .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
@@ -320,13 +347,8 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
+    MP_TRY(begin(&search, solver, err));
     MP_TRY(find_bound(&search, &found, err));
-    if (request->start) MP_TRY(offer_start(&search, request->start, err));
-    if (!request->checkpoints && solver->run != mp_run_auto && solver->run != mp_run_none) { /* those two do it themselves */
-        MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
-        mp_keep_all(graph, steps);
-        MP_TRY(mp_search_offer(&search, steps, graph->n_nodes, &unused, NULL, err));
-    }
     MP_TRY(solver->run(&search, err));
     take_claims(&search, &found);
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
@@ -338,7 +360,6 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     found = (mp_answer){0};
 done:
     mp_answer_free(&found);
-    mp_free(steps);
     mp_free(search.best.steps);
     mp_free(search.smallest.steps);
     return st;

@@ -127,6 +127,7 @@ mp_status mp_run_exact(mp_search *search, mp_error *err);
 mp_status mp_run_ilp(mp_search *search, mp_error *err);
 mp_status mp_run_chain(mp_search *search, mp_error *err);
 mp_status mp_run_priced(mp_search *search, mp_error *err);
+mp_status mp_run_priced_first(mp_search *search, mp_error *err); /* only a plan within the budget, soon, even when stopped */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 mp_status mp_run_auto(mp_search *search, mp_error *err);
 

@@ -152,9 +152,11 @@ static void labels_are_the_cheapest_of_all(void **state)
         fail_msg("%d cases: %d the cheapest, in %d something runs again", n_cases, n_least, n_between);
 }
 
+/* With few moves: more hardly finds more in graphs as small as these (measured: 480 plans instead of 478, the same cheapest).
+ */
 static int64_t ticks_within(const mp_graph *graph, int64_t budget_bytes)
 {
-    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "priced"};
+    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "priced", .moves = 300};
     mp_answer answer = {0};
     mp_error err = {0};
     if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s", err.message);
@@ -196,7 +198,7 @@ static void plans_are_near_the_cheapest(void **state)
         }
         mp_graph_free(graph);
     }
-    /* measured: of 795 feasible cases a plan in 480, the cheapest in 331; of the 588 that take more than keep-all, in 149. What
+    /* measured: of 795 feasible cases a plan in 478, the cheapest in 331; of the 588 that take more than keep-all, in 149. What
      * is missing are the other forms and orders with third runs. */
     if (n_found < 470 || n_least < 320 || n_least_dear < 140)
         fail_msg("%d feasible, %d found, %d the cheapest, %d dear, of them %d", n_feasible, n_found, n_least, n_dear,
