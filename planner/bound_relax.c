@@ -265,8 +265,6 @@ mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *e
     for (int i = o->n - 1; i >= 0; i--) /* what is held at an end is known when an interval that ends there is added */
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(&r, p);
-    fprintf(stderr, "pairs %d rows %d cols %d est %lld\n", o->n_pairs, r.linear.n_rows, r.linear.n_columns,
-            (long long)(mp_bound_overlap_rows(order_of(&r)) * o->n_pairs));
     MP_TRY(mp_bound_linear_solve(&r.linear, err));
     read_prices(&r);
     if (more) find_shortfalls(&r, more);
