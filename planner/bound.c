@@ -6,11 +6,11 @@
 #include "planner/bound_select.h"
 #include "planner/floor.h"
 
-enum { BRANCHINGS = 64, NEXT_STAGE = 4 };
+enum { BRANCHINGS = 64, NEXT_STAGE = 2 };
 
 /* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, or overlapping, if that
  * is more. */
-static mp_status add_up(mp_bound_chain *c, int64_t *ticks, mp_error *err)
+static mp_status add_up(mp_bound_chain *c, mp_bound_selection *selection, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     int *nodes = NULL, n = 0;
@@ -32,7 +32,7 @@ static mp_status add_up(mp_bound_chain *c, int64_t *ticks, mp_error *err)
     }
     if (!mp_bound_chain_ended(c)) MP_TRY(mp_bound_split(c, nodes, &n, ticks, err));
     if (branched > *ticks) *ticks = branched;
-    if (!mp_bound_chain_ended(c)) MP_TRY(mp_bound_select(c, nodes, n, ticks, err));
+    if (!mp_bound_chain_ended(c)) MP_TRY(mp_bound_select(c, nodes, n, selection, ticks, err));
 done:
     mp_free(nodes);
     return st;
@@ -40,14 +40,14 @@ done:
 
 /* One stage: all that an effort of so much is worth. */
 static mp_status bound_stage(const mp_bound_order *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
-                             int64_t *ticks, bool *infeasible, mp_error *err)
+                             mp_bound_selection *selection, int64_t *ticks, bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_options own = *options;
     mp_bound_chain *c = NULL;
     own.effort = effort;
     MP_TRY(mp_bound_chain_new(order, budget_bytes, &own, &c, err));
-    MP_TRY(add_up(c, ticks, err));
+    MP_TRY(add_up(c, selection, ticks, err));
     *infeasible = c->infeasible;
 done:
     mp_bound_chain_free(c);
@@ -59,14 +59,16 @@ static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, 
                              bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_bound_selection selection = {0};
     const int most = order->only >= 0 ? 0 : options->effort;
     for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
         int64_t found = 0;
-        MP_TRY(bound_stage(order, budget_bytes, stage, options, &found, infeasible, err));
+        MP_TRY(bound_stage(order, budget_bytes, stage, options, &selection, &found, infeasible, err));
         if (found > *ticks) *ticks = found;
         if (!stage || stage > most / NEXT_STAGE) break;
     }
 done:
+    mp_bound_selection_clear(&selection);
     return st;
 }
 

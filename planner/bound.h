@@ -15,7 +15,7 @@ typedef struct mp_bound_options {
     bool any_order; /* false: of plans whose forward nodes first run in list order, and whose loss and backward nodes do */
     int effort;     /* 0: one interval; k > 0: chains of intervals between 16 k points, 64 k branchings in each, intervals split
                        by up to 4 of 4 k nodes each and coupled by 32 k rounds, then linear programmes of some 2500 k rows (at
-                       most 20000) over overlapping intervals; all for k = 1, 4, 16, .. up to it, so that more never gives less */
+                       most 20000) over overlapping intervals; all for k = 1, 2, 4, .. up to it, so that more never gives less */
     bool (*stop)(void *data); /* asked between cuts; true: end with the best bound so far. NULL: never */
     void *data;
 } mp_bound_options;

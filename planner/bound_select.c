@@ -12,10 +12,12 @@ enum {
     FEW_ROUNDS = 6,
     TRIALS = 4,
     ROWS = 2500, /* of a linear programme */
-    BOUNDARIES = 6,
+    BOUNDARIES = 8,
     PROGRAMMES = 2,
     TOGETHER = 3, /* such programmes */
     SELECTIONS = 1,
+    REFINEMENTS = 3,
+    BESIDE = 3,
     SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
     MOST_EFFORT = 8
@@ -86,20 +88,20 @@ static int spread_place(int k, int n)
 
 /* More boundaries beside those there are, up to `most`: of some candidates around each next place after the first of them the
  * one that leaves the least room, if it was not tried before. */
-static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, int *place, bool *tried)
+static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
     while (first < c->n_candidates && c->candidates[first].node != nodes[0]) first++;
-    const int n_left = c->n_candidates - first, beside = n_left / (2 * most) + 1, last = *place + 4 * most;
-    for (; *place < last && n < most; ++*place) {
-        const int middle = first + spread_place(*place, n_left);
+    const int n_left = c->n_candidates - first, beside = n_left / (2 * most) + 1, last = s->place + 4 * most;
+    for (; s->place < last && n < most; s->place++) {
+        const int middle = first + spread_place(s->place, n_left);
         int best = -1;
         for (int k = middle - beside; k <= middle + beside; k++) {
-            if (k <= first || k >= c->n_candidates || tried[k]) continue;
+            if (k <= first || k >= c->n_candidates || s->looked_at[k]) continue;
             if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
         }
         if (best < 0) continue;
-        tried[best] = true;
+        s->looked_at[best] = true;
         if (insert(c, nodes, n, c->candidates[best].node)) n++;
     }
     return n;
@@ -116,46 +118,78 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     return n_left;
 }
 
-/* The bound of overlapping intervals between the nodes of a chain, and others: those that turn out to matter are kept. */
-mp_status mp_bound_select(mp_bound_chain *c, const int *chain_nodes, int n_chain, int64_t *ticks, mp_error *err)
+/* Whether memory counts at one boundary only: a larger programme will give no more. */
+static bool is_worthless(const mp_bound_selection *s)
+{
+    return s->tried && s->n < 2;
+}
+
+/* A linear programme between these boundaries and others, up to `most` in all; `rounds` of them, each with more intervals. What
+ * is better than the selection becomes the selection. */
+static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
+                                int64_t rows, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t room = (size_t)(most > n_start ? most : n_start);
+    int64_t found = 0;
+    int n;
+    int *nodes = mp_alloc(room, sizeof *nodes);
+    int64_t *worth = mp_alloc(room, sizeof *worth);
+    MP_REQUIRE(nodes && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
+    n = add_boundaries(c, nodes, n_start, most, s);
+    if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
+    s->rows_left -= (2 * n - 1) * s->rows_per_pair;
+    st = mp_bound_overlap_within(c->interval, nodes, n, rows, rounds, &c->options, &found, worth, err);
+    c->infeasible = st == MP_INFEASIBLE;
+    if (c->infeasible) st = MP_OK;
+    if (st != MP_OK) goto done;
+    s->tried = s->tried || n > 1;
+    /* a large programme that gives less than the chains do will not do better with other boundaries */
+    if ((start == s->nodes || !s->nodes) && found / 7 < *ticks / 8 && (2 * n - 1) * s->rows_per_pair > 2 * ROWS)
+        s->rows_left = -1;
+    if (found > *ticks) *ticks = found;
+    if (found < s->ticks) goto done;
+    s->ticks = found;
+    s->n = drop_worthless(nodes, n, worth);
+    mp_free(s->nodes);
+    s->nodes = nodes;
+    nodes = NULL;
+done:
+    mp_free(nodes);
+    mp_free(worth);
+    return st;
+}
+
+mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     const int effort = c->options.effort;
     const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
-    const int64_t per_pair = 1 + mp_bound_overlap_rows(c->order);
-    int64_t most = (SPARSE * rows / per_pair + 1) / 2, selected = 0, left = TOGETHER * rows;
-    int n = n_chain, n_best = n_chain, place = 0;
-    if (most < n_chain) return MP_OK;
-    if (most > BOUNDARIES + effort) most = BOUNDARIES + effort;
-    if (most < n_chain) most = n_chain;
-    int *nodes = mp_alloc(2 * (size_t)most, sizeof *nodes), *best = nodes ? nodes + most : NULL;
-    bool *tried = mp_alloc((size_t)c->n_candidates, sizeof *tried);
-    int64_t *worth = mp_alloc((size_t)most, sizeof *worth);
-    MP_REQUIRE(nodes && tried && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    memcpy(best, chain_nodes, (size_t)n_chain * sizeof *nodes);
-    for (int k = 0; k <= SELECTIONS + effort && !mp_bound_chain_ended(c); k++) {
-        int64_t found = 0;
-        const bool last = k == SELECTIONS + effort;
-        memcpy(nodes, best, (size_t)n_best * sizeof *nodes);
-        n = last ? n_best : add_boundaries(c, nodes, n_best, (int)most, &place, tried);
-        if (!last && k && (n == n_best || left < 0)) continue;
-        if (last && (2 * n - 1) * per_pair >= rows) break; /* no room for more intervals */
-        left -= (2 * n - 1) * per_pair;
-        st = mp_bound_overlap_within(c->interval, nodes, n, rows, last ? PROGRAMMES : 1, &c->options, &found, worth, err);
-        c->infeasible = st == MP_INFEASIBLE;
-        if (c->infeasible) st = MP_OK;
-        if (st != MP_OK) goto done;
-        /* a large programme that gives less than the chains do will not do better with other boundaries */
-        if (found / 7 < *ticks / 8 && 2 * (2 * n - 1) * per_pair > rows) break;
-        if (found > *ticks) *ticks = found;
-        if (found < selected) continue;
-        selected = found;
-        n_best = drop_worthless(nodes, n, worth);
-        memcpy(best, nodes, (size_t)n_best * sizeof *nodes);
+    s->rows_per_pair = 1 + mp_bound_overlap_rows(c->order);
+    s->rows_left = TOGETHER * rows;
+    s->place = 0;
+    int64_t most = (SPARSE * rows / s->rows_per_pair + 1) / 2;
+    if (is_worthless(s) || most < n) return MP_OK;
+    if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
+    if (most < n) most = n;
+    mp_free(s->looked_at);
+    s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
+    MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, rows, ticks, err));
+    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->rows_left > 0; k++)
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, rows, ticks, err));
+    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->rows_left >= 0; k++) {
+        if ((2 * s->n - 1) * s->rows_per_pair >= rows) break; /* no room for more intervals */
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, rows, ticks, err));
     }
 done:
-    mp_free(nodes);
-    mp_free(tried);
-    mp_free(worth);
     return st;
+}
+
+void mp_bound_selection_clear(mp_bound_selection *s)
+{
+    mp_free(s->nodes);
+    mp_free(s->looked_at);
+    memset(s, 0, sizeof *s);
 }

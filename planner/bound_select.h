@@ -11,8 +11,21 @@ enum { MP_BOUND_MOST_SPLITS = 4 };
  * comes back as the best that was found. MP_NOMEM. */
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err);
 
-/* The bound of overlapping intervals between these nodes, and others (bound_overlap.h); *ticks as above, but that nodes stay as
- * they are. MP_NOMEM. */
-mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, int64_t *ticks, mp_error *err);
+/* The best boundaries of overlapping intervals so far, zeroed at first: what one stage leaves to the next. */
+typedef struct mp_bound_selection {
+    int *nodes, n;
+    int64_t ticks; /* that they gave */
+    bool tried;    /* with more than one boundary */
+    /* of the present stage */
+    int64_t rows_per_pair, rows_left;
+    int place;
+    bool *looked_at; /* per candidate */
+} mp_bound_selection;
+
+/* The bound of overlapping intervals (bound_overlap.h) between the nodes of a selection, at first these n, and others; *ticks
+ * as above. MP_NOMEM. */
+mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *selection, int64_t *ticks,
+                          mp_error *err);
+void mp_bound_selection_clear(mp_bound_selection *selection);
 
 #endif

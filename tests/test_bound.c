@@ -11,6 +11,7 @@
 #include "estimator/timeline.h"
 #include "oracle_exact.h"
 #include "planner/bound_order.h"
+#include "planner/proof.h"
 #include "random_graph.h"
 
 static void bound_is_never_above_the_cheapest_plan(void **state)
@@ -134,6 +135,52 @@ static void bound_is_never_above_random_schedules(void **state)
     }
 }
 
+/* Of an order that is kept it is the better one of two bounds, of others the one for any order. */
+static void proofs_choose_the_order(void **state)
+{
+    (void)state;
+    int n_better = 0;
+    const mp_bound_options options = {.effort = 1};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_graph *graph = tiny_graph(seed);
+        for (int k = 0; k < 5; k++) {
+            mp_bound kept, any;
+            const int64_t budget = tiny_budget(graph, k);
+            assert_int_equal(mp_prove(graph, budget, false, &options, &any, NULL), MP_OK);
+            assert_int_equal(mp_prove(graph, budget, true, &options, &kept, NULL), MP_OK);
+            assert_string_equal(any.covers, "any-order");
+            assert_int_equal(any.ticks, bound_of(graph, budget, true, 1).ticks);
+            assert_true(kept.infeasible || kept.ticks >= any.ticks);
+            const mp_bound own = bound_of(graph, budget, false, 1);
+            assert_int_equal(kept.infeasible, own.infeasible || any.infeasible);
+            assert_true(kept.infeasible || kept.ticks >= own.ticks);
+            n_better += kept.infeasible != any.infeasible || kept.ticks > any.ticks;
+        }
+        mp_graph_free(graph);
+    }
+    assert_true(n_better > 0);
+}
+
+/* Each stage may find less than the one before. */
+static void more_effort_never_gives_less(void **state)
+{
+    (void)state;
+    int n_more = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        mp_graph *graph = layers_graph(seed, 8, seed % 2);
+        const int64_t budget = tiny_budget(graph, 1 + (int)(seed % 3));
+        int64_t before = 0;
+        for (int effort = 0; effort <= 4; effort++) {
+            const mp_bound bound = bound_of(graph, budget, false, effort);
+            assert_true(bound.ticks >= before || bound.infeasible);
+            n_more += effort && bound.ticks > before;
+            before = bound.ticks;
+        }
+        mp_graph_free(graph);
+    }
+    assert_true(n_more > 0);
+}
+
 static bool stop_at(void *data)
 {
     return (*(int *)data)-- <= 0;
@@ -165,12 +212,13 @@ static void bound_survives_every_allocation_failure(void **state)
     (void)state;
     mp_graph *graph = random_graph(9, 8, MP_FUSE_NONE, false);
     const int64_t budget = tiny_budget(graph, 1);
+    const mp_bound_options options = {.effort = 2};
     long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k++) {
         mp_bound bound;
         mp_alloc_budget = k;
-        st = mp_bound_within(graph, budget, NULL, &bound, NULL);
+        st = mp_bound_within(graph, budget, &options, &bound, NULL);
         mp_alloc_budget = -1;
         assert_true(st == MP_OK || st == MP_NOMEM);
         assert_int_equal(mp_alloc_live, live);
@@ -185,6 +233,8 @@ int main(void)
         cmocka_unit_test(bound_of_many_nodes_holds),
         cmocka_unit_test(bound_is_the_sum_over_nodes_when_memory_is_plenty),
         cmocka_unit_test(bound_is_never_above_random_schedules),
+        cmocka_unit_test(proofs_choose_the_order),
+        cmocka_unit_test(more_effort_never_gives_less),
         cmocka_unit_test(a_stopped_bound_holds),
         cmocka_unit_test(bound_survives_every_allocation_failure),
     };

@@ -14,7 +14,7 @@ static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
 {
     (void)state;
     int64_t extra[2] = {0}, bounded[2] = {0}; /* without and with the choice */
-    for (uint64_t seed = 1; seed <= 160; seed++) {
+    for (uint64_t seed = 1; seed <= 80; seed++) {
         const bool choice = seed % 2;
         mp_graph *graph = layers_graph(seed, 2 + (int)(seed % 3), choice);
         int64_t least = bound_of(graph, INT64_MAX, false, 0).ticks;
@@ -31,8 +31,8 @@ static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
         }
         mp_graph_free(graph);
     }
-    /* measured: 3173 of 4069 ticks beyond one run of every node; with the choice 1536 of 2817 */
-    if (bounded[0] * 100 < extra[0] * 76 || bounded[1] * 100 < extra[1] * 52)
+    /* measured: 1508 of 1897 ticks beyond one run of every node; with the choice 762 of 1388 */
+    if (bounded[0] * 100 < extra[0] * 77 || bounded[1] * 100 < extra[1] * 53)
         fail_msg("%lld of %lld ticks, with the choice %lld of %lld", (long long)bounded[0], (long long)extra[0],
                  (long long)bounded[1], (long long)extra[1]);
 }
