@@ -29,9 +29,9 @@ typedef struct mp_bound {
 /* The bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input gives the
  * same bound, unless `stop` ends it (a linear programme can't be interrupted). Beyond 32767 nodes only the one interval from
  * the turn-around on. MP_NOMEM. O(nodes * edges / 64) time and O(nodes^2 / 4) bytes for the order of nodes, beyond 32767 nodes
- * O(graph) both; for each k of effort some hundreds of cuts, in practice about linear each, and up to 6 programmes.
- * Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976), intervals coupled by subgradients (Polyak 1969),
- * branch and bound best first (Land and Doig 1960). */
+ * O(graph) both; for each k of effort some hundreds of cuts, in practice about linear each, and up to k + 7 programmes, fewer
+ * where they are large. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976), intervals coupled by
+ * subgradients (Polyak 1969), branch and bound best first (Land and Doig 1960). */
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err);
 
