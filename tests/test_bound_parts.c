@@ -130,6 +130,39 @@ static void bound_stands_without_programmes(void **state)
     mp_graph_free(graph);
 }
 
+/* Shares of a run are together never more than it takes, in no stretch between boundaries, and often as much. */
+static void runs_are_shared_out(void **state)
+{
+    (void)state;
+    enum { N = 4, PAIRS = N * (N + 1) / 2 };
+    int n_whole = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        random_source random = {seed};
+        int64_t ticks[N], run[PAIRS];
+        mp_bound_pair pairs[PAIRS];
+        mp_bound_interval interval = {.up = 4, .down = 1};
+        mp_bound_overlap o = {.x = &interval, .n = N, .n_nodes = 1, .pairs = pairs, .ticks = ticks, .run = run};
+        for (int i = 0; i < N; i++) ticks[i] = i && ticks[i - 1] ? 25 : random_chance(&random, 50) ? 25 : 0;
+        for (int i = 0; i < N; i++)
+            for (int j = i + 1; j <= N; j++)
+                if (j == i + 1 || random_chance(&random, 60)) {
+                    pairs[o.n_pairs] = (mp_bound_pair){i, j};
+                    run[o.n_pairs++] = random_below(&random, seed % 2 ? 120 : 30);
+                }
+        mp_bound_overlap_share_out(&o, 0);
+        for (int k = 0; k < N; k++) {
+            int64_t sum = 0;
+            for (int p = 0; p < o.n_pairs; p++) {
+                assert_true(run[p] >= 0);
+                if (pairs[p].from <= k && k < pairs[p].to) sum += run[p];
+            }
+            assert_true(sum <= 4 * ticks[k]);
+            n_whole += sum == 100;
+        }
+    }
+    assert_true(n_whole > 500);
+}
+
 /* Only the linear programme, between all nodes that may be boundaries: the ticks beyond first runs. Fails if that is above what
  * the cheapest plan takes. */
 static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extra)
@@ -202,6 +235,7 @@ int main(void)
         cmocka_unit_test(linear_programmes_are_solved),
         cmocka_unit_test(errors_of_glpk_become_a_status),
         cmocka_unit_test(bound_stands_without_programmes),
+        cmocka_unit_test(runs_are_shared_out),
         cmocka_unit_test(overlapping_intervals_hold),
         cmocka_unit_test(overlapping_intervals_of_chains_hold),
     };
