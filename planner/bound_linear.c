@@ -1,18 +1,13 @@
-/* bound_linear.c - GLPK's interior point. GLPK ends the process on errors unless a hook takes over, and the hook may not
- * return: it jumps back. All that the frames it skips own is in GLPK's environment, which is freed as a whole then.
- */
 #include "planner/bound_linear.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <string.h>
 
 #include <glpk.h>
 
 #include "estimator/memory.h"
-
-enum { MEMORY_MIB = 1024 };
+#include "planner/glpk_session.h"
 
 int mp_bound_linear_column(mp_bound_linear *l, double cost)
 {
@@ -52,29 +47,16 @@ struct task {
     mp_bound_linear *linear;
     int *row, *column;
     double *coefficient;
-    jmp_buf escape;
 };
-
-static void on_error(void *data)
-{
-    longjmp(((struct task *)data)->escape, 1);
-}
-
-/* GLPK prints the text of an error even with its terminal off. */
-static int say_nothing(void *data, const char *text)
-{
-    (void)data;
-    (void)text;
-    return 1;
-}
 
 static double or_zero(double value)
 {
     return isfinite(value) && value > 0 ? value : 0;
 }
 
-static void solve(const struct task *t)
+static void solve(void *data)
 {
+    const struct task *t = data;
     mp_bound_linear *l = t->linear;
     glp_prob *problem = glp_create_prob();
     glp_iptcp how;
@@ -89,30 +71,11 @@ static void solve(const struct task *t)
     glp_init_iptcp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.ord_alg = GLP_ORD_SYMAMD;
+    mp_glpk_point();
     glp_interior(problem, &how); /* where it fails, the best it came by is as good an answer as any */
     for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(glp_ipt_col_prim(problem, c + 1));
     for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(glp_ipt_row_dual(problem, r + 1));
     glp_delete_prob(problem);
-}
-
-/* Everything GLPK, between its hooks. */
-static void run_glpk(struct task *t)
-{
-    const bool owned = glp_init_env() == 0;
-    const int terminal = glp_term_out(GLP_OFF);
-    glp_term_hook(say_nothing, NULL);
-    glp_mem_limit(MEMORY_MIB);
-    if (setjmp(t->escape)) {
-        glp_free_env(); /* the hooks go with it */
-        return;
-    }
-    glp_error_hook(on_error, t);
-    solve(t);
-    glp_error_hook(NULL, NULL);
-    glp_term_hook(NULL, NULL);
-    glp_mem_limit(INT32_MAX);
-    glp_term_out(terminal);
-    if (owned) glp_free_env();
 }
 
 mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
@@ -133,7 +96,8 @@ mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
         t.column[k + 1] = l->column[k] + 1;
         t.coefficient[k + 1] = l->coefficient[k];
     }
-    if (l->n_rows > 0 && l->n_columns > 0 && l->n_entries < INT32_MAX) run_glpk(&t);
+    if (l->n_rows > 0 && l->n_columns > 0 && l->n_entries < INT32_MAX)
+        (void)mp_glpk_session(solve, &t, NULL); /* after an error of GLPK all stays zero */
 done:
     mp_free(t.row);
     mp_free(t.column);

@@ -41,8 +41,7 @@ static bool measure(mp_bound_overlap *o)
     return true;
 }
 
-/* Shares of a run that together are more than the whole are cut; what is left goes to the shortest interval. */
-static void share_out(mp_bound_overlap *o, size_t v)
+void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t v)
 {
     for (int p = 0; p < o->n_pairs; p++)
         if (!o->ticks[(size_t)o->pairs[p].from * o->n_nodes + v]) o->run[(size_t)p * o->n_nodes + v] = 0;
@@ -100,7 +99,7 @@ static int64_t evaluate(mp_bound_overlap *o, struct item *items, int64_t *earned
 {
     mp_bound_interval *x = o->x;
     int64_t sum = 0;
-    for (size_t v = 0; v < o->n_nodes; v++) share_out(o, v);
+    for (size_t v = 0; v < o->n_nodes; v++) mp_bound_overlap_share_out(o, v);
     for (int p = 0; p < o->n_pairs; p++) {
         const mp_bound_pair pair = o->pairs[p];
         x->held_price = o->held + (size_t)p * o->n_storages;

@@ -40,6 +40,10 @@ mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *e
 /* How many rows a pair adds to that programme, at most about. O(graph). */
 int64_t mp_bound_overlap_rows(const mp_bound_order *order);
 
+/* Makes the shares of a node's runs, o->run, such that those that contain a stretch are together at most the whole run: what is
+ * too much is cut, what is left goes to the shortest interval. All intervals between neighbours have to be among the pairs. */
+void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
+
 /* At least *ticks are taken beyond first runs after nodes[0], each node before the next. `rounds` programmes with at most about
  * `most_rows` rows. worth[i], scaled: what the room at boundary i counts for in the best of them. MP_INFEASIBLE (no message):
  * no plan fits. MP_NOMEM. */

@@ -1,9 +1,10 @@
 /* bound_relax.c - the linear programme over overlapping intervals, whose rows' prices are what bound_overlap.c is after.
  *
  * Columns: what is held at each boundary, and what runs again between each and the next; for every interval, what runs in it
- * (no more than between its boundaries) and what is there at some time. What is needed is there; what is there was held at the
- * start or runs; who runs has there what it reads; what is held at the end was there. None has to be bounded by 1: more is of
- * no use.
+ * (no more than between its boundaries). A storage that is needed in an interval, that somebody who runs there reads, or that
+ * is held at its end was held at its start or is made in it: a row for each of these. None has to be bounded by 1: more is of
+ * no use. Only what some row asks for gets a column: intervals are looked at from the last boundary on, and storages from the
+ * last that is made on.
  */
 #include "planner/bound_overlap.h"
 
@@ -12,18 +13,22 @@
 #include "estimator/memory.h"
 #include "planner/bound_linear.h"
 
-enum { NONE = -1, ALWAYS = -2 }; /* instead of a column: not at all; at no cost */
+enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
 typedef struct relax {
     mp_bound_overlap *o;
     mp_bound_linear linear;
-    double unit;                          /* of ticks */
-    int *held;                            /* per boundary and storage: its column */
-    int *runs;                            /* per boundary and node: its column */
-    int *in;                              /* per node, of one interval */
-    int *there;                           /* per storage, of one interval */
-    int *run_row, *held_row, *reward_row; /* per pair and node or storage, -1: none */
-    double *made;                         /* per node, of one interval: how much of it can run there */
+    double unit;             /* of ticks */
+    int *room_row;           /* per boundary */
+    double *bytes_unit;      /* per boundary */
+    int *held;               /* per boundary and storage: its column */
+    int *runs;               /* per boundary and node: its column */
+    int *in;                 /* per node, of one interval */
+    int *run_row;            /* per pair and node, -1: none */
+    int *held_row, *n_rows;  /* per pair and storage: its rows, one after the other */
+    int *reward_row;         /* per pair and storage, -1: none; one of those */
+    int *latest, n_storages; /* storages that can be held, the last that is made first */
+    double *made;            /* per node, of one interval: how much of it can run there */
 } relax;
 
 static const mp_bound_order *order_of(const relax *r)
@@ -31,98 +36,138 @@ static const mp_bound_order *order_of(const relax *r)
     return r->o->x->order;
 }
 
-/* What is held, what that takes, what runs. */
+/* The room, and which columns there may be. */
 static void add_boundary(relax *r, int i)
 {
     const mp_bound_overlap *o = r->o;
-    const mp_bound_order *order = order_of(r);
     const int64_t *bytes = o->bytes + (size_t)i * o->n_storages, *ticks = o->ticks + (size_t)i * o->n_nodes;
     int64_t most = 1;
-    for (size_t s = 0; s < o->n_storages; s++)
+    for (size_t s = 0; s < o->n_storages; s++) {
+        r->held[(size_t)i * o->n_storages + s] = bytes[s] > 0 ? OPEN : ALWAYS;
         if (bytes[s] > most) most = bytes[s];
-    const int row = mp_bound_linear_row(&r->linear, -(double)o->room_bytes[i] / (double)most);
-    for (size_t s = 0; s < o->n_storages; s++) {
-        int *column = &r->held[(size_t)i * o->n_storages + s];
-        *column = bytes[s] > 0 ? mp_bound_linear_column(&r->linear, 0) : ALWAYS;
-        if (bytes[s] > 0) mp_bound_linear_entry(&r->linear, row, *column, -(double)bytes[s] / (double)most);
     }
-    for (size_t v = 0; v < o->n_nodes; v++) {
-        int *column = &r->runs[(size_t)i * o->n_nodes + v];
-        *column = !order->repeatable[v] ? NONE
-                  : ticks[v]            ? mp_bound_linear_column(&r->linear, (double)ticks[v] / r->unit)
-                                        : ALWAYS;
-    }
+    for (size_t v = 0; v < o->n_nodes; v++)
+        r->runs[(size_t)i * o->n_nodes + v] = !order_of(r)->repeatable[v] ? NONE : ticks[v] ? OPEN : ALWAYS;
+    r->bytes_unit[i] = (double)most;
+    r->room_row[i] = mp_bound_linear_row(&r->linear, -(double)o->room_bytes[i] / (double)most);
 }
 
-/* What runs in the interval: no more than between its boundaries. */
-static void add_runs(relax *r, int p)
+static int held_column(relax *r, int i, int s)
 {
-    const mp_bound_overlap *o = r->o;
-    const mp_bound_pair pair = o->pairs[p];
-    for (size_t v = 0; v < o->n_nodes; v++) {
-        const int first = r->runs[(size_t)pair.from * o->n_nodes + v];
-        r->in[v] = first;
-        if (first == NONE || (first >= 0 && pair.to == pair.from + 1)) continue;
-        r->in[v] = mp_bound_linear_column(&r->linear, 0);
-        if (first == ALWAYS) continue;
-        const int row = mp_bound_linear_row(&r->linear, 0);
-        mp_bound_linear_entry(&r->linear, row, r->in[v], -1);
-        for (int k = pair.from; k < pair.to; k++)
-            mp_bound_linear_entry(&r->linear, row, r->runs[(size_t)k * o->n_nodes + v], 1);
-        r->run_row[(size_t)p * o->n_nodes + v] = row;
+    const size_t place = (size_t)i * r->o->n_storages + (size_t)s;
+    if (r->held[place] == OPEN) {
+        r->held[place] = mp_bound_linear_column(&r->linear, 0);
+        mp_bound_linear_entry(&r->linear, r->room_row[i], r->held[place], -(double)r->o->bytes[place] / r->bytes_unit[i]);
     }
+    return r->held[place];
 }
 
-static void add_storages(relax *r, int p)
+static int run_column(relax *r, int i, int v)
+{
+    const size_t place = (size_t)i * r->o->n_nodes + (size_t)v;
+    if (r->runs[place] == OPEN) r->runs[place] = mp_bound_linear_column(&r->linear, (double)r->o->ticks[place] / r->unit);
+    return r->runs[place];
+}
+
+/* That v runs in the interval: no more than between its boundaries. */
+static int in_column(relax *r, int p, int v)
+{
+    const mp_bound_pair pair = r->o->pairs[p];
+    if (r->in[v] != OPEN) return r->in[v];
+    r->in[v] = run_column(r, pair.from, v);
+    if (r->in[v] == NONE || (r->in[v] >= 0 && pair.to == pair.from + 1)) return r->in[v];
+    const bool limited = r->in[v] >= 0;
+    r->in[v] = mp_bound_linear_column(&r->linear, 0);
+    if (!limited) return r->in[v];
+    const int row = mp_bound_linear_row(&r->linear, 0);
+    mp_bound_linear_entry(&r->linear, row, r->in[v], -1);
+    for (int k = pair.from; k < pair.to; k++) mp_bound_linear_entry(&r->linear, row, run_column(r, k, v), 1);
+    r->run_row[(size_t)p * r->o->n_nodes + (size_t)v] = row;
+    return r->in[v];
+}
+
+/* As much of s as of a column (or all of it: NONE) is held at the start or made. */
+static void add_row(relax *r, int p, int s, int wanted)
+{
+    const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
+    const int held = held_column(r, r->o->pairs[p].from, s), in = in_column(r, p, order_of(r)->graph->producer[s]);
+    const int row = mp_bound_linear_row(&r->linear, wanted == NONE);
+    mp_bound_linear_entry(&r->linear, row, held, 1);
+    if (in != NONE) mp_bound_linear_entry(&r->linear, row, in, 1);
+    if (wanted != NONE) mp_bound_linear_entry(&r->linear, row, wanted, -1);
+    if (!r->n_rows[place]++) r->held_row[place] = row;
+}
+
+static void add_storage(relax *r, int p, int s)
 {
     const mp_bound_overlap *o = r->o;
+    const mp_bound_order *order = order_of(r);
+    const mp_graph *graph = order->graph;
     const mp_bound_pair pair = o->pairs[p];
-    const bool *needed = o->needed + mp_bound_overlap_place(o, pair);
-    for (size_t s = 0; s < o->n_storages; s++) {
-        const int held = r->held[(size_t)pair.from * o->n_storages + s], producer = order_of(r)->graph->producer[s];
-        r->there[s] = ALWAYS;
-        if (held == ALWAYS) continue;
-        const int row = mp_bound_linear_row(&r->linear, needed[s]);
-        mp_bound_linear_entry(&r->linear, row, held, 1);
-        if (r->in[producer] != NONE) mp_bound_linear_entry(&r->linear, row, r->in[producer], 1);
-        r->held_row[(size_t)p * o->n_storages + s] = row;
-        if (needed[s]) continue;
-        r->there[s] = mp_bound_linear_column(&r->linear, 0);
-        mp_bound_linear_entry(&r->linear, row, r->there[s], -1);
+    if (r->held[(size_t)pair.from * o->n_storages + (size_t)s] == ALWAYS) return;
+    if (o->needed[mp_bound_overlap_place(o, pair) + (size_t)s]) {
+        add_row(r, p, s, NONE);
+        return;
     }
-    for (size_t s = 0; s < o->n_storages && pair.to < o->n; s++) {
-        const int held = r->held[(size_t)pair.to * o->n_storages + s];
-        if (held == ALWAYS || r->there[s] == ALWAYS) continue;
-        const int row = mp_bound_linear_row(&r->linear, 0);
-        mp_bound_linear_entry(&r->linear, row, r->there[s], 1);
-        mp_bound_linear_entry(&r->linear, row, held, -1);
-        r->reward_row[(size_t)p * o->n_storages + s] = row;
+    for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1]; k++) {
+        const int v = graph->readers[k];
+        if (r->in[v] >= 0 && mp_bound_reads(order, v, s)) add_row(r, p, s, r->in[v]);
     }
+    const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
+    if (held < 0) return;
+    r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows;
+    add_row(r, p, s, held);
 }
 
 static void add_pair(relax *r, int p)
 {
-    const mp_bound_order *order = order_of(r);
-    add_runs(r, p);
-    add_storages(r, p);
-    for (size_t v = 0; v < r->o->n_nodes; v++) {
-        if (r->in[v] == NONE) continue;
-        for (int k = order->reads_start[v]; k < order->reads_start[v + 1]; k++) {
-            if (r->there[order->reads[k]] == ALWAYS) continue;
-            const int row = mp_bound_linear_row(&r->linear, 0);
-            mp_bound_linear_entry(&r->linear, row, r->there[order->reads[k]], 1);
-            mp_bound_linear_entry(&r->linear, row, r->in[v], -1);
-        }
-    }
+    for (size_t v = 0; v < r->o->n_nodes; v++) r->in[v] = order_of(r)->repeatable[v] ? OPEN : NONE;
+    for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
 }
 
-static void read_prices(const relax *r, const int *rows, size_t n, int64_t *prices)
+/* The storages of r->latest. */
+static mp_status find_latest(relax *r, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_order *order = order_of(r);
+    const mp_graph *graph = order->graph;
+    int *last = r->in; /* per node: the first of a list of what it makes */
+    int *next = mp_alloc(graph->n_storages, sizeof *next);
+    MP_REQUIRE(next, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    for (size_t v = 0; v < graph->n_nodes; v++) last[v] = -1;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        if (r->o->x->storage_vertex[s] < 0) continue;
+        next[s] = last[graph->producer[s]];
+        last[graph->producer[s]] = s;
+    }
+    for (int i = order->n - 1; i >= 0; i--) {
+        if (order->sequence[i] == order->n - 1) continue; /* the end of backward makes nothing */
+        for (int s = last[order->sequence[i]]; s >= 0; s = next[s]) r->latest[r->n_storages++] = s;
+    }
+done:
+    mp_free(next);
+    return st;
+}
+
+/* The price of a row, in scaled ticks. */
+static int64_t price_of(const relax *r, int row)
 {
     const mp_bound_interval *x = r->o->x;
-    const double scale = r->unit * (double)x->up / (double)x->down;
-    for (size_t k = 0; k < n; k++) {
-        const double price = rows[k] < 0 ? 0 : r->linear.price[rows[k]] * scale;
-        prices[k] = price < (double)x->most ? (int64_t)price : x->most;
+    const double price = r->linear.price[row] * (r->unit * (double)x->up / (double)x->down);
+    return price < (double)x->most ? (int64_t)price : x->most;
+}
+
+static void read_prices(const relax *r)
+{
+    const mp_bound_overlap *o = r->o;
+    for (size_t k = 0; k < (size_t)o->n_pairs * o->n_nodes; k++) o->run[k] = r->run_row[k] < 0 ? 0 : price_of(r, r->run_row[k]);
+    for (size_t k = 0; k < (size_t)o->n_pairs * o->n_storages; k++) {
+        o->reward[k] = r->reward_row[k] < 0 ? 0 : price_of(r, r->reward_row[k]);
+        o->held[k] = 0;
+        for (int row = r->held_row[k]; row < r->held_row[k] + r->n_rows[k]; row++) {
+            o->held[k] += price_of(r, row);
+            if (o->held[k] > o->x->most) o->held[k] = o->x->most;
+        }
     }
 }
 
@@ -131,11 +176,17 @@ static double at_most_one(double value)
     return value < 1 ? value : 1;
 }
 
+/* How much of a column the solution has. */
+static double value_of(const relax *r, int column)
+{
+    return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
+}
+
 /* How much of s is there, given what runs in the interval. */
 static double share_there(const relax *r, int from, int s)
 {
     const int column = r->held[(size_t)from * r->o->n_storages + (size_t)s], producer = order_of(r)->graph->producer[s];
-    return column == ALWAYS ? 1 : at_most_one(r->linear.x[column] + r->made[producer]);
+    return column == ALWAYS ? 1 : at_most_one(value_of(r, column) + r->made[producer]);
 }
 
 /* By how much the solution falls short in an interval, where what runs is as much as what it reads allows. */
@@ -150,10 +201,7 @@ static double shortfall(const relax *r, mp_bound_pair pair)
         const int v = order->sequence[i];
         if (v == order->n - 1 || !order->repeatable[v]) continue;
         double made = 0;
-        for (int k = pair.from; k < pair.to && made < 1; k++) {
-            const int column = r->runs[(size_t)k * o->n_nodes + (size_t)v];
-            made += column == ALWAYS ? 1 : r->linear.x[column];
-        }
+        for (int k = pair.from; k < pair.to && made < 1; k++) made += value_of(r, r->runs[(size_t)k * o->n_nodes + (size_t)v]);
         for (int k = order->reads_start[v]; k < order->reads_start[v + 1] && made > 0; k++) {
             const double there = share_there(r, pair.from, order->reads[k]);
             if (there < made) made = there;
@@ -162,7 +210,7 @@ static double shortfall(const relax *r, mp_bound_pair pair)
     }
     for (size_t s = 0; s < o->n_storages; s++) {
         const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + s] : ALWAYS;
-        const double wanted = needed[s] ? 1 : held == ALWAYS ? 0 : r->linear.x[held];
+        const double wanted = needed[s] ? 1 : held == ALWAYS ? 0 : value_of(r, held);
         const double there = wanted > 0 ? share_there(r, pair.from, (int)s) : 1;
         if (there < wanted) sum += wanted - there;
     }
@@ -194,36 +242,44 @@ mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *e
     mp_status st = MP_OK;
     relax r = {.o = o, .unit = 1};
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
+    r.room_row = mp_alloc(n, sizeof *r.room_row);
+    r.bytes_unit = mp_alloc(n, sizeof *r.bytes_unit);
     r.held = mp_alloc(n * o->n_storages, sizeof *r.held);
     r.runs = mp_alloc(n * o->n_nodes, sizeof *r.runs);
     r.in = mp_alloc(o->n_nodes, sizeof *r.in);
-    r.there = mp_alloc(o->n_storages, sizeof *r.there);
     r.run_row = mp_alloc(n_pairs * o->n_nodes, sizeof *r.run_row);
     r.held_row = mp_alloc(n_pairs * o->n_storages, sizeof *r.held_row);
+    r.n_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r.n_rows);
     r.reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r.reward_row);
+    r.latest = mp_alloc(o->n_storages, sizeof *r.latest);
     r.made = mp_alloc(o->n_nodes, sizeof *r.made);
-    MP_REQUIRE(r.held && r.runs && r.in && r.there && r.run_row && r.held_row && r.reward_row && r.made, err, MP_NOMEM,
-               "no memory for a bound of %zu nodes", o->n_nodes);
+    MP_REQUIRE(r.room_row && r.bytes_unit && r.held && r.runs && r.in && r.run_row && r.held_row && r.n_rows && r.reward_row &&
+                   r.latest && r.made,
+               err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r.run_row[k] = -1;
-    for (size_t k = 0; k < n_pairs * o->n_storages; k++) r.held_row[k] = r.reward_row[k] = -1;
+    for (size_t k = 0; k < n_pairs * o->n_storages; k++) r.reward_row[k] = -1;
     for (size_t k = 0; k < n * o->n_nodes; k++)
         if ((double)o->ticks[k] > r.unit) r.unit = (double)o->ticks[k];
+    MP_TRY(find_latest(&r, err));
     for (int i = 0; i < o->n; i++) add_boundary(&r, i);
-    for (int p = 0; p < o->n_pairs; p++) add_pair(&r, p);
+    for (int i = o->n - 1; i >= 0; i--) /* what is held at an end is known when an interval that ends there is added */
+        for (int p = 0; p < o->n_pairs; p++)
+            if (o->pairs[p].from == i) add_pair(&r, p);
     MP_TRY(mp_bound_linear_solve(&r.linear, err));
-    read_prices(&r, r.run_row, n_pairs * o->n_nodes, o->run);
-    read_prices(&r, r.held_row, n_pairs * o->n_storages, o->held);
-    read_prices(&r, r.reward_row, n_pairs * o->n_storages, o->reward);
+    read_prices(&r);
     if (more) find_shortfalls(&r, more);
 done:
     mp_bound_linear_clear(&r.linear);
+    mp_free(r.room_row);
+    mp_free(r.bytes_unit);
     mp_free(r.held);
     mp_free(r.runs);
     mp_free(r.in);
-    mp_free(r.there);
     mp_free(r.run_row);
     mp_free(r.held_row);
+    mp_free(r.n_rows);
     mp_free(r.reward_row);
+    mp_free(r.latest);
     mp_free(r.made);
     return st;
 }

@@ -102,13 +102,9 @@ typedef struct mp_ilp_result {
 } mp_ilp_result;
 
 /* Searches with GLPK. The same arguments give the same result, but for `seconds` and `stopped`. MP_LIMIT: GLPK broke off
- * with an error, or needs more room than 1 GiB. MP_NOMEM. Numerical trouble is no error: nothing is proved then. GLPK is used
- * by one thread at a time; an environment that the thread had before is left as it is, except after an error of GLPK, which
- * costs it. */
+ * with an error, or needs more room than 1 GiB. MP_NOMEM. Numerical trouble is no error: nothing is proved then; its
+ * environment as in glpk_session.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);
-
-/* For tests: GLPK's next search fails after this many calls of its callback (-1: never). */
-extern _Thread_local int mp_ilp_fail_after;
 
 #endif

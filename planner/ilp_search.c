@@ -1,7 +1,5 @@
-/* ilp_search.c - branch and bound over the integer programme of recomputation, by GLPK. The only file that knows GLPK.
- *
- * GLPK ends the process on errors unless a hook takes over, and the hook may not return: it jumps back to mp_ilp_search. All
- * that the frames it skips own is in `search` or in GLPK's environment, which is freed as a whole then.
+/* ilp_search.c - branch and bound over the integer programme of recomputation, by GLPK. After an error of GLPK all that is left
+ * to free is in `search`.
  *
  * GLPK takes an infeasible start for a solution, so what is given to it has passed all rows in integers. What it finds is made
  * into a plan and judged by the timeline; so are plans rounded from the relaxations.
@@ -9,15 +7,14 @@
 #include "planner/ilp.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <string.h>
 #include <time.h>
 
 #include <glpk.h>
 
-enum { MEMORY_MIB = 1024, SLICE = 200 /* simplex iterations between two looks at the clock */ };
+#include "planner/glpk_session.h"
 
-_Thread_local int mp_ilp_fail_after = -1;
+enum { SLICE = 200 /* simplex iterations between two looks at the clock */ };
 
 typedef struct search {
     const mp_ilp_model *m;
@@ -28,7 +25,6 @@ typedef struct search {
     bool useless;            /* no plan shorter than good_ticks is left */
     mp_status status;
     mp_error *err;
-    jmp_buf escape;
     glp_prob *problem;
     double *x;         /* per column, from 0 */
     double *values;    /* per column, from 1 */
@@ -154,7 +150,7 @@ static void call_back(glp_tree *tree, void *data)
 {
     search *s = data;
     const int reason = glp_ios_reason(tree);
-    if (mp_ilp_fail_after >= 0 && mp_ilp_fail_after-- == 0) glp_get_col_prim(s->problem, -1);
+    mp_glpk_point();
     take_incumbent(s, glp_ios_get_prob(tree));
     if (reason == GLP_IPREPRO) s->result->n_nodes++;
     if (reason == GLP_IHEUR && s->status == MP_OK) try_rounding(s, tree);
@@ -269,54 +265,18 @@ static void branch_and_bound(search *s)
     s->result->proved = s->status == MP_OK && ended && !s->result->excess_bytes && !s->limits->tighter_bytes;
 }
 
-static void solve(search *s)
+static void solve(void *data)
 {
+    search *s = data;
     load(s);
     const int rc = relax(s), status = glp_get_status(s->problem);
-    if (s->result->stopped) return;
     if (rc == GLP_ETMLIM || rc == GLP_EITLIM)
         s->result->stopped = true;
-    else if (rc == 0 && status == GLP_OPT)
+    else if (rc == 0 && status == GLP_OPT && !s->result->stopped)
         branch_and_bound(s);
     else
         s->result->proved = rc == 0 && status == GLP_NOFEAS && !s->limits->tighter_bytes;
-}
-
-static void on_error(void *data)
-{
-    search *s = data;
-    longjmp(s->escape, 1);
-}
-
-/* GLPK prints the text of an error even with its terminal off. */
-static int say_nothing(void *data, const char *text)
-{
-    (void)data;
-    (void)text;
-    return 1;
-}
-
-/* Everything GLPK, between its hooks. */
-static void run_glpk(search *s)
-{
-    const bool owned = glp_init_env() == 0;
-    const int terminal = glp_term_out(GLP_OFF);
-    glp_term_hook(say_nothing, NULL);
-    glp_mem_limit(MEMORY_MIB);
-    if (setjmp(s->escape)) {
-        if (s->status == MP_OK) s->status = MP_FAIL(s->err, MP_LIMIT, "GLPK failed on %s", s->m->graph->name);
-        s->result->proved = false;
-        glp_free_env(); /* the hooks go with it */
-        return;
-    }
-    glp_error_hook(on_error, s);
-    solve(s);
     glp_delete_prob(s->problem);
-    glp_error_hook(NULL, NULL);
-    glp_term_hook(NULL, NULL);
-    glp_mem_limit(INT32_MAX);
-    glp_term_out(terminal);
-    if (owned) glp_free_env();
 }
 
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
@@ -344,8 +304,9 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
         s.ticks_unit = divisor(s.ticks_unit, model->graph->nodes[model->node[p]].forms[0].ticks);
     if (s.ticks_unit == 0) s.ticks_unit = 1;
     for (size_t i = 0; i < model->graph->n_nodes; i++) s.base_ticks += model->graph->nodes[i].forms[0].ticks;
-    run_glpk(&s);
+    const mp_status session = mp_glpk_session(solve, &s, err);
     MP_TRY(s.status);
+    MP_REQUIRE(session == MP_OK, err, MP_LIMIT, "GLPK failed on %s", model->graph->name);
     *result = found;
     found.steps = NULL;
 done:

@@ -2,7 +2,7 @@
 
 int mp_proof_effort(const mp_graph *graph)
 {
-    return graph->n_nodes < 2500 ? 4 : graph->n_nodes < 8000 ? 1 : 0;
+    return graph->n_nodes < 100 ? 4 : graph->n_nodes < 2500 ? 2 : graph->n_nodes < 8000 ? 1 : 0;
 }
 
 mp_status mp_prove(const mp_graph *graph, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,

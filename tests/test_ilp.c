@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "planner/floor.h"
+#include "planner/glpk_session.h"
 #include "planner/ilp.h"
 #include "planner/schedule.h"
 #include "tests/chain_graph.h"
@@ -378,10 +379,10 @@ static void errors_of_glpk_come_back(void **state)
         const mp_ilp_limits limits = {.most_nodes = 30, .good_ticks = INT64_MAX};
         mp_ilp_result found = {0};
         mp_error err = {0};
-        mp_ilp_fail_after = calls;
+        mp_glpk_fail_after = calls;
         const mp_status st = mp_ilp_search(x.model, x.budget_bytes, &limits, &found, &err);
-        const bool failed = mp_ilp_fail_after < 0;
-        mp_ilp_fail_after = -1;
+        const bool failed = mp_glpk_fail_after < 0;
+        mp_glpk_fail_after = -1;
         assert_true(failed || calls > 0);
         assert_int_equal(st, failed ? MP_LIMIT : MP_OK);
         if (failed) assert_non_null(strstr(err.message, "GLPK"));

@@ -1,0 +1,168 @@
+#include "planner/bound_chain.h"
+
+#include "estimator/memory.h"
+
+enum { MOST_CANDIDATES = 2048, FEW_CANDIDATES = 128, POINTS = 16 };
+
+bool mp_bound_chain_ended(mp_bound_chain *c)
+{
+    if (!c->stopped && c->options.stop) c->stopped = c->options.stop(c->options.data);
+    return c->infeasible || c->stopped;
+}
+
+int mp_bound_chain_node(const mp_bound_chain *c, int point)
+{
+    return c->candidates[c->point[point]].node;
+}
+
+static void find_candidates(mp_bound_chain *c)
+{
+    const mp_bound_order *o = c->order;
+    mp_bound_interval *x = c->interval;
+    const int most = c->options.effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
+    const int stride = o->only >= 0 ? 1 : (o->n + most - 1) / most;
+    for (int k = 0; k < o->n && !mp_bound_chain_ended(c); k += stride) {
+        const int v = o->sequence[k];
+        if (v == o->n - 1 || (o->only >= 0 && v != o->only)) continue;
+        mp_bound_interval_start(x, v);
+        mp_bound_interval_end(x, -1);
+        c->infeasible = x->room_bytes < 0;
+        const int64_t shortage = mp_bound_interval_demand(x) - x->room_bytes;
+        if (shortage > 0) c->candidates[c->n_candidates++] = (mp_bound_candidate){v, shortage, x->room_bytes};
+    }
+}
+
+/* The first points: of every stretch of candidates the one with the largest shortage. */
+static void spread_points(mp_bound_chain *c)
+{
+    for (int p = 0; p < c->most; p++) {
+        const int from = (int)((int64_t)c->n_candidates * p / c->most);
+        const int to = (int)((int64_t)c->n_candidates * (p + 1) / c->most);
+        int best = from;
+        for (int k = from + 1; k < to; k++)
+            if (c->candidates[k].shortage_bytes > c->candidates[best].shortage_bytes) best = k;
+        if (from < to) c->point[c->n++] = best;
+    }
+}
+
+/* The next points: those of the best chain, which begins at `best`, and candidates on both sides of each, `step` apart. */
+static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
+{
+    int n_chain = 0;
+    for (int i = best; i >= 0; i = c->next[i]) n_chain++;
+    const int beside = (c->most / n_chain - 1) / 2;
+    for (int k = 0; k < c->n_candidates; k++) chosen[k] = false;
+    for (int i = best; i >= 0; i = c->next[i])
+        for (int k = -beside; k <= beside; k++) {
+            const int64_t at = c->point[i] + (int64_t)k * step;
+            if (at >= 0 && at < c->n_candidates) chosen[at] = true;
+        }
+    c->n = 0;
+    for (int k = 0; k < c->n_candidates; k++)
+        if (chosen[k]) c->point[c->n++] = k;
+}
+
+/* The ticks of the interval between two points (j = -1: to the end). */
+static int64_t ticks_between(mp_bound_chain *c, int i, int j)
+{
+    mp_bound_interval_start(c->interval, mp_bound_chain_node(c, i));
+    mp_bound_interval_end(c->interval, j < 0 ? -1 : mp_bound_chain_node(c, j));
+    const mp_bound_value value = mp_bound_interval_solve(c->interval);
+    c->infeasible = c->infeasible || value.infeasible;
+    return value.infeasible ? 0 : value.ticks;
+}
+
+/* The best chain from every point on. An interval takes no more than a longer one from its start, which saves most cuts. */
+static void find_chains(mp_bound_chain *c)
+{
+    for (int i = c->n - 1; i >= 0; i--) {
+        if (mp_bound_chain_ended(c)) {
+            c->rest[i] = 0;
+            c->next[i] = -1;
+            continue;
+        }
+        int longer = -1; /* the end of the last interval looked at */
+        c->rest[i] = c->single[i] = ticks_between(c, i, -1);
+        c->next[i] = -1;
+        int64_t most = c->single[i];
+        for (int j = c->n - 1; j > i && !mp_bound_chain_ended(c); j--) {
+            if (!mp_bound_before(c->order, mp_bound_chain_node(c, i), mp_bound_chain_node(c, j))) continue;
+            const bool within =
+                longer < 0 || mp_bound_before(c->order, mp_bound_chain_node(c, j), mp_bound_chain_node(c, longer));
+            if ((within ? most : c->single[i]) + c->rest[j] <= c->rest[i]) continue;
+            const int64_t ticks = ticks_between(c, i, j);
+            longer = j;
+            most = ticks;
+            if (ticks + c->rest[j] <= c->rest[i]) continue;
+            c->rest[i] = ticks + c->rest[j];
+            c->next[i] = j;
+        }
+    }
+}
+
+/* Where the best chain begins; the shorter one of two that are as good. */
+static int best_start(const mp_bound_chain *c)
+{
+    int best = -1;
+    for (int i = 0; i < c->n; i++)
+        if (best < 0 || c->rest[i] >= c->rest[best]) best = i;
+    return best;
+}
+
+/* Chains between points that are spread at first, and then lie closer and closer around the best chain so far. */
+static mp_status search_chains(mp_bound_chain *c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);
+    MP_REQUIRE(chosen, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    spread_points(c);
+    find_chains(c);
+    for (int step = c->n_candidates / c->most; c->options.effort > 0 && step > 0; step /= 2) {
+        c->first = best_start(c);
+        if (c->first < 0 || mp_bound_chain_ended(c)) break;
+        gather_points(c, c->first, step, chosen);
+        find_chains(c);
+    }
+    c->first = best_start(c);
+done:
+    mp_free(chosen);
+    return st;
+}
+
+mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+                             mp_bound_chain **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_chain *c = mp_alloc(1, sizeof *c);
+    MP_REQUIRE(c, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    c->order = order;
+    c->options = *options;
+    c->most = options->effort > 0 ? POINTS * options->effort : 1;
+    MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
+    c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
+    c->point = mp_alloc((size_t)c->most, sizeof *c->point);
+    c->single = mp_alloc((size_t)c->most, sizeof *c->single);
+    c->rest = mp_alloc((size_t)c->most, sizeof *c->rest);
+    c->next = mp_alloc((size_t)c->most, sizeof *c->next);
+    MP_REQUIRE(c->candidates && c->point && c->single && c->rest && c->next, err, MP_NOMEM, "no memory for a bound of %d nodes",
+               order->n);
+    find_candidates(c);
+    MP_TRY(search_chains(c, err));
+    *out = c;
+    c = NULL;
+done:
+    mp_bound_chain_free(c);
+    return st;
+}
+
+void mp_bound_chain_free(mp_bound_chain *c)
+{
+    if (!c) return;
+    mp_bound_interval_free(c->interval);
+    mp_free(c->candidates);
+    mp_free(c->point);
+    mp_free(c->single);
+    mp_free(c->rest);
+    mp_free(c->next);
+    mp_free(c);
+}

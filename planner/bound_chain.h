@@ -1,0 +1,43 @@
+/* bound_chain.h - chains of intervals, one after the other, that add up to the most. For bound.c.
+ *
+ * Runs in intervals that share no step are different runs. So the ticks of intervals (i, j], (j, k], ... add up, wherever i is
+ * before j, j before k, and so on. Points are where the most would have to be made again: those at which what is read later
+ * goes over the room by the most, one of each stretch of the order.
+ */
+#ifndef PLANNER_BOUND_CHAIN_H
+#define PLANNER_BOUND_CHAIN_H
+
+#include "planner/bound.h"
+#include "planner/bound_interval.h"
+
+/* A node after which memory is short: what is read later goes over the room by so much. */
+typedef struct mp_bound_candidate {
+    int node;
+    int64_t shortage_bytes, room_bytes;
+} mp_bound_candidate;
+
+typedef struct mp_bound_chain {
+    const mp_bound_order *order;
+    mp_bound_options options;
+    mp_bound_interval *interval;
+    int n_candidates; /* in an order that obeys "before" */
+    mp_bound_candidate *candidates;
+    int n, most, *point; /* the points among them, ascending */
+    int64_t *single;     /* per point: the interval from there to the end */
+    int64_t *rest;       /* per point: the best chain that begins there */
+    int *next;           /* ... and its next point, -1: none */
+    int first;           /* the point that the best of all chains begins at, -1: none; the shorter of two that are as good */
+    bool infeasible, stopped;
+} mp_bound_chain;
+
+/* Finds the best chain; 16 points, and further ones around the best, for each of options->effort. On MP_OK *out is released
+ * with mp_bound_chain_free (NULL is fine) before the order. MP_NOMEM. O(points^2) cuts at most, in practice a few per point. */
+mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+                             mp_bound_chain **out, mp_error *err);
+void mp_bound_chain_free(mp_bound_chain *c);
+
+int mp_bound_chain_node(const mp_bound_chain *c, int point);
+/* Whether to end: infeasible, or the caller said so. */
+bool mp_bound_chain_ended(mp_bound_chain *c);
+
+#endif

@@ -1,0 +1,195 @@
+/* bound_select.c - boundaries are tried, and those that turn out to matter are kept. */
+#include "planner/bound_select.h"
+
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "planner/bound_couple.h"
+#include "planner/bound_overlap.h"
+
+enum {
+    ROUNDS = 32,
+    FEW_ROUNDS = 6,
+    TRIALS = 4,
+    ROWS = 2500, /* of a linear programme */
+    BOUNDARIES = 8,
+    PROGRAMMES = 2,
+    TOGETHER = 3, /* such programmes */
+    SELECTIONS = 1,
+    REFINEMENTS = 3,
+    BESIDE = 3,
+    SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
+    LEAST_WORTH = 64,
+    MOST_EFFORT = 8
+};
+
+/* The bound of coupled intervals between these nodes. */
+static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
+{
+    mp_status st = mp_bound_couple(c->interval, nodes, n, (int64_t)rounds * c->options.effort, &c->options, ticks, err);
+    if (st != MP_INFEASIBLE) return st;
+    c->infeasible = true;
+    return MP_OK;
+}
+
+/* Puts a node into a list where it belongs; false: it is in it, or can come on either side of one of its nodes. */
+static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
+{
+    int at = n;
+    for (int i = 0; i < n; i++) {
+        const bool before = mp_bound_before(c->order, node, nodes[i]);
+        if (!before && !mp_bound_before(c->order, nodes[i], node)) return false;
+        if (before && at == n) at = i;
+    }
+    for (int i = n; i > at; i--) nodes[i] = nodes[i - 1];
+    nodes[at] = node;
+    return true;
+}
+
+/* Splits intervals further, one node at a time, each the best of some, as long as that helps once they are coupled. */
+mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t finally = 0;
+    const int n_tried = TRIALS * c->options.effort;
+    int *best = mp_alloc(2 * ((size_t)*n + MP_BOUND_MOST_SPLITS), sizeof *best);
+    MP_REQUIRE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    int *trial = best + *n + MP_BOUND_MOST_SPLITS;
+    for (int k = 0; k < MP_BOUND_MOST_SPLITS; k++) {
+        int64_t most = *ticks;
+        for (int i = 0; i < n_tried && !mp_bound_chain_ended(c); i++) {
+            int64_t found = 0;
+            const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
+            memcpy(trial, nodes, (size_t)*n * sizeof *trial);
+            if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
+            MP_TRY(couple(c, trial, *n + 1, FEW_ROUNDS, &found, err));
+            if (found <= most) continue;
+            most = found;
+            memcpy(best, trial, (size_t)(*n + 1) * sizeof *best);
+        }
+        if (most <= *ticks || c->infeasible) break;
+        *ticks = most;
+        memcpy(nodes, best, (size_t)++ * n * sizeof *nodes);
+    }
+    if (!mp_bound_chain_ended(c) && *n > 1) MP_TRY(couple(c, nodes, *n, ROUNDS, &finally, err));
+    if (finally > *ticks) *ticks = finally;
+done:
+    mp_free(best);
+    return st;
+}
+
+/* The k-th place of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
+static int spread_place(int k, int n)
+{
+    int64_t place = 0, whole = 1;
+    for (; k > 0; k /= 2, whole *= 2) place = 2 * place + k % 2;
+    return (int)(place * n / whole);
+}
+
+/* More boundaries beside those there are, up to `most`: of some candidates around each next place after the first of them the
+ * one that leaves the least room, if it was not tried before. */
+static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
+{
+    int first = 0;
+    while (first < c->n_candidates && c->candidates[first].node != nodes[0]) first++;
+    const int n_left = c->n_candidates - first, beside = n_left / (2 * most) + 1, last = s->place + 4 * most;
+    for (; s->place < last && n < most; s->place++) {
+        const int middle = first + spread_place(s->place, n_left);
+        int best = -1;
+        for (int k = middle - beside; k <= middle + beside; k++) {
+            if (k <= first || k >= c->n_candidates || s->looked_at[k]) continue;
+            if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+        }
+        if (best < 0) continue;
+        s->looked_at[best] = true;
+        if (insert(c, nodes, n, c->candidates[best].node)) n++;
+    }
+    return n;
+}
+
+/* Leaves the boundaries at which memory counts, and the first. */
+static int drop_worthless(int *nodes, int n, const int64_t *worth)
+{
+    int64_t sum = 0;
+    int n_left = 0;
+    for (int i = 0; i < n; i++) sum += worth[i] / n;
+    for (int i = 0; i < n; i++)
+        if (!i || worth[i] > sum / LEAST_WORTH) nodes[n_left++] = nodes[i];
+    return n_left;
+}
+
+/* Whether memory counts at one boundary only: a larger programme will give no more. */
+static bool is_worthless(const mp_bound_selection *s)
+{
+    return s->tried && s->n < 2;
+}
+
+/* A linear programme between these boundaries and others, up to `most` in all; `rounds` of them, each with more intervals. What
+ * is better than the selection becomes the selection. */
+static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
+                                int64_t rows, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t room = (size_t)(most > n_start ? most : n_start);
+    int64_t found = 0;
+    int n;
+    int *nodes = mp_alloc(room, sizeof *nodes);
+    int64_t *worth = mp_alloc(room, sizeof *worth);
+    MP_REQUIRE(nodes && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
+    n = add_boundaries(c, nodes, n_start, most, s);
+    if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
+    s->rows_left -= (2 * n - 1) * s->rows_per_pair;
+    st = mp_bound_overlap_within(c->interval, nodes, n, rows, rounds, &c->options, &found, worth, err);
+    c->infeasible = st == MP_INFEASIBLE;
+    if (c->infeasible) st = MP_OK;
+    if (st != MP_OK) goto done;
+    s->tried = s->tried || n > 1;
+    /* a large programme that gives less than the chains do will not do better with other boundaries */
+    if ((start == s->nodes || !s->nodes) && found / 7 < *ticks / 8 && (2 * n - 1) * s->rows_per_pair > 2 * ROWS)
+        s->rows_left = -1;
+    if (found > *ticks) *ticks = found;
+    if (found < s->ticks) goto done;
+    s->ticks = found;
+    s->n = drop_worthless(nodes, n, worth);
+    mp_free(s->nodes);
+    s->nodes = nodes;
+    nodes = NULL;
+done:
+    mp_free(nodes);
+    mp_free(worth);
+    return st;
+}
+
+mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int effort = c->options.effort;
+    const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
+    s->rows_per_pair = 1 + mp_bound_overlap_rows(c->order);
+    s->rows_left = TOGETHER * rows;
+    s->place = 0;
+    int64_t most = (SPARSE * rows / s->rows_per_pair + 1) / 2;
+    if (is_worthless(s) || most < n) return MP_OK;
+    if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
+    if (most < n) most = n;
+    mp_free(s->looked_at);
+    s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
+    MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, rows, ticks, err));
+    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->rows_left > 0; k++)
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, rows, ticks, err));
+    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->rows_left >= 0; k++) {
+        if ((2 * s->n - 1) * s->rows_per_pair >= rows) break; /* no room for more intervals */
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, rows, ticks, err));
+    }
+done:
+    return st;
+}
+
+void mp_bound_selection_clear(mp_bound_selection *s)
+{
+    mp_free(s->nodes);
+    mp_free(s->looked_at);
+    memset(s, 0, sizeof *s);
+}

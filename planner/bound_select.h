@@ -1,0 +1,31 @@
+/* bound_select.h - between which nodes the intervals lie that are bounded together. For bound.c. */
+#ifndef PLANNER_BOUND_SELECT_H
+#define PLANNER_BOUND_SELECT_H
+
+#include "planner/bound_chain.h"
+
+enum { MP_BOUND_MOST_SPLITS = 4 };
+
+/* The bound of the intervals between these nodes, coupled (bound_couple.h). All splits are tried with few rounds, 4 for each of
+ * effort, before: of the nodes there is room for MP_BOUND_MOST_SPLITS more, *ticks is what the n have without coupling, and
+ * comes back as the best that was found. MP_NOMEM. */
+mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err);
+
+/* The best boundaries of overlapping intervals so far, zeroed at first: what one stage leaves to the next. */
+typedef struct mp_bound_selection {
+    int *nodes, n;
+    int64_t ticks; /* that they gave */
+    bool tried;    /* with more than one boundary */
+    /* of the present stage */
+    int64_t rows_per_pair, rows_left;
+    int place;
+    bool *looked_at; /* per candidate */
+} mp_bound_selection;
+
+/* The bound of overlapping intervals (bound_overlap.h) between the nodes of a selection, at first these n, and others; *ticks
+ * as above. MP_NOMEM. */
+mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *selection, int64_t *ticks,
+                          mp_error *err);
+void mp_bound_selection_clear(mp_bound_selection *selection);
+
+#endif

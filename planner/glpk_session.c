@@ -1,0 +1,50 @@
+#include "planner/glpk_session.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <glpk.h>
+
+enum { MEMORY_MIB = 1024 };
+
+_Thread_local int mp_glpk_fail_after = -1;
+
+void mp_glpk_point(void)
+{
+    if (mp_glpk_fail_after >= 0 && mp_glpk_fail_after-- == 0) glp_error("asked to fail\n");
+}
+
+static void on_error(void *data)
+{
+    longjmp(*(jmp_buf *)data, 1);
+}
+
+/* GLPK prints the text of an error even with its terminal off. */
+static int say_nothing(void *data, const char *text)
+{
+    (void)data;
+    (void)text;
+    return 1;
+}
+
+mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
+{
+    jmp_buf escape;
+    const bool owned = glp_init_env() == 0;
+    const int terminal = glp_term_out(GLP_OFF);
+    glp_term_hook(say_nothing, NULL);
+    glp_mem_limit(MEMORY_MIB);
+    if (setjmp(escape)) {
+        glp_free_env(); /* the hooks go with it */
+        return MP_FAIL(err, MP_LIMIT, "GLPK failed");
+    }
+    glp_error_hook(on_error, &escape);
+    work(data);
+    glp_error_hook(NULL, NULL);
+    glp_term_hook(NULL, NULL);
+    glp_mem_limit(INT32_MAX);
+    glp_term_out(terminal);
+    if (owned) glp_free_env();
+    return MP_OK;
+}

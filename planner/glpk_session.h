@@ -1,0 +1,22 @@
+/* glpk_session.h - calls of GLPK that come back whatever happens. For the planner's own use.
+ *
+ * GLPK ends the process on errors unless a hook takes over, and the hook may not return: it jumps back out of the work, whose
+ * frames are skipped. What they own has to lie in what the caller of the session holds, or in GLPK's environment, which is
+ * freed as a whole then.
+ */
+#ifndef PLANNER_GLPK_SESSION_H
+#define PLANNER_GLPK_SESSION_H
+
+#include "estimator/error.h"
+
+/* work(data) may call GLPK, which prints nothing. MP_LIMIT: GLPK broke off with an error, or needs more room than 1 GiB. GLPK
+ * is used by one thread at a time; an environment that the thread had before is left as it is, except after an error, which
+ * costs it. */
+mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err);
+
+/* Called by the work where a test may want GLPK to fail. */
+void mp_glpk_point(void);
+/* For tests: GLPK fails after this many points (-1: never). */
+extern _Thread_local int mp_glpk_fail_after;
+
+#endif

@@ -1,0 +1,105 @@
+#include "bound_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "planner/floor.h"
+#include "planner/plan.h"
+#include "random_graph.h"
+
+int64_t keep_all_peak(const mp_graph *graph)
+{
+    mp_timeline *tl;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    mp_keep_all(graph, steps);
+    assert_int_equal(mp_timeline_build(graph, steps, graph->n_nodes, &tl, NULL), MP_OK);
+    int64_t peak = tl->peak_bytes;
+    mp_timeline_free(tl);
+    mp_free(steps);
+    return peak;
+}
+
+mp_bound bound_of(const mp_graph *graph, int64_t budget_bytes, bool any_order, int effort)
+{
+    mp_bound bound;
+    const mp_bound_options options = {.any_order = any_order, .effort = effort};
+    assert_int_equal(mp_bound_within(graph, budget_bytes, &options, &bound, NULL), MP_OK);
+    assert_string_equal(bound.covers, any_order ? "any-order" : "this-order");
+    return bound;
+}
+
+mp_graph *tiny_graph(uint64_t seed)
+{
+    bool plain = seed % 5 == 0;
+    return random_graph(seed, plain ? 5 + (int)(seed % 4) : 2 + (int)(seed % 4), (mp_fuse)(seed % MP_N_FUSES), plain);
+}
+
+int64_t tiny_budget(const mp_graph *graph, int k)
+{
+    int64_t floor_bytes, peak_bytes = keep_all_peak(graph);
+    int node;
+    assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+    return floor_bytes + (peak_bytes - floor_bytes) * k / 5;
+}
+
+static int add_storage(mp_graph *graph, random_source *random, mp_kind kind)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+    s->kind = kind;
+    s->bytes = kind == MP_KIND_INPUT ? 0 : kind == MP_KIND_ACTIVATION ? 4 + random_below(random, 9) : 1;
+    return (int)graph->n_storages - 1;
+}
+
+/* A node that reads a (and b, or, after one tick more, c in place of b; -1: none) and writes a storage. */
+static void add_node(mp_graph *graph, mp_phase phase, int ticks, int a, int b, int c, int write)
+{
+    mp_node *node;
+    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+    node->phase = phase;
+    node->n_forms = c >= 0 ? 2 : 1;
+    node->forms = mp_pool_alloc(graph->pool, node->n_forms, sizeof *node->forms);
+    for (size_t k = 0; k < node->n_forms; k++) {
+        mp_form *f = &node->forms[k];
+        f->ticks = ticks + (int)k;
+        f->n_reads = b >= 0 ? 2 : 1;
+        f->reads = mp_graph_list(graph, (int[]){a, k ? c : b}, f->n_reads);
+        f->n_writes = 1;
+        f->writes = mp_graph_list(graph, &write, 1);
+    }
+}
+
+mp_graph *layers_graph(uint64_t seed, int n, bool choice)
+{
+    random_source random = {seed};
+    mp_graph *graph;
+    int in[9], x[9], y[9], out[9] = {0};
+    assert_int_equal(mp_graph_new("layers", &graph, NULL), MP_OK);
+    in[0] = add_storage(graph, &random, MP_KIND_INPUT);
+    for (int l = 0; l < n; l++) {
+        x[l] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+        y[l] = out[l] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+        add_node(graph, MP_PHASE_FORWARD, 4 + random_below(&random, 8), in[l], -1, -1, x[l]);
+        add_node(graph, MP_PHASE_FORWARD, 1 + random_below(&random, 3), x[l], -1, -1, y[l]);
+        if (random_chance(&random, 50)) {
+            out[l] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+            add_node(graph, MP_PHASE_FORWARD, 1, y[l], -1, -1, out[l]);
+        }
+        in[l + 1] = out[l];
+    }
+    int gradient = add_storage(graph, &random, MP_KIND_ACTIVATION_GRADIENT);
+    add_node(graph, MP_PHASE_LOSS, 1, out[n - 1], -1, -1, gradient);
+    for (int l = n - 1; l >= 0; l--) {
+        for (int k = out[l] == y[l]; k < 3; k++) {
+            int made = add_storage(graph, &random, MP_KIND_ACTIVATION_GRADIENT);
+            int read = k == 0 ? out[l] : k == 1 ? x[l] : in[l];
+            add_node(graph, MP_PHASE_BACKWARD, 2, gradient, read, k == 1 && choice ? y[l] : -1, made);
+            gradient = made;
+        }
+    }
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    return graph;
+}

@@ -1,0 +1,21 @@
+/* bound_case.h - graphs, budgets and calls that the tests of planner/bound share. */
+#ifndef TESTS_BOUND_CASE_H
+#define TESTS_BOUND_CASE_H
+
+#include "planner/bound.h"
+
+/* The bound; what it covers is what was asked for. */
+mp_bound bound_of(const mp_graph *graph, int64_t budget_bytes, bool any_order, int effort);
+
+int64_t keep_all_peak(const mp_graph *graph);
+
+/* Graph number `seed` of the comparisons, small enough for the oracle. */
+mp_graph *tiny_graph(uint64_t seed);
+/* The k-th budget of five: from what is needed to nearly keep-all. */
+int64_t tiny_budget(const mp_graph *graph, int k);
+
+/* Layers of a product, a normalization whose backward reads its input or, with `choice`, its output, and here and there an
+ * activation; n of them, at most 8. */
+mp_graph *layers_graph(uint64_t seed, int n, bool choice);
+
+#endif
