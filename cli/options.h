@@ -47,6 +47,7 @@ typedef enum option_id {
     OPT_NO_SIMPLIFY,
     OPT_ACCUMULATE,
     OPT_CLIP_NORM,
+    OPT_INEXACT,
     OPT_COSTS,
     OPT_BUDGET,
     OPT_SOLVER,
@@ -122,6 +123,7 @@ typedef struct options {
     const char *view;
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
+    bool inexact;
     const char *costs;  /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */

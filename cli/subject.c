@@ -86,6 +86,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .freeze = o->freeze.items,
                                   .n_freeze = o->freeze.n,
                                   .clip_norm = o->clip_norm,
+                                  .inexact = o->inexact,
                                   .accumulate = (int)o->accumulate,
                                   .options_json = text};
     int loss;

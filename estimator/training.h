@@ -31,6 +31,7 @@ typedef struct mp_training_options {
     mp_rules rules;
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
+    bool inexact;             /* with alternatives that round differently, so that the result depends on the plan */
     double clip_norm;         /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
     int accumulate;           /* micro-batches per update; 0 and 1: one. Over 1 gradients are persistent */
     const char *options_json; /* stored in the graph as it is; NULL: "{}" */

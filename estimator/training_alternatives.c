@@ -2,7 +2,8 @@
  *
  * A random operator draws its mask again in backward; it may also keep it. A normalization's backward starts from its input; it
  * may also start from its output, from which the normalized values follow where scale and shift are known (Bulo, Porzi,
- * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway.
+ * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
+ * rounds differently, so it is there only if the user allows results to depend on the plan.
  */
 #include <string.h>
 
@@ -20,8 +21,8 @@ static bool keeps_mask(const mp_builder *b, const mp_operator *op)
 
 static bool starts_from_output(const mp_builder *b, const mp_operator *op)
 {
-    return b->target->alternatives && (op->op->traits & MP_TRAIT_FROM_OUTPUT) && wants_gradient(b, op) && op->n_in > 2 &&
-           op->in[1] >= 0 && op->in[2] >= 0;
+    return b->target->alternatives && b->options->inexact && (op->op->traits & MP_TRAIT_FROM_OUTPUT) && wants_gradient(b, op) &&
+           op->n_in > 2 && op->in[1] >= 0 && op->in[2] >= 0;
 }
 
 mp_status mp_build_mask(mp_builder *b, int k)

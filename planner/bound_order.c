@@ -91,6 +91,11 @@ static bool pairs_of_storage(const mp_bound_order *o, int s, struct pairs *p)
     for (int a = first; a < end && chain; a++) chain = mp_bound_adds(o, graph->adders[a], s);
     for (int a = first + 1; chain && a < end; a++)
         if (!add_pair(p, graph->adders[a - 1], graph->adders[a])) return false;
+    for (int r = graph->readers_start[s]; graph->writer[s] >= 0 && r < graph->readers_start[s + 1]; r++) {
+        const int reader = graph->readers[r];
+        if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !always_reads(graph, reader, s)) continue;
+        if (!add_pair(p, graph->writer[s], reader)) return false;
+    }
     if (mp_storage_is_static(storage) || storage->carried) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
         if (!mp_bound_reads(o, graph->readers[r], s)) continue;
@@ -178,13 +183,21 @@ static void close_one(mp_bound_order *o, const int *start, const int *list)
     }
 }
 
-/* Where the most has to be there for later: the first loss or backward node; the node in the middle if there is none. */
-static int turn_around(const mp_bound_order *o)
+static bool has_followers(const mp_bound_order *o, const struct pairs *p, int v)
+{
+    for (size_t k = 0; k < p->n; k++)
+        if (p->from[k] == v && p->to[k] < o->n - 1) return true;
+    return false;
+}
+
+/* Where the most has to be there for later: the first loss or backward node that another node waits for; the node in the middle
+ * if there is none. */
+static int turn_around(const mp_bound_order *o, const struct pairs *p)
 {
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
-        if (v == o->n - 1) continue;
-        if (o->graph->nodes[v].phase == MP_PHASE_LOSS || o->graph->nodes[v].phase == MP_PHASE_BACKWARD) return v;
+        const mp_phase phase = v < o->n - 1 ? o->graph->nodes[v].phase : MP_PHASE_FORWARD;
+        if ((phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD) && has_followers(o, p, v)) return v;
     }
     return o->sequence[(o->n - 1) / 2];
 }
@@ -288,7 +301,7 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     find_certain(o);
     MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
-    if (o->only >= 0) o->only = turn_around(o);
+    if (o->only >= 0) o->only = turn_around(o, &pairs);
     MP_TRY(close_pairs(o, &pairs, err));
     *out = o;
     o = NULL;

@@ -95,6 +95,11 @@ static bool pairs_of_storage(struct order *o, int s)
     bool chain = is_chain(graph, s);
     for (int a = first + 1; chain && a < end; a++)
         if (!pair(o, graph->adders[a - 1], graph->adders[a])) return false;
+    for (int r = graph->readers_start[s]; graph->writer[s] >= 0 && r < graph->readers_start[s + 1]; r++) {
+        const int reader = graph->readers[r];
+        if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !always(graph, reader, READS, s)) continue;
+        if (!pair(o, graph->writer[s], reader)) return false;
+    }
     if (mp_storage_is_static(storage) || storage->carried) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
         int reader = graph->readers[r];

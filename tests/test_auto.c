@@ -11,7 +11,7 @@
 #include "tests/oracle_exact.h"
 #include "tests/random_graph.h"
 
-enum { SEEDS = 300, BUDGETS = 5 };
+enum { SEEDS = 300, SEEDS_IN_ORDER = 60, BUDGETS = 5 };
 
 typedef struct score {
     long feasible, optimal, missed, proved;
@@ -43,10 +43,10 @@ static void judge(const mp_graph *graph, uint64_t seed, int64_t budget, bool kee
     mp_answer_free(&answer);
 }
 
-static score run(bool keep_order)
+static score run(int n_seeds, bool keep_order)
 {
     score s = {0};
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)n_seeds; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 7), (mp_fuse)(seed % 3), false);
         int64_t floor;
         int node;
@@ -66,7 +66,7 @@ static score run(bool keep_order)
 static void it_is_optimal_on_small_graphs(void **state)
 {
     (void)state;
-    const score s = run(false);
+    const score s = run(SEEDS, false);
     assert_true(s.feasible > SEEDS * BUDGETS / 3);
     assert_int_equal(s.missed, 0);
     assert_true(s.optimal * 100 >= s.feasible * 99);
@@ -75,8 +75,8 @@ static void it_is_optimal_on_small_graphs(void **state)
 static void it_is_optimal_in_the_given_order(void **state)
 {
     (void)state;
-    const score s = run(true);
-    assert_true(s.feasible > SEEDS * BUDGETS / 3);
+    const score s = run(SEEDS_IN_ORDER, true);
+    assert_true(s.feasible > SEEDS_IN_ORDER * BUDGETS / 3);
     assert_int_equal(s.missed, 0);
     assert_true(s.optimal * 100 >= s.feasible * 99);
 }

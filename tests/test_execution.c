@@ -236,7 +236,7 @@ static void a_resumed_training_is_the_uninterrupted_one(void **state)
 static void alternatives_run_where_a_step_asks_for_them(void **state)
 {
     (void)state;
-    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .inexact = true};
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
     training_case t = training_begin(networks[3], 0, &options);
     const mp_graph *g = t.program->graph;

@@ -105,10 +105,11 @@ static void a_searcher_that_does_not_apply_is_named_only_if_asked_for(void **sta
                      MP_NOT_APPLICABLE);
     assert_int_equal(mp_sweep_budgets(&(mp_sweep_request){.graph = graph, .solvers = unknown, .n_solvers = 1}, &found, NULL),
                      MP_INVALID);
-    found = sweep(&(mp_sweep_request){.graph = graph, .moves = 10}); /* of those that are not named two apply */
-    assert_int_equal(found.n_curves, 2);
-    assert_string_equal(found.curves[0].solver, "priced");
-    assert_string_equal(found.curves[1].solver, "anneal");
+    found = sweep(&(mp_sweep_request){.graph = graph, .moves = 10}); /* of those that are not named three apply */
+    assert_int_equal(found.n_curves, 3);
+    assert_string_equal(found.curves[0].solver, "exact");
+    assert_string_equal(found.curves[1].solver, "priced");
+    assert_string_equal(found.curves[2].solver, "anneal");
     mp_sweep_free(&found);
     mp_graph_free(graph);
 }

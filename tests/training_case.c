@@ -70,8 +70,10 @@ mp_plan *training_plan(const training_case *t, double part)
     int64_t floor;
     int node;
     OK(mp_floor(g, &floor, &node, &err));
-    mp_request request = {
-        .graph = g, .budget_bytes = floor + (int64_t)(part * (double)(all->peak_bytes - floor)), .solver = "auto"};
+    mp_request request = {.graph = g,
+                          .budget_bytes = floor + (int64_t)(part * (double)(all->peak_bytes - floor)),
+                          .solver = "auto",
+                          .moves = 400};
     OK(mp_solve(&request, &answer, &err));
     plan = answer.plan ? answer.plan : answer.smallest;
     if (answer.plan)
