@@ -102,7 +102,7 @@ static mp_status walk(chain *c, mp_runs *x, mp_mover *mover, mp_error *err)
     for (int64_t k = 0; k < c->n_moves; k++) {
         if (k % LOOK == 0) {
             if (stopped(c)) break;
-            if (x->n_crowded > LOOK) mp_runs_spread(x);
+            if (x->n_shifted > x->n_on) mp_runs_spread(x);
             MP_TRY(keep_smallest(c, x, err));
             n_over = x->axis.total_over > 0 ? n_over + 1 : 0;
             if (n_over > PATIENCE && price < 1000 * least) price *= 1.05;

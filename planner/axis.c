@@ -1,5 +1,7 @@
 #include "planner/axis.h"
 
+#include <string.h>
+
 #include "estimator/vector.h"
 
 /* The limit of an empty slot: more than any memory, little enough that sums do not overflow. */
@@ -103,13 +105,17 @@ void mp_axis_vacate(mp_axis *axis, int slot, int64_t limit)
     add_within(axis, slot, slot, limit - NO_LIMIT);
 }
 
-MP_VECTOR void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes)
+MP_VECTOR void mp_axis_shift(mp_axis *axis, int first, int last, int by, int64_t left_bytes)
 {
-    const int a = from / MP_AXIS_CHUNK, b = to / MP_AXIS_CHUNK;
-    axis->excess[to] = mp_axis_excess(axis, from) - axis->pending[b];
-    axis->excess[from] = left_bytes - NO_LIMIT - axis->pending[a];
-    settle(axis, a);
-    if (b != a) settle(axis, b);
+    const int n = last - first + 1, left = by < 0 ? last : first, to = by < 0 ? first - 1 : last + 1;
+    const int from_chunk = (by < 0 ? to : first) / MP_AXIS_CHUNK, to_chunk = (by < 0 ? last : to) / MP_AXIS_CHUNK;
+    for (int c = from_chunk; c <= to_chunk && from_chunk < to_chunk; c++) { /* across chunks only whole numbers can move */
+        for (int s = c * MP_AXIS_CHUNK; s < (c + 1) * MP_AXIS_CHUNK; s++) axis->excess[s] += axis->pending[c];
+        axis->pending[c] = 0;
+    }
+    memmove(&axis->excess[first + by], &axis->excess[first], (size_t)n * sizeof *axis->excess);
+    axis->excess[left] = left_bytes - NO_LIMIT - axis->pending[left / MP_AXIS_CHUNK];
+    for (int c = from_chunk; c <= to_chunk; c++) settle(axis, c);
 }
 
 int64_t mp_axis_level(const mp_axis *axis, int slot)

@@ -29,9 +29,9 @@ void mp_axis_add(mp_axis *axis, int first, int last, int64_t bytes);
 /* A slot that is empty gets a limit, or one that has this limit becomes empty. O(64). */
 void mp_axis_occupy(mp_axis *axis, int slot, int64_t limit);
 void mp_axis_vacate(mp_axis *axis, int slot, int64_t limit);
-/* Moves the occupant of a slot, with all that lies in memory there, to an empty slot beside it; the slot it leaves is empty and
- * has so many bytes in memory. O(64). */
-void mp_axis_shift(mp_axis *axis, int from, int to, int64_t left_bytes);
+/* Moves the occupants of slots [first, last], with all that lies in memory there, by one (-1 or 1) to the empty slot beside
+ * them; the slot that they leave is empty and has so many bytes in memory. O(slots that move + 64). */
+void mp_axis_shift(mp_axis *axis, int first, int last, int by, int64_t left_bytes);
 /* The bytes in memory at an empty slot. O(1). */
 int64_t mp_axis_level(const mp_axis *axis, int slot);
 /* Bytes over the limit of an occupied slot. O(1). */

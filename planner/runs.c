@@ -15,13 +15,13 @@ static int64_t limit_of(const mp_runs *x, int run)
     return x->limit_bytes - form_of(x, run)->workspace_bytes;
 }
 
-static void note(mp_runs *x, int kind, int run, int slot)
+static void note(mp_runs *x, mp_change_kind kind, int run, int slot)
 {
     if (!mp_grow(&x->changes, &x->changes_capacity, x->n_changes + 1, sizeof *x->changes)) {
         x->failed = true;
         return;
     }
-    x->changes[x->n_changes++] = (mp_change){kind, run, slot};
+    x->changes[x->n_changes++] = (mp_change){kind, {run}, {slot}};
 }
 
 /* ---- changes without notes ---- */
@@ -80,44 +80,49 @@ static int64_t level_before(const mp_runs *x, int run)
     return mp_axis_excess(&x->axis, r->slot) + limit + r->credit - mp_lifetimes_begun(x, run);
 }
 
-/* To an empty slot beside its own. Everything that lives at the run goes with it; in the slot it leaves is what lives on after
- * it, or before it. */
-static void shift(mp_runs *x, int run, int slot)
+/* Moves the runs in slots [first, last] by one, to the empty slot beside them. Everything that lives at a run goes with it; in
+ * the slot that they leave is what lives on after them, or before them. */
+static void shift(mp_runs *x, int first, int last, int by)
 {
-    const int old = x->runs[run].slot, next = x->at_slot[old + 1];
-    const int64_t left = slot > old ? level_before(x, run)
-                         : next < 0 ? mp_axis_level(&x->axis, old + 1)
+    const int next = x->at_slot[last + 1];
+    const int64_t left = by > 0     ? level_before(x, x->at_slot[first])
+                         : next < 0 ? mp_axis_level(&x->axis, last + 1)
                                     : level_before(x, next);
-    mp_axis_shift(&x->axis, old, slot, left);
-    x->runs[run].slot = slot;
-    x->at_slot[old] = -1;
-    x->at_slot[slot] = run;
+    mp_axis_shift(&x->axis, first, last, by, left);
+    memmove(&x->at_slot[first + by], &x->at_slot[first], (size_t)(last - first + 1) * sizeof *x->at_slot);
+    x->at_slot[by < 0 ? last : first] = -1;
+    for (int s = first + by; s <= last + by; s++) x->runs[x->at_slot[s]].slot = s;
+    x->n_shifted += last - first + 1;
 }
 
 /* ---- changes that can be undone ---- */
 
-/* A slot for a run before `slot`: in the middle of the gap there, or where one is made by shifting its neighbours. -1: none. */
+static void make_room(mp_runs *x, int first, int last, int by)
+{
+    if (first > last) return;
+    note(x, by < 0 ? MP_SHIFTED_LEFT : MP_SHIFTED_RIGHT, first, last);
+    if (!x->failed) shift(x, first, last, by);
+}
+
+/* A slot for a run before another: in the gap there, nearer to that run, because what goes before the new one comes next; or
+ * where one is made by shifting its neighbours to the nearest empty slot. -1: none. */
 static int find_room(mp_runs *x, int before_run)
 {
-    const int slot = x->runs[before_run].slot;
+    const int slot = x->runs[before_run].slot, end = x->axis.n_slots - 1;
     int from = slot - 1, to = slot + 1;
     while (from >= 0 && x->at_slot[from] < 0) from--;
-    if (slot - from > 1) return from + (slot - from) / 2;
-    x->n_crowded++;
-    while (from >= 0 && x->at_slot[from] >= 0) from--;
-    if (from >= 0) {
-        for (int s = from + 1; s < slot; s++) {
-            note(x, MP_SHIFTED, x->at_slot[s], s);
-            shift(x, x->at_slot[s], s - 1);
-        }
+    if (slot - from > 1) return slot - (slot - from + 2) / 4;
+    while (from >= 0 && x->at_slot[from] >= 0 && (to >= end || x->at_slot[to] >= 0)) {
+        from--;
+        if (to < end) to++;
+    }
+    if (from >= 0 && x->at_slot[from] < 0) {
+        make_room(x, from + 1, slot - 1, -1);
         return slot - 1;
     }
-    while (to < x->axis.n_slots - 1 && x->at_slot[to] >= 0) to++;
-    if (to >= x->axis.n_slots - 1) return -1;
-    for (int s = to - 1; s >= slot; s--) {
-        note(x, MP_SHIFTED, x->at_slot[s], s);
-        shift(x, x->at_slot[s], s + 1);
-    }
+    while (to < end && x->at_slot[to] >= 0) to++;
+    if (to >= end) return -1;
+    make_room(x, slot, to - 1, 1);
     return slot;
 }
 
@@ -188,8 +193,11 @@ void mp_runs_undo(mp_runs *x)
         case MP_TURNED_OFF:
             turn_on(x, c.run);
             break;
-        case MP_SHIFTED:
-            shift(x, c.run, c.slot);
+        case MP_SHIFTED_LEFT:
+            shift(x, c.first - 1, c.last - 1, 1);
+            break;
+        case MP_SHIFTED_RIGHT:
+            shift(x, c.first + 1, c.last + 1, -1);
             break;
         }
     }

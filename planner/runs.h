@@ -31,9 +31,23 @@ typedef struct mp_run_list {
     size_t capacity;
 } mp_run_list;
 
+typedef enum mp_change_kind {
+    MP_RESERVED,
+    MP_RELEASED,
+    MP_TURNED_ON,
+    MP_TURNED_OFF,
+    MP_SHIFTED_LEFT, /* all runs in slots [first, last] by one */
+    MP_SHIFTED_RIGHT
+} mp_change_kind;
+
 typedef struct mp_change {
-    enum { MP_RESERVED, MP_RELEASED, MP_TURNED_ON, MP_TURNED_OFF, MP_SHIFTED } kind;
-    int run, slot;
+    mp_change_kind kind;
+    union {
+        int run, first;
+    };
+    union {
+        int slot, last;
+    };
 } mp_change;
 
 typedef struct mp_runs {
@@ -53,7 +67,7 @@ typedef struct mp_runs {
     int *gradients_start, *gradients; /* per storage that updates change: the gradients those updates read */
     mp_run_list *of_node;             /* per node */
     int64_t ticks;                    /* of all runs that are on */
-    int n_on, n_crowded;              /* n_crowded: how often room had to be made since the last spreading */
+    int n_on, n_shifted;              /* n_shifted: how many runs made room for others since the last spreading */
     mp_change *changes;
     size_t n_changes, changes_capacity;
     bool failed; /* memory ran out: changes have no effect from then on */

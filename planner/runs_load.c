@@ -125,7 +125,7 @@ void mp_runs_spread(mp_runs *x)
     for (int s = 0; s < x->axis.n_slots; s++)
         if (x->at_slot[s] >= 0 && x->at_slot[s] != x->end) order[n++] = x->at_slot[s];
     spread(x, order, n);
-    x->n_crowded = 0;
+    x->n_shifted = 0;
     for (int s = 0; s < (int)x->graph->n_storages && !x->failed; s++) {
         if (mp_storage_is_static(&x->graph->storages[s])) continue;
         if (mp_is_sum(x->graph, s)) {

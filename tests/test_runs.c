@@ -150,7 +150,7 @@ static void crowd(uint64_t seed)
         }
         if (tried % 100 == 0) assert_agrees(x);
     }
-    assert_true(x->n_crowded > 0);
+    assert_true(x->n_shifted > 0);
     assert_agrees(x);
     mp_runs_undo(x);
     assert_agrees(x);
