@@ -335,12 +335,30 @@ static bool send_away(mp_mover *m, int run, int before)
     return true;
 }
 
+/* Any run between those that make what a run reads, and the first that reads what it makes. */
+static int run_between(mp_mover *m, int run)
+{
+    const mp_runs *x = m->runs;
+    const mp_form *form = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
+    int first = 0, last = x->runs[x->end].slot;
+    for (size_t k = 0; k < form->n_reads; k++) {
+        const mp_run_list *makers = &x->makers[form->reads[k]];
+        if (makers->n && x->runs[makers->runs[0]].slot > first) first = x->runs[makers->runs[0]].slot;
+    }
+    for (size_t k = 0; k < form->n_writes; k++) {
+        const int reader = mp_runs_next_read(x, form->writes[k], x->runs[run].slot);
+        if (reader >= 0 && x->runs[reader].slot < last) last = x->runs[reader].slot;
+    }
+    if (last <= first + 1) return -1;
+    return neighbour(x, first + mp_mover_below(m, last - first), 1);
+}
+
 static bool shift_first(mp_mover *m)
 {
-    const int run = any_run(m);
+    const int run = any_run(m), kind = mp_mover_below(m, 8);
     if (run < 0 || is_extra(m->runs, run)) return false;
-    if (mp_mover_below(m, 8)) return relocate(m, run, run_away(m, run, 12));
-    return send_away(m, run, mp_mover_below(m, 2) ? any_run(m) : m->runs->end);
+    if (!kind) return send_away(m, run, mp_mover_below(m, 2) ? any_run(m) : m->runs->end);
+    return relocate(m, run, kind < 4 ? run_between(m, run) : run_away(m, run, 12));
 }
 
 /* ---- forms ---- */
