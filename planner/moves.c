@@ -181,7 +181,7 @@ static bool evict_some(mp_mover *m)
     static const double chances[] = {0.7, 0.85, 0.95, 1};
     const int slot = chosen_slot(m);
     const double deeper = chances[mp_mover_below(m, 4)];
-    m->left = mp_mover_below(m, 4) ? 20 : 150;
+    m->left = mp_mover_below(m, 4) ? m->few : m->many;
     if (slot < 0 || !evict(m, slot, deeper, -1)) return false;
     if (mp_mover_below(m, 6)) return true;
     for (int more = 1 + mp_mover_below(m, 3); more > 0; more--) evict(m, slot, deeper, -1);
@@ -357,7 +357,7 @@ static bool shift_first(mp_mover *m)
 {
     const int run = any_run(m), kind = mp_mover_below(m, 8);
     if (run < 0 || is_extra(m->runs, run)) return false;
-    if (!kind) return send_away(m, run, mp_mover_below(m, 2) ? any_run(m) : m->runs->end);
+    if (!kind && !m->only_orders) return send_away(m, run, mp_mover_below(m, 2) ? any_run(m) : m->runs->end);
     return relocate(m, run, kind < 4 ? run_between(m, run) : run_away(m, run, 12));
 }
 
@@ -409,7 +409,7 @@ static bool change_some(mp_mover *m)
 bool mp_move(mp_mover *m)
 {
     const int draw = mp_mover_below(m, 100);
-    if (!m->keeps_order && draw < 25) return shift_first(m);
+    if (m->only_orders || (!m->keeps_order && draw < 25)) return shift_first(m);
     if (m->n_choices && draw >= 92) return change_some(m);
     const int kind = mp_mover_below(m, 100);
     if (kind < 35) return evict_some(m);
@@ -418,6 +418,19 @@ bool mp_move(mp_mover *m)
     if (kind < 80) return exchange(m);
     if (kind < 92) return shift_extra(m);
     return shift_window(m);
+}
+
+/* How many storages that come and go a forward node reads on average. */
+static double mean_reads(const mp_graph *g)
+{
+    size_t n = 0, n_reads = 0;
+    for (size_t v = 0; v < g->n_nodes; v++) {
+        const mp_form *form = &g->nodes[v].forms[0];
+        if (g->nodes[v].phase != MP_PHASE_FORWARD) continue;
+        n++;
+        for (size_t k = 0; k < form->n_reads; k++) n_reads += !mp_storage_is_static(&g->storages[form->reads[k]]);
+    }
+    return n ? (double)n_reads / (double)n : 0;
 }
 
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
@@ -440,6 +453,9 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     }
     for (size_t v = 0; v < g->n_nodes; v++)
         if (g->nodes[v].n_forms > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
+    const bool wide = mean_reads(g) > 3;
+    m.few = wide ? 4 : 20;
+    m.many = wide ? 24 : 150;
     *out = m;
     m = (mp_mover){0};
 done:

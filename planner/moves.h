@@ -8,13 +8,15 @@ typedef struct mp_mover {
     mp_runs *runs;
     uint64_t random;
     bool keeps_order; /* first runs stay where they are */
+    bool only_orders; /* nothing but first runs moves */
     int n_candidates; /* storages that can be made again */
     int *candidates;
     int64_t *weights; /* running sums over the candidates, by bytes */
     int n_choices;    /* nodes that have several forms */
     int *choices;
-    int *extra; /* room for a list of runs */
-    int left;   /* how many more runs the move at hand may add */
+    int *extra;    /* room for a list of runs */
+    int few, many; /* runs that an eviction may add, mostly and at times: where nodes read much, chains of reruns explode */
+    int left;      /* how many more runs the move at hand may add */
 } mp_mover;
 
 /* On MP_OK release with mp_mover_free; the runs stay the caller's. MP_NOMEM. O(storages). */
