@@ -14,14 +14,14 @@ verify() { # FILE OPTION...: the file with the options it is read with, at each 
     *.json) graph=$file ;;
     *) graph=$folder/graph.json && "$memplan" graph "$file" "$@" -o "$graph" || { wrong=$((wrong + 1)) && return; } ;;
     esac
-    for solver in auto none chen segments lower-set; do
+    for solver in $("$memplan" solvers | awk '{ print $1 }'); do
         for budget in $budgets; do
             rm -f "$folder/plan.json"
             "$memplan" plan "$file" "$@" --solver $solver --budget "$budget" -o "$folder/plan.json" > "$folder/report" 2>&1
             case $? in
             0) found=$((found + 1)) ;;
             1) none=$((none + 1)) && continue ;;
-            2) grep -q 'no backward phase' "$folder/report" && continue ;; # this searcher does not apply
+            2) grep -Eq 'no backward phase|is no chain|too large' "$folder/report" && continue ;; # this searcher does not apply
             esac
             "$memplan" check "$graph" "$folder/plan.json" > "$folder/ours" 2>&1 &&
                 python3 "$shared/tools/check_plan.py" "$graph" "$folder/plan.json" > "$folder/theirs" 2>&1 && continue
