@@ -42,8 +42,7 @@ bool progress_show(const mp_progress *now, void *data)
         extra_text((double)now->bound_ticks, (double)now->baseline_ticks, extra);
         fprintf(stderr, " (at least %s)", extra);
     }
-    if (now->n_moves && now->elapsed_seconds > 0)
-        fprintf(stderr, "  %.0f moves/s", (double)now->n_moves / now->elapsed_seconds);
+    if (now->moves_per_second > 0) fprintf(stderr, "  %.0f moves/s", now->moves_per_second);
     fprintf(stderr, "  smallest %s", peak);
     if (p->floor_bytes > 0) fprintf(stderr, " (floor %s)", bytes_short(p->floor_bytes, floor));
     fflush(stderr);

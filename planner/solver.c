@@ -53,7 +53,7 @@ struct mp_search {
     const char *solver; /* the searcher that runs */
     candidate best, smallest;
     int64_t baseline_ticks, bound_ticks, n_offers, n_offers_of_solver, n_moves, moves;
-    double start, last_progress;
+    double start, last_progress, moves_start;
     const char *claimed_covers; /* what a searcher proved: the plans that bound_ticks covers; NULL: nothing */
     bool stopped, infeasible;
 };
@@ -127,12 +127,15 @@ static void heed(mp_search *search)
                                   .smallest_peak_bytes = search->smallest.solver ? search->smallest.peak_bytes : -1,
                                   .bound_ticks = search->bound_ticks,
                                   .n_offers = search->n_offers,
-                                  .n_moves = search->n_moves};
+                                  .n_moves = search->n_moves,
+                                  .moves_per_second =
+                                      t > search->moves_start ? (double)search->n_moves / (t - search->moves_start) : 0};
     if (!request->progress(&progress, request->progress_data)) search->stopped = true;
 }
 
 void mp_search_count_moves(mp_search *search, int64_t n)
 {
+    if (!search->n_moves) search->moves_start = now();
     search->n_moves += n;
 }
 

@@ -20,7 +20,8 @@ typedef struct mp_progress {
     double elapsed_seconds;
     int64_t best_ticks, baseline_ticks, smallest_peak_bytes;
     int64_t bound_ticks;       /* proved: no plan within the budget takes less */
-    int64_t n_offers, n_moves; /* schedules judged as a whole; changes tried by a local search */
+    int64_t n_offers, n_moves; /* schedules judged as a whole; changes tried by a local search ... */
+    double moves_per_second;   /* ... since it began */
 } mp_progress;
 typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
