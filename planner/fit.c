@@ -121,7 +121,7 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     t->searched = true;
     t->peak_bytes = answer->plan ? mp_plan_need(answer->plan) : -1;
     t->ticks = answer->plan ? answer->plan->ticks : -1;
-    t->solver = answer->plan ? solver_name(answer->plan->solver) : "";
+    t->solver = solver_name(plan->solver);
     return MP_OK;
 }
 
