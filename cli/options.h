@@ -124,7 +124,7 @@ typedef struct options {
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
     bool inexact;
-    const char *costs;  /* NULL: not given */
+    const char *costs; /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
     bool nesterov, before, profile, keep_order, offsets;
