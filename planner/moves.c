@@ -353,8 +353,58 @@ static int run_between(mp_mover *m, int run)
     return neighbour(x, first + mp_mover_below(m, last - first), 1);
 }
 
+static bool is_among(const int *list, int n, int run)
+{
+    for (int k = 0; k < n; k++)
+        if (list[k] == run) return true;
+    return false;
+}
+
+/* Whether a run reads what one of a list makes. */
+static bool reads_from(const mp_runs *x, int run, const int *list, int n)
+{
+    const mp_form *form = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
+    for (size_t k = 0; k < form->n_reads; k++)
+        if (is_among(list, n, latest_maker(x, form->reads[k], x->runs[run].slot))) return true;
+    return false;
+}
+
+/* Puts a run elsewhere, and with it those on the way that have to stay after it, or before it. */
+static bool shift_related(mp_mover *m)
+{
+    enum { FAR = 40, MOST = 12 };
+    mp_runs *x = m->runs;
+    const int run = any_run(m), step = mp_mover_below(m, 2) ? 1 : -1;
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that the others pass */
+    if (run < 0) return false;
+    m->extra[0] = run;
+    for (int k = 1 + mp_mover_below(m, FAR); k > 0; k--) {
+        at = neighbour(x, x->runs[at].slot, step);
+        if (at < 0 || at == x->end) return false;
+        bool goes = step > 0 && reads_from(x, at, m->extra, n);
+        for (int i = 0; i < n && step < 0 && !goes; i++) goes = reads_from(x, m->extra[i], &at, 1);
+        if (!goes) {
+            target = at;
+            n_moving = n;
+        } else if (n < MOST) {
+            m->extra[n++] = at;
+        } else {
+            return false;
+        }
+    }
+    if (!n_moving) return false;
+    if (step > 0) target = neighbour(x, x->runs[target].slot, 1);
+    for (int k = n_moving - 1; k >= 0;
+         k--) { /* those that go later from the last on, those that go earlier from the first on */
+        if (!relocate(m, m->extra[k], target)) return false;
+        if (step > 0) target = neighbour(x, x->runs[target].slot, -1);
+    }
+    return true;
+}
+
 static bool shift_first(mp_mover *m)
 {
+    if (!mp_mover_below(m, 4)) return shift_related(m);
     const int run = any_run(m), kind = mp_mover_below(m, 8);
     if (run < 0 || is_extra(m->runs, run)) return false;
     if (!kind && !m->only_orders) return send_away(m, run, mp_mover_below(m, 2) ? any_run(m) : m->runs->end);
