@@ -394,8 +394,7 @@ static bool shift_related(mp_mover *m)
     }
     if (!n_moving) return false;
     if (step > 0) target = neighbour(x, x->runs[target].slot, 1);
-    for (int k = n_moving - 1; k >= 0;
-         k--) { /* those that go later from the last on, those that go earlier from the first on */
+    for (int k = n_moving - 1; k >= 0; k--) { /* from the one that is nearest to where they go */
         if (!relocate(m, m->extra[k], target)) return false;
         if (step > 0) target = neighbour(x, x->runs[target].slot, -1);
     }
