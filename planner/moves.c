@@ -2,7 +2,7 @@
 
 #include "planner/lifetimes.h"
 
-enum { TRIES = 24, ROOM = 64 };
+enum { TRIES = 24 };
 
 /* ---- chance ---- */
 
@@ -25,11 +25,6 @@ int mp_mover_below(mp_mover *m, int n)
 }
 
 /* ---- what there is ---- */
-
-static bool can_rerun(const mp_graph *g, int node)
-{
-    return node >= 0 && g->nodes[node].phase == MP_PHASE_FORWARD && !(g->nodes[node].flags & MP_NODE_ONCE);
-}
 
 static bool is_extra(const mp_runs *x, int run)
 {
@@ -112,7 +107,8 @@ static bool rerun_inputs(mp_mover *m, int run, double chance)
         const int s = f->reads[k];
         if (mp_storage_is_static(&x->graph->storages[s]) || mp_runs_lives(x, s, x->runs[run].slot)) continue;
         const int maker = latest_maker(x, s, x->runs[run].slot);
-        if (maker < 0 || m->left <= 0 || !can_rerun(x->graph, x->runs[maker].node) || mp_mover_uniform(m) >= chance) continue;
+        if (maker < 0 || m->left <= 0 || !mp_can_rerun(x->graph, x->runs[maker].node) || mp_mover_uniform(m) >= chance)
+            continue;
         if (rerun(m, x->runs[maker].node, x->runs[maker].form, run, chance) < 0) return false;
     }
     return true;
@@ -160,7 +156,7 @@ static bool evict(mp_mover *m, int slot, double deeper, int before)
     const int s = any_living(m, slot, &reader);
     if (s < 0) return false;
     const int maker = latest_maker(x, s, x->runs[reader].slot);
-    if (maker < 0 || !can_rerun(x->graph, x->runs[maker].node)) return false;
+    if (maker < 0 || !mp_can_rerun(x->graph, x->runs[maker].node)) return false;
     if (before >= 0 && x->runs[before].slot < x->runs[reader].slot && x->runs[before].slot > slot) reader = before;
     if (rerun(m, x->runs[maker].node, x->runs[maker].form, reader, deeper) < 0) return false;
     if (is_extra(x, maker) && is_dead(x, maker)) remove_run(x, maker);
@@ -251,8 +247,8 @@ static bool evict_window(mp_mover *m)
     if (s < 0) return false;
     const int width = 1 + mp_mover_below(m, 8), centre = g->producer[s];
     const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
-    for (int v = from; v <= from + width && v < (int)g->n_nodes && n < ROOM; v++) {
-        if (!can_rerun(g, v)) continue;
+    for (int v = from; v <= from + width && v < (int)g->n_nodes && n < MP_MOVER_ROOM; v++) {
+        if (!mp_can_rerun(g, v)) continue;
         for (size_t k = 0; k < g->nodes[v].forms[0].n_writes; k++) {
             const int w = g->nodes[v].forms[0].writes[k];
             if (mp_storage_is_static(&g->storages[w]) || !mp_runs_lives(x, w, slot)) continue;
@@ -467,56 +463,4 @@ bool mp_move(mp_mover *m)
     if (kind < 80) return exchange(m);
     if (kind < 92) return shift_extra(m);
     return shift_window(m);
-}
-
-/* How many storages that come and go a forward node reads on average. */
-static double mean_reads(const mp_graph *g)
-{
-    size_t n = 0, n_reads = 0;
-    for (size_t v = 0; v < g->n_nodes; v++) {
-        const mp_form *form = &g->nodes[v].forms[0];
-        if (g->nodes[v].phase != MP_PHASE_FORWARD) continue;
-        n++;
-        for (size_t k = 0; k < form->n_reads; k++) n_reads += !mp_storage_is_static(&g->storages[form->reads[k]]);
-    }
-    return n ? (double)n_reads / (double)n : 0;
-}
-
-mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *g = runs->graph;
-    mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
-    int64_t sum = 0, least = runs->limit_bytes / 1024 + 1;
-    m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
-    m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
-    m.extra = mp_alloc(ROOM, sizeof *m.extra);
-    m.choices = mp_alloc(g->n_nodes, sizeof *m.choices);
-    MP_REQUIRE(m.candidates && m.weights && m.extra && m.choices, err, MP_NOMEM, "out of memory for %zu storages",
-               g->n_storages);
-    for (size_t s = 0; s < g->n_storages; s++) {
-        if (!can_rerun(g, g->producer[s]) || mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
-        sum += g->storages[s].bytes + least;
-        m.candidates[m.n_candidates] = (int)s;
-        m.weights[m.n_candidates++] = sum;
-    }
-    for (size_t v = 0; v < g->n_nodes; v++)
-        if (g->nodes[v].n_forms > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
-    const bool wide = mean_reads(g) > 3;
-    m.few = wide ? 4 : 20;
-    m.many = wide ? 24 : 150;
-    *out = m;
-    m = (mp_mover){0};
-done:
-    mp_mover_free(&m);
-    return st;
-}
-
-void mp_mover_free(mp_mover *m)
-{
-    mp_free(m->candidates);
-    mp_free(m->weights);
-    mp_free(m->choices);
-    mp_free(m->extra);
-    *m = (mp_mover){0};
 }

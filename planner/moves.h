@@ -4,6 +4,8 @@
 
 #include "planner/runs.h"
 
+enum { MP_MOVER_ROOM = 64 };
+
 typedef struct mp_mover {
     mp_runs *runs;
     uint64_t random;
@@ -18,6 +20,9 @@ typedef struct mp_mover {
     int few, many; /* runs that an eviction may add, mostly and at times: where nodes read much, chains of reruns explode */
     int left;      /* how many more runs the move at hand may add */
 } mp_mover;
+
+/* Whether a node is a forward node that may run again; -1: no. */
+bool mp_can_rerun(const mp_graph *graph, int node);
 
 /* On MP_OK release with mp_mover_free; the runs stay the caller's. MP_NOMEM. O(storages). */
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err);
