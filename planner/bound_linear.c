@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <glpk.h>
@@ -54,6 +55,17 @@ static double or_zero(double value)
     return isfinite(value) && value > 0 ? value : 0;
 }
 
+/* Whether to break off: the factor, of which GLPK 5.0 tells when its pattern is known, has too many entries (it takes a second
+ * for so many), or the caller wants no more. */
+static bool heard(void *data, const char *line)
+{
+    enum { MOST_ENTRIES = 300000 };
+    const struct task *t = data;
+    int n;
+    if (sscanf(line, "Matrix L has %d non-zeros", &n) == 1) return n > MOST_ENTRIES;
+    return t->linear->stop && t->linear->stop(t->linear->stop_data);
+}
+
 static void solve(void *data)
 {
     const struct task *t = data;
@@ -69,7 +81,7 @@ static void solve(void *data)
     for (int r = 0; r < l->n_rows; r++) glp_set_row_bnds(problem, r + 1, GLP_LO, l->least[r], 0);
     glp_load_matrix(problem, (int)l->n_entries, t->row, t->column, t->coefficient);
     glp_init_iptcp(&how);
-    how.msg_lev = GLP_MSG_OFF;
+    how.msg_lev = GLP_MSG_ALL; /* for `heard` */
     how.ord_alg = GLP_ORD_SYMAMD;
     mp_glpk_point();
     glp_interior(problem, &how); /* where it fails, the best it came by is as good an answer as any */
@@ -84,6 +96,7 @@ mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
     struct task t = {.linear = l};
     mp_free(l->x);
     mp_free(l->price);
+    l->solved = false;
     l->x = mp_alloc((size_t)l->n_columns, sizeof *l->x);
     l->price = mp_alloc((size_t)l->n_rows, sizeof *l->price);
     t.row = mp_alloc(l->n_entries + 1, sizeof *t.row);
@@ -97,7 +110,7 @@ mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
         t.coefficient[k + 1] = l->coefficient[k];
     }
     if (l->n_rows > 0 && l->n_columns > 0 && l->n_entries < INT32_MAX)
-        (void)mp_glpk_session(solve, &t, NULL); /* after an error of GLPK all stays zero */
+        l->solved = mp_glpk_session(solve, heard, &t, NULL) == MP_OK; /* if not, all stays zero */
 done:
     mp_free(t.row);
     mp_free(t.column);

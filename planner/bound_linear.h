@@ -17,8 +17,11 @@ typedef struct mp_bound_linear {
     double *cost;  /* per column */
     double *least; /* per row */
     int *row, *column;
-    double *coefficient; /* per entry */
-    double *x, *price;   /* per column, per row (>= 0): set by mp_bound_linear_solve */
+    double *coefficient;      /* per entry */
+    double *x, *price;        /* per column, per row (>= 0): set by mp_bound_linear_solve */
+    bool solved;              /* false: there is no answer, and both are zero */
+    bool (*stop)(void *data); /* asked after each factorisation; NULL: never */
+    void *stop_data;
     size_t capacity[5];
     bool failed; /* no memory for something that was added */
 } mp_bound_linear;
@@ -28,8 +31,10 @@ int mp_bound_linear_column(mp_bound_linear *linear, double cost);
 int mp_bound_linear_row(mp_bound_linear *linear, double least);
 void mp_bound_linear_entry(mp_bound_linear *linear, int row, int column, double coefficient);
 
-/* x and price, as good as they could be found: zero if not at all. The same programme gives the same answer. MP_NOMEM. Primal-
- * dual interior point (Mehrotra 1992), as GLPK has it: some tens of factorisations, which cannot be interrupted. */
+/* x and price, as good as they could be found: zero if not at all. The same programme gives the same answer, unless it was
+ * stopped. MP_NOMEM. Primal-dual interior point (Mehrotra 1992), as GLPK has it: some tens of factorisations, each in
+ * proportion to the power of 1.5 of the factor's entries, if its last columns are dense; where these are too many, it is not
+ * begun. */
 mp_status mp_bound_linear_solve(mp_bound_linear *linear, mp_error *err);
 /* Releases what it holds and makes it empty. */
 void mp_bound_linear_clear(mp_bound_linear *linear);

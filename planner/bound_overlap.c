@@ -156,10 +156,12 @@ mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n,
 {
     mp_status st = MP_OK;
     const mp_graph *graph = x->order->graph;
-    mp_bound_overlap o = {.x = x, .nodes = nodes, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
+    mp_bound_overlap o = {
+        .x = x, .options = options, .nodes = nodes, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
     const size_t points = (size_t)n, most_pairs = points * (points + 1);
     double *more = mp_alloc(most_pairs, sizeof *more);
     struct item *items = mp_alloc(o.n_storages, sizeof *items);
+    bool solved = false;
     int64_t best = 0, *earned = mp_alloc(points, sizeof *earned);
     memset(worth, 0, points * sizeof *worth);
     o.room_bytes = mp_alloc(points, sizeof *o.room_bytes);
@@ -179,7 +181,8 @@ mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n,
         if (k) MP_TRY(add_short(&o, more, most_rows * (k + 1) / rounds / mp_bound_overlap_rows(x->order), err));
         if (k && o.n_pairs == before) break;
         MP_TRY(make_room(&o, err));
-        MP_TRY(mp_bound_overlap_prices(&o, more, err));
+        MP_TRY(mp_bound_overlap_prices(&o, more, &solved, err));
+        if (!solved) break; /* with more intervals it will not be easier */
         const int64_t bound = evaluate(&o, items, earned);
         if (bound <= best) continue;
         best = bound;

@@ -17,6 +17,7 @@ typedef struct mp_bound_pair {
 
 typedef struct mp_bound_overlap {
     mp_bound_interval *x;
+    const mp_bound_options *options;
     const int *nodes; /* the boundaries, each before the next */
     int n;
     size_t n_nodes, n_storages;
@@ -34,9 +35,9 @@ typedef struct mp_bound_overlap {
 /* Where the pair (from, to) has its place in `needed`. */
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair);
 
-/* Sets prices by a linear programme over the pairs there are; then, if `more` is not NULL, for all pairs there are not, how far
- * its solution falls short in them: more[from * (n + 1) + to]. MP_NOMEM. */
-mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *err);
+/* Sets prices by a linear programme over the pairs there are; *solved false: there is none that can be solved. Then, if `more`
+ * is not NULL, for all pairs there are not, how far its solution falls short in them: more[from * (n + 1) + to]. MP_NOMEM. */
+mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, bool *solved, mp_error *err);
 /* How many rows a pair adds to that programme, at most about. O(graph). */
 int64_t mp_bound_overlap_rows(const mp_bound_order *order);
 

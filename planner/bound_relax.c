@@ -237,10 +237,10 @@ int64_t mp_bound_overlap_rows(const mp_bound_order *order)
     return rows;
 }
 
-mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *err)
+mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, bool *solved, mp_error *err)
 {
     mp_status st = MP_OK;
-    relax r = {.o = o, .unit = 1};
+    relax r = {.o = o, .unit = 1, .linear = {.stop = o->options->stop, .stop_data = o->options->data}};
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
     r.room_row = mp_alloc(n, sizeof *r.room_row);
     r.bytes_unit = mp_alloc(n, sizeof *r.bytes_unit);
@@ -266,8 +266,9 @@ mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, mp_error *e
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(&r, p);
     MP_TRY(mp_bound_linear_solve(&r.linear, err));
+    *solved = r.linear.solved;
     read_prices(&r);
-    if (more) find_shortfalls(&r, more);
+    if (more && r.linear.solved) find_shortfalls(&r, more);
 done:
     mp_bound_linear_clear(&r.linear);
     mp_free(r.room_row);

@@ -1,21 +1,7 @@
 #include "planner/proof.h"
 
-/* How much a forward node reads on average. */
-static double mean_reads(const mp_graph *graph)
-{
-    size_t n = 0, n_reads = 0;
-    for (size_t k = 0; k < graph->n_nodes; k++) {
-        if (graph->nodes[k].phase != MP_PHASE_FORWARD) continue;
-        n++;
-        n_reads += graph->nodes[k].forms[0].n_reads;
-    }
-    return n ? (double)n_reads / (double)n : 0;
-}
-
 int mp_proof_effort(const mp_graph *graph)
 {
-    enum { MOST_READS = 4, MOST_NODES = 150 }; /* beyond both the linear programmes are dense, and take minutes */
-    if (graph->n_nodes > MOST_NODES && mean_reads(graph) > MOST_READS) return 0;
     return graph->n_nodes < 100 ? 4 : graph->n_nodes < 2500 ? 2 : graph->n_nodes < 8000 ? 1 : 0;
 }
 

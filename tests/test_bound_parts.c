@@ -80,6 +80,46 @@ static void linear_programmes_are_solved(void **state)
     assert_int_equal(linear.n_columns, 0);
 }
 
+/* minimise sum of x_k where x_0 + x_k >= 1 for all k > 0: x_0 = 1. Every pair of rows shares a column, so the factor is full.
+ */
+static void full_programme(mp_bound_linear *linear, int n_rows)
+{
+    const int all = mp_bound_linear_column(linear, 1);
+    for (int k = 0; k < n_rows; k++) {
+        const int row = mp_bound_linear_row(linear, 1);
+        mp_bound_linear_entry(linear, row, all, 1);
+        mp_bound_linear_entry(linear, row, mp_bound_linear_column(linear, 1), 1);
+    }
+}
+
+static bool third_time(void *data)
+{
+    return ++*(int *)data >= 3;
+}
+
+/* One that takes too long is not begun, and one that the caller stops is left; neither has prices. */
+static void long_programmes_are_broken_off(void **state)
+{
+    (void)state;
+    int n_asked = 0;
+    mp_bound_linear small = {0}, large = {0}, stopped = {.stop = third_time, .stop_data = &n_asked};
+    full_programme(&small, 100);
+    full_programme(&large, 1000);
+    full_programme(&stopped, 100);
+    assert_int_equal(mp_bound_linear_solve(&small, NULL), MP_OK);
+    assert_true(small.solved && fabs(small.x[0] - 1) < 1e-4);
+    assert_int_equal(mp_bound_linear_solve(&large, NULL), MP_OK);
+    assert_true(!large.solved && large.x[0] == 0 && large.price[0] == 0);
+    assert_int_equal(mp_bound_linear_solve(&stopped, NULL), MP_OK);
+    assert_true(!stopped.solved && stopped.x[0] == 0);
+    assert_int_equal(n_asked, 3);
+    assert_int_equal(mp_bound_linear_solve(&small, NULL), MP_OK);
+    assert_true(small.solved);
+    mp_bound_linear_clear(&small);
+    mp_bound_linear_clear(&large);
+    mp_bound_linear_clear(&stopped);
+}
+
 static void fail_in_session(void *data)
 {
     ++*(int *)data;
@@ -94,11 +134,11 @@ static void errors_of_glpk_become_a_status(void **state)
     int reached = 0;
     mp_error err = {0};
     mp_glpk_fail_after = 0;
-    assert_int_equal(mp_glpk_session(fail_in_session, &reached, &err), MP_LIMIT);
+    assert_int_equal(mp_glpk_session(fail_in_session, NULL, &reached, &err), MP_LIMIT);
     assert_non_null(strstr(err.message, "GLPK"));
     assert_int_equal(reached, 1);
     assert_int_equal(mp_glpk_fail_after, -1);
-    assert_int_equal(mp_glpk_session(fail_in_session, &reached, &err), MP_OK);
+    assert_int_equal(mp_glpk_session(fail_in_session, NULL, &reached, &err), MP_OK);
     assert_int_equal(reached, 3);
 }
 
@@ -233,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuts_are_minimal),
         cmocka_unit_test(linear_programmes_are_solved),
+        cmocka_unit_test(long_programmes_are_broken_off),
         cmocka_unit_test(errors_of_glpk_become_a_status),
         cmocka_unit_test(bound_stands_without_programmes),
         cmocka_unit_test(runs_are_shared_out),
