@@ -216,6 +216,17 @@ static bool is_large(const mp_request *request)
     return request->graph->n_nodes > LARGE;
 }
 
+/* Whether the rounds that are left are not worth their seconds: in a graph of some size what is found is within a thousandth of
+ * a step, and a thirtieth of the extra time, of the bound. */
+static bool is_close(const mp_search *search)
+{
+    enum { MIDDLE = 400, OF_STEP = 1000, OF_EXTRA = 30 };
+    const int64_t enough = mp_search_enough(search), ticks = mp_search_best_ticks(search);
+    if (mp_search_request(search)->graph->n_nodes <= MIDDLE || ticks == INT64_MAX) return false;
+    const int64_t gap = ticks - enough;
+    return gap <= enough / OF_STEP && gap <= (ticks - mp_search_baseline_ticks(search)) / OF_EXTRA;
+}
+
 /* Moves of each chain: many for their price on small graphs; on large ones, where a move touches more, as many as a second or
  * two allow. */
 static int64_t count_moves(const mp_search *search)
@@ -247,7 +258,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     mp_search_best(search, &start, &n_start);
     MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
     for (int r = request->refine || is_large(request) ? REFINING : 0;
-         r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search); r++) {
+         r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search) && !is_close(search); r++) {
         for (int k = 0; k < CHAINS; k++) {
             chain *c = &chains[k];
             c->search = k ? NULL : search;

@@ -81,6 +81,16 @@ void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n)
     *n = kept->n;
 }
 
+int64_t mp_search_baseline_ticks(const mp_search *search)
+{
+    return search->baseline_ticks;
+}
+
+int64_t mp_search_best_ticks(const mp_search *search)
+{
+    return search->best.solver ? search->best.ticks : INT64_MAX;
+}
+
 int64_t mp_search_enough(const mp_search *search)
 {
     return search->bound_ticks > search->baseline_ticks ? search->bound_ticks : search->baseline_ticks;

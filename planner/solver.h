@@ -102,6 +102,8 @@ void mp_search_claim_infeasible(mp_search *search);
 /* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
  * one as soon as anything was offered. */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
+int64_t mp_search_baseline_ticks(const mp_search *search); /* of keep-all */
+int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: none within the budget yet */
 /* Tells how many changes a local search has tried since it last told. */
 void mp_search_count_moves(mp_search *search, int64_t n);
 /* How many candidates `moves` allows the running searcher in all; how many it should make of a kind is its own affair. */
