@@ -217,7 +217,7 @@ done:
 
 int64_t mp_default_moves(const mp_graph *graph)
 {
-    enum { WORK = 4000000, LEAST = 300, MOST = 4000 };
+    enum { WORK = 2800000, LEAST = 300, MOST = 8000 };
     const int64_t moves = WORK / (int64_t)(graph->n_nodes + 1);
     return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
 }
