@@ -1,7 +1,8 @@
 /* anneal.c - simulated annealing over whole schedules: what is recomputed, how often, where, and, unless the order is to be
  * kept, when everything runs. Starts from the best that the searchers before it have found.
  *
- * Two chains, always, each in a thread of its own: one that leaves first runs where they are, and one that moves them too.
+ * Two chains, always, each in a thread of its own: one that leaves first runs where they are, and one that moves them too, as
+ * both do where there is no backward phase and order is all.
  * After each round both go on from the better of their results. Energy is ticks, and a price on every byte over the budget in
  * every step; the price rises while the budget is exceeded for long. Kirkpatrick, Gelatt, Vecchi 1983.
  */
@@ -20,7 +21,7 @@ enum { CHAINS = 2, LOOK = 512, LEAST_MOVES = 2000, N_ROUNDS = 3, REFINING = 2 /*
  * finds another valley, and a last cool one goes down to its bottom. */
 static const struct {
     double share, hot, cold;
-} rounds[N_ROUNDS] = {{0.15, 1.5, 0.3}, {0.60, 4, 0.45}, {0.25, 1.3, 0.3}};
+} rounds[N_ROUNDS] = {{0.15, 1.5, 0.1}, {0.60, 4, 0.15}, {0.25, 1.3, 0.1}};
 
 /* An order without updates. */
 typedef struct order {
@@ -248,13 +249,17 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     order best = {.ticks = INT64_MAX};
     const mp_step *start;
     size_t n_start;
+    bool goes_back = false; /* there is a backward phase */
     double unit = 1;
     const int64_t n_moves = count_moves(search);
     int64_t enough = mp_search_enough(search);
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(find_unit(request->graph, &unit, err));
-    for (size_t k = 0; k < request->graph->n_nodes; k++)
-        if (request->graph->nodes[k].phase == MP_PHASE_UPDATE) enough -= request->graph->nodes[k].forms[0].ticks;
+    for (size_t k = 0; k < request->graph->n_nodes; k++) {
+        const mp_node *node = &request->graph->nodes[k];
+        if (node->phase == MP_PHASE_UPDATE) enough -= node->forms[0].ticks;
+        goes_back = goes_back || node->phase == MP_PHASE_BACKWARD;
+    }
     mp_search_best(search, &start, &n_start);
     MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
     for (int r = request->refine || is_large(request) ? REFINING : 0;
@@ -266,7 +271,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             c->graph = request->graph;
             c->budget_bytes = request->budget_bytes;
             c->seed = (request->seed * CHAINS + (uint64_t)k) * N_ROUNDS + (uint64_t)r;
-            c->keeps_order = request->keep_order || !k;
+            c->keeps_order = request->keep_order || (!k && goes_back);
             c->unit = unit;
             c->enough = enough;
             c->start = &best;
