@@ -59,7 +59,7 @@ static bool swaps_last(const mp_rewriter *r, const mp_operator *op)
     if (!perm) return rank == 2;
     for (int d = 0; d < rank; d++)
         if (perm[d] != (d < rank - 2 ? d : 2 * rank - 3 - d)) return false;
-    return rank >= 2;
+    return true;
 }
 
 /* The product of queries and keys. */

@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static void write_text(int k, const char *
 static kernel_run *begin(int k, const char *kind, int version, const char *inputs, const char *attributes, unsigned flags)
 {
     static kernel_case cases[8];
-    cases[k] = (kernel_case){kind, version, inputs, attributes, 1, -2, 2, k ? 0 : 7, 0, 0};
+    cases[k] = (kernel_case){kind, version, inputs, attributes, 1, -2, 2, strstr(kind, "Attention") ? 7 : 0, 0, 0};
     return kernel_begin(&cases[k], MP_MODE_TRAIN, flags);
 }
 
@@ -182,6 +182,36 @@ static void gradients_are_those_of_differences(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
+/* The same attention with what lies above the diagonal hidden by the attribute, by booleans, and by minus infinity added. */
+static void a_causal_mask_may_be_said_in_three_ways(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{300, 300}, {150, 330}, {330, 150}};
+    static const char *const masks[] = {"", "- bool[%d,%d]", "float32[%d,%d]"};
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        const int rows = sizes[n][0], columns = sizes[n][1];
+        kernel_run *r[3];
+        for (int k = 0; k < 3; k++) {
+            char mask[64];
+            snprintf(mask, sizeof mask, masks[k], rows, columns);
+            write_text(k, "float32[2,%d,8] float32[2,%d,8] float32[2,%d,8] %s", rows, columns, columns, mask);
+            r[k] = begin(k, "memplan:ScaledDotProductAttention", 1, texts[k], k ? "" : "causal=1", KERNEL_BACKWARD);
+            for (int64_t e = 0; k && e < (int64_t)rows * columns; e++)
+                kernel_set(&r[k]->forward.in[k == 1 ? 4 : 3], e,
+                           k == 1                       ? e % columns <= e / columns
+                           : e % columns <= e / columns ? 0
+                                                        : (double)-INFINITY);
+            for (int i = 0; i < 3; i++) copy(&r[0]->forward.in[i], &r[k]->forward.in[i]);
+            copy(&r[0]->backward.d_out[0], &r[k]->backward.d_out[0]);
+            kernel_forward(r[k]);
+            kernel_backward(r[k]);
+            assert_true(difference(&r[k]->forward.out[0], &r[0]->forward.out[0]) <= 1e-6);
+            for (int i = 0; i < 3; i++) assert_true(difference(&r[k]->backward.d_in[i], &r[0]->backward.d_in[i]) <= 1e-6);
+        }
+        for (int k = 0; k < 3; k++) kernel_end(r[k]);
+    }
+}
+
 /* Two keys, both equal to the query or orthogonal to it: softmax by hand. */
 static void values_are_those_computed_by_hand(void **state)
 {
@@ -261,6 +291,28 @@ static int64_t saved_bytes(const training_case *t)
     return bytes;
 }
 
+/* Five products of the sizes of forward's two; nothing but the extra is kept, and there is no form that keeps a dropout's mask.
+ */
+static void its_nodes_cost_what_it_computes(void **state)
+{
+    (void)state;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_fused("examples/gpt_bytes.onnx", 0, &options);
+    const mp_graph *g = t.program->graph;
+    int n = 0;
+    for (size_t k = 0; k < g->n_nodes; k++) {
+        const mp_node *node = &g->nodes[k];
+        if (strcmp(node->op, "ScaledDotProductAttention") != 0) continue;
+        bool backward = node->phase == MP_PHASE_BACKWARD;
+        assert_true(node->flops == (backward ? 2.5 : 1) * 4.0 * 16 * 4 * 64 * 64 * 24);
+        assert_int_equal(node->n_forms, 1);
+        assert_int_equal(node->forms[0].n_writes + node->forms[0].n_adds, backward ? 3 : 2);
+        n++;
+    }
+    assert_int_equal(n, 6);
+    training_end(&t);
+}
+
 static void a_transformer_trains_the_same_and_keeps_less(void **state)
 {
     (void)state;
@@ -294,9 +346,11 @@ int main(void)
         cmocka_unit_test(it_is_the_chain_of_operators),
         cmocka_unit_test(it_is_the_chain_in_bfloat16),
         cmocka_unit_test(it_is_the_chain_in_other_layouts),
+        cmocka_unit_test(a_causal_mask_may_be_said_in_three_ways),
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(a_row_of_which_nothing_is_left_is_no_number),
         cmocka_unit_test(results_do_not_depend_on_threads_or_repetition),
+        cmocka_unit_test(its_nodes_cost_what_it_computes),
         cmocka_unit_test(a_transformer_trains_the_same_and_keeps_less),
     };
     return cmocka_run_group_tests_name("executor/cpu/attention", tests, NULL, NULL);

@@ -30,7 +30,7 @@ static mp_model *fused(const char *text, int expected)
 {
     mp_error err = {0};
     mp_model *model = model_text(text);
-    int n;
+    int n = 0;
     double *before = interpret(model, model->outputs[0]);
     if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
         mp_model_fuse_attention(model, &n, &err) != MP_OK)
