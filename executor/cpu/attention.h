@@ -41,7 +41,8 @@ void mp_tile_write(const mp_matrices *m, void *data, const mp_part *part, const 
 mp_tile mp_tile_transposed(mp_tile t);
 /* The part of a tile from this row on. */
 mp_tile mp_tile_from(mp_tile t, int64_t row);
-/* c (m x n) = alpha a (m x k) b (k x n) + beta c. */
+/* c (m x n) = alpha a (m x k) b (k x n) + beta c, by oneDNN's sgemm, which packs its operands into a buffer of its own while it
+ * runs. Returns its dnnl_status_t. */
 int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_tile b, float beta, mp_tile c);
 
 typedef struct mp_attention_state {
