@@ -77,6 +77,7 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_ACCUMULATE]  = {"accumulate", KIND_COUNT, AT(accumulate), MODEL, "accumulate", "K", NULL, 1, NULL, "micro-batches per update; their gradients add up"},
     [OPT_CLIP_NORM]   = {"clip-norm", KIND_POSITIVE, AT(clip_norm), MODEL, "clip_norm", "X", NULL, 0, NULL, "scale gradients down to this global norm before the update"},
     [OPT_INEXACT]     = {"inexact", KIND_FLAG, AT(inexact), MODEL, "inexact", NULL, NULL, 0, NULL, "plan with backward from a normalization's output too, which rounds differently"},
+    [OPT_NO_FUSED_ATTENTION] = {"no-fused-attention", KIND_OFF, AT(fused_attention), MODEL, "fused_attention", NULL, NULL, 0, NULL, "keep the matrix of attention scores, operator by operator"},
     [OPT_COSTS]       = {"costs", KIND_TEXT, AT(costs), MODEL & ~(FIT | PROFILE), "costs", "FILE", NULL, 0, NULL, "seconds as 'memplan profile' has measured them, in place of the roofline"},
     [OPT_BUDGET]      = {"budget", KIND_TEXT, AT(budget), PLAN | TRAIN, NULL, "BYTES", NULL, 0, NULL, "memory for everything: 8GiB, 800MB, 16e9, 60% of the peak without a plan, or floor+50%"},
     [OPT_SOLVER]      = {"solver", KIND_CHOICE, AT(solver), PLAN | FIT | TRAIN, NULL, "NAME", "auto", 0, solver_choice, "the searcher ('memplan solvers' explains them)"},

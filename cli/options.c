@@ -178,7 +178,7 @@ static int count_operands(const options *o)
 
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
-    *o = (options){.command = command, .simplify = true, .before = true, .offsets = true};
+    *o = (options){.command = command, .simplify = true, .fused_attention = true, .before = true, .offsets = true};
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].otherwise) *(const char **)((char *)o + option_rows[k].offset) = option_rows[k].otherwise;
     o->operands = mp_alloc((size_t)argc, sizeof *o->operands);

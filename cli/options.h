@@ -48,6 +48,7 @@ typedef enum option_id {
     OPT_ACCUMULATE,
     OPT_CLIP_NORM,
     OPT_INEXACT,
+    OPT_NO_FUSED_ATTENTION,
     OPT_COSTS,
     OPT_BUDGET,
     OPT_SOLVER,
@@ -123,7 +124,7 @@ typedef struct options {
     const char *view;
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
-    bool inexact;
+    bool inexact, fused_attention;
     const char *costs; /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */

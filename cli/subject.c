@@ -70,6 +70,14 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
     return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
 }
 
+/* PyTorch's rules are those of its operators one by one; a backend has to have a kernel for the fused one. */
+static bool fuses_attention(const options *o, const mp_backend *backend, mp_rules rules)
+{
+    const mp_operator fused = {
+        .kind = "ScaledDotProductAttention", .domain = "memplan", .op = mp_op_find("memplan", "ScaledDotProductAttention", 1)};
+    return o->simplify && o->fused_attention && rules == MP_RULES_EXECUTOR && (!backend || backend->kernel(&fused));
+}
+
 static mp_status build_graph(subject *s, const options *o, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -92,6 +100,11 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     int loss;
     MP_REQUIRE(text, err, MP_NOMEM, "the options");
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
+    if (fuses_attention(o, backend, wanted.rules)) {
+        int n;
+        MP_TRY(mp_model_fuse_attention(s->model, &n, err));
+        s->simplified.patterns += n;
+    }
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
     MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR) {

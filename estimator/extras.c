@@ -2,6 +2,7 @@
  * least, whatever the type of the activations. */
 #include <string.h>
 
+#include "estimator/attention.h"
 #include "estimator/ops_rules.h"
 #include "estimator/recurrent.h"
 
@@ -103,6 +104,15 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     mp_recurrent r = mp_recurrent_read(model, op);
     int64_t n = saturated(saturated(saturated(r.n_steps, r.batch), r.n_directions), saturated(r.gates + 1, r.hidden));
     extras[0] = (mp_extra){"reserve", saturated(n, statistic_bytes(mp_operator_in(model, op, 0)))};
+    return 1;
+}
+
+/* The logarithm of the sum of exponentials of every row of scores. */
+int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    (void)rules;
+    mp_attention a = mp_attention_read(model, op);
+    extras[0] = (mp_extra){"lse", saturated(saturated(a.n_batch, a.rows), statistic_bytes(mp_operator_in(model, op, 0)))};
     return 1;
 }
 

@@ -1,4 +1,5 @@
 /* FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
+#include "estimator/attention.h"
 #include "estimator/einsum.h"
 #include "estimator/matmul.h"
 #include "estimator/ops_rules.h"
@@ -30,6 +31,13 @@ double mp_flops_matmul(const mp_model *model, const mp_operator *op)
 double mp_flops_gemm(const mp_model *model, const mp_operator *op)
 {
     return mp_flops_matmul(model, op);
+}
+
+/* Queries by keys, probabilities by values: masked positions are counted, too. */
+double mp_flops_attention(const mp_model *model, const mp_operator *op)
+{
+    mp_attention a = mp_attention_read(model, op);
+    return 2.0 * (double)a.n_batch * (double)a.rows * (double)a.columns * ((double)a.depth + (double)a.value_depth);
 }
 
 /* Two operands meet once for every combination of labels. One operand is only summed up. */

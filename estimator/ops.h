@@ -58,6 +58,7 @@ typedef enum mp_gradient_form {
 #define MP_TRAIT_GATHER 16u           /* moves only as many bytes as it writes, not all of input 0 */
 #define MP_TRAIT_NEGATES 32u          /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
 #define MP_TRAIT_FROM_OUTPUT 4096u    /* normalization: backward may start from output, scale and shift instead of the input */
+#define MP_TRAIT_TILED 8192u          /* attention: backward computes the inner product again, tile by tile */
 /* How PyTorch sees an operator, for its rules: */
 #define MP_TRAIT_PARTS 64u         /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES 128u     /* a strided view in another order (transposition) */

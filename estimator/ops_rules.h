@@ -6,6 +6,7 @@
 
 /* shapes_*.c */
 mp_status mp_shape_arg_reduce(mp_infer *c);
+mp_status mp_shape_attention(mp_infer *c);
 mp_status mp_shape_batch_normalization(mp_infer *c);
 mp_status mp_shape_broadcast(mp_infer *c);
 mp_status mp_shape_cast(mp_infer *c);
@@ -98,6 +99,7 @@ mp_status mp_fold_variadic(mp_infer *c);
 mp_status mp_fold_where(mp_infer *c);
 
 /* flops.c */
+double mp_flops_attention(const mp_model *model, const mp_operator *op);
 double mp_flops_conv(const mp_model *model, const mp_operator *op);
 double mp_flops_conv_transpose(const mp_model *model, const mp_operator *op);
 double mp_flops_einsum(const mp_model *model, const mp_operator *op);
@@ -106,6 +108,7 @@ double mp_flops_matmul(const mp_model *model, const mp_operator *op);
 double mp_flops_recurrent(const mp_model *model, const mp_operator *op);
 
 /* extras.c */
+int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);

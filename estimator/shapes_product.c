@@ -1,8 +1,9 @@
 /* Shapes of matrix products: MatMul as numpy has it (batch dimensions broadcast, a vector is a row on the left and a column on
- * the right), its fused and integer forms, Gemm and the determinant. */
+ * the right), its fused and integer forms, Gemm, attention and the determinant. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "estimator/attention.h"
 #include "estimator/matmul.h"
 #include "estimator/ops_rules.h"
 #include "estimator/shape_rule.h"
@@ -78,6 +79,53 @@ mp_status mp_shape_gemm(mp_infer *c)
                mp_rule_shape_text(bias->dims, bias->rank, text), dims[0], dims[1]);
     }
     MP_TRY(mp_infer_set(c, 0, a->dtype, 2, dims));
+done:
+    return st;
+}
+
+mp_attention mp_attention_read(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *q = mp_operator_in(model, op, 0), *k = mp_operator_in(model, op, 1), *v = mp_operator_in(model, op, 2);
+    const int r = q->rank;
+    const bool turned = mp_operator_int(op, "transK", 0) != 0;
+    return (mp_attention){.n_batch = mp_product(q->dims, 0, r - 2),
+                          .rows = q->dims[r - 2],
+                          .columns = k->dims[turned ? r - 1 : r - 2],
+                          .depth = q->dims[r - 1],
+                          .value_depth = v->dims[r - 1]};
+}
+
+mp_status mp_shape_attention(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *q, *k, *v, *mask;
+    char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
+    int64_t dims[MP_RANK_MAX], together[MP_RANK_MAX];
+    int rank;
+    MP_TRY(mp_rule_input(c, 0, 2, MP_RANK_MAX, &q));
+    MP_TRY(mp_rule_input(c, 1, q->rank, q->rank, &k));
+    MP_TRY(mp_rule_input(c, 2, q->rank, q->rank, &v));
+    const int r = q->rank, turned = mp_operator_int(c->op, "transK", 0) != 0;
+    for (int d = 0; d < r - 2; d++)
+        MP_FIT(q->dims[d] == k->dims[d] && q->dims[d] == v->dims[d], "the batch dimensions of '%s', '%s' and '%s' differ",
+               q->name, k->name, v->name);
+    mp_attention a = mp_attention_read(c->model, c->op);
+    MP_FIT(k->dims[turned ? r - 2 : r - 1] == a.depth, "queries '%s' have depth %" PRId64 ", keys '%s' %" PRId64, q->name,
+           a.depth, k->name, k->dims[turned ? r - 2 : r - 1]);
+    MP_FIT(v->dims[r - 2] == a.columns, "there are %" PRId64 " keys '%s' and %" PRId64 " values '%s'", a.columns, k->name,
+           v->dims[r - 2], v->name);
+    memcpy(dims, q->dims, (size_t)r * sizeof *dims);
+    dims[r - 1] = a.columns;
+    for (int i = MP_ATTENTION_ADDED; i <= MP_ATTENTION_POSITIONS; i++) {
+        if (!mp_infer_in(c, i)) continue;
+        MP_TRY(mp_rule_input(c, i, 0, r, &mask));
+        bool fits = mp_rule_broadcast(dims, r, mask->dims, mask->rank, together, &rank);
+        for (int d = 0; fits && d < r; d++) fits = together[d] == dims[d];
+        MP_FIT(fits, "mask '%s' %s does not fit to scores %s", mask->name, mp_rule_shape_text(mask->dims, mask->rank, own),
+               mp_rule_shape_text(dims, r, whole));
+    }
+    dims[r - 1] = a.value_depth;
+    MP_TRY(mp_infer_set(c, 0, q->dtype, r, dims));
 done:
     return st;
 }

@@ -16,7 +16,8 @@ static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 
 static bool keeps_mask(const mp_builder *b, const mp_operator *op)
 {
-    return b->target->alternatives && (op->op->traits & MP_TRAIT_RANDOM) && wants_gradient(b, op);
+    const unsigned traits = MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* elementwise: a byte per element of the output */
+    return b->target->alternatives && (op->op->traits & traits) == traits && wants_gradient(b, op);
 }
 
 static bool starts_from_output(const mp_builder *b, const mp_operator *op)

@@ -9,6 +9,9 @@
 
 #include "estimator/training_build.h"
 
+/* Attention in tiles: backward takes five products of the sizes of forward's two. */
+#define TILED_BACKWARD 2.5
+
 /* The inputs whose gradients one node gives. */
 typedef struct mp_group {
     int from, to; /* inputs [from, to) */
@@ -223,6 +226,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     }
     MP_TRY(put_pairs(b, op, group));
     double flops = op->op->flops && product ? op->op->flops(b->model, op) : 0;
+    if (op->op->traits & MP_TRAIT_TILED) flops *= TILED_BACKWARD;
     MP_TRY(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k), flops,
                            0, NULL));
     MP_TRY(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/attention.h"
+
 /* All tensors of a run; at[t] is NULL until t is computed. */
 struct run {
     const mp_model *model;
@@ -94,19 +96,21 @@ static void run_clip(const struct run *r, const mp_operator *op, double *y)
         y[k] = fmin(fmax(r->at[op->in[0]][k], r->at[op->in[1]][0]), r->at[op->in[2]][0]);
 }
 
-/* Of matrices, or of a batch of matrices on the left; either may lie transposed. */
+/* Of matrices, or of a batch of matrices on the left or on both sides; either may lie transposed. */
 static void run_product(const struct run *r, const mp_operator *op, double *y)
 {
     const mp_tensor *a = mp_operator_in(r->model, op, 0), *b = mp_operator_in(r->model, op, 1);
     const mp_tensor *out = mp_operator_out(r->model, op, 0);
     bool ta = mp_operator_int(op, "transA", 0), tb = mp_operator_int(op, "transB", 0);
-    int64_t m = out->dims[out->rank - 2], n = out->dims[out->rank - 1], inner = b->dims[tb ? 1 : 0];
+    int64_t m = out->dims[out->rank - 2], n = out->dims[out->rank - 1], inner = b->dims[b->rank - (tb ? 1 : 2)];
+    double alpha = mp_operator_float(op, "alpha", 1);
     for (int64_t k = 0; k < count(out); k++) {
         int64_t batch = a->rank > 2 ? k / (m * n) : 0, i = k / n % m, j = k % n;
-        const double *left = r->at[op->in[0]] + batch * m * inner, *right = r->at[op->in[1]];
+        const double *left = r->at[op->in[0]] + batch * m * inner,
+                     *right = r->at[op->in[1]] + (b->rank > 2 ? batch * inner * n : 0);
         y[k] = 0;
         for (int64_t l = 0; l < inner; l++)
-            y[k] += left[ta ? l * m + i : i * inner + l] * right[tb ? j * inner + l : l * n + j];
+            y[k] += alpha * left[ta ? l * m + i : i * inner + l] * right[tb ? j * inner + l : l * n + j];
     }
 }
 
@@ -154,6 +158,63 @@ static void run_normalization(const struct run *r, const mp_operator *op, double
     }
 }
 
+/* Row by row, as estimator/attention.h says; nothing is dropped. */
+static void run_attention(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_attention a = mp_attention_read(r->model, op);
+    const mp_tensor *added = mp_operator_in(r->model, op, MP_ATTENTION_ADDED);
+    const mp_tensor *positions = mp_operator_in(r->model, op, MP_ATTENTION_POSITIONS);
+    const bool turned = mp_operator_int(op, "transK", 0), causal = mp_operator_int(op, "causal", 0);
+    mp_tensor all = *mp_operator_in(r->model, op, 0); /* the shape of the scores */
+    int64_t dims[MP_RANK_MAX];
+    memcpy(dims, all.dims, (size_t)all.rank * sizeof *dims);
+    dims[all.rank - 1] = a.columns;
+    all.dims = dims;
+    double *p = calloc((size_t)a.columns + 1, sizeof *p);
+    for (int64_t row = 0; row < a.n_batch * a.rows; row++) {
+        const int64_t b = row / a.rows;
+        const double *q = r->at[op->in[0]] + row * a.depth, *k = r->at[op->in[1]] + b * a.columns * a.depth;
+        double sum = 0;
+        for (int64_t c = 0; c < a.columns; c++) {
+            const int64_t e = row * a.columns + c;
+            p[c] = 0;
+            for (int64_t d = 0; d < a.depth; d++) p[c] += q[d] * k[turned ? d * a.columns + c : c * a.depth + d];
+            p[c] *= mp_operator_float(op, "scale", 1);
+            if (positions && (r->at[op->in[MP_ATTENTION_POSITIONS]][broadcast_index(&all, positions, e)] != 0) !=
+                                 (mp_operator_int(op, "keeps", 1) != 0))
+                p[c] = mp_operator_float(op, "fill", -INFINITY);
+            if (added) p[c] += r->at[op->in[MP_ATTENTION_ADDED]][broadcast_index(&all, added, e)];
+            if (causal && c > row % a.rows) p[c] = -INFINITY;
+            sum += p[c] = exp(p[c]);
+        }
+        for (int64_t c = 0; c < a.columns; c++)
+            for (int64_t d = 0; d < a.value_depth; d++)
+                y[row * a.value_depth + d] += p[c] / sum * r->at[op->in[2]][(b * a.columns + c) * a.value_depth + d];
+    }
+    free(p);
+}
+
+/* Along the last dimension. */
+static void run_softmax(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0);
+    const int64_t n = x->dims[x->rank - 1];
+    for (int64_t row = 0; row < count(x); row += n) {
+        double sum = 0;
+        for (int64_t k = row; k < row + n; k++) sum += y[k] = exp(r->at[op->in[0]][k]);
+        for (int64_t k = row; k < row + n; k++) y[k] /= sum;
+    }
+}
+
+static void run_where(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *out = mp_operator_out(r->model, op, 0);
+    for (int64_t k = 0; k < count(out); k++) {
+        int from = r->at[op->in[0]][broadcast_index(out, mp_operator_in(r->model, op, 0), k)] != 0 ? 1 : 2;
+        y[k] = r->at[op->in[from]][broadcast_index(out, mp_operator_in(r->model, op, from), k)];
+    }
+}
+
 static bool run_operator(const struct run *r, const mp_operator *op, double *y)
 {
     const char *kind = op->kind;
@@ -163,6 +224,12 @@ static bool run_operator(const struct run *r, const mp_operator *op, double *y)
         run_clip(r, op, y);
     } else if (!strcmp(kind, "MatMul") || !strcmp(kind, "FusedMatMul") || !strcmp(kind, "Gemm")) {
         run_product(r, op, y);
+    } else if (!strcmp(kind, "ScaledDotProductAttention")) {
+        run_attention(r, op, y);
+    } else if (!strcmp(kind, "Softmax")) {
+        run_softmax(r, op, y);
+    } else if (!strcmp(kind, "Where")) {
+        run_where(r, op, y);
     } else if (!strcmp(kind, "Transpose")) {
         run_transpose(r, op, y);
     } else if (!strcmp(kind, "ReduceMean")) {

@@ -71,7 +71,7 @@ static void compare_gradient(training_case *t, mp_execution *e, const mp_safeten
         fail_msg("the gradient of %s is off by %.3g of %.3g", name, sqrt(difference), sqrt(size));
 }
 
-static void check(const char *name)
+static void check_as(const char *name, bool fused)
 {
     char path[256];
     mp_error err = {0};
@@ -81,7 +81,7 @@ static void check(const char *name)
     snprintf(path, sizeof path, "tests/gradients/%s.safetensors", name);
     if (mp_safetensors_open(path, &file, &err) != MP_OK) fail_msg("%s: %s", path, err.message);
     snprintf(path, sizeof path, "tests/gradients/%s.onnx", name);
-    training_case t = training_begin(path, 0, &options);
+    training_case t = fused ? training_begin_fused(path, 0, &options) : training_begin(path, 0, &options);
     truth all = {&t, file};
     double norm = 0;
     int n_parameters = 0;
@@ -113,6 +113,11 @@ static void check(const char *name)
     training_end(&t);
 }
 
+static void check(const char *name)
+{
+    check_as(name, false);
+}
+
 static void of_a_perceptron(void **state)
 {
     (void)state;
@@ -139,12 +144,19 @@ static void of_gpt(void **state)
     check("gpt");
 }
 
+static void of_transformers_whose_attention_is_fused(void **state)
+{
+    (void)state;
+    check_as("bert", true);
+    check_as("gpt", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_a_perceptron), cmocka_unit_test(of_a_residual_network),
         cmocka_unit_test(of_a_u_net),      cmocka_unit_test(of_bert),
-        cmocka_unit_test(of_gpt),
+        cmocka_unit_test(of_gpt),          cmocka_unit_test(of_transformers_whose_attention_is_fused),
     };
     return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
 }

@@ -287,6 +287,24 @@ static void losses_reduce_over_the_labels(void **state)
           {"memplan:MeanSquaredError", 1, "float32[4,10] float32[10]", "", "!differ in shape"});
 }
 
+static void attention_takes_stacks_of_matrices_over_one_batch(void **state)
+{
+    (void)state;
+#define ATTENTION "memplan:ScaledDotProductAttention"
+    CHECK({ATTENTION, 1, "float32[2,3,7,4] float32[2,3,5,4] float32[2,3,5,6]", "", "float32[2,3,7,6]"},
+          {ATTENTION, 1, "bfloat16[7,4] bfloat16[4,5] bfloat16[5,6]", "transK=1", "bfloat16[7,6]"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[5]", "", "float32[2,7,6]"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] - bool[2,1,5]", "", "float32[2,7,6]"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,1] bool[7,5]", "", "float32[2,7,6]"},
+          {ATTENTION, 1, "float32[2,7,4] float32[3,5,4] float32[2,5,6]", "", "!batch dimensions"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[1,5,6]", "", "!batch dimensions"},
+          {ATTENTION, 1, "float32[2,7,4] float32[5,4] float32[2,5,6]", "", "!has 2 dimensions instead of 3"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,4,5] float32[2,5,6]", "", "!have depth 4"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,4,5] float32[2,4,6]", "transK=1", "!5 keys"},
+          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,4]", "", "!does not fit to scores [2, 7, 5]"},
+          {ATTENTION, 1, "float32[2,1,4] float32[2,5,4] float32[2,5,6] float32[7,5]", "", "!does not fit to scores [2, 1, 5]"});
+}
+
 /* cmocka compares no doubles; these are whole numbers */
 #define SAME(flops, expected) assert_true((flops) == (expected))
 
@@ -308,6 +326,7 @@ static void products_cost_two_flops_per_multiply_add(void **state)
     SAME(rule_flops("Gemm", 13, "float32[4,3] float32[5,4] float32[5]", "transA=1 transB=1"), 2.0 * 3 * 4 * 5);
     SAME(rule_flops("Einsum", 12, "float32[7,2,3,4] float32[2,4,5]", "equation=...Bj,...jk->...Bk"), 2.0 * 7 * 2 * 3 * 4 * 5);
     SAME(rule_flops("Einsum", 12, "float32[3,4]", "equation=ij->ji"), 0.0);
+    SAME(rule_flops(ATTENTION, 1, "float32[2,3,7,4] float32[2,3,4,5] float32[2,3,5,6]", "transK=1"), 2.0 * 6 * 7 * 5 * (4 + 6));
     SAME(rule_flops("LSTM", 14, "float32[5,2,3] float32[2,28,3] float32[2,28,7]", "direction=bidirectional"),
          2.0 * 5 * 2 * 2 * 28 * (3 + 7));
 }
@@ -331,6 +350,7 @@ static void extras_are_as_large_as_what_backward_reads(void **state)
                       "mean 24, rstd 24");
     rule_check_extras("InstanceNormalization", 6, "float32[2,6,4,5] float32[6] float32[6]", "", ours, "mean 48, rstd 48");
     rule_check_extras("LRN", 13, "float32[2,6,4,5]", "size=3", ours, "scale 960");
+    rule_check_extras(ATTENTION, 1, "bfloat16[2,3,7,4] bfloat16[2,3,5,4] bfloat16[2,3,5,6]", "ratio=0.5", ours, "lse 168");
     rule_check_extras("LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", ours, "reserve 1400");
     rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", torch, "log_probabilities 160");
     rule_check_extras("MaxPool", 12, "int8[1152921504606846976,1,4]", "kernel_shape=[4]", torch, "indices 9223372036854775807");
@@ -401,6 +421,7 @@ int main(void)
         cmocka_unit_test(sampling_takes_its_size_from_the_points),
         cmocka_unit_test(resizing_follows_factors_or_sizes_in_every_version),
         cmocka_unit_test(matrix_products_broadcast_their_batches_and_take_vectors),
+        cmocka_unit_test(attention_takes_stacks_of_matrices_over_one_batch),
         cmocka_unit_test(einsum_reads_its_equation),
         cmocka_unit_test(normalizations_give_their_statistics),
         cmocka_unit_test(reductions_take_their_axes_where_the_version_has_them),

@@ -18,7 +18,7 @@
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)
 
-training_case training_begin(const char *path, int64_t batch, const mp_training_options *options)
+static training_case begin(const char *path, int64_t batch, const mp_training_options *options, bool fused)
 {
     training_case t = {0};
     mp_error err = {0};
@@ -26,11 +26,26 @@ training_case training_begin(const char *path, int64_t batch, const mp_training_
     int loss;
     OK(mp_onnx_read(path, &file, &t.model, &err));
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
+    if (fused) {
+        int n;
+        OK(mp_model_fuse_attention(t.model, &n, &err));
+        assert_true(n > 0);
+    }
     OK(mp_model_add_loss(t.model, options, &loss, &err));
     OK(mp_program_build(mp_backend_find("cpu"), t.model, options, loss, &t.program, &err));
     OK(mp_parameter_source_open(t.program, path, 1, &t.source, &err));
     OK(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err));
     return t;
+}
+
+training_case training_begin(const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(path, batch, options, false);
+}
+
+training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(path, batch, options, true);
 }
 
 void training_end(training_case *t)

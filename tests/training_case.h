@@ -16,6 +16,8 @@ typedef struct training_case {
 
 /* `batch` 0: as the file fixes it. Inputs are synthetic. Release with training_end. */
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options);
+/* The same with its attention fused, of which there must be some. */
+training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options);
 void training_end(training_case *t);
 
 /* Everything kept; or the cheapest plan within floor + part * (keep-all - floor), or the smallest plan where there is none.

@@ -7,6 +7,7 @@
 
 extern const mp_kernel mp_cpu_convolutions[];   /* Conv, ConvTranspose */
 extern const mp_kernel mp_cpu_products[];       /* MatMul, FusedMatMul, Gemm, Einsum */
+extern const mp_kernel mp_cpu_attentions[];     /* ScaledDotProductAttention */
 extern const mp_kernel mp_cpu_pools[];          /* MaxPool, AveragePool, LpPool, their global forms, MaxUnpool */
 extern const mp_kernel mp_cpu_normalizations[]; /* BatchNormalization ... LRN */
 extern const mp_kernel mp_cpu_softmaxes[];      /* Softmax, LogSoftmax, Hardmax, and the losses */

@@ -6,6 +6,7 @@
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/lines.h"
 #include "executor/cpu/losses.h"
+#include "executor/cpu/softmaxes.h"
 #include "executor/cpu/vector_math.h"
 
 typedef enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX } form;
@@ -15,7 +16,7 @@ typedef struct state {
     form form;
 } state;
 
-MP_VECTOR static float largest_of(const float *x, int64_t n)
+MP_VECTOR float mp_row_largest(const float *x, int64_t n)
 {
     float lanes[16], best;
     int64_t k = 0;
@@ -28,27 +29,32 @@ MP_VECTOR static float largest_of(const float *x, int64_t n)
     return best;
 }
 
-/* out = e^(x - shift), and its sum. */
-MP_VECTOR static double exponentials(const float *x, int64_t n, float shift, float *out)
+static inline __attribute__((always_inline)) float exponential(float x)
+{
+    float e = mp_exp(x);
+    return x < -87.33654f ? 0 : e;
+}
+
+MP_VECTOR double mp_row_exponentials(const float *x, int64_t n, float shift, float *out)
 {
     float lanes[16] = {0};
     double total = 0;
     int64_t k = 0;
     for (; k + 16 <= n; k += 16)
         for (int l = 0; l < 16; l++) {
-            float e = mp_exp(x[k + l] - shift);
+            float e = exponential(x[k + l] - shift);
             out[k + l] = e;
             lanes[l] += e;
         }
     for (; k < n; k++) {
-        out[k] = mp_exp(x[k] - shift);
+        out[k] = exponential(x[k] - shift);
         lanes[k % 16] += out[k];
     }
     for (int l = 0; l < 16; l++) total += (double)lanes[l];
     return total;
 }
 
-MP_VECTOR static void scale_by(const float *x, int64_t n, float factor, float *out)
+MP_VECTOR void mp_row_scale(const float *x, int64_t n, float factor, float *out)
 {
     MP_INDEPENDENT
     for (int64_t k = 0; k < n; k++) out[k] = x[k] * factor;
@@ -62,9 +68,10 @@ MP_VECTOR static void shift_by(const float *x, int64_t n, float shift, float *ou
 
 void mp_log_softmax_line(const float *x, int64_t n, float *out, float *room)
 {
-    float best = largest_of(x, n);
+    float best = mp_row_largest(x, n);
     double total = 0;
-    for (int64_t k = 0; k < n; k += MP_BLOCK) total += exponentials(x + k, n - k < MP_BLOCK ? n - k : MP_BLOCK, best, room);
+    for (int64_t k = 0; k < n; k += MP_BLOCK)
+        total += mp_row_exponentials(x + k, n - k < MP_BLOCK ? n - k : MP_BLOCK, best, room);
     shift_by(x, n, best + (float)log(total), out);
 }
 
@@ -86,8 +93,8 @@ static void forward_line(void *data, int64_t k)
     float *room = rooms(j, k), *out = room + l->length, spare[MP_BLOCK];
     const float *x = mp_line_read(l, &j->x->in[0], k, room);
     if (j->s->form == SOFTMAX) {
-        double total = exponentials(x, l->length, largest_of(x, l->length), out);
-        scale_by(out, l->length, (float)(1 / total), out);
+        double total = mp_row_exponentials(x, l->length, mp_row_largest(x, l->length), out);
+        mp_row_scale(out, l->length, (float)(1 / total), out);
     } else if (j->s->form == LOG_SOFTMAX) {
         mp_log_softmax_line(x, l->length, out, spare);
     } else {
@@ -100,7 +107,7 @@ static void forward_line(void *data, int64_t k)
     mp_line_write(l, &j->x->out[0], k, out);
 }
 
-MP_VECTOR static double dot(const float *x, const float *y, int64_t n)
+MP_VECTOR double mp_row_dot(const float *x, const float *y, int64_t n)
 {
     float lanes[16] = {0};
     double total = 0;
@@ -131,7 +138,7 @@ static void backward_line(void *data, int64_t k)
     float *room = rooms(j, k), *y_room = room + l->length, *out = y_room + l->length;
     const float *dy = mp_line_read(l, &j->x->d_out[0], k, room), *y = mp_line_read(l, &j->x->out[0], k, y_room);
     if (j->s->form == SOFTMAX) {
-        softmax_gradient(dy, y, l->length, (float)dot(dy, y, l->length), out);
+        softmax_gradient(dy, y, l->length, (float)mp_row_dot(dy, y, l->length), out);
     } else {
         double sum = 0;
         for (int64_t e = 0; e < l->length; e++) sum += (double)dy[e];

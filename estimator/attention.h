@@ -1,0 +1,32 @@
+/* attention.h - the operator ScaledDotProductAttention (domain "memplan"): what it computes and how large it is.
+ *
+ *     Y = dropout(softmax(scale * Q K^T, masked)) V
+ *
+ * row by row of Q, in tiles that are never put together: the matrix of scores exists nowhere. Forward leaves the logarithm of
+ * each row's sum of exponentials (extra "lse"), from which backward gets the probabilities again.
+ *
+ * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns, value_depth]; the
+ * batch dimensions of all three are equal. Optional: a tensor that is added to the scores, and one of booleans that says which
+ * scores are replaced by `fill`, before that addition; both are broadcast to [.., rows, columns] and have no gradient.
+ * Attributes: scale (1); transK (0); causal (0; 1: row i sees columns 0 .. i); keeps (1: scores where the booleans are true are
+ * kept; 0: replaced); fill (-inf); ratio (0) of dropout while training.
+ *
+ * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream: the mask
+ * a Dropout at this operator's index would draw. A row of which nothing is left (all -inf) is NaN, as it is operator by
+ * operator.
+ */
+#ifndef ESTIMATOR_ATTENTION_H
+#define ESTIMATOR_ATTENTION_H
+
+#include "estimator/ops.h"
+
+enum { MP_ATTENTION_ADDED = 3, MP_ATTENTION_POSITIONS = 4 }; /* the optional inputs */
+
+typedef struct mp_attention {
+    int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: the product of the batch dimensions */
+} mp_attention;
+
+/* The sizes of an operator whose shapes fit. */
+mp_attention mp_attention_read(const mp_model *model, const mp_operator *op);
+
+#endif

@@ -1,0 +1,242 @@
+/* patterns_attention.c - attention, recognised in what exporters write it as.
+ *
+ *     MatMul(Q, K^T) -> Mul or Div by a scale -> Where(mask, scores, constant) -> Add(mask) -> Softmax -> Dropout -> MatMul(..,
+ * V)
+ *
+ * Only products and softmax have to be there. The scale may stand before the product as well, on either operand or on both.
+ * Transpositions in front of Q and V and behind the result stay as they are; one of K that only swaps the last two dimensions
+ * is read through, any other one is kept, and the operator reads K as it lies. Nobody outside may read what is inside. A mask
+ * must not depend on a parameter, because the fused operator has no gradient for it.
+ *
+ * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e9 is 0.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "estimator/attention.h"
+#include "estimator/rewrite.h"
+#include "estimator/simplify.h"
+
+static const double hides = -1e9; /* a score this low, or lower, has no share in a row where any other is left */
+
+/* What was recognised; operands that are not there are -1. */
+struct found {
+    int q, k, v, added, positions;
+    bool k_is_turned, keeps, is_causal;
+    double scale, ratio, fill;
+};
+
+static const mp_tensor *tensor_of(const mp_rewriter *r, int t)
+{
+    return &r->model->tensors[t];
+}
+
+/* The tensor that this one is a known multiple of, through any number of products; the operators passed join the pattern. One
+ * that others read as well is not passed. */
+static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
+{
+    for (;;) {
+        int index = mp_producer(r, tensor), from = -1;
+        if (index < 0 || r->n_readers[tensor] != 1) return tensor;
+        const mp_operator *op = &r->model->operators[index];
+        double c = 1, factor = 1;
+        for (int k = 0; k < 2 && from < 0 && mp_is_kind(op, "Mul"); k++)
+            if (mp_known_scalar(r, op->in[k], &c)) from = op->in[1 - k], factor = c;
+        if (mp_is_kind(op, "Div") && mp_known_scalar(r, op->in[1], &c) && c != 0) from = op->in[0], factor = 1 / c;
+        if (from < 0 || !mp_same_shape(tensor_of(r, from), tensor_of(r, tensor)) || !mp_pattern_add(pattern, index))
+            return tensor;
+        *scale *= factor;
+        tensor = from;
+    }
+}
+
+/* Does this transposition swap the last two dimensions and nothing else? */
+static bool swaps_last(const mp_rewriter *r, const mp_operator *op)
+{
+    int rank = tensor_of(r, op->in[0])->rank;
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    if (!perm) return rank == 2;
+    for (int d = 0; d < rank; d++)
+        if (perm[d] != (d < rank - 2 ? d : 2 * rank - 3 - d)) return false;
+    return true;
+}
+
+/* The product of queries and keys. */
+static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores, struct found *f)
+{
+    int index = mp_producer(r, scores);
+    if (index < 0) return false;
+    const mp_operator *op = &r->model->operators[index];
+    bool fused = !strcmp(op->kind, "FusedMatMul") && !strcmp(op->domain, "com.microsoft");
+    if (!fused && !mp_is_kind(op, "MatMul")) return false;
+    if (mp_operator_int(op, "transA", 0) || mp_operator_int(op, "transBatchA", 0) || mp_operator_int(op, "transBatchB", 0))
+        return false;
+    if (!mp_pattern_add(pattern, index)) return false;
+    f->scale *= mp_operator_float(op, "alpha", 1);
+    f->k_is_turned = !mp_operator_int(op, "transB", 0);
+    f->q = without_scale(r, pattern, op->in[0], &f->scale);
+    f->k = without_scale(r, pattern, op->in[1], &f->scale);
+    int before = mp_producer(r, f->k);
+    if (f->k_is_turned && before >= 0 && mp_is_kind(&r->model->operators[before], "Transpose") &&
+        swaps_last(r, &r->model->operators[before])) {
+        if (r->n_readers[f->k] == 1 && !mp_pattern_add(pattern, before)) return false;
+        f->k = without_scale(r, pattern, r->model->operators[before].in[0], &f->scale);
+        f->k_is_turned = false;
+    }
+    return true;
+}
+
+/* Booleans that choose between the scores and a constant. */
+static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores, struct found *f)
+{
+    const mp_operator *op = mp_pattern_written_by(r, pattern, *scores, "Where");
+    for (int k = 1; op && k <= 2; k++) {
+        if (!mp_known_scalar(r, op->in[k], &f->fill) || !mp_same_shape(tensor_of(r, op->in[3 - k]), tensor_of(r, *scores)))
+            continue;
+        f->positions = op->in[0];
+        f->keeps = k == 2;
+        *scores = op->in[3 - k];
+        return true;
+    }
+    return !op;
+}
+
+/* What stands between softmax and the product: with operand `added` of an addition as a mask, or without an addition (-1). */
+static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, int added, struct found *f)
+{
+    if (added >= 0) {
+        const mp_operator *op = mp_pattern_written_by(r, pattern, scores, "Add");
+        if (!op || op->version < 7 || !mp_same_shape(tensor_of(r, op->in[1 - added]), tensor_of(r, scores))) return false;
+        f->added = op->in[added];
+        scores = op->in[1 - added];
+    }
+    if (!match_choice(r, pattern, &scores, f)) return false;
+    return match_product(r, pattern, without_scale(r, pattern, scores, &f->scale), f);
+}
+
+/* The ratio of a dropout between softmax and V, whose input *tensor becomes. */
+static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor, double *ratio)
+{
+    const mp_operator *op = mp_pattern_written_by(r, pattern, *tensor, "Dropout");
+    if (!op) return true;
+    *ratio = mp_operator_float(op, "ratio", 0.5);
+    if (op->version >= 12 && mp_operator_in(r->model, op, 1) && !mp_known_scalar(r, op->in[1], ratio)) return false;
+    *tensor = op->in[0];
+    return *ratio >= 0 && *ratio < 1;
+}
+
+static bool is_along_last(const mp_rewriter *r, const mp_operator *softmax)
+{
+    int rank = tensor_of(r, softmax->in[0])->rank;
+    int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
+    return axis == -1 || axis == rank - 1;
+}
+
+/* Are Q, K and V stacks of matrices of one floating-point type over the same batch? */
+static bool fits(const mp_rewriter *r, const struct found *f)
+{
+    const mp_tensor *q = tensor_of(r, f->q), *k = tensor_of(r, f->k), *v = tensor_of(r, f->v);
+    if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank || !mp_dtype_is_float(q->dtype)) return false;
+    if (k->dtype != q->dtype || v->dtype != q->dtype) return false;
+    for (int d = 0; d < q->rank - 2; d++)
+        if (k->dims[d] != q->dims[d] || v->dims[d] != q->dims[d]) return false;
+    return true;
+}
+
+/* Is the element hidden, as a mask with these values has it? 0: kept, 1: hidden, -1: neither. */
+static int hidden(const struct found *f, const mp_value *value, int64_t k, bool is_choice)
+{
+    if (is_choice) return value->is_real ? -1 : (value->i[k] != 0) != f->keeps;
+    double x = value->is_real ? value->f[k] : (double)value->i[k];
+    return x == 0 ? 0 : x <= hides ? 1 : -1;
+}
+
+/* Does the mask hide exactly the columns behind the row, for every sample alike? */
+static bool hides_what_follows(const mp_rewriter *r, const struct found *f, int mask, bool is_choice)
+{
+    const mp_tensor *t = tensor_of(r, mask), *q = tensor_of(r, f->q), *v = tensor_of(r, f->v);
+    bool is_fixed = t->role == MP_ROLE_CONSTANT || (is_choice && t->role == MP_ROLE_BUFFER);
+    int64_t rows = q->dims[q->rank - 2], columns = v->dims[v->rank - 2];
+    if (!is_fixed || !t->value || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns) return false;
+    if (t->value->n != rows * columns || (is_choice && !(f->fill <= hides))) return false;
+    for (int64_t k = 0; k < t->value->n; k++)
+        if (hidden(f, t->value, k, is_choice) != (k % columns > k / columns)) return false;
+    return true;
+}
+
+static mp_status become(mp_rewriter *r, const mp_pattern *pattern, int root, struct found *f)
+{
+    mp_attribute a[7];
+    if (f->positions >= 0 && hides_what_follows(r, f, f->positions, true)) f->positions = -1, f->is_causal = true;
+    if (f->positions < 0 && f->added >= 0 && hides_what_follows(r, f, f->added, false)) f->added = -1, f->is_causal = true;
+    int in[5] = {f->q, f->k, f->v, f->added, f->positions};
+    mp_operator_draft draft = {
+        .kind = "ScaledDotProductAttention", .domain = "memplan", .version = 1, .in = in, .attributes = a};
+    draft.n_in = f->positions >= 0 ? 5 : f->added >= 0 ? 4 : 3;
+    a[draft.n_attributes++] = (mp_attribute){.name = "scale", .kind = MP_ATTRIBUTE_FLOAT, .f = f->scale};
+    if (f->k_is_turned) a[draft.n_attributes++] = (mp_attribute){.name = "transK", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->is_causal) a[draft.n_attributes++] = (mp_attribute){.name = "causal", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->ratio > 0) a[draft.n_attributes++] = (mp_attribute){.name = "ratio", .kind = MP_ATTRIBUTE_FLOAT, .f = f->ratio};
+    if (f->positions >= 0) {
+        a[draft.n_attributes++] = (mp_attribute){.name = "keeps", .kind = MP_ATTRIBUTE_INT, .i = f->keeps};
+        a[draft.n_attributes++] = (mp_attribute){.name = "fill", .kind = MP_ATTRIBUTE_FLOAT, .f = f->fill};
+    }
+    return mp_pattern_fuse(r, pattern, root, &draft);
+}
+
+static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradient)
+{
+    const mp_operator *op = &r->model->operators[root];
+    if (!mp_is_kind(op, "MatMul")) return MP_OK;
+    for (int added = -1; added < 2; added++) {
+        mp_pattern pattern = {.ops = {root}, .n = 1};
+        struct found f = {.v = op->in[1], .added = -1, .positions = -1, .scale = 1};
+        int tensor = op->in[0];
+        if (!match_dropout(r, &pattern, &tensor, &f.ratio)) return MP_OK;
+        const mp_operator *softmax = mp_pattern_written_by(r, &pattern, tensor, "Softmax");
+        if (!softmax || !is_along_last(r, softmax)) return MP_OK;
+        if (!match_scores(r, &pattern, softmax->in[0], added, &f) || !fits(r, &f)) continue;
+        if ((f.added >= 0 && has_gradient[f.added]) || !mp_pattern_is_closed(r, &pattern, root)) continue;
+        return become(r, &pattern, root, &f);
+    }
+    return MP_OK;
+}
+
+/* What depends on a parameter, and may have a gradient. */
+static void find_gradients(const mp_model *model, bool *has_gradient)
+{
+    for (size_t t = 0; t < model->n_tensors; t++) has_gradient[t] = model->tensors[t].role == MP_ROLE_PARAMETER;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        bool any = false;
+        if (op->removed || !op->op || op->op->gradient == MP_GRADIENT_NONE) continue;
+        for (int i = 0; i < op->n_in; i++) any |= op->in[i] >= 0 && has_gradient[op->in[i]];
+        for (int o = 0; o < op->n_out; o++)
+            if (op->out[o] >= 0) has_gradient[op->out[o]] |= any;
+    }
+}
+
+mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool *has_gradient = mp_alloc(model->n_tensors, sizeof *has_gradient);
+    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .err = err};
+    MP_REQUIRE(r.n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
+    mp_rewriter_start(&r);
+    find_gradients(model, has_gradient);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        if (model->operators[k].removed) continue;
+        mp_rewriter_update(&r, (int)k);
+        MP_TRY(fuse_attention(&r, (int)k, has_gradient));
+    }
+    if (n_fused) *n_fused = r.changes;
+    mp_rewriter_start(&r);
+    MP_TRY(mp_rewrite_dead(&r));
+    mp_rewriter_start(&r);
+    MP_TRY(mp_model_sort(model, err));
+done:
+    mp_free(r.n_readers);
+    mp_free(has_gradient);
+    return st;
+}

@@ -1,0 +1,207 @@
+/* Attention is recognised however it is written, computes the same afterwards, and is left alone where it must be. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/simplify.h"
+#include "tests/interpreter.h"
+#include "tests/model_text.h"
+
+/* Queries of 3 rows and depth 4, 5 keys and values of depth 6, two samples. %s: from q, k, v to y. */
+static const char frame[] = "data q 2 3 4; data k 2 5 4; data v 2 5 6; const c 0.5; const root 0.7; const eight 8; const low "
+                            "-1000000000.0; %s; Tanh y -> z; out z";
+#define K_TURNED "Transpose k -> kt perm=[0,2,1];"
+
+static const char *framed(const char *middle)
+{
+    static char text[2048];
+    snprintf(text, sizeof text, frame, middle);
+    return text;
+}
+
+static mp_model *fused(const char *text, int expected)
+{
+    mp_error err = {0};
+    mp_model *model = model_text(text);
+    int n = 0;
+    double *before = interpret(model, model->outputs[0]);
+    if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
+        mp_model_fuse_attention(model, &n, &err) != MP_OK)
+        fail_msg("%s: %s", text, err.message);
+    if (n != expected) fail_msg("%s\ngives: %s", text, model_kinds(model));
+    double *after = interpret(model, model->outputs[0]);
+    assert_true(before && after);
+    for (int64_t k = 0; k < mp_tensor_elements(&model->tensors[model->outputs[0]]); k++)
+        if (!(fabs(before[k] - after[k]) <= 1e-9)) fail_msg("%s\nelement %d was %g, is %g", text, (int)k, before[k], after[k]);
+    free(before);
+    free(after);
+    return model;
+}
+
+static const mp_operator *attention_of(const mp_model *model)
+{
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (!strcmp(model->operators[k].kind, "ScaledDotProductAttention")) return &model->operators[k];
+    fail_msg("there is no attention in %s", model_kinds(model));
+    return NULL;
+}
+
+static const char *name_of(const mp_model *model, const mp_operator *op, int k)
+{
+    const mp_tensor *t = mp_operator_in(model, op, k);
+    return t ? t->name : "";
+}
+
+static void scales_are_taken_from_where_they_stand(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double scale;
+        bool turned;
+    } forms[] = {
+        {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", 1, false},
+        {K_TURNED "MatMul q kt -> s; Mul s c -> t; Softmax t -> p axis=2; MatMul p v -> y", 0.5, false},
+        {K_TURNED "MatMul q kt -> s; Mul c s -> t; Softmax@11 t -> p axis=2; MatMul p v -> y", 0.5, false},
+        {K_TURNED "MatMul q kt -> s; Div s eight -> t; Softmax t -> p; MatMul p v -> y", 0.125, false},
+        {K_TURNED "Mul q c -> h; MatMul h kt -> s; Softmax s -> p; MatMul p v -> y", 0.5, false},
+        {K_TURNED "Mul q root -> h; Mul kt root -> g; MatMul h g -> s; Softmax s -> p; MatMul p v -> y", 0.49, false},
+        {"Mul k root -> g; Transpose g -> kt perm=[0,2,1]; Mul q root -> h; MatMul h kt -> s; Softmax s -> p; MatMul p v -> y",
+         0.49, false},
+        {"data t 5 2 4; Transpose t -> kt perm=[1,2,0]; MatMul q kt -> s; Mul s c -> t2; Softmax t2 -> p; MatMul p v -> y", 0.5,
+         true},
+    };
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        mp_model *model = fused(framed(forms[k].text), 1);
+        const mp_operator *op = attention_of(model);
+        assert_string_equal(name_of(model, op, 0), "q");
+        assert_string_equal(name_of(model, op, 1), forms[k].turned ? "kt" : "k");
+        assert_string_equal(name_of(model, op, 2), "v");
+        assert_int_equal(mp_operator_int(op, "transK", 0), forms[k].turned);
+        assert_true(fabs(mp_operator_float(op, "scale", 1) - forms[k].scale) < 1e-6);
+        assert_int_equal(op->n_in, 3);
+        assert_string_equal(model->tensors[op->out[0]].name, "y");
+        assert_string_equal(model_kinds(model),
+                            forms[k].turned ? "Transpose ScaledDotProductAttention Tanh" : "ScaledDotProductAttention Tanh");
+        mp_model_free(model);
+    }
+}
+
+static void masks_are_taken_along(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *added, *positions;
+    } forms[] = {
+        {K_TURNED "data m 2 1 5; MatMul q kt -> s; Mul s c -> t; Add t m -> u; Softmax u -> p; MatMul p v -> y", "m", ""},
+        {K_TURNED "data m 3 5; MatMul q kt -> s; Add m s -> u; Softmax u -> p; MatMul p v -> y", "m", ""},
+        {K_TURNED "ints:9 b 1 0 1 1 0; MatMul q kt -> s; Where b low s -> u; Softmax u -> p; MatMul p v -> y", "", "b"},
+        {K_TURNED "ints:9 b 1 0 1 1 0; MatMul q kt -> s; Div s eight -> t; Where b t low -> u; Softmax u -> p; MatMul p v -> y",
+         "", "b"},
+        {K_TURNED "ints:9 b 1 0 1 1 0; data m 5; MatMul q kt -> s; Where b low s -> u; Add u m -> w; Softmax w -> p;"
+                  "MatMul p v -> y",
+         "m", "b"},
+    };
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        mp_model *model = fused(framed(forms[k].text), 1);
+        const mp_operator *op = attention_of(model);
+        assert_string_equal(name_of(model, op, 3), forms[k].added);
+        assert_string_equal(name_of(model, op, 4), forms[k].positions);
+        assert_int_equal(mp_operator_int(op, "causal", 0), 0);
+        mp_model_free(model);
+    }
+}
+
+static void a_known_mask_of_what_follows_is_an_attribute(void **state)
+{
+    (void)state;
+    static const char added[] =
+        K_TURNED "ints dims 3 5; const m 0 %s -2e9 -1e9 -1e9 0 0 -1e9 -1e9 -1e9 0 0 0 -1e9 %s;"
+                 "Reshape m dims -> mask; MatMul q kt -> s; Add s mask -> u; Softmax u -> p; MatMul p v -> y";
+    static const char chosen[] = K_TURNED "ints dims 3 5; ints:9 m 1 0 0 0 0 1 1 0 0 0 1 1 1 0 0; Reshape m dims -> mask;"
+                                          "MatMul q kt -> s; %s -> u; Softmax u -> p; MatMul p v -> y";
+    static const struct {
+        const char *a, *b;
+        bool causal;
+    } ends[] = {{"-1e9", "-1e9", true}, {"-1e9", "0", false}, {"-4.0", "-1e9", false}, {"0", "-1e9", false}};
+    char middle[1024];
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        snprintf(middle, sizeof middle, added, ends[k].a, ends[k].b);
+        mp_model *model = fused(framed(middle), 1);
+        assert_int_equal(mp_operator_int(attention_of(model), "causal", 0), ends[k].causal);
+        assert_int_equal(attention_of(model)->n_in, ends[k].causal ? 3 : 4);
+        mp_model_free(model);
+    }
+    static const struct {
+        const char *where;
+        bool causal;
+    } choices[] = {{"Where mask s low", true}, {"Where mask low s", false}, {"Where mask s c", false}};
+    for (size_t k = 0; k < sizeof choices / sizeof *choices; k++) {
+        snprintf(middle, sizeof middle, chosen, choices[k].where);
+        mp_model *model = fused(framed(middle), 1);
+        assert_int_equal(mp_operator_int(attention_of(model), "causal", 0), choices[k].causal);
+        assert_int_equal(attention_of(model)->n_in, choices[k].causal ? 3 : 5);
+        mp_model_free(model);
+    }
+}
+
+static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        K_TURNED "MatMul q kt -> s; Softmax s -> p axis=1; MatMul p v -> y",
+        K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; out p",
+        K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; Exp s -> e; out e",
+        K_TURNED "MatMul q kt -> s; Add s c -> t; Mul t c -> u; Softmax u -> p; MatMul p v -> y",
+        K_TURNED "MatMul q kt -> s; Exp s -> t; Softmax t -> p; MatMul p v -> y",
+        K_TURNED "MatMul q kt -> s; Softmax s -> p; Tanh p -> t; MatMul t v -> y",
+        K_TURNED "param m 3 5; MatMul q kt -> s; Add s m -> t; Softmax t -> p; MatMul p v -> y",
+        K_TURNED "param m 5; Exp m -> e; MatMul q kt -> s; Add s e -> t; Softmax t -> p; MatMul p v -> y",
+        K_TURNED "data w 5 6; MatMul q kt -> s; Softmax s -> p; MatMul p w -> y",
+        K_TURNED "data x 3 4; MatMul x kt -> s; Softmax s -> p; MatMul p v -> y",
+    };
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) mp_model_free(fused(framed(forms[k]), 0));
+    /* a scaled operand that others read is the operand */
+    mp_model *model =
+        fused(framed(K_TURNED "Mul q c -> h; MatMul h kt -> s; Softmax s -> p; MatMul p v -> y; Exp h -> e; out e"), 1);
+    assert_string_equal(name_of(model, attention_of(model), 0), "h");
+    mp_model_free(model);
+}
+
+static void dropout_is_taken_along_where_its_ratio_is_known(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    int n;
+    static const char known[] = K_TURNED "const ratio 0.25; ints:9 yes 1; MatMul q kt -> s; Softmax s -> p;"
+                                         "Dropout p ratio yes -> d; MatMul d v -> y";
+    static const char unknown[] = K_TURNED "data ratio 1; ints:9 yes 1; MatMul q kt -> s; Softmax s -> p;"
+                                           "Dropout p ratio yes -> d; MatMul d v -> y";
+    for (int k = 0; k < 2; k++) {
+        mp_model *model = model_text(framed(k ? unknown : known));
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, &n, &err), MP_OK);
+        assert_int_equal(n, 1 - k);
+        if (!k) assert_true(mp_operator_float(attention_of(model), "ratio", 0) == 0.25);
+        mp_model_free(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scales_are_taken_from_where_they_stand),
+        cmocka_unit_test(masks_are_taken_along),
+        cmocka_unit_test(a_known_mask_of_what_follows_is_an_attribute),
+        cmocka_unit_test(what_is_no_attention_or_is_read_elsewhere_is_left_alone),
+        cmocka_unit_test(dropout_is_taken_along_where_its_ratio_is_known),
+    };
+    return cmocka_run_group_tests_name("estimator/patterns_attention", tests, NULL, NULL);
+}
