@@ -1,10 +1,10 @@
 /* anneal.c - simulated annealing over whole schedules: what is recomputed, how often, where, and, unless the order is to be
  * kept, when everything runs. Starts from the best that the searchers before it have found.
  *
- * Two chains, always, each in a thread of its own: one that leaves first runs where they are, and one that moves them too, as
- * both do where there is no backward phase and order is all.
- * After each round both go on from the better of their results. Energy is ticks, and a price on every byte over the budget in
- * every step; the price rises while the budget is exceeded for long. Kirkpatrick, Gelatt, Vecchi 1983.
+ * Two chains, always, each in a thread of its own: one that leaves first runs where they are, and one that moves them too;
+ * where there is no backward phase and that one is ahead after a round, order is all, and both do. After each round both go on
+ * from the better of their results. Energy is ticks, and a price on every byte over the budget in every step; the price rises
+ * while the budget is exceeded for long. Kirkpatrick, Gelatt, Vecchi 1983.
  */
 #include <math.h>
 #include <pthread.h>
@@ -249,7 +249,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     order best = {.ticks = INT64_MAX};
     const mp_step *start;
     size_t n_start;
-    bool goes_back = false; /* there is a backward phase */
+    bool goes_back = false, order_is_all = false;
     double unit = 1;
     const int64_t n_moves = count_moves(search);
     int64_t enough = mp_search_enough(search);
@@ -271,7 +271,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             c->graph = request->graph;
             c->budget_bytes = request->budget_bytes;
             c->seed = (request->seed * CHAINS + (uint64_t)k) * N_ROUNDS + (uint64_t)r;
-            c->keeps_order = request->keep_order || (!k && goes_back);
+            c->keeps_order = request->keep_order || (!k && !order_is_all);
             c->unit = unit;
             c->enough = enough;
             c->start = &best;
@@ -283,6 +283,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             c->err = (mp_error){0};
         }
         MP_TRY(run_chains(chains, err));
+        order_is_all = order_is_all || (!goes_back && chains[1].best.ticks < chains[0].best.ticks);
         for (int k = 0; k < CHAINS; k++)
             if (chains[k].best.ticks < best.ticks)
                 MP_TRY(copy_order(&best, chains[k].best.steps, chains[k].best.n, chains[k].best.ticks, err));
