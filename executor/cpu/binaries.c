@@ -9,7 +9,7 @@
 
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/vector_math.h"
+#include "executor/vector_math.h"
 
 /* A row over a = in[0], b = in[1]; of gradients over g = in[0], a = in[1], b = in[2], y = in[3]. */
 #define FORWARD(name, expression)                                                              \

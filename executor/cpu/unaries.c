@@ -8,7 +8,7 @@
 
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/vector_math.h"
+#include "executor/vector_math.h"
 
 enum { PARAMETERS = 3 };
 
