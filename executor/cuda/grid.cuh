@@ -5,7 +5,8 @@
  * matters: so they are tested where there is no GPU. Launchers only enqueue; what fails at a launch (cudaGetLastError) is seen
  * by mp_launched. No result depends on the launch: how a sum is cut depends on its length alone.
  *
- * Bodies run in parallel and in any order: each writes what no other one reads or writes.
+ * Included before any other header of ours. Bodies run in parallel and in any order: each writes what no other one reads or
+ * writes.
  */
 #ifndef EXECUTOR_CUDA_GRID_CUH
 #define EXECUTOR_CUDA_GRID_CUH
@@ -55,7 +56,6 @@ static inline unsigned mp_grid_blocks(int64_t n, int64_t per_block)
 template <class F> __global__ void __launch_bounds__(MP_GRID_THREADS) mp_each_kernel(int64_t n, F f)
 {
     const int64_t step = (int64_t)gridDim.x * MP_GRID_THREADS;
-#pragma unroll 4
     for (int64_t k = (int64_t)blockIdx.x * MP_GRID_THREADS + threadIdx.x; k < n; k += step) f(k);
 }
 #endif
@@ -68,6 +68,97 @@ template <class F> static void mp_each(int64_t n, const F &f)
 #else
     mp_each_kernel<F><<<mp_grid_blocks(n, MP_GRID_THREADS), MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n, f);
 #endif
+}
+
+/* Elements of any type; what is neither FLOAT nor BFLOAT16 is rare enough for a call. */
+#ifdef MP_CUDA_TWIN
+#define MP_APART static
+#else
+#define MP_APART static __device__ __noinline__
+#endif
+MP_APART inline int64_t mp_load_any_whole(const void *data, mp_dtype dtype, int64_t at)
+{
+    return mp_load_whole(data, dtype, at);
+}
+MP_APART inline void mp_store_any_whole(void *data, mp_dtype dtype, int64_t at, int64_t value)
+{
+    mp_store_whole(data, dtype, at, value);
+}
+MP_APART inline float mp_load_rare(const void *data, mp_dtype dtype, int64_t at)
+{
+    return mp_load_float(data, dtype, at);
+}
+MP_APART inline void mp_store_rare(void *data, mp_dtype dtype, int64_t at, float value)
+{
+    mp_store_float(data, dtype, at, value);
+}
+MP_BODY float mp_load_any(const void *data, mp_dtype dtype, int64_t at)
+{
+    if (dtype == MP_DTYPE_FLOAT) return ((const float *)data)[at];
+    if (dtype == MP_DTYPE_BFLOAT16) return mp_from_bfloat16(((const uint16_t *)data)[at]);
+    return mp_load_rare(data, dtype, at);
+}
+MP_BODY void mp_store_any(void *data, mp_dtype dtype, int64_t at, float value)
+{
+    if (dtype == MP_DTYPE_FLOAT)
+        ((float *)data)[at] = value;
+    else if (dtype == MP_DTYPE_BFLOAT16)
+        ((uint16_t *)data)[at] = mp_to_bfloat16(value);
+    else
+        mp_store_rare(data, dtype, at, value);
+}
+
+/* Four neighbours at once, for memory that is aligned to 16 bytes: elements [4 quad, 4 quad + 4) of FLOAT or BFLOAT16. A
+ * kernel over quads runs over mp_quads(n) of them; the last may have less than four elements, which mp_quad_size counts. */
+enum { MP_QUAD = 4 };
+struct alignas(16) mp_quad_of_floats {
+    float x[MP_QUAD];
+};
+struct alignas(8) mp_quad_of_halves {
+    uint16_t x[MP_QUAD];
+};
+
+static inline int64_t mp_quads(int64_t n)
+{
+    return (n + MP_QUAD - 1) / MP_QUAD;
+}
+MP_BODY int mp_quad_size(int64_t n, int64_t quad)
+{
+    return n - quad * MP_QUAD < MP_QUAD ? (int)(n - quad * MP_QUAD) : MP_QUAD;
+}
+
+MP_BODY void mp_load_quad(const void *data, mp_dtype dtype, int64_t quad, int size, float *to)
+{
+    if (size < MP_QUAD) {
+        for (int e = 0; e < size; e++) to[e] = mp_load_any(data, dtype, quad * MP_QUAD + e);
+    } else if (dtype == MP_DTYPE_FLOAT) {
+        const mp_quad_of_floats q = ((const mp_quad_of_floats *)data)[quad];
+        for (int e = 0; e < MP_QUAD; e++) to[e] = q.x[e];
+    } else {
+        const mp_quad_of_halves q = ((const mp_quad_of_halves *)data)[quad];
+        for (int e = 0; e < MP_QUAD; e++) to[e] = mp_from_bfloat16(q.x[e]);
+    }
+}
+
+MP_BODY void mp_store_quad(void *data, mp_dtype dtype, int64_t quad, int size, const float *from)
+{
+    if (size < MP_QUAD) {
+        for (int e = 0; e < size; e++) mp_store_any(data, dtype, quad * MP_QUAD + e, from[e]);
+    } else if (dtype == MP_DTYPE_FLOAT) {
+        mp_quad_of_floats q;
+        for (int e = 0; e < MP_QUAD; e++) q.x[e] = from[e];
+        ((mp_quad_of_floats *)data)[quad] = q;
+    } else {
+        mp_quad_of_halves q;
+        for (int e = 0; e < MP_QUAD; e++) q.x[e] = mp_to_bfloat16(from[e]);
+        ((mp_quad_of_halves *)data)[quad] = q;
+    }
+}
+
+/* Whether memory can be read and written in quads. */
+static inline bool mp_takes_quads(const void *data, mp_dtype dtype)
+{
+    return (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) && (uintptr_t)data % 16 == 0;
 }
 
 /* ---- over strided operands: f(k, at) where at[i] is where element k lies in operand i (operand 0 is the output).
