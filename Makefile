@@ -11,12 +11,14 @@ PREFIX  ?= /usr/local
 CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
+# Of the GPU module's C, what its twin on the host shares.
+TWIN_C := executor/cuda/twin.c executor/cuda/families.c
 LIBRARY_FOLDERS := estimator planner formats executor executor/cpu
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
-TEST_PACKAGES  := libcmocka-dev libonnx-testdata
+TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++
 DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
@@ -24,7 +26,15 @@ DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-conf
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
 ONNX_FOLDER := /usr/include/onnx
 
+# The GPU module: machine code for each architecture that nvcc knows from the oldest it supports on, and PTX for those to come.
+CUDA_HOME   ?= $(if $(wildcard /usr/local/cuda/include/cuda_runtime.h),/usr/local/cuda,$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
+NVCC        := $(firstword $(shell command -v nvcc) $(CUDA_HOME)/bin/nvcc)
+CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_//p' | sort -n)
+CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
+CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -lstdc++ -lm
+
 comma  := ,
+WHOLE_LIBRARY = -Wl,--whole-archive $B/libmemplan.a -Wl,--no-whole-archive
 say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
@@ -35,15 +45,19 @@ LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c))
 TESTS    := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/test_*.c))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c)))
+CUDA_C   := $(filter-out executor/cuda/twin.c,$(wildcard executor/cuda/*.c))
+CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_C)) $(patsubst %.cu,$B/%.cu.o,$(wildcard executor/cuda/*.cu))
+TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(wildcard executor/cuda/*.cu))
+MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
-all: $B/memplan $(EXAMPLES) ## build the program, the library and the examples
+all: $B/memplan $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
 	@echo "built $B/memplan ($(CC)$(if $(SAN_FLAGS),$(comma) sanitizers), CUDA=$(CUDA))"
 
 demo: $B/memplan | $B/demo-packages ## the main job on a real model
 	@examples/demo.sh $B/memplan $B/demo
 
-test: all $(TESTS) | $B/test-packages ## build and pass all tests
+test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
 
 bench: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
@@ -58,13 +72,14 @@ check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
 
 format: ## lay the code out with clang-format
-	clang-format -i $(wildcard */*.c */*.h executor/cpu/*.c executor/cpu/*.h)
+	clang-format -i $(wildcard */*.c */*.h executor/cpu/*.c executor/cpu/*.h executor/cuda/*.c executor/cuda/*.h executor/cuda/*.cu*)
 
-install: $B/memplan ## program, library, headers, completion and a pkg-config file under PREFIX
+install: $B/memplan $(MODULES) ## program, library, headers, completion and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
-	for h in $(wildcard $(addsuffix /*.h,$(filter-out executor/cpu,$(LIBRARY_FOLDERS)))); do \
+	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
+	for h in $(wildcard $(addsuffix /*.def,estimator executor) $(addsuffix /*.h,$(filter-out executor/cpu,$(LIBRARY_FOLDERS)))); do \
 	    install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/memplan/$$h || exit 1; done
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
@@ -76,22 +91,38 @@ clean: ## remove everything that was built
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
 
+# Modules use the library from the program that loads them.
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcs $@ $^
 $B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS) -lcmocka
+	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka
 $B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+$B/memplan_cuda.so: $(CUDA_OBJ)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ $(CUDA_LIBS)
+$B/memplan_cuda_twin.so: $(TWIN_OBJ)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
+$B/executor/cuda/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
+$B/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(call say,NVCC) $(NVCC) -std=c++17 -O3 -t 0 $(CUDA_GEN) -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror \
+	    -Werror all-warnings -Xfatbin -compress-all -MMD -MF $(@:.o=.d) -c -o $@ $<
+$B/%.twin.o: %.cu Makefile | $B/test-packages
+	@mkdir -p $(@D)
+	$(call say,CXX) $(CXX) -x c++ -std=c++17 $(CFLAGS) -O2 $(WARN) $(SAN_FLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \
+	    -fPIC -fvisibility=hidden -DMP_CUDA_TWIN -I. -MMD -MP -c -o $@ $<
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
 $B/executor/cpu/%.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $B/planner/axis.o: MP_CFLAGS += -O3
 $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
+# It runs others with the twin as their backend.
+$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer gradients execution)
 $(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
 	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<

@@ -100,8 +100,9 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
     MP_REQUIRE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_REQUIRE(strcmp(o->rules, "pytorch") != 0, err, MP_INVALID,
                "train keeps what its own kernels read, so --rules pytorch is not for train");
-    MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu",
+    MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
                o->device);
+    MP_TRY(t->subject.program->backend->open(err));
     MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
                "training needs a loss, so --loss none is not for train");
     MP_TRY(train_keep_all(t->subject.graph, &t->keep_all, err));

@@ -10,8 +10,10 @@
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_device *device = mp_device_find(o->device);
-    *out = (update_comparison){.cache_bytes = device ? device->cache_bytes : 0};
+    const mp_backend *backend;
+    const mp_device *device;
+    MP_TRY(subject_device(o, &backend, &device, err));
+    *out = (update_comparison){.cache_bytes = device->cache_bytes};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         options asked = *o;
         subject s;
@@ -23,6 +25,7 @@ mp_status compare_updates(const options *o, update_comparison *out, mp_error *er
         if (st != MP_OK) break;
         out->is_possible[fuse] = true;
     }
+done:
     return st;
 }
 

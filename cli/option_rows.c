@@ -2,6 +2,7 @@
 #include "cli/options.h"
 #include "estimator/target.h"
 #include "estimator/training.h"
+#include "executor/backend.h"
 #include "executor/optimizer.h"
 #include "planner/solver.h"
 
@@ -21,9 +22,15 @@ static const char *rules_choice(size_t k)
 {
     return k < MP_N_RULES ? mp_rules_name((mp_rules)k) : NULL;
 }
+/* The profiles, then the backends that have none of their name. */
 static const char *device_choice(size_t k)
 {
-    return k < mp_device_count() ? mp_device_row(k)->name : NULL;
+    const char *name;
+    if (k < mp_device_count()) return mp_device_row(k)->name;
+    k -= mp_device_count();
+    for (size_t b = 0; (name = mp_backend_name(b)); b++)
+        if (!mp_device_find(name) && !k--) return name;
+    return NULL;
 }
 static const char *solver_choice(size_t k)
 {

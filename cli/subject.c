@@ -78,13 +78,22 @@ static bool fuses_attention(const options *o, const mp_backend *backend, mp_rule
     return o->simplify && o->fused_attention && rules == MP_RULES_EXECUTOR && (!backend || backend->kernel(&fused));
 }
 
+mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_backend_open(o->device, backend, err));
+    *device = *backend ? (*backend)->device() : mp_device_find(o->device);
+done:
+    return st;
+}
+
 static mp_status build_graph(subject *s, const options *o, mp_error *err)
 {
     mp_status st = MP_OK;
     json_t *json = options_to_json(o);
     char *text = json ? mp_json_print(json) : NULL;
-    mp_target target = mp_roofline(mp_device_find(o->device));
-    const mp_backend *backend = mp_backend_find(o->device);
+    const mp_backend *backend = NULL;
+    const mp_device *device;
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),
                                   .output = o->output,
                                   .optimizer = (mp_optimizer)mp_optimizer_find(o->optimizer),
@@ -99,6 +108,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .options_json = text};
     int loss;
     MP_REQUIRE(text, err, MP_NOMEM, "the options");
+    MP_TRY(subject_device(o, &backend, &device, err));
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (fuses_attention(o, backend, wanted.rules)) {
         int n;
@@ -111,6 +121,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_TRY(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
+        mp_target target = mp_roofline(device);
         MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
     if (o->costs) MP_TRY(mp_costs_apply(o->costs, s->graph, err));

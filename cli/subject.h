@@ -36,6 +36,10 @@ void subject_free(subject *s);
 mp_graph *subject_take_graph(subject *s);
 bool subject_is_graph(const char *path);
 
+/* What --device means: a backend that can run (NULL: it cannot), and the profile that costs are taken from. MP_UNSUPPORTED: a
+ * backend that this build lacks. */
+mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err);
+
 /* "resnet50, batch 32" into `text` of `room` bytes. */
 const char *subject_title(const subject *s, char *text, size_t room);
 /* The batch of the data inputs; 0: not known. */

@@ -13,6 +13,7 @@ typedef struct examiner {
     int wanted[3];    /* the loss, and where it is over classes: the scores and the labels */
     size_t n_wanted;
     mp_array host[3]; /* the same, row-major */
+    void *rooms[3];   /* of the backend: what is wanted; NULL: it lies in the execution */
     mp_pool *pool;
 } examiner;
 
@@ -39,7 +40,7 @@ static mp_status want(examiner *e, int tensor, mp_error *err)
     MP_REQUIRE(host->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
     if (!there->data) {
         MP_TRY(mp_array_of(t, dtype, there, err));
-        there->data = mp_pool_alloc(e->pool, (size_t)mp_array_bytes(host) + 1, 1);
+        there->data = e->rooms[e->n_wanted] = e->program->backend->allocate(mp_array_bytes(host) + 1);
         MP_REQUIRE(there->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
     }
     e->wanted[e->n_wanted++] = tensor;
@@ -115,6 +116,7 @@ mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program
     examiner e = {.program = program,
                   .execution = execution,
                   .how = {.kernel = program->backend->kernel,
+                          .memory = program->backend,
                           .mode = MP_MODE_EVALUATE,
                           .run = {.seed = seed, .first_run = true},
                           .dtype = program->options.dtype}};
@@ -125,6 +127,8 @@ mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program
     MP_TRY(run_batches(&e, feed, n, out, err));
 done:
     program->backend->leave();
+    for (size_t w = 0; w < e.n_wanted; w++)
+        if (e.rooms[w]) program->backend->release(e.rooms[w], mp_array_bytes(&e.host[w]) + 1);
     mp_pool_free(e.pool);
     return st;
 }

@@ -31,6 +31,21 @@ done:
     return st;
 }
 
+/* Brings the program's constants to where they lie. */
+static mp_status put_constants(const mp_addresses *a, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < a->program->n_constants; k++) {
+        const mp_constant *c = &a->program->constants[k];
+        mp_array host = mp_array_plain(MP_DTYPE_UINT8, 1, &c->n_bytes), there = host;
+        host.data = (void *)c->bytes;
+        there.data = a->fixed + a->constant_at[k];
+        MP_TRY(a->program->backend->upload(&host, &there, err));
+    }
+done:
+    return st;
+}
+
 static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -38,11 +53,18 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     const mp_backend *b = a->program->backend;
     a->fixed_at = mp_pool_alloc(pool, g->n_storages, sizeof *a->fixed_at);
     a->place_at = mp_pool_alloc(pool, a->plan->n_places, sizeof *a->place_at);
-    MP_REQUIRE(a->fixed_at && a->place_at, err, MP_NOMEM, "out of memory");
+    a->constant_at = mp_pool_alloc(pool, a->program->n_constants, sizeof *a->constant_at);
+    MP_REQUIRE(a->fixed_at && a->place_at && a->constant_at, err, MP_NOMEM, "out of memory");
     for (size_t s = 0; s < g->n_storages; s++) {
         bool fixed = mp_storage_is_static(&g->storages[s]);
         a->fixed_at[s] = fixed ? a->fixed_bytes : -1;
         if (fixed) a->fixed_bytes += g->storages[s].bytes;
+    }
+    for (size_t k = 0; k < a->program->n_constants; k++) {
+        int64_t bytes = a->program->constants[k].n_bytes;
+        a->constant_at[k] = a->fixed_bytes;
+        MP_REQUIRE(mp_round_up(bytes, b->alignment, &bytes) && mp_add(a->fixed_bytes, bytes, &a->fixed_bytes), err, MP_INVALID,
+                   "the constants are too large");
     }
     a->arena_bytes = a->plan->arena_bytes;
     for (size_t k = 0; k < a->plan->n_places; k++) a->place_at[k] = a->plan->places[k].offset;
@@ -53,6 +75,7 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     a->arena = b->allocate(a->arena_bytes);
     MP_REQUIRE(a->arena, err, MP_NOMEM, "there is no memory for an arena of %lld bytes", (long long)a->arena_bytes);
     b->fill(a->arena, MP_UNUSED_BYTE, a->arena_bytes);
+    MP_TRY(put_constants(a, err));
 done:
     return st;
 }
@@ -69,6 +92,7 @@ typedef struct walker {
 static char *address_of(const walker *w, int storage)
 {
     const mp_addresses *a = w->a;
+    if (storage < -1) return a->fixed + a->constant_at[MP_SLOT_CONSTANT(storage)];
     if (storage < 0) return NULL;
     if (a->fixed_at[storage] >= 0) return a->fixed + a->fixed_at[storage];
     return w->place[storage] < 0 ? NULL : a->arena + a->place_at[w->place[storage]];

@@ -25,8 +25,9 @@ typedef struct mp_addresses {
     const mp_plan *plan;
     char *fixed, *arena; /* blocks of fixed_bytes and arena_bytes */
     int64_t fixed_bytes, arena_bytes;
-    int64_t *fixed_at; /* per storage: offset in the block of what is always live, -1: it is not */
-    int64_t *place_at; /* per place of the plan: offset in the arena */
+    int64_t *fixed_at;    /* per storage: offset in the block of what is always live, -1: it is not */
+    int64_t *constant_at; /* per constant of the program: likewise, after the storages */
+    int64_t *place_at;    /* per place of the plan: offset in the arena */
     int64_t guard_bytes;
     mp_ready_step *steps; /* per step of the plan */
 } mp_addresses;

@@ -13,9 +13,16 @@
 #include "executor/optimizer.h"
 
 typedef struct mp_backend {
-    const char *name;     /* "cpu": also the device profile whose roofline gives seconds where nothing was measured */
+    const char *name;     /* "cpu", "cuda" */
     int64_t alignment;    /* of every storage */
-    int (*threads)(void); /* what results and workspace depend on; part of the target's name */
+    int (*threads)(void); /* what results and workspace depend on; part of the target's name if not 0 */
+    bool is_host;         /* its memory is the program's own */
+
+    /* The profile whose roofline gives seconds where nothing was measured: of the machine's own device, if it is known. */
+    const mp_device *(*device)(void);
+    /* Makes the device ready to run; before anything but adapt, kernel, and the preparing of calls. Again is fine.
+     * MP_UNSUPPORTED: this machine has none; one sentence says what it lacks. */
+    mp_status (*open)(mp_error *err);
 
     /* Chooses layouts, packs weights, and inserts Reorder operators where layouts meet. The model is inferred, simplified and
      * has its loss; it stays sorted. */
@@ -25,6 +32,9 @@ typedef struct mp_backend {
      * them is a hundred times slower. */
     void (*enter)(void);
     void (*leave)(void);
+    /* A pass through the network starts, whose random numbers are drawn by these. */
+    void (*begin)(uint64_t seed, uint32_t step);
+    void (*wait)(void); /* until what was enqueued has run */
     mp_add_function add;
     /* One update of n parameters, all in one go; the clipping factor over all gradients, with norm_workspace_bytes(the largest)
      * of room. */
@@ -43,7 +53,12 @@ typedef struct mp_backend {
     mp_status (*download)(const mp_array *there, const mp_array *host, mp_error *err);
 } mp_backend;
 
-/* The backend of this name, NULL: none. */
+/* The names of all backends, also of those that this build lacks; NULL: k is beyond the last. */
+const char *mp_backend_name(size_t k);
+/* The backend of this name, loaded if it is a module; *out NULL: there is no backend of this name. MP_UNSUPPORTED: this build
+ * lacks its module, or cannot load it. */
+mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err);
+/* The same without a reason: NULL where there is none. */
 const mp_backend *mp_backend_find(const char *name);
 
 #endif

@@ -6,31 +6,45 @@ enum { ALIGNMENT = 64 };
 
 typedef struct room {
     void *block, *data; /* data: the first address in the block that is aligned */
+    int64_t bytes;      /* of the block */
 } room;
 
 typedef struct evaluator {
     const mp_model *model;
     const mp_evaluation *how;
     mp_array *values;
-    room *rooms;  /* per tensor: ours */
-    int *last;    /* per tensor: the last operator that reads it; -1: none */
-    bool *needed; /* per operator */
+    const mp_backend *away; /* whose memory is not the program's; NULL: all lies here */
+    room *rooms;            /* per tensor: ours */
+    room *known;            /* away: per tensor, the same of what the model knows, here */
+    int *last;              /* per tensor: the last operator that reads it; -1: none */
+    bool *needed;           /* per operator */
 } evaluator;
 
-static mp_status take(room *r, int64_t bytes, mp_error *err)
+static mp_status take(const mp_backend *away, room *r, int64_t bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_REQUIRE(r->block = mp_alloc((size_t)bytes + ALIGNMENT, 1), err, MP_NOMEM, "no memory for %lld bytes", (long long)bytes);
+    *r = (room){.bytes = bytes + ALIGNMENT};
+    r->block = away ? away->allocate(r->bytes) : mp_alloc((size_t)r->bytes, 1);
+    MP_REQUIRE(r->block, err, MP_NOMEM, "no memory for %lld bytes", (long long)bytes);
     r->data = (char *)r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT);
 done:
     return st;
 }
 
+static void release(const mp_backend *away, room *r)
+{
+    if (away && r->block)
+        away->release(r->block, r->bytes);
+    else
+        mp_free(r->block);
+    *r = (room){0};
+}
+
 static void give_back(evaluator *e, int tensor)
 {
+    if (e->known) release(NULL, &e->known[tensor]);
     if (!e->rooms[tensor].block) return;
-    mp_free(e->rooms[tensor].block);
-    e->rooms[tensor] = (room){0};
+    release(e->away, &e->rooms[tensor]);
     e->values[tensor] = (mp_array){0};
 }
 
@@ -45,7 +59,7 @@ static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *e
     MP_TRY(mp_array_of(t, dtype, a, err));
     MP_REQUIRE(mp_multiply(t->packed ? t->packed_elements : mp_array_elements(a), mp_dtype_bits(dtype), &bytes), err,
                MP_INVALID, "'%s' is too large", t->name);
-    MP_TRY(take(&e->rooms[tensor], bytes / 8 + 1, err));
+    MP_TRY(take(e->away, &e->rooms[tensor], bytes / 8 + 1, err));
     a->data = e->rooms[tensor].data;
 done:
     if (st != MP_OK) *a = (mp_array){0};
@@ -64,21 +78,37 @@ static mp_status know(evaluator *e, int tensor, mp_error *err)
     const mp_tensor *t = &e->model->tensors[tensor];
     MP_REQUIRE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "nothing gives '%s' its values", t->name);
     MP_TRY(make_room(e, tensor, t->dtype, err));
-    MP_REQUIRE(mp_array_is_plain(&e->values[tensor]) && mp_array_write(&e->values[tensor], t->value), err, MP_UNSUPPORTED,
-               "the constant '%s' of type %s cannot be written", t->name, mp_dtype_name(e->values[tensor].dtype));
+    mp_array here = e->values[tensor];
+    if (e->away) {
+        MP_TRY(take(NULL, &e->known[tensor], mp_array_bytes(&here) + 1, err));
+        here.data = e->known[tensor].data;
+    }
+    MP_REQUIRE(mp_array_is_plain(&here) && mp_array_write(&here, t->value), err, MP_UNSUPPORTED,
+               "the constant '%s' of type %s cannot be written", t->name, mp_dtype_name(here.dtype));
+    if (e->away) MP_TRY(e->away->upload(&here, &e->values[tensor], err));
 done:
     return st;
 }
 
 /* A view in memory of its own. */
-static mp_status copy_view(const mp_operands *x, mp_error *err)
+static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *err)
 {
     const mp_array *from = &x->in[0], *to = &x->out[0];
     bool both_plain = mp_array_is_plain(from) && mp_array_is_plain(to);
     if (from->dtype != to->dtype || (!both_plain && !mp_array_same_layout(from, to)))
         return MP_NO_KERNEL(x, err, "a view in another layout");
-    memcpy(to->data, from->data, (size_t)mp_array_bytes(to));
+    if (e->away)
+        e->away->copy(to->data, from->data, mp_array_bytes(to));
+    else
+        memcpy(to->data, from->data, (size_t)mp_array_bytes(to));
     return MP_OK;
+}
+
+/* When a call is prepared, what the model knows is here, and of the rest there is nothing yet. */
+static void show_known(const evaluator *e, mp_operands *x, bool only)
+{
+    for (int i = 0; i < x->n_in; i++)
+        if (x->op->in[i] >= 0) x->in[i].data = only ? e->known[x->op->in[i]].data : e->values[x->op->in[i]].data;
 }
 
 static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
@@ -86,15 +116,17 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
     mp_status st = MP_OK;
     mp_call call = {0};
     room workspace = {0};
-    if (x->op->op->gradient == MP_GRADIENT_VIEW) return copy_view(x, err);
+    if (x->op->op->gradient == MP_GRADIENT_VIEW) return copy_view(e, x, err);
     const mp_kernel *kernel = e->how->kernel(x->op);
     if (!kernel) return MP_NO_KERNEL(x, err, "this operator");
+    if (e->away) show_known(e, x, true);
     MP_TRY(mp_call_prepare(kernel, x, &call, err));
-    MP_TRY(take(&workspace, call.workspace_bytes, err));
+    if (e->away) show_known(e, x, false);
+    MP_TRY(take(e->away, &workspace, call.workspace_bytes, err));
     x->workspace = workspace.data;
     MP_TRY(mp_call_run(&call, x, &e->how->run, NULL, err));
 done:
-    mp_free(workspace.block);
+    release(e->away, &workspace);
     mp_call_release(&call);
     return st;
 }
@@ -153,6 +185,8 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
 {
     mp_status st = MP_OK;
     evaluator e = {.model = model, .how = how, .values = values};
+    if (how->memory && !how->memory->is_host) e.away = how->memory;
+    if (e.away) MP_REQUIRE(e.known = mp_alloc(model->n_tensors + 1, sizeof *e.known), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(e.rooms = mp_alloc(model->n_tensors + 1, sizeof *e.rooms), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(e.last = mp_alloc(model->n_tensors + 1, sizeof *e.last), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(e.needed = mp_alloc(model->n_operators + 1, sizeof *e.needed), err, MP_NOMEM, "out of memory");
@@ -169,6 +203,7 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
 done:
     for (size_t t = 0; e.rooms && t < model->n_tensors; t++) give_back(&e, (int)t);
     mp_free(e.rooms);
+    mp_free(e.known);
     mp_free(e.last);
     mp_free(e.needed);
     return st;

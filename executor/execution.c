@@ -47,6 +47,7 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_REQUIRE(e, err, MP_NOMEM, "out of memory");
     *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1};
     MP_REQUIRE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_TRY(program->backend->open(err));
     e->seconds = mp_pool_alloc(e->pool, program->n_nodes, sizeof *e->seconds);
     MP_REQUIRE(e->seconds, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
@@ -195,6 +196,7 @@ done:
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
     mp_status st = MP_OK;
+    e->program->backend->begin(e->options.seed, (uint32_t)pass);
     for (size_t t = 0, n; t < e->plan->n_steps; t += n) {
         const mp_ready_step *r = &e->at.steps[t];
         n = 1;
@@ -214,6 +216,7 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
             if (update >= 0) n = run_updates(e, t, update);
             break;
         }
+        if (e->options.profile) e->program->backend->wait();
         MP_TRY(end_steps(e, t, n, e->options.profile ? now() - from : 0, err));
     }
 done:
@@ -287,13 +290,35 @@ void mp_execution_forget_seconds(mp_execution *e)
     memset(e->seconds, 0, e->program->n_nodes * sizeof *e->seconds);
 }
 
+/* The hash of n bytes there, which come here part by part unless they are here already. */
+static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
+{
+    char part[1 << 16];
+    XXH128_hash_t none = {0, 0};
+    if (b->is_host) return XXH3_128bits(there, (size_t)n);
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return none;
+    XXH3_128bits_reset(state);
+    for (int64_t at = 0; at < n; at += (int64_t)sizeof part) {
+        int64_t bytes = n - at < (int64_t)sizeof part ? n - at : (int64_t)sizeof part;
+        mp_array from = mp_array_plain(MP_DTYPE_UINT8, 1, &bytes), to = from;
+        from.data = (char *)there + at;
+        to.data = part;
+        if (b->download(&from, &to, NULL) != MP_OK) break;
+        XXH3_128bits_update(state, part, (size_t)bytes);
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
 void mp_execution_hash(const mp_execution *e, char hash[33])
 {
     const mp_graph *g = e->program->graph;
     XXH128_hash_t h = {0, 0};
     for (size_t s = 0; s < g->n_storages; s++) {
         if (g->storages[s].kind != MP_KIND_PARAMETER && g->storages[s].kind != MP_KIND_BUFFER) continue;
-        XXH128_hash_t one = XXH3_128bits(e->at.fixed + e->at.fixed_at[s], (size_t)g->storages[s].payload_bytes);
+        XXH128_hash_t one = hash_of(e->program->backend, e->at.fixed + e->at.fixed_at[s], g->storages[s].payload_bytes);
         uint64_t words[4] = {h.low64, h.high64, one.low64, one.high64};
         h = XXH3_128bits(words, sizeof words);
     }

@@ -40,7 +40,8 @@ typedef struct mp_operands {
     int from, to;
     uint64_t adds;
     int n_in, n_out;
-    mp_array *in, *out;     /* n_in, n_out; small constants (axes, scalars) have data already when the call is prepared */
+    mp_array *in, *out;     /* n_in, n_out; small constants (axes, scalars) have data already when the call is prepared, in
+                            the program's memory; when it runs all data lies where calls run */
     mp_array *d_in, *d_out; /* backward only, else NULL; an output without gradient is UNDEFINED: its gradient is zero */
     mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: nobody wants it */
     void *workspace;               /* call->workspace_bytes, aligned to 64 */

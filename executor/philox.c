@@ -1,35 +1,5 @@
 #include "executor/philox.h"
 
-/* The constants of section 4.3 of the paper: two odd multipliers, and the Weyl increments golden ratio and sqrt(3) - 1. */
-#define MULTIPLIER_0 0xD2511F53u
-#define MULTIPLIER_1 0xCD9E8D57u
-#define WEYL_0 0x9E3779B9u
-#define WEYL_1 0xBB67AE85u
-enum { ROUNDS = 10 };
-
-mp_philox_block mp_philox(mp_philox_block c, uint32_t key0, uint32_t key1)
-{
-    for (int round = 0; round < ROUNDS; round++) {
-        uint64_t p0 = (uint64_t)MULTIPLIER_0 * c.word[0], p1 = (uint64_t)MULTIPLIER_1 * c.word[2];
-        c = (mp_philox_block){
-            {(uint32_t)(p1 >> 32) ^ c.word[1] ^ key0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.word[3] ^ key1, (uint32_t)p0}};
-        key0 += WEYL_0;
-        key1 += WEYL_1;
-    }
-    return c;
-}
-
-uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uint64_t element)
-{
-    mp_philox_block counter = {{(uint32_t)(element >> 2), (uint32_t)(element >> 34), step, op}};
-    return mp_philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[element & 3];
-}
-
-float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uint64_t element)
-{
-    return (float)(mp_random_word(seed, step, op, element) >> 8) * 0x1p-24f;
-}
-
 enum { LANES = 16 };
 
 /* LANES counters that follow each other, side by side: the rounds become vector code. */
@@ -42,22 +12,22 @@ static void uniforms_of_counters(uint64_t seed, uint32_t step, uint32_t op, uint
         c[l] = step;
         d[l] = op;
     }
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < MP_PHILOX_ROUNDS; round++) {
         for (int l = 0; l < LANES; l++) {
-            uint64_t p0 = (uint64_t)MULTIPLIER_0 * a[l], p1 = (uint64_t)MULTIPLIER_1 * c[l];
+            uint64_t p0 = (uint64_t)MP_PHILOX_MULTIPLIER_0 * a[l], p1 = (uint64_t)MP_PHILOX_MULTIPLIER_1 * c[l];
             a[l] = (uint32_t)(p1 >> 32) ^ b[l] ^ key0;
             c[l] = (uint32_t)(p0 >> 32) ^ d[l] ^ key1;
             b[l] = (uint32_t)p1;
             d[l] = (uint32_t)p0;
         }
-        key0 += WEYL_0;
-        key1 += WEYL_1;
+        key0 += MP_PHILOX_WEYL_0;
+        key1 += MP_PHILOX_WEYL_1;
     }
     for (int l = 0; l < LANES; l++) {
-        out[4 * l] = (float)(a[l] >> 8) * 0x1p-24f;
-        out[4 * l + 1] = (float)(b[l] >> 8) * 0x1p-24f;
-        out[4 * l + 2] = (float)(c[l] >> 8) * 0x1p-24f;
-        out[4 * l + 3] = (float)(d[l] >> 8) * 0x1p-24f;
+        out[4 * l] = mp_uniform_of(a[l]);
+        out[4 * l + 1] = mp_uniform_of(b[l]);
+        out[4 * l + 2] = mp_uniform_of(c[l]);
+        out[4 * l + 3] = mp_uniform_of(d[l]);
     }
 }
 

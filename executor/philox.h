@@ -9,18 +9,55 @@
 
 #include <stdint.h>
 
+#include "executor/element.h"
+
 typedef struct mp_philox_block {
     uint32_t word[4];
 } mp_philox_block;
 
-/* The generator itself: 128 bits of counter, 64 bits of key. */
-mp_philox_block mp_philox(mp_philox_block counter, uint32_t key0, uint32_t key1);
+/* The constants of section 4.3 of the paper: two odd multipliers, and the Weyl increments golden ratio and sqrt(3) - 1. */
+#define MP_PHILOX_MULTIPLIER_0 0xD2511F53u
+#define MP_PHILOX_MULTIPLIER_1 0xCD9E8D57u
+#define MP_PHILOX_WEYL_0 0x9E3779B9u
+#define MP_PHILOX_WEYL_1 0xBB67AE85u
+enum { MP_PHILOX_ROUNDS = 10 };
 
-/* The random word of one element of one operator in one step: key = seed, counter = (element / 4 as two words, step, op), word
- * element % 4. Every element of every operator of every step has a word of its own. */
-uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uint64_t element);
-/* The same, uniform in [0, 1): the upper 24 bits, so that a float holds every value exactly. */
-float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uint64_t element);
+/* The generator itself: 128 bits of counter, 64 bits of key. */
+MP_INLINE mp_philox_block mp_philox(mp_philox_block c, uint32_t key0, uint32_t key1)
+{
+    for (int round = 0; round < MP_PHILOX_ROUNDS; round++) {
+        uint64_t p0 = (uint64_t)MP_PHILOX_MULTIPLIER_0 * c.word[0], p1 = (uint64_t)MP_PHILOX_MULTIPLIER_1 * c.word[2];
+        c.word[0] = (uint32_t)(p1 >> 32) ^ c.word[1] ^ key0;
+        c.word[1] = (uint32_t)p1;
+        c.word[2] = (uint32_t)(p0 >> 32) ^ c.word[3] ^ key1;
+        c.word[3] = (uint32_t)p0;
+        key0 += MP_PHILOX_WEYL_0;
+        key1 += MP_PHILOX_WEYL_1;
+    }
+    return c;
+}
+
+/* The random words of elements [4 quad, 4 quad + 4) of one operator in one step: key = seed, counter = (quad as two words,
+ * step, op). Every element of every operator of every step has a word of its own. */
+MP_INLINE mp_philox_block mp_random_quad(uint64_t seed, uint32_t step, uint32_t op, uint64_t quad)
+{
+    mp_philox_block counter = {{(uint32_t)quad, (uint32_t)(quad >> 32), step, op}};
+    return mp_philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32));
+}
+MP_INLINE uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uint64_t element)
+{
+    return mp_random_quad(seed, step, op, element >> 2).word[element & 3];
+}
+
+/* A word as a number uniform in [0, 1): the upper 24 bits, so that a float holds every value exactly. */
+MP_INLINE float mp_uniform_of(uint32_t word)
+{
+    return (float)(word >> 8) * 5.9604644775390625e-8f; /* 2^-24 */
+}
+MP_INLINE float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uint64_t element)
+{
+    return mp_uniform_of(mp_random_word(seed, step, op, element));
+}
 
 /* mp_random_uniform of the elements from .. from + n, faster than one by one. */
 void mp_random_uniforms(uint64_t seed, uint32_t step, uint32_t op, uint64_t from, int64_t n, float *out);

@@ -72,13 +72,14 @@ static mp_status constant_of(mp_program *p, int tensor, mp_dtype dtype, void **o
     mp_status st = MP_OK;
     const mp_tensor *t = &p->model->tensors[tensor];
     bool known = t->value && p->bindings->storage[tensor] < 0 && t->role != MP_ROLE_PARAMETER && mp_dtype_bits(dtype) >= 8;
-    if (known && !p->constant[tensor]) {
+    if (known && !p->constant_of[tensor]) {
         void *bytes = mp_pool_alloc(p->pool, (size_t)t->value->n + 1, (size_t)mp_dtype_bits(dtype) / 8);
         MP_REQUIRE(bytes, err, MP_NOMEM, "out of memory");
         for (int64_t k = 0; k < t->value->n; k++) put_value(bytes, dtype, t->value, k);
-        p->constant[tensor] = bytes;
+        p->constant_of[tensor] = (int)p->n_constants;
+        p->constants[p->n_constants++] = (mp_constant){bytes, t->value->n * (mp_dtype_bits(dtype) / 8)};
     }
-    *out = known ? p->constant[tensor] : NULL;
+    *out = known ? (void *)p->constants[p->constant_of[tensor]].bytes : NULL;
 done:
     return st;
 }
@@ -171,7 +172,7 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
     MP_REQUIRE(mp_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes), err, MP_NOMEM, "out of memory");
     mp_program_node *node = &p->nodes[p->n_nodes++];
     *node = (mp_program_node){0};
-    *out = (mp_cost){.seconds = mp_roofline_seconds(mp_device_find(p->backend->name), work)};
+    *out = (mp_cost){.seconds = mp_roofline_seconds(p->backend->device(), work)};
     if (binding->op >= 0) MP_TRY(prepare_operator(b, binding, node, err));
     out->workspace_bytes = node->call.workspace_bytes;
     if (binding->task == MP_TASK_CLIP) {
@@ -213,6 +214,11 @@ static void put_slot(mp_program_node *node, const mp_node *of, mp_array *array, 
         node->slots[node->n_slots++] = (mp_slot){array, storage};
 }
 
+static mp_slot constant_slot(mp_array *array, int k)
+{
+    return (mp_slot){array, MP_SLOT_CONSTANT(k)};
+}
+
 /* Which of a node's operands lie in which storages. */
 static mp_status find_slots(mp_program *p, int k, mp_error *err)
 {
@@ -226,8 +232,11 @@ static mp_status find_slots(mp_program *p, int k, mp_error *err)
     const mp_operator *op = x->op;
     node->slots = mp_pool_alloc(p->pool, 2 * (size_t)(op->n_in + op->n_out) + MP_EXTRAS_MAX, sizeof *node->slots);
     MP_REQUIRE(node->slots, err, MP_NOMEM, "out of memory");
-    for (int i = 0; i < op->n_in; i++)
-        if (op->in[i] >= 0) put_slot(node, of, &x->in[i], storage[op->in[i]]);
+    for (int i = 0; i < op->n_in; i++) {
+        if (op->in[i] < 0) continue;
+        put_slot(node, of, &x->in[i], storage[op->in[i]]);
+        if (p->constant_of[op->in[i]]) node->slots[node->n_slots++] = constant_slot(&x->in[i], p->constant_of[op->in[i]]);
+    }
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0) put_slot(node, of, &x->out[o], storage[op->out[o]]);
     for (int e = 0; e < MP_EXTRAS_MAX; e++) put_slot(node, of, &x->extra[e], p->bindings->extras[b->op][e]);
@@ -239,7 +248,7 @@ static mp_status find_slots(mp_program *p, int k, mp_error *err)
         if (gradient[op->out[o]] >= 0)
             put_slot(node, of, &x->d_out[o], gradient[op->out[o]]);
         else if (p->bindings->dtype[op->out[o]] == MP_DTYPE_FLOAT)
-            x->d_out[o].data = &p->one_value;
+            node->slots[node->n_slots++] = constant_slot(&x->d_out[o], 0);
     }
 done:
     return st;
@@ -267,12 +276,18 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     *p = (mp_program){.backend = backend, .model = model, .options = *options};
     MP_REQUIRE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_TRY(backend->adapt(model, options->dtype, err));
-    MP_REQUIRE(p->constant = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant), err, MP_NOMEM, "out of memory");
+    p->constant_of = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant_of);
+    p->constants = mp_pool_alloc(p->pool, model->n_tensors + 1, sizeof *p->constants);
+    MP_REQUIRE(p->constant_of && p->constants, err, MP_NOMEM, "out of memory");
     p->one_value = options->accumulate > 1 ? 1.0f / (float)options->accumulate : 1.0f;
-    snprintf(p->target_name, sizeof p->target_name, "%s, %d threads", backend->name, backend->threads());
+    p->constants[p->n_constants++] = (mp_constant){&p->one_value, sizeof p->one_value};
+    if (backend->threads())
+        snprintf(p->target_name, sizeof p->target_name, "%s, %d threads", backend->name, backend->threads());
+    else
+        snprintf(p->target_name, sizeof p->target_name, "%s", backend->name);
     mp_target target = {.name = p->target_name,
                         .alignment = backend->alignment,
-                        .memory_bytes = mp_device_find(backend->name)->memory_bytes,
+                        .memory_bytes = backend->device()->memory_bytes,
                         .alternatives = true,
                         .cost = cost,
                         .details = &b};

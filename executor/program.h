@@ -8,11 +8,18 @@
 
 #include "executor/backend.h"
 
-/* An operand of a node that lies in a storage. */
+/* An operand of a node that lies in a storage, or is one of the program's constants: those have negative numbers. */
 typedef struct mp_slot {
     mp_array *array;
     int storage;
 } mp_slot;
+#define MP_SLOT_CONSTANT(k) (-2 - (k)) /* -1 is no storage at all; its own inverse */
+
+/* A value that no node makes and no storage holds: an execution brings it to where its calls read it. */
+typedef struct mp_constant {
+    const void *bytes;
+    int64_t n_bytes;
+} mp_constant;
 
 typedef struct mp_program_node {
     mp_call call;         /* empty for nodes that are no operator's */
@@ -30,8 +37,10 @@ typedef struct mp_program {
     size_t n_nodes, capacity;
     mp_program_node *nodes; /* per node of the graph */
     mp_pool *pool;          /* of all arrays */
-    void **constant;        /* per tensor: the bytes of one that is a kernel's argument, NULL: none */
-    float one_value;        /* the gradient of the loss: 1, or 1 / accumulate */
+    mp_constant *constants; /* the gradient of the loss, then the kernels' arguments */
+    size_t n_constants;
+    int *constant_of; /* per tensor: which of them it is, 0: none */
+    float one_value;  /* the gradient of the loss: 1, or 1 / accumulate */
     char target_name[48];
 } mp_program;
 

@@ -268,6 +268,9 @@ try train_no_budget train bert.onnx
 try train_two_budgets train bert.onnx --plan plan.json --budget 60%
 try train_graph train chain.json --budget 60%
 try train_gpu train bert.onnx --budget 60% --device a100
+export MEMPLAN_MODULES=nowhere
+try train_no_module train bert.onnx --budget 60% --device cuda
+unset MEMPLAN_MODULES
 try train_fp16 train bert.onnx --budget 60% --dtype fp16
 try train_pytorch train bert.onnx --budget 60% --rules pytorch
 try train_no_loss train bert.onnx --budget 60% --loss none

@@ -11,12 +11,23 @@
 
 #include <cmocka.h>
 
-#include "executor/cpu/kernels.h"
+#include "tests/backend_case.h"
 #include "tests/rule_case.h"
 
 enum { GUARD = 64 };
 
 static uint64_t draws;
+static const mp_backend *used;
+
+void kernel_use(const mp_backend *backend)
+{
+    used = backend;
+}
+
+static const mp_backend *backend_here(void)
+{
+    return used ? used : backend_of_tests();
+}
 
 static double draw(double low, double high)
 {
@@ -157,7 +168,7 @@ static void fill(const kernel_case *c, const mp_model *model, const mp_operator 
 static void prepare(kernel_run *r, mp_operands *x, mp_call *call)
 {
     mp_error err = {0};
-    const mp_kernel *kernel = mp_cpu_kernel(x->op);
+    const mp_kernel *kernel = backend_here()->kernel(x->op);
     if (!kernel) fail_msg("%s has no kernel", r->c->kind);
     if (mp_call_prepare(kernel, x, call, &err) != MP_OK)
         fail_msg("%s(%s)(%s): %s", r->c->kind, r->c->inputs, r->c->attributes, err.message);
@@ -232,11 +243,54 @@ kernel_run *kernel_begin(const kernel_case *c, mp_mode mode, unsigned flags)
     return r;
 }
 
-static void run(kernel_run *r, const mp_operands *x, const mp_call *call)
+/* Operands on their way to a backend with memory of its own; two at one place stay so. */
+typedef struct journey {
+    const mp_backend *backend;
+    struct {
+        void **at, *host, *there;
+        int64_t bytes;
+        bool shared;
+    } stops[128];
+    int n;
+} journey;
+
+static void bring(journey *j, void **at, int64_t bytes)
+{
+    if (!*at || j->n == 128) return;
+    int k = j->n++, first = k;
+    for (int q = k - 1; q >= 0; q--)
+        if (j->stops[q].host == *at) first = q;
+    j->stops[k].at = at;
+    j->stops[k].host = *at;
+    j->stops[k].shared = first < k;
+    j->stops[k].bytes = (bytes + 63) / 64 * 64 + 2 * GUARD;
+    j->stops[k].there = first < k ? j->stops[first].there : backend_bring(j->backend, (char *)*at - GUARD, j->stops[k].bytes);
+    *at = (char *)j->stops[k].there + GUARD;
+}
+
+static void bring_arrays(journey *j, mp_array *arrays, int n)
+{
+    for (int k = 0; arrays && k < n; k++) bring(j, &arrays[k].data, mp_array_bytes(&arrays[k]));
+}
+
+static void run(kernel_run *r, mp_operands *x, const mp_call *call)
 {
     mp_error err = {0};
-    if (mp_call_run(call, x, &r->run, mp_cpu_add, &err) != MP_OK)
-        fail_msg("%s(%s)(%s): %s", r->c->kind, r->c->inputs, r->c->attributes, err.message);
+    journey j = {.backend = backend_here()};
+    if (!j.backend->is_host) {
+        bring_arrays(&j, x->in, x->n_in);
+        bring_arrays(&j, x->out, x->n_out);
+        bring_arrays(&j, x->d_in, x->n_in);
+        bring_arrays(&j, x->d_out, x->n_out);
+        bring_arrays(&j, x->extra, MP_EXTRAS_MAX);
+        bring(&j, &x->workspace, call->workspace_bytes);
+    }
+    mp_status st = mp_call_run(call, x, &r->run, j.backend->add, &err);
+    for (int k = 0; k < j.n; k++) {
+        if (!j.stops[k].shared) backend_fetch(j.backend, j.stops[k].there, (char *)j.stops[k].host - GUARD, j.stops[k].bytes);
+        *j.stops[k].at = j.stops[k].host;
+    }
+    if (st != MP_OK) fail_msg("%s(%s)(%s): %s", r->c->kind, r->c->inputs, r->c->attributes, err.message);
 }
 void kernel_forward(kernel_run *r)
 {

@@ -1,5 +1,5 @@
-/* kernel_case.h - one operator, written as text as in rule_case.h, through the CPU's kernels: forward values, and gradients
- * against finite differences.
+/* kernel_case.h - one operator, written as text as in rule_case.h, through a backend's kernels (backend_case.h): forward
+ * values, and gradients against finite differences.
  *
  * Float inputs without a stated value are drawn from [low, high); integers count 0, 1, 2, 0, 1, 2 ... Every failure is a failed
  * test that shows the case.
@@ -7,7 +7,7 @@
 #ifndef TESTS_KERNEL_CASE_H
 #define TESTS_KERNEL_CASE_H
 
-#include "executor/kernel.h"
+#include "executor/backend.h"
 
 typedef struct kernel_case {
     const char *kind; /* may carry a domain: "com.microsoft:FusedMatMul" */
@@ -19,6 +19,9 @@ typedef struct kernel_case {
     double step;      /* of finite differences; 0: 1e-2 */
     double tolerance; /* relative to the largest gradient; 0: 2e-2 */
 } kernel_case;
+
+/* What runs from here on, instead of the backend of the tests. */
+void kernel_use(const mp_backend *backend);
 
 /* A prepared forward and, where asked for, backward call with memory for all operands. */
 typedef struct kernel_run {

@@ -9,10 +9,27 @@
 
 #include <cmocka.h>
 
-#include "executor/cpu/kernels.h"
 #include "executor/optimizer.h"
+#include "tests/backend_case.h"
 
 enum { N = 3 };
+
+/* One update on the backend, of values that lie here. */
+static void run_update(const mp_update *here, int64_t state_bytes, const mp_update_factors *f)
+{
+    const mp_backend *b = backend_of_tests();
+    mp_update u = *here;
+    int64_t bytes = u.n * mp_dtype_bits(u.dtype) / 8;
+    u.parameter = backend_bring(b, here->parameter, bytes);
+    u.gradient = backend_bring(b, (void *)here->gradient, bytes);
+    u.state = backend_bring(b, here->state, state_bytes);
+    if (u.clip) u.clip = backend_bring(b, (void *)here->clip, sizeof *u.clip);
+    b->update(&u, 1, f);
+    backend_fetch(b, u.parameter, here->parameter, bytes);
+    backend_fetch(b, u.state, here->state, state_bytes);
+    if (!b->is_host) b->release((void *)u.gradient, bytes);
+    if (!b->is_host) b->release((void *)u.clip, sizeof *u.clip);
+}
 
 /* Three steps from {1, -0.5, 0.25} with gradients {0.1 t, -0.2, 0.05 (t - 2)}. */
 static void three_steps(const mp_hyper *h, float clip, float w[N])
@@ -25,7 +42,7 @@ static void three_steps(const mp_hyper *h, float clip, float w[N])
         float g[N] = {0.1f * (float)(t + 1) / clip, -0.2f / clip, 0.05f * (float)(t - 1) / clip};
         mp_update_factors f = mp_update_factors_at(h, t);
         mp_update u = {.dtype = MP_DTYPE_FLOAT, .n = N, .parameter = w, .gradient = g, .state = state, .clip = &factor};
-        mp_cpu_update(&u, 1, &f);
+        run_update(&u, sizeof state, &f);
     }
 }
 
@@ -66,7 +83,7 @@ static void half_precision_parameters_follow_their_master_copy(void **state)
         uint16_t g[N] = {0x3f80, 0xbf80, 0x3f80};
         mp_update_factors f = mp_update_factors_at(&h, t);
         mp_update u = {.dtype = MP_DTYPE_BFLOAT16, .n = N, .parameter = w, .gradient = g, .state = memory};
-        mp_cpu_update(&u, 1, &f);
+        run_update(&u, sizeof memory, &f);
     }
     /* 2000 steps of about 1e-5: 1 - 0.02, -0.5 + 0.02, 0.25 - 0.02, and a decay of 2e-4 of each */
     const double expected[N] = {0.9798, -0.4799, 0.22995};
@@ -82,15 +99,22 @@ static void half_precision_parameters_follow_their_master_copy(void **state)
 static void the_norm_of_all_gradients_is_brought_down_to_the_limit(void **state)
 {
     (void)state;
-    float a[2] = {3, 4}, b[1] = {12}, factor;
-    char *room = malloc((size_t)mp_cpu_norm_workspace_bytes(2));
-    mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = a},
-                              {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = b}};
-    mp_cpu_clip(gradients, 2, 2, room, &factor);
-    assert_true(fabs(3 * factor - 0.4615384340286255) < 1e-6); /* clip_grad_norm_ */
-    mp_cpu_clip(gradients, 2, 13.5, room, &factor);
-    assert_true(factor == 1.0f);
-    free(room);
+    const mp_backend *there = backend_of_tests();
+    float a[2] = {3, 4}, b[1] = {12}, factor = 0;
+    int64_t bytes = there->norm_workspace_bytes(2);
+    const double limits[] = {2, 13.5}, expected[] = {0.4615384340286255 / 3, 1}; /* clip_grad_norm_ */
+    mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = backend_bring(there, a, sizeof a)},
+                              {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = backend_bring(there, b, sizeof b)}};
+    void *room = there->allocate(bytes);
+    for (int k = 0; k < 2; k++) {
+        float *at = backend_bring(there, &factor, sizeof factor);
+        there->clip(gradients, 2, limits[k], room, at);
+        backend_fetch(there, at, &factor, sizeof factor);
+        assert_true(fabs(factor - expected[k]) < 4e-7);
+    }
+    there->release(room, bytes);
+    backend_fetch(there, (void *)gradients[0].gradient, a, sizeof a);
+    backend_fetch(there, (void *)gradients[1].gradient, b, sizeof b);
 }
 
 static void the_rate_rises_and_falls(void **state)

@@ -14,6 +14,7 @@
 #include "planner/check.h"
 #include "planner/floor.h"
 #include "planner/solver.h"
+#include "tests/backend_case.h"
 
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)
@@ -32,7 +33,7 @@ static training_case begin(const char *path, int64_t batch, const mp_training_op
         assert_true(n > 0);
     }
     OK(mp_model_add_loss(t.model, options, &loss, &err));
-    OK(mp_program_build(mp_backend_find("cpu"), t.model, options, loss, &t.program, &err));
+    OK(mp_program_build(backend_of_tests(), t.model, options, loss, &t.program, &err));
     OK(mp_parameter_source_open(t.program, path, 1, &t.source, &err));
     OK(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err));
     return t;

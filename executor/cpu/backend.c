@@ -36,6 +36,24 @@ static void flush_denormals(bool flush)
 #endif
 }
 
+static void wait_for_all(void) {}
+
+static const mp_device *device(void)
+{
+    return mp_device_find("cpu");
+}
+
+static mp_status open(mp_error *err)
+{
+    (void)err;
+    return MP_OK;
+}
+
+static void begin(uint64_t seed, uint32_t step)
+{
+    (void)seed, (void)step;
+}
+
 static void enter(void)
 {
     flush_denormals(true);
@@ -89,10 +107,15 @@ static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
 const mp_backend mp_cpu = {.name = "cpu",
                            .alignment = 64,
                            .threads = threads,
+                           .is_host = true,
+                           .device = device,
+                           .open = open,
                            .adapt = adapt,
                            .kernel = mp_cpu_kernel,
                            .enter = enter,
                            .leave = leave,
+                           .begin = begin,
+                           .wait = wait_for_all,
                            .add = mp_cpu_add,
                            .update = mp_cpu_update,
                            .norm_workspace_bytes = mp_cpu_norm_workspace_bytes,

@@ -7,17 +7,13 @@
 
 #include "executor/cpu/elementwise.h"
 
-enum { DIMS = MP_ARRAY_RANK, LANES = 64, STRETCHES = 64 };
+enum { LANES = 64, STRETCHES = 64 };
 
-/* Kept dimensions first, then reduced ones, each outermost first; strides of `from`. */
 typedef struct sum {
     const void *from;
     void *to;
     mp_dtype from_dtype, to_dtype;
-    int n_kept, n_reduced;
-    int64_t kept[DIMS], kept_stride[DIMS], to_stride[DIMS];
-    int64_t reduced[DIMS], reduced_stride[DIMS];
-    int64_t n_out, n_terms;
+    mp_sum_loops loops;
     int64_t column_blocks; /* columns: blocks of LANES along the innermost kept dimension */
     float scale;
     bool add;
@@ -63,8 +59,8 @@ static int64_t reduced_at(const sum *x, int64_t r, int until)
 {
     int64_t at = 0;
     for (int d = until - 1; d >= 0; d--) {
-        at += r % x->reduced[d] * x->reduced_stride[d];
-        r /= x->reduced[d];
+        at += r % x->loops.reduced[d] * x->loops.reduced_stride[d];
+        r /= x->loops.reduced[d];
     }
     return at;
 }
@@ -73,9 +69,9 @@ static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *
 {
     *from = *to = 0;
     for (int d = until - 1; d >= 0; d--) {
-        *from += k % x->kept[d] * x->kept_stride[d];
-        *to += k % x->kept[d] * x->to_stride[d];
-        k /= x->kept[d];
+        *from += k % x->loops.kept[d] * x->loops.kept_stride[d];
+        *to += k % x->loops.kept[d] * x->loops.to_stride[d];
+        k /= x->loops.kept[d];
     }
 }
 
@@ -85,21 +81,21 @@ static void sum_columns(void *data, int64_t block)
 {
     const sum *x = data;
     enum { STRETCH = 128 };
-    int inner = x->n_kept - 1;
+    int inner = x->loops.n_kept - 1;
     int64_t from, to, column = block % x->column_blocks * LANES;
-    int64_t n = x->kept[inner] - column < LANES ? x->kept[inner] - column : LANES;
+    int64_t n = x->loops.kept[inner] - column < LANES ? x->loops.kept[inner] - column : LANES;
     double totals[LANES] = {0};
     float sums[LANES], room[LANES];
     kept_at(x, block / x->column_blocks, inner, &from, &to);
     from += column;
-    to += column * x->to_stride[inner];
-    for (int64_t r = 0; r < x->n_terms; r += STRETCH) {
+    to += column * x->loops.to_stride[inner];
+    for (int64_t r = 0; r < x->loops.n_terms; r += STRETCH) {
         memset(sums, 0, sizeof sums);
-        for (int64_t s = r; s < r + STRETCH && s < x->n_terms; s++)
-            add_lanes(mp_floats(x->from, x->from_dtype, from + reduced_at(x, s, x->n_reduced), n, room), n, sums);
+        for (int64_t s = r; s < r + STRETCH && s < x->loops.n_terms; s++)
+            add_lanes(mp_floats(x->from, x->from_dtype, from + reduced_at(x, s, x->loops.n_reduced), n, room), n, sums);
         for (int64_t k = 0; k < n; k++) totals[k] += (double)sums[k];
     }
-    for (int64_t k = 0; k < n; k++) store(x, to + k * x->to_stride[inner], totals[k]);
+    for (int64_t k = 0; k < n; k++) store(x, to + k * x->loops.to_stride[inner], totals[k]);
 }
 
 /* The terms [r, r + n) of the innermost reduced dimension, wherever they lie. */
@@ -107,8 +103,8 @@ static double sum_stretch(const sum *x, int64_t from, int64_t n)
 {
     float room[MP_BLOCK];
     double total = 0;
-    int inner = x->n_reduced - 1;
-    int64_t stride = x->n_reduced ? x->reduced_stride[inner] : 1;
+    int inner = x->loops.n_reduced - 1;
+    int64_t stride = x->loops.n_reduced ? x->loops.reduced_stride[inner] : 1;
     for (int64_t k = 0; k < n; k += MP_BLOCK) {
         int64_t m = n - k < MP_BLOCK ? n - k : MP_BLOCK;
         if (stride == 1) {
@@ -124,10 +120,11 @@ static double sum_stretch(const sum *x, int64_t from, int64_t n)
 static void sum_one(void *data, int64_t k)
 {
     const sum *x = data;
-    int64_t from, to, run = x->n_reduced ? x->reduced[x->n_reduced - 1] : 1;
+    int64_t from, to, run = x->loops.n_reduced ? x->loops.reduced[x->loops.n_reduced - 1] : 1;
     double total = 0;
-    kept_at(x, k, x->n_kept, &from, &to);
-    for (int64_t r = 0; r < x->n_terms / run; r++) total += sum_stretch(x, from + reduced_at(x, r, x->n_reduced - 1), run);
+    kept_at(x, k, x->loops.n_kept, &from, &to);
+    for (int64_t r = 0; r < x->loops.n_terms / run; r++)
+        total += sum_stretch(x, from + reduced_at(x, r, x->loops.n_reduced - 1), run);
     store(x, to, total);
 }
 
@@ -135,47 +132,9 @@ static void sum_one(void *data, int64_t k)
 static void sum_part(void *data, int64_t part)
 {
     const sum *x = data;
-    int64_t length = (x->n_terms + STRETCHES - 1) / STRETCHES, at = part * length;
-    int64_t n = x->n_terms - at < length ? x->n_terms - at : length;
+    int64_t length = (x->loops.n_terms + STRETCHES - 1) / STRETCHES, at = part * length;
+    int64_t n = x->loops.n_terms - at < length ? x->loops.n_terms - at : length;
     x->partial[part] = n > 0 ? sum_stretch(x, at, n) : 0;
-}
-
-static void put_dim(int64_t *dims, int64_t *strides, int *n, int64_t dim, int64_t stride)
-{
-    if (*n && strides[*n - 1] == stride * dim) {
-        dims[*n - 1] *= dim;
-        strides[*n - 1] = stride;
-        return;
-    }
-    dims[*n] = dim;
-    strides[(*n)++] = stride;
-}
-
-static void describe(sum *x, const mp_array *from, const mp_array *to)
-{
-    int order[DIMS], n = 0;
-    for (int d = 0; d < from->rank; d++)
-        if (from->dims[d] != 1) order[n++] = d;
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && from->strides[order[j - 1]] < from->strides[order[j]]; j--) {
-            int t = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = t;
-        }
-    x->n_out = x->n_terms = 1;
-    for (int i = 0; i < n; i++) {
-        int d = order[i], own = d - (from->rank - to->rank);
-        bool kept = own >= 0 && to->dims[own] != 1;
-        if (kept) {
-            x->kept[x->n_kept] = from->dims[d];
-            x->kept_stride[x->n_kept] = from->strides[d];
-            x->to_stride[x->n_kept++] = to->strides[own];
-            x->n_out *= from->dims[d];
-        } else {
-            put_dim(x->reduced, x->reduced_stride, &x->n_reduced, from->dims[d], from->strides[d]);
-            x->n_terms *= from->dims[d];
-        }
-    }
 }
 
 void mp_sum_to(const mp_array *from, const mp_array *to, float scale, bool add)
@@ -188,16 +147,17 @@ void mp_sum_to(const mp_array *from, const mp_array *to, float scale, bool add)
              .scale = scale,
              .add = add,
              .partial = partial};
-    describe(&x, from, to);
-    if (!x.n_terms || !x.n_out) return;
-    if (x.n_kept && x.kept_stride[x.n_kept - 1] == 1) {
-        x.column_blocks = (x.kept[x.n_kept - 1] + LANES - 1) / LANES;
-        mp_parallel(x.n_out / x.kept[x.n_kept - 1] * x.column_blocks, LANES * x.n_terms, sum_columns, &x);
-    } else if (x.n_out == 1 && x.n_reduced == 1 && x.reduced_stride[0] == 1) {
-        mp_parallel(STRETCHES, x.n_terms / STRETCHES, sum_part, &x);
+    x.loops = mp_sum_loops_of(from, to);
+    if (!x.loops.n_terms || !x.loops.n_out) return;
+    if (x.loops.n_kept && x.loops.kept_stride[x.loops.n_kept - 1] == 1) {
+        x.column_blocks = (x.loops.kept[x.loops.n_kept - 1] + LANES - 1) / LANES;
+        mp_parallel(x.loops.n_out / x.loops.kept[x.loops.n_kept - 1] * x.column_blocks, LANES * x.loops.n_terms, sum_columns,
+                    &x);
+    } else if (x.loops.n_out == 1 && x.loops.n_reduced == 1 && x.loops.reduced_stride[0] == 1) {
+        mp_parallel(STRETCHES, x.loops.n_terms / STRETCHES, sum_part, &x);
         for (int k = 0; k < STRETCHES; k++) total += partial[k];
         store(&x, 0, total);
     } else {
-        mp_parallel(x.n_out, x.n_terms, sum_one, &x);
+        mp_parallel(x.loops.n_out, x.loops.n_terms, sum_one, &x);
     }
 }

@@ -2,12 +2,11 @@
 
 #include <string.h>
 
-enum { DIMS = MP_ARRAY_RANK, ALL = MP_OPERANDS_MAX + 1 };
+enum { ALL = MP_LOOP_OPERANDS };
 
-/* The loop nest of one call: dimension 0 outermost. Operand 0 is the output. */
+/* The loop nest of one call. Operand 0 is the output. */
 typedef struct nest {
-    int rank, n; /* operands */
-    int64_t dims[DIMS], strides[ALL][DIMS];
+    mp_loops loops;
     void *data[ALL];
     mp_dtype dtype[ALL];
     mp_row row;
@@ -16,130 +15,19 @@ typedef struct nest {
     int64_t run, n_runs, blocks_per_run, runs_per_block;
 } nest;
 
-/* Stride of operand `a` along dimension d of the output, which has rank `rank`: 0 where it is broadcast. */
-static int64_t stride_of(const mp_array *a, int rank, int d)
-{
-    int own = d - (rank - a->rank);
-    return own < 0 || a->dims[own] == 1 ? 0 : a->strides[own];
-}
-
-static void swap_dims(nest *x, int a, int b)
-{
-    int64_t t = x->dims[a];
-    x->dims[a] = x->dims[b];
-    x->dims[b] = t;
-    for (int k = 0; k < x->n; k++) {
-        t = x->strides[k][a];
-        x->strides[k][a] = x->strides[k][b];
-        x->strides[k][b] = t;
-    }
-}
-
 static void build(nest *x, const mp_array *const *in, int n_in, const mp_array *out)
 {
-    x->n = n_in + 1;
-    x->rank = 0;
-    for (int d = 0; d < out->rank; d++) {
-        if (out->dims[d] == 1) continue;
-        x->dims[x->rank] = out->dims[d];
-        x->strides[0][x->rank] = out->strides[d];
-        for (int k = 0; k < n_in; k++) x->strides[k + 1][x->rank] = stride_of(in[k], out->rank, d);
-        x->rank++;
-    }
-    /* largest stride of the output outside: insertion sort, a dozen dimensions at most */
-    for (int i = 1; i < x->rank; i++)
-        for (int j = i; j > 0 && x->strides[0][j - 1] < x->strides[0][j]; j--) swap_dims(x, j - 1, j);
-    int kept = 0;
-    for (int d = 1; d < x->rank; d++) {
-        bool merges = true;
-        for (int k = 0; k < x->n; k++) merges &= x->strides[k][kept] == x->strides[k][d] * x->dims[d];
-        if (merges) {
-            x->dims[kept] *= x->dims[d];
-        } else {
-            kept++;
-            x->dims[kept] = x->dims[d];
-        }
-        for (int k = 0; k < x->n; k++) x->strides[k][kept] = x->strides[k][d];
-    }
-    if (x->rank)
-        x->rank = kept + 1;
-    else {
-        x->rank = 1;
-        x->dims[0] = 1;
-        for (int k = 0; k < x->n; k++) x->strides[k][0] = 1;
-    }
-    for (int k = 0; k < x->n; k++) {
+    x->loops = mp_loops_of(in, n_in, out);
+    for (int k = 0; k < x->loops.n; k++) {
         const mp_array *a = k ? in[k - 1] : out;
         x->data[k] = a->data;
         x->dtype[k] = a->dtype;
     }
-    x->run = x->dims[x->rank - 1];
+    x->run = x->loops.dims[x->loops.rank - 1];
     x->n_runs = 1;
-    for (int d = 0; d < x->rank - 1; d++) x->n_runs *= x->dims[d];
+    for (int d = 0; d < x->loops.rank - 1; d++) x->n_runs *= x->loops.dims[d];
     x->blocks_per_run = mp_blocks(x->run);
     x->runs_per_block = x->run > 0 && x->run < MP_BLOCK ? MP_BLOCK / x->run : 1;
-}
-
-int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at)
-{
-    float room;
-    switch (dtype) {
-    case MP_DTYPE_INT64:
-    case MP_DTYPE_UINT64:
-        return ((const int64_t *)data)[at];
-    case MP_DTYPE_INT32:
-        return ((const int32_t *)data)[at];
-    case MP_DTYPE_UINT32:
-        return ((const uint32_t *)data)[at];
-    case MP_DTYPE_INT16:
-        return ((const int16_t *)data)[at];
-    case MP_DTYPE_UINT16:
-        return ((const uint16_t *)data)[at];
-    case MP_DTYPE_INT8:
-        return ((const int8_t *)data)[at];
-    case MP_DTYPE_UINT8:
-        return ((const uint8_t *)data)[at];
-    case MP_DTYPE_BOOL:
-        return ((const uint8_t *)data)[at] != 0;
-    case MP_DTYPE_DOUBLE:
-        return (int64_t)((const double *)data)[at];
-    default:
-        return (int64_t)*mp_floats(data, dtype, at, 1, &room);
-    }
-}
-
-void mp_store_whole(void *data, mp_dtype dtype, int64_t at, int64_t value)
-{
-    float room = (float)value;
-    switch (dtype) {
-    case MP_DTYPE_INT64:
-    case MP_DTYPE_UINT64:
-        ((int64_t *)data)[at] = value;
-        break;
-    case MP_DTYPE_INT32:
-    case MP_DTYPE_UINT32:
-        ((int32_t *)data)[at] = (int32_t)value;
-        break;
-    case MP_DTYPE_INT16:
-    case MP_DTYPE_UINT16:
-        ((int16_t *)data)[at] = (int16_t)value;
-        break;
-    case MP_DTYPE_INT8:
-    case MP_DTYPE_UINT8:
-        ((int8_t *)data)[at] = (int8_t)value;
-        break;
-    case MP_DTYPE_BOOL:
-        ((uint8_t *)data)[at] = value != 0;
-        break;
-    case MP_DTYPE_DOUBLE:
-        ((double *)data)[at] = (double)value;
-        break;
-    case MP_DTYPE_FLOAT:
-        ((float *)data)[at] = room;
-        break;
-    default:
-        mp_floats_done(data, dtype, at, 1, &room);
-    }
 }
 
 bool mp_elementwise_knows(mp_dtype dtype)
@@ -147,26 +35,6 @@ bool mp_elementwise_knows(mp_dtype dtype)
     return mp_dtype_is_integer(dtype)
                ? mp_dtype_bits(dtype) >= 8
                : dtype == MP_DTYPE_BOOL || dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16 || dtype == MP_DTYPE_DOUBLE;
-}
-
-float mp_load_float(const void *data, mp_dtype dtype, int64_t at)
-{
-    float room;
-    if (dtype == MP_DTYPE_DOUBLE) return (float)((const double *)data)[at];
-    if (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) return *mp_floats(data, dtype, at, 1, &room);
-    return (float)mp_load_whole(data, dtype, at);
-}
-
-void mp_store_float(void *data, mp_dtype dtype, int64_t at, float value)
-{
-    if (dtype == MP_DTYPE_DOUBLE)
-        ((double *)data)[at] = (double)value;
-    else if (dtype == MP_DTYPE_FLOAT)
-        ((float *)data)[at] = value;
-    else if (dtype == MP_DTYPE_BFLOAT16)
-        mp_floats_done(data, dtype, at, 1, &value);
-    else
-        mp_store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : (int64_t)value);
 }
 
 static bool is_plain_float(mp_dtype dtype)
@@ -194,9 +62,9 @@ static void run_floats(const nest *x, const int64_t *at, int64_t n)
 {
     float rooms[ALL][MP_BLOCK];
     const float *in[MP_OPERANDS_MAX];
-    int inner = x->rank - 1;
-    int64_t stride = x->strides[0][inner];
-    for (int k = 1; k < x->n; k++) in[k - 1] = gather(x, k, at[k], x->strides[k][inner], n, rooms[k]);
+    int inner = x->loops.rank - 1;
+    int64_t stride = x->loops.strides[0][inner];
+    for (int k = 1; k < x->loops.n; k++) in[k - 1] = gather(x, k, at[k], x->loops.strides[k][inner], n, rooms[k]);
     bool straight = stride == 1 && is_plain_float(x->dtype[0]);
     float *out = straight ? mp_floats_room(x->data[0], x->dtype[0], at[0], rooms[0]) : rooms[0];
     x->row(x->parameters, n, in, out);
@@ -211,28 +79,28 @@ static void run_whole(const nest *x, const int64_t *at, int64_t n)
     enum { PART = 256 };
     int64_t rooms[ALL][PART];
     const int64_t *in[MP_OPERANDS_MAX];
-    int inner = x->rank - 1;
+    int inner = x->loops.rank - 1;
     for (int64_t from = 0; from < n; from += PART) {
         int64_t m = n - from < PART ? n - from : PART;
-        for (int k = 1; k < x->n; k++) {
+        for (int k = 1; k < x->loops.n; k++) {
             in[k - 1] = rooms[k];
             for (int64_t e = 0; e < m; e++)
-                rooms[k][e] = mp_load_whole(x->data[k], x->dtype[k], at[k] + (from + e) * x->strides[k][inner]);
+                rooms[k][e] = mp_load_whole(x->data[k], x->dtype[k], at[k] + (from + e) * x->loops.strides[k][inner]);
         }
         x->whole(x->parameters, m, in, rooms[0]);
         for (int64_t e = 0; e < m; e++)
-            mp_store_whole(x->data[0], x->dtype[0], at[0] + (from + e) * x->strides[0][inner], rooms[0][e]);
+            mp_store_whole(x->data[0], x->dtype[0], at[0] + (from + e) * x->loops.strides[0][inner], rooms[0][e]);
     }
 }
 
 /* Where the operands of run r begin. */
 static void locate(const nest *x, int64_t r, int64_t *at)
 {
-    for (int k = 0; k < x->n; k++) at[k] = 0;
-    for (int d = x->rank - 2; d >= 0; d--) {
-        int64_t i = r % x->dims[d];
-        r /= x->dims[d];
-        for (int k = 0; k < x->n; k++) at[k] += i * x->strides[k][d];
+    for (int k = 0; k < x->loops.n; k++) at[k] = 0;
+    for (int d = x->loops.rank - 2; d >= 0; d--) {
+        int64_t i = r % x->loops.dims[d];
+        r /= x->loops.dims[d];
+        for (int k = 0; k < x->loops.n; k++) at[k] += i * x->loops.strides[k][d];
     }
 }
 
@@ -242,10 +110,10 @@ static void run_together(const nest *x, const int64_t *at, int64_t m)
 {
     float rooms[ALL][MP_BLOCK];
     const float *in[MP_OPERANDS_MAX];
-    int inner = x->rank - 1, outer = inner - 1;
+    int inner = x->loops.rank - 1, outer = inner - 1;
     int64_t n = m * x->run;
-    for (int k = 1; k < x->n; k++) {
-        int64_t stride = x->strides[k][inner], step = x->strides[k][outer];
+    for (int k = 1; k < x->loops.n; k++) {
+        int64_t stride = x->loops.strides[k][inner], step = x->loops.strides[k][outer];
         if (stride == 1 && step == x->run) {
             in[k - 1] = gather(x, k, at[k], 1, n, rooms[k]);
             continue;
@@ -269,20 +137,20 @@ static void run_together(const nest *x, const int64_t *at, int64_t m)
 static void run_block(void *data, int64_t block)
 {
     const nest *x = data;
-    int64_t at[ALL], inner = x->rank - 1;
+    int64_t at[ALL], inner = x->loops.rank - 1;
     int64_t first = block / x->blocks_per_run * x->runs_per_block, part = block % x->blocks_per_run;
     int64_t n = x->run - part * MP_BLOCK < MP_BLOCK ? x->run - part * MP_BLOCK : MP_BLOCK, step = 1;
-    bool together = x->row && x->rank > 1 && x->runs_per_block > 1 && x->strides[0][inner] == 1 &&
-                    x->strides[0][inner - 1] == x->run && is_plain_float(x->dtype[0]);
+    bool together = x->row && x->loops.rank > 1 && x->runs_per_block > 1 && x->loops.strides[0][inner] == 1 &&
+                    x->loops.strides[0][inner - 1] == x->run && is_plain_float(x->dtype[0]);
     for (int64_t r = first; r < first + x->runs_per_block && r < x->n_runs; r += step) {
         locate(x, r, at);
         if (together) {
-            int64_t row = r % x->dims[inner - 1], left = first + x->runs_per_block - r;
-            step = x->dims[inner - 1] - row < left ? x->dims[inner - 1] - row : left;
+            int64_t row = r % x->loops.dims[inner - 1], left = first + x->runs_per_block - r;
+            step = x->loops.dims[inner - 1] - row < left ? x->loops.dims[inner - 1] - row : left;
             run_together(x, at, step);
             continue;
         }
-        for (int k = 0; k < x->n; k++) at[k] += part * MP_BLOCK * x->strides[k][inner];
+        for (int k = 0; k < x->loops.n; k++) at[k] += part * MP_BLOCK * x->loops.strides[k][inner];
         if (x->row)
             run_floats(x, at, n);
         else

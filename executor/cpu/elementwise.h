@@ -8,8 +8,7 @@
 #define EXECUTOR_CPU_ELEMENTWISE_H
 
 #include "executor/cpu/parallel.h"
-
-enum { MP_OPERANDS_MAX = 6 };
+#include "executor/elementwise.h"
 
 /* out[k] = f(in[0][k], in[1][k], ...) for k < n; out may be any of in. */
 typedef void (*mp_row)(const double *parameters, int64_t n, const float *const *in, float *out);
@@ -21,15 +20,6 @@ typedef void (*mp_whole_row)(const double *parameters, int64_t n, const int64_t 
 void mp_elementwise(mp_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
 /* Runs a row over integers and booleans; float operands are truncated. */
 void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
-
-/* Whether a type can be an operand of mp_elementwise or mp_elementwise_whole. */
-bool mp_elementwise_knows(mp_dtype dtype);
-
-/* One element of any such type, converted: floats to whole numbers by truncation, booleans are 0 and 1. */
-int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at);
-void mp_store_whole(void *data, mp_dtype dtype, int64_t at, int64_t value);
-float mp_load_float(const void *data, mp_dtype dtype, int64_t at);
-void mp_store_float(void *data, mp_dtype dtype, int64_t at, float value);
 
 /* to = scale * (from summed over the dimensions in which `to` has size 1 or that it lacks in front), both float. Each sum has a
  * fixed order. With `add`: added to what is there. */

@@ -7,7 +7,7 @@
 
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/lines.h"
-#include "executor/cpu/vector_math.h"
+#include "executor/vector_math.h"
 
 typedef enum reduction { MEAN, SUM, NONE } reduction;
 

@@ -1,6 +1,6 @@
 #include "executor/cpu/parallel.h"
 
-#include <string.h>
+#include "executor/element.h"
 
 /* Below this many elements starting threads costs more than it gives. */
 enum { WORTH_THREADS = 1 << 14 };
@@ -16,31 +16,14 @@ void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), v
     for (int64_t k = 0; k < n; k++) body(data, k);
 }
 
-static float from_bfloat16(uint16_t bits)
-{
-    uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-/* Round to nearest, ties to even; a NaN stays one. */
-static uint16_t to_bfloat16(float value)
-{
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    uint32_t rounded = (word + 0x7fff + (word >> 16 & 1)) >> 16;
-    return (uint16_t)((word & 0x7fffffff) > 0x7f800000 ? (word >> 16) | 0x40 : rounded);
-}
-
 MP_VECTOR static void widen(const uint16_t *from, int64_t n, float *to)
 {
-    for (int64_t k = 0; k < n; k++) to[k] = from_bfloat16(from[k]);
+    for (int64_t k = 0; k < n; k++) to[k] = mp_from_bfloat16(from[k]);
 }
 
 MP_VECTOR static void narrow(const float *from, int64_t n, uint16_t *to)
 {
-    for (int64_t k = 0; k < n; k++) to[k] = to_bfloat16(from[k]);
+    for (int64_t k = 0; k < n; k++) to[k] = mp_to_bfloat16(from[k]);
 }
 
 const float *mp_floats(const void *data, mp_dtype dtype, int64_t at, int64_t n, float *room)

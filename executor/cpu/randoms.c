@@ -7,16 +7,11 @@
 
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/kernels.h"
+#include "executor/dropout.h"
 #include "executor/philox.h"
 
-typedef struct state {
-    float ratio;
-    bool drops;
-    int64_t n;
-} state;
-
 typedef struct job {
-    const state *s;
+    const mp_dropout *s;
     const mp_operands *x;
     const mp_run *run;
     const mp_array *from, *to;
@@ -42,7 +37,7 @@ static void drop_block(void *data, int64_t k)
     const job *j = data;
     float u[MP_BLOCK], x_room[MP_BLOCK], y_room[MP_BLOCK];
     int64_t at = k * MP_BLOCK, n = mp_block_size(j->s->n, k);
-    float factor = j->s->ratio < 1 ? 1 / (1 - j->s->ratio) : 0;
+    float factor = mp_dropout_factor(j->s->ratio);
     const float *x = mp_floats(j->from->data, j->from->dtype, at, n, x_room);
     float *y = mp_floats_room(j->to->data, j->to->dtype, at, y_room);
     if (j->mask) {
@@ -64,7 +59,7 @@ static void copy_row(const double *p, int64_t n, const float *const *in, float *
 
 static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const state *s = call->state;
+    const mp_dropout *s = call->state;
     job j = {.s = s, .x = x, .run = run, .from = &x->in[0], .to = &x->out[0]};
     (void)err;
     if (x->is_backward) {
@@ -88,36 +83,12 @@ static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp
     return MP_OK;
 }
 
-/* What the operator itself says about whether it drops: an input since operator set 12, always before; is_test before 7. */
-static bool drops_as_written(const mp_operands *x)
-{
-    if (x->op->version >= 12) return x->n_in > 2 && x->in[2].data && *(const uint8_t *)x->in[2].data;
-    return false; /* before it, inference is what the file means */
-}
-
 static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    state *s;
-    const mp_array *a = x->is_backward ? &x->d_out[0] : &x->in[0], *y = x->is_backward ? &x->d_in[0] : &x->out[0];
-    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    if (!mp_array_same_layout(a, y)) return MP_NO_KERNEL(x, err, "a change of layout");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_REQUIRE(call->state = mp_alloc(1, sizeof(mp_dropout)), err, MP_NOMEM, "out of memory");
     call->run = run_dropout;
-    s->n = mp_array_elements(a);
-    s->ratio = (float)mp_operator_float(x->op, "ratio", 0.5);
-    if (x->op->version >= 12) {
-        float room;
-        s->ratio = 0.5f;
-        if (x->n_in > 1 && x->in[1].dtype && !x->in[1].data) return MP_NO_KERNEL(x, err, "a ratio that is computed");
-        if (x->n_in > 1 && x->in[1].dtype == MP_DTYPE_DOUBLE)
-            s->ratio = (float)*(const double *)x->in[1].data;
-        else if (x->n_in > 1 && x->in[1].dtype)
-            s->ratio = *mp_floats(x->in[1].data, x->in[1].dtype, 0, 1, &room);
-    }
-    s->drops = x->mode == MP_MODE_TRAIN || (x->mode == MP_MODE_AS_WRITTEN && drops_as_written(x));
-    if (s->ratio <= 0) s->drops = false;
+    MP_TRY(mp_dropout_read(x, call->state, err));
 done:
     return st;
 }

@@ -7,7 +7,7 @@
 #include "executor/cpu/lines.h"
 #include "executor/cpu/losses.h"
 #include "executor/cpu/softmaxes.h"
-#include "executor/cpu/vector_math.h"
+#include "executor/vector_math.h"
 
 typedef enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX } form;
 

@@ -4,36 +4,37 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
+#include "executor/update_formulas.h"
 
 /* w, g: n values; m, v: moments. All of one block. */
 typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);
 
 MP_VECTOR static void sgd(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
 {
+    const mp_update_factors own = *f;
     (void)m, (void)v;
-    for (int64_t k = 0; k < n; k++) w[k] -= f->rate * (clip * g[k] + f->decay * w[k]);
+    for (int64_t k = 0; k < n; k++) w[k] = mp_sgd_step(&own, clip * g[k], w[k]);
 }
 
 MP_VECTOR static void momentum(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
 {
+    const mp_update_factors own = *f;
     (void)v;
-    float mu = f->momentum, nesterov = f->nesterov;
     for (int64_t k = 0; k < n; k++) {
-        float d = clip * g[k] + f->decay * w[k];
-        m[k] = mu * m[k] + d;
-        w[k] -= f->rate * (nesterov != 0 ? d + mu * m[k] : m[k]);
+        float mk = m[k];
+        w[k] = mp_momentum_step(&own, clip * g[k], w[k], &mk);
+        m[k] = mk;
     }
 }
 
 MP_VECTOR static void adam(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
 {
-    float b1 = f->beta1, b2 = f->beta2, coupled = f->optimizer == MP_OPTIMIZER_ADAM ? f->decay : 0,
-          kept = f->optimizer == MP_OPTIMIZER_ADAMW ? f->decay : 1;
+    const mp_update_factors own = *f;
     for (int64_t k = 0; k < n; k++) {
-        float d = clip * g[k] + coupled * w[k];
-        m[k] = b1 * m[k] + f->rest1 * d;
-        v[k] = b2 * v[k] + f->rest2 * d * d;
-        w[k] = kept * w[k] - f->step_size * m[k] / (sqrtf(v[k]) * f->root_correction + f->epsilon);
+        float mk = m[k], vk = v[k];
+        w[k] = mp_adam_step(&own, clip * g[k], w[k], &mk, &vk);
+        m[k] = mk;
+        v[k] = vk;
     }
 }
 
@@ -113,6 +114,5 @@ void mp_cpu_clip(const mp_update *gradients, size_t n, double clip_norm, void *w
         mp_parallel(mp_blocks(gradients[p].n), MP_BLOCK, norm_block, &job);
         for (int64_t k = 0; k < mp_blocks(gradients[p].n); k++) total += job.sums[k];
     }
-    double norm = sqrt(total);
-    *factor = norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f; /* as torch.nn.utils.clip_grad_norm_ */
+    *factor = mp_clip_factor(sqrt(total), clip_norm);
 }

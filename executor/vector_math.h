@@ -1,16 +1,18 @@
-/* vector_math.h - exp, tanh, erf as polynomials that compilers turn into vector code. Private to executor/cpu/.
+/* vector_math.h - exp, tanh, erf as polynomials that compilers turn into vector code. For all backends.
  *
  * exp: range reduction by ln 2 in two parts and a polynomial of degree 5 (Cephes, expf), about 2 ulp. tanh and erf: rational
  * approximations on a clamped range (Eigen), about 4 ulp.
  */
-#ifndef EXECUTOR_CPU_VECTOR_MATH_H
-#define EXECUTOR_CPU_VECTOR_MATH_H
+#ifndef EXECUTOR_VECTOR_MATH_H
+#define EXECUTOR_VECTOR_MATH_H
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-static inline __attribute__((always_inline)) float mp_exp(float x)
+#include "executor/element.h"
+
+MP_INLINE float mp_exp(float x)
 {
     x = x < -87.33654f ? -87.33654f : x;
     x = x > 88.37626f ? 88.37626f : x;
@@ -30,12 +32,12 @@ static inline __attribute__((always_inline)) float mp_exp(float x)
     return y * power;
 }
 
-static inline __attribute__((always_inline)) float mp_sigmoid(float x)
+MP_INLINE float mp_sigmoid(float x)
 {
     return 1 / (1 + mp_exp(-x));
 }
 
-static inline __attribute__((always_inline)) float mp_tanh(float x)
+MP_INLINE float mp_tanh(float x)
 {
     float small = x;
     x = x < -7.90531110763549805f ? -7.90531110763549805f : x;
@@ -56,7 +58,7 @@ static inline __attribute__((always_inline)) float mp_tanh(float x)
     return fabsf(small) < 0.0004f ? small : y;
 }
 
-static inline __attribute__((always_inline)) float mp_erf(float x)
+MP_INLINE float mp_erf(float x)
 {
     x = x < -4 ? -4 : x;
     x = x > 4 ? 4 : x;

@@ -1,0 +1,139 @@
+/* device.c - opens the GPU, and turns what its libraries say into our errors. */
+#include <stdio.h>
+#include <string.h>
+
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/device.h"
+#include "executor/cuda/step.h"
+
+/* What a step reads, on the host where it is written and on the device where it is read. */
+typedef struct step_values {
+    mp_cuda_pass pass;
+    mp_update_factors factors;
+} step_values;
+
+static mp_cuda_device device;
+static bool is_open;
+static step_values *on_host, *on_device;
+
+mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err)
+{
+    mp_status status = code == cudaErrorMemoryAllocation ? MP_NOMEM : MP_IO;
+    if (code == cudaSuccess) return MP_OK;
+    return MP_FAIL(err, status, "CUDA: %s (in %.80s)", cudaGetErrorString(code), what);
+}
+
+mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err)
+{
+    if (code == CUDNN_STATUS_SUCCESS) return MP_OK;
+    return MP_FAIL(err, code == CUDNN_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cuDNN: %s (in %.80s)", cudnnGetErrorString(code),
+                   what);
+}
+
+mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err)
+{
+    if (code == CUBLAS_STATUS_SUCCESS) return MP_OK;
+    return MP_FAIL(err, code == CUBLAS_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cublasLt: status %d (in %.80s)", (int)code,
+                   what);
+}
+
+/* Whether there is a GPU that this module can use: the driver, then the device. */
+static mp_status look(int *ordinal, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int driver = 0, n = 0;
+    cudaError_t code = cudaDriverGetVersion(&driver);
+    MP_REQUIRE(code == cudaSuccess && driver > 0, err, MP_UNSUPPORTED,
+               "--device cuda: there is no NVIDIA driver on this machine");
+    code = cudaGetDeviceCount(&n);
+    MP_REQUIRE(code != cudaErrorInsufficientDriver, err, MP_UNSUPPORTED,
+               "--device cuda: the NVIDIA driver is for CUDA %d.%d, and this build needs %d.%d", driver / 1000,
+               driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    MP_REQUIRE(code != cudaErrorNoDevice && (code != cudaSuccess || n > 0), err, MP_UNSUPPORTED,
+               "--device cuda: there is no NVIDIA GPU here");
+    MP_REQUIRE(code == cudaSuccess, err, MP_UNSUPPORTED, "--device cuda: the GPU cannot be used: %s", cudaGetErrorString(code));
+    *ordinal = 0; /* the first that CUDA_VISIBLE_DEVICES shows */
+done:
+    return st;
+}
+
+static mp_status open_device(mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct cudaDeviceProp p;
+    MP_TRY(look(&device.ordinal, err));
+    MP_CUDA(cudaGetDeviceProperties(&p, device.ordinal), err);
+    MP_CUDA(cudaSetDevice(device.ordinal), err);
+    device.architecture = p.major * 10 + p.minor;
+    device.multiprocessors = p.multiProcessorCount;
+    device.memory_bytes = (int64_t)p.totalGlobalMem;
+    snprintf(device.name, sizeof device.name, "%.60s", p.name);
+    MP_REQUIRE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
+               "--device cuda: %s is of architecture %d.%d, for which this build has no code", device.name, p.major, p.minor);
+    MP_CUDA(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), err);
+    MP_CUDA(cudaHostAlloc((void **)&on_host, sizeof *on_host, cudaHostAllocDefault), err);
+    MP_CUDA(cudaMalloc((void **)&on_device, sizeof *on_device), err);
+    memset(on_host, 0, sizeof *on_host);
+    MP_CUDA(cudaMemset(on_device, 0, sizeof *on_device), err);
+    MP_CUDNN(cudnnCreate(&device.dnn), err);
+    MP_CUDNN(cudnnSetStream(device.dnn, device.stream), err);
+    MP_CUBLAS(cublasLtCreate(&device.blas), err);
+done:
+    return st;
+}
+
+mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    if (!is_open) MP_TRY(open_device(err));
+    is_open = true;
+    *out = &device;
+done:
+    return st;
+}
+
+cudaStream_t mp_cuda_stream(void)
+{
+    return device.stream;
+}
+
+const mp_device *mp_cuda_profile(void)
+{
+    static mp_device profile;
+    struct cudaDeviceProp p;
+    int ordinal;
+    if (profile.name) return &profile;
+    profile = *mp_device_find("h100");
+    profile.name = "cuda";
+    if (look(&ordinal, NULL) != MP_OK || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess) return &profile;
+    for (size_t k = 0; k < mp_device_count(); k++) {
+        const mp_device *row = mp_device_row(k);
+        char name[sizeof p.name] = "";
+        size_t n = 0;
+        for (const char *c = p.name; *c && n + 1 < sizeof name; c++) /* "NVIDIA H200" is h200, "... RTX 4090" is rtx4090 */
+            if (*c != ' ') name[n++] = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+        if (strstr(name, row->name)) profile = *row;
+    }
+    profile.name = "cuda";
+    profile.memory_bytes = (int64_t)p.totalGlobalMem;
+    return &profile;
+}
+
+void mp_cuda_begin(uint64_t seed, uint32_t step)
+{
+    on_host->pass = (mp_cuda_pass){seed, step};
+    cudaMemcpyAsync(&on_device->pass, &on_host->pass, sizeof on_host->pass, cudaMemcpyHostToDevice, device.stream);
+}
+
+const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
+{
+    if (on_host->pass.seed != run->seed || on_host->pass.step != run->step) mp_cuda_begin(run->seed, run->step);
+    return &on_device->pass;
+}
+
+const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
+{
+    on_host->factors = *factors;
+    cudaMemcpyAsync(&on_device->factors, &on_host->factors, sizeof on_host->factors, cudaMemcpyHostToDevice, device.stream);
+    return &on_device->factors;
+}

@@ -1,0 +1,47 @@
+/* families.c - own kernels as tables: elementwise operators on the GPU's engine, and dropout. */
+#include <string.h>
+
+#include "executor/cuda/kernels.h"
+
+static const mp_engine engine = {mp_cuda_floats, mp_cuda_whole, mp_cuda_sum_to, mp_cuda_sum_workspace_bytes, mp_cuda_launched};
+
+#define MP_ENGINE &engine
+#define MP_UNARIES mp_cuda_unaries
+#define MP_BINARIES mp_cuda_binaries
+#include "executor/elementwise_tables.h"
+
+static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_dropout s = *(const mp_dropout *)call->state;
+    const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
+    uint8_t *given = !x->is_backward && x->n_out > 1 ? x->out[1].data : NULL, *mask = NULL;
+    if (!s.drops) s.ratio = 0; /* keeps all, and each as it is */
+    if (s.drops && x->alternative == 1) mask = x->extra[0].data;
+    mp_cuda_drop(&s, run, (uint32_t)x->op_index, from, to, x->is_backward ? mask : NULL, x->is_backward ? NULL : mask, given);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(call->state = mp_alloc(1, sizeof(mp_dropout)), err, MP_NOMEM, "out of memory");
+    call->run = run_dropout;
+    MP_TRY(mp_dropout_read(x, call->state, err));
+done:
+    return st;
+}
+
+const mp_kernel mp_cuda_randoms[] = {
+    {"Dropout", "", prepare_dropout, prepare_dropout},
+    {0},
+};
+
+static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms};
+
+const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
+{
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (const mp_kernel *k = families[f]; k->kind; k++)
+            if (!strcmp(k->kind, op->op->name) && !strcmp(k->domain, op->op->domain)) return k;
+    return NULL;
+}

@@ -1,0 +1,348 @@
+/* grid.cuh - how own kernels are launched: over elements, over strided operands, over rows with reductions.
+ *
+ * A kernel is a struct with the operands as members and MP_BODY functions; a launcher runs it on the stream of the open device.
+ * Compiled by a C++ compiler with MP_CUDA_TWIN the same bodies run in plain loops on the host, in the same order wherever order
+ * matters: so they are tested where there is no GPU. Launchers only enqueue; what fails at a launch (cudaGetLastError) is seen
+ * by mp_launched. No result depends on the launch: how a sum is cut depends on its length alone.
+ *
+ * Included before any other header of ours. Bodies run in parallel and in any order: each writes what no other one reads or
+ * writes.
+ */
+#ifndef EXECUTOR_CUDA_GRID_CUH
+#define EXECUTOR_CUDA_GRID_CUH
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define _Thread_local __thread /* C's word, in headers that both languages read */
+extern "C" {
+#include "executor/kernel.h"
+#include "executor/loops.h"
+}
+#include "executor/element.h"
+
+#ifdef MP_CUDA_TWIN
+#define MP_BODY inline __attribute__((always_inline))
+#else
+#include <cuda_runtime.h>
+#define MP_BODY __device__ __forceinline__
+extern "C" cudaStream_t mp_cuda_stream(void);
+#endif
+
+enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };
+
+/* MP_OK, or what the last launches failed with. Call at the end of a call's run. */
+static inline mp_status mp_launched(mp_error *err)
+{
+#ifdef MP_CUDA_TWIN
+    (void)err;
+#else
+    cudaError_t code = cudaGetLastError();
+    if (code != cudaSuccess) return MP_FAIL(err, MP_IO, "CUDA: %s (at a kernel's launch)", cudaGetErrorString(code));
+#endif
+    return MP_OK;
+}
+
+/* ---- over elements: f(k) for every k in [0, n). struct f { MP_BODY void operator()(int64_t k) const; }; */
+
+#ifndef MP_CUDA_TWIN
+static inline unsigned mp_grid_blocks(int64_t n, int64_t per_block)
+{
+    int64_t blocks = (n + per_block - 1) / per_block;
+    return (unsigned)(blocks < MP_GRID_BLOCKS ? blocks : (int64_t)MP_GRID_BLOCKS);
+}
+
+template <class F> __global__ void __launch_bounds__(MP_GRID_THREADS) mp_each_kernel(int64_t n, F f)
+{
+    const int64_t step = (int64_t)gridDim.x * MP_GRID_THREADS;
+    for (int64_t k = (int64_t)blockIdx.x * MP_GRID_THREADS + threadIdx.x; k < n; k += step) f(k);
+}
+#endif
+
+template <class F> static void mp_each(int64_t n, const F &f)
+{
+    if (n <= 0) return;
+#ifdef MP_CUDA_TWIN
+    for (int64_t k = 0; k < n; k++) f(k);
+#else
+    mp_each_kernel<F><<<mp_grid_blocks(n, MP_GRID_THREADS), MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n, f);
+#endif
+}
+
+/* Elements of any type; what is neither FLOAT nor BFLOAT16 is rare enough for a call. */
+#ifdef MP_CUDA_TWIN
+#define MP_APART static
+#else
+#define MP_APART static __device__ __noinline__
+#endif
+MP_APART inline int64_t mp_load_any_whole(const void *data, mp_dtype dtype, int64_t at)
+{
+    return mp_load_whole(data, dtype, at);
+}
+MP_APART inline void mp_store_any_whole(void *data, mp_dtype dtype, int64_t at, int64_t value)
+{
+    mp_store_whole(data, dtype, at, value);
+}
+MP_APART inline float mp_load_rare(const void *data, mp_dtype dtype, int64_t at)
+{
+    return mp_load_float(data, dtype, at);
+}
+MP_APART inline void mp_store_rare(void *data, mp_dtype dtype, int64_t at, float value)
+{
+    mp_store_float(data, dtype, at, value);
+}
+MP_BODY float mp_load_any(const void *data, mp_dtype dtype, int64_t at)
+{
+    if (dtype == MP_DTYPE_FLOAT) return ((const float *)data)[at];
+    if (dtype == MP_DTYPE_BFLOAT16) return mp_from_bfloat16(((const uint16_t *)data)[at]);
+    return mp_load_rare(data, dtype, at);
+}
+MP_BODY void mp_store_any(void *data, mp_dtype dtype, int64_t at, float value)
+{
+    if (dtype == MP_DTYPE_FLOAT)
+        ((float *)data)[at] = value;
+    else if (dtype == MP_DTYPE_BFLOAT16)
+        ((uint16_t *)data)[at] = mp_to_bfloat16(value);
+    else
+        mp_store_rare(data, dtype, at, value);
+}
+
+/* Four neighbours at once, for memory that is aligned to 16 bytes: elements [4 quad, 4 quad + 4) of FLOAT or BFLOAT16. A
+ * kernel over quads runs over mp_quads(n) of them; the last may have less than four elements, which mp_quad_size counts. */
+enum { MP_QUAD = 4 };
+struct alignas(16) mp_quad_of_floats {
+    float x[MP_QUAD];
+};
+struct alignas(8) mp_quad_of_halves {
+    uint16_t x[MP_QUAD];
+};
+
+static inline int64_t mp_quads(int64_t n)
+{
+    return (n + MP_QUAD - 1) / MP_QUAD;
+}
+MP_BODY int mp_quad_size(int64_t n, int64_t quad)
+{
+    return n - quad * MP_QUAD < MP_QUAD ? (int)(n - quad * MP_QUAD) : MP_QUAD;
+}
+
+MP_BODY void mp_load_quad(const void *data, mp_dtype dtype, int64_t quad, int size, float *to)
+{
+    if (size < MP_QUAD) {
+        for (int e = 0; e < size; e++) to[e] = mp_load_any(data, dtype, quad * MP_QUAD + e);
+    } else if (dtype == MP_DTYPE_FLOAT) {
+        const mp_quad_of_floats q = ((const mp_quad_of_floats *)data)[quad];
+        for (int e = 0; e < MP_QUAD; e++) to[e] = q.x[e];
+    } else {
+        const mp_quad_of_halves q = ((const mp_quad_of_halves *)data)[quad];
+        for (int e = 0; e < MP_QUAD; e++) to[e] = mp_from_bfloat16(q.x[e]);
+    }
+}
+
+MP_BODY void mp_store_quad(void *data, mp_dtype dtype, int64_t quad, int size, const float *from)
+{
+    if (size < MP_QUAD) {
+        for (int e = 0; e < size; e++) mp_store_any(data, dtype, quad * MP_QUAD + e, from[e]);
+    } else if (dtype == MP_DTYPE_FLOAT) {
+        mp_quad_of_floats q;
+        for (int e = 0; e < MP_QUAD; e++) q.x[e] = from[e];
+        ((mp_quad_of_floats *)data)[quad] = q;
+    } else {
+        mp_quad_of_halves q;
+        for (int e = 0; e < MP_QUAD; e++) q.x[e] = mp_to_bfloat16(from[e]);
+        ((mp_quad_of_halves *)data)[quad] = q;
+    }
+}
+
+/* Whether memory can be read and written in quads. */
+static inline bool mp_takes_quads(const void *data, mp_dtype dtype)
+{
+    return (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) && (uintptr_t)data % 16 == 0;
+}
+
+/* ---- over strided operands: f(k, at) where at[i] is where element k lies in operand i (operand 0 is the output).
+ * struct f { MP_BODY void operator()(int64_t k, const int64_t *at) const; };
+ * The loops come from mp_loops_of (executor/loops.h), which puts dimensions in the order of the output's memory and merges
+ * them; N is their number of operands. */
+
+template <int N> struct mp_places {
+    int rank;
+    bool is_small; /* 32 bits count the elements */
+    int64_t dims[MP_ARRAY_RANK], strides[N][MP_ARRAY_RANK];
+
+    explicit mp_places(const mp_loops *loops)
+    {
+        rank = loops->rank;
+        is_small = loops->n_elements <= INT32_MAX;
+        for (int d = 0; d < MP_ARRAY_RANK; d++) {
+            dims[d] = d < rank ? loops->dims[d] : 1;
+            for (int i = 0; i < N; i++) strides[i][d] = d < rank ? loops->strides[i][d] : 0;
+        }
+    }
+    MP_BODY void find(int64_t k, int64_t *at) const
+    {
+        for (int i = 0; i < N; i++) at[i] = 0;
+        uint32_t small = (uint32_t)k;
+        for (int d = rank - 1; d > 0; d--) {
+            int64_t index;
+            if (is_small) {
+                index = small % (uint32_t)dims[d];
+                small /= (uint32_t)dims[d];
+            } else {
+                index = k % dims[d];
+                k /= dims[d];
+            }
+            for (int i = 0; i < N; i++) at[i] += index * strides[i][d];
+        }
+        int64_t outer = is_small ? (int64_t)small : k;
+        for (int i = 0; i < N; i++) at[i] += outer * strides[i][0];
+    }
+};
+
+template <int N, class F> struct mp_placed {
+    mp_places<N> places;
+    F f;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t at[N];
+        places.find(k, at);
+        f(k, at);
+    }
+};
+
+template <int N, class F> static void mp_each_placed(const mp_loops *loops, const F &f)
+{
+    const mp_placed<N, F> placed = {mp_places<N>(loops), f};
+    mp_each(loops->n_elements, placed);
+}
+
+/* ---- over rows, with reductions: threads share a row, and reduce over its columns in PHASES turns.
+ *
+ *     struct f {
+ *         struct value { float sum; };     // what is reduced: plain data
+ *         enum { PHASES = 1 };             // 1 or more; a phase sees the totals of those before it
+ *         MP_BODY value none(int phase) const;                                                 // joined with x it is x
+ *         MP_BODY value at(int phase, int64_t row, int64_t column, const value *totals) const; // of one column
+ *         MP_BODY value join(int phase, value a, value b) const;                               // in a fixed order
+ *         MP_BODY void put(int64_t row, int64_t column, const value *totals) const;            // after the last phase
+ *         MP_BODY void end(int64_t row, const value *totals) const;                            // once per row, any time after
+ *     };
+ *
+ * Thread t takes the columns t, t + width, ... one after the other, then threads are joined as a tree, t with t + half. The
+ * width is 32 for rows of up to MP_SHORT_ROW columns and 256 for others. put may write over what `at` has read of the same
+ * column; for anything else all columns of a row have been read when its first put runs. */
+
+enum { MP_SHORT_ROW = 512, MP_WARP = 32 };
+
+#ifdef MP_CUDA_TWIN
+
+template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64_t n_columns, const F &f)
+{
+    typename F::value part[WIDTH], totals[F::PHASES];
+    for (int64_t row = 0; row < n_rows; row++) {
+        for (int phase = 0; phase < F::PHASES; phase++) {
+            for (int t = 0; t < WIDTH; t++) {
+                part[t] = f.none(phase);
+                for (int64_t c = t; c < n_columns; c += WIDTH) part[t] = f.join(phase, part[t], f.at(phase, row, c, totals));
+            }
+            for (int half = WIDTH / 2; half; half /= 2)
+                for (int t = 0; t < half; t++) part[t] = f.join(phase, part[t], part[t + half]);
+            totals[phase] = part[0];
+        }
+        for (int64_t c = 0; c < n_columns; c++) f.put(row, c, totals);
+        f.end(row, totals);
+    }
+}
+
+#else
+
+/* Threads of one row wait for each other. */
+template <int WIDTH> static __device__ __forceinline__ void mp_row_barrier()
+{
+    if (WIDTH <= MP_WARP)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
+template <int WIDTH, class F>
+__global__ void __launch_bounds__(MP_GRID_THREADS) mp_rows_kernel(int64_t n_rows, int64_t n_columns, F f)
+{
+    enum { ROWS = MP_GRID_THREADS / WIDTH };
+    __shared__ typename F::value room[ROWS][WIDTH];
+    typename F::value totals[F::PHASES];
+    const int t = (int)(threadIdx.x % WIDTH);
+    typename F::value *part = room[threadIdx.x / WIDTH];
+    for (int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / WIDTH; row < n_rows; row += (int64_t)gridDim.x * ROWS) {
+#pragma unroll
+        for (int phase = 0; phase < F::PHASES; phase++) {
+            typename F::value mine = f.none(phase);
+            for (int64_t c = t; c < n_columns; c += WIDTH) mine = f.join(phase, mine, f.at(phase, row, c, totals));
+            part[t] = mine;
+            mp_row_barrier<WIDTH>();
+            for (int half = WIDTH / 2; half; half /= 2) {
+                if (t < half) part[t] = f.join(phase, part[t], part[t + half]);
+                mp_row_barrier<WIDTH>();
+            }
+            totals[phase] = part[0];
+            mp_row_barrier<WIDTH>();
+        }
+        for (int64_t c = t; c < n_columns; c += WIDTH) f.put(row, c, totals);
+        if (t == 0) f.end(row, totals);
+    }
+}
+
+template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64_t n_columns, const F &f)
+{
+    const unsigned blocks = mp_grid_blocks(n_rows, MP_GRID_THREADS / WIDTH);
+    mp_rows_kernel<WIDTH, F><<<blocks, MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n_rows, n_columns, f);
+}
+
+#endif
+
+template <class F> static void mp_rows(int64_t n_rows, int64_t n_columns, const F &f)
+{
+    if (n_rows <= 0) return;
+    if (n_columns <= MP_SHORT_ROW)
+        mp_rows_of_width<MP_WARP>(n_rows, n_columns, f);
+    else
+        mp_rows_of_width<MP_GRID_THREADS>(n_rows, n_columns, f);
+}
+
+/* ---- what is reduced most often: struct f : mp_sums { ... }; struct f : mp_largest { ... }; */
+
+struct mp_sums {
+    struct value {
+        float x;
+    };
+    MP_BODY value none(int) const { return value{0}; }
+    MP_BODY value join(int, value a, value b) const { return value{a.x + b.x}; }
+};
+
+struct mp_double_sums {
+    struct value {
+        double x;
+    };
+    MP_BODY value none(int) const { return value{0}; }
+    MP_BODY value join(int, value a, value b) const { return value{a.x + b.x}; }
+};
+
+/* The first column of the largest value; a NaN counts as larger than all. */
+struct mp_largest {
+    struct value {
+        float x;
+        int64_t column; /* -1: there is none */
+    };
+    MP_BODY value none(int) const { return value{-INFINITY, -1}; }
+    MP_BODY value join(int, value a, value b) const
+    {
+        if (a.column < 0 || b.column < 0) return a.column < 0 ? b : a;
+        const bool a_is_nan = a.x != a.x, b_is_nan = b.x != b.x;
+        const bool same = a.x == b.x || (a_is_nan && b_is_nan);
+        if (same) return a.column < b.column ? a : b;
+        return a_is_nan || (!b_is_nan && a.x > b.x) ? a : b;
+    }
+};
+
+#endif

@@ -1,0 +1,54 @@
+/* randoms.cu - dropout, drawn as on the CPU: by (seed, step, operator, element), four elements from one block of words. */
+#include "executor/cuda/grid.cuh"
+
+#include "executor/cuda/kernels.h"
+#include "executor/cuda/step.h"
+#include "executor/philox.h"
+
+struct drops_of {
+    const mp_cuda_pass *pass;
+    uint32_t op;
+    float ratio, factor;
+    int64_t n;
+    const void *from;
+    void *to;
+    mp_dtype dtype;
+    const uint8_t *mask;
+    uint8_t *keeps, *given;
+    MP_BODY void operator()(int64_t quad) const
+    {
+        const int size = mp_quad_size(n, quad);
+        float x[MP_QUAD];
+        bool kept[MP_QUAD];
+        if (mask) {
+            for (int e = 0; e < size; e++) kept[e] = mask[quad * MP_QUAD + e] != 0;
+        } else {
+            const mp_philox_block words = mp_random_quad(pass->seed, pass->step, op, (uint64_t)quad);
+            for (int e = 0; e < MP_QUAD; e++) kept[e] = mp_uniform_of(words.word[e]) >= ratio;
+        }
+        mp_load_quad(from, dtype, quad, size, x);
+        for (int e = 0; e < size; e++) {
+            x[e] = kept[e] ? x[e] * factor : 0;
+            if (keeps) keeps[quad * MP_QUAD + e] = kept[e];
+            if (given) given[quad * MP_QUAD + e] = kept[e];
+        }
+        mp_store_quad(to, dtype, quad, size, x);
+    }
+};
+
+void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
+                  const uint8_t *mask, uint8_t *keeps, uint8_t *given)
+{
+    drops_of f = {mp_cuda_pass_of(run),
+                  op,
+                  dropout->ratio,
+                  mp_dropout_factor(dropout->ratio),
+                  dropout->n,
+                  from->data,
+                  to->data,
+                  from->dtype,
+                  mask,
+                  keeps,
+                  given};
+    mp_each(mp_quads(dropout->n), f);
+}

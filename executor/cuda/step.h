@@ -1,0 +1,32 @@
+/* step.h - what kernels read of the step they run in, where they can read it: on the device.
+ *
+ * A captured step runs again with other values: they are copied from a place on the host that stays the same, and the copies
+ * are part of what is captured. Until a pass has ended its values may not change; the loss is read at its end.
+ */
+#ifndef EXECUTOR_CUDA_STEP_H
+#define EXECUTOR_CUDA_STEP_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/kernel.h"
+#include "executor/optimizer.h"
+
+typedef struct mp_cuda_pass {
+    uint64_t seed;
+    uint32_t step;
+} mp_cuda_pass;
+
+/* A pass begins: enqueues the copy of its values. */
+void mp_cuda_begin(uint64_t seed, uint32_t step);
+/* Where the values of this run lie; begins its pass if nobody has. */
+const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run);
+/* Enqueues the copy of the factors; where they will lie. */
+const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,35 @@
+/* elementwise_tables.h - a backend's tables of elementwise operators. Included in one file of it, with MP_ENGINE (the address
+ * of its engine), MP_UNARIES and MP_BINARIES (the names of the tables) defined.
+ */
+static mp_status prepare_unary(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_unary_prepare(MP_ENGINE, x, call, err);
+}
+static mp_status prepare_binary(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_binary_prepare(MP_ENGINE, x, call, err);
+}
+static mp_status prepare_where(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_where_prepare(MP_ENGINE, x, call, err);
+}
+static mp_status prepare_fast_gelu(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_fast_gelu_prepare(MP_ENGINE, x, call, err);
+}
+
+#define UNARY_OP(kind, domain, f, slope, whole, ...) \
+    {kind, domain, prepare_unary, MP_FORMULA_##slope == MP_FORMULA_none ? NULL : prepare_unary},
+const mp_kernel MP_UNARIES[] = {
+#include "executor/unaries.def"
+    {0},
+};
+
+#define BINARY_OP(kind, f, a, b, whole, traits) \
+    {kind, "", prepare_binary, MP_FORMULA_##a == MP_FORMULA_none ? NULL : prepare_binary},
+const mp_kernel MP_BINARIES[] = {
+#include "executor/binaries.def"
+    {"Where", "", prepare_where, prepare_where},
+    {"FastGelu", "com.microsoft", prepare_fast_gelu, prepare_fast_gelu},
+    {0},
+};

@@ -1,0 +1,89 @@
+/* formulas.h - names for the formulas of formulas.def, and the functions that they are made of. */
+#ifndef EXECUTOR_FORMULAS_H
+#define EXECUTOR_FORMULAS_H
+
+#include "executor/vector_math.h"
+
+enum { MP_FORMULA_PARAMETERS = 3 };
+
+#define UNARY(name, f, slope) MP_FORMULA_##name, MP_FORMULA_##name##_slope,
+#define FLOATS_1(name, f) MP_FORMULA_##name,
+#define FLOATS_2(name, f) MP_FORMULA_##name,
+#define FLOATS_3(name, f) MP_FORMULA_##name,
+#define GRADIENT(name, f) MP_FORMULA_##name,
+#define WHOLE_1(name, f)
+#define WHOLE_2(name, f)
+#define WHOLE_3(name, f)
+typedef enum mp_formula {
+    MP_FORMULA_none,
+#include "executor/formulas.def"
+    MP_N_FORMULAS
+} mp_formula;
+
+#define UNARY(name, f, slope)
+#define FLOATS_1(name, f)
+#define FLOATS_2(name, f)
+#define FLOATS_3(name, f)
+#define GRADIENT(name, f)
+#define WHOLE_1(name, f) MP_WHOLE_##name,
+#define WHOLE_2(name, f) MP_WHOLE_##name,
+#define WHOLE_3(name, f) MP_WHOLE_##name,
+typedef enum mp_whole_formula {
+    MP_WHOLE_none,
+#include "executor/formulas.def"
+    MP_N_WHOLE_FORMULAS
+} mp_whole_formula;
+
+#define MP_SQRT_2_OVER_PI 0.7978845608028654f
+#define MP_INV_SQRT_2 0.7071067811865475f
+#define MP_TWO_OVER_SQRT_PI 1.1283791670955126f
+#define MP_INV_SQRT_2_PI 0.3989422804014327f
+
+/* Into [0, 1]. */
+MP_INLINE float mp_unit(float x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+MP_INLINE float mp_gelu(float x)
+{
+    return 0.5f * x * (1 + mp_erf(x * MP_INV_SQRT_2));
+}
+MP_INLINE float mp_gelu_slope(float v)
+{
+    return 0.5f * (1 + mp_erf(v * MP_INV_SQRT_2)) + v * MP_INV_SQRT_2_PI * mp_exp(-0.5f * v * v);
+}
+MP_INLINE float mp_tanh_gelu(float x)
+{
+    return 0.5f * x * (1 + mp_tanh(MP_SQRT_2_OVER_PI * (x + 0.044715f * x * x * x)));
+}
+MP_INLINE float mp_tanh_gelu_slope(float v)
+{
+    float t = mp_tanh(MP_SQRT_2_OVER_PI * (v + 0.044715f * v * v * v));
+    return 0.5f * (1 + t) + 0.5f * v * (1 - t * t) * MP_SQRT_2_OVER_PI * (1 + 3 * 0.044715f * v * v);
+}
+MP_INLINE float mp_swish_slope(float v, float a)
+{
+    float s = mp_sigmoid(a * v);
+    return s + a * v * s * (1 - s);
+}
+/* ln(1 + e^x) without overflow. */
+MP_INLINE float mp_softplus(float x)
+{
+    return (x > 0 ? x : 0) + log1pf(expf(-fabsf(x)));
+}
+MP_INLINE float mp_mish_slope(float v)
+{
+    float t = tanhf(mp_softplus(v));
+    return t + v * (1 - t * t) / (1 + expf(-v));
+}
+/* Wraps around as int64_t does. */
+MP_INLINE int64_t mp_whole_power(int64_t a, int64_t b)
+{
+    int64_t y = 1;
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+    for (; b; b >>= 1, a = (int64_t)((uint64_t)a * (uint64_t)a))
+        if (b & 1) y = (int64_t)((uint64_t)y * (uint64_t)a);
+    return y;
+}
+
+#endif

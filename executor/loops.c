@@ -1,0 +1,100 @@
+#include "executor/loops.h"
+
+/* Stride of operand `a` along dimension d of the output, which has rank `rank`: 0 where it is broadcast. */
+static int64_t stride_of(const mp_array *a, int rank, int d)
+{
+    int own = d - (rank - a->rank);
+    return own < 0 || a->dims[own] == 1 ? 0 : a->strides[own];
+}
+
+static void swap_dims(mp_loops *x, int a, int b)
+{
+    int64_t t = x->dims[a];
+    x->dims[a] = x->dims[b];
+    x->dims[b] = t;
+    for (int k = 0; k < x->n; k++) {
+        t = x->strides[k][a];
+        x->strides[k][a] = x->strides[k][b];
+        x->strides[k][b] = t;
+    }
+}
+
+static void merge(mp_loops *x)
+{
+    int kept = 0;
+    for (int d = 1; d < x->rank; d++) {
+        bool merges = true;
+        for (int k = 0; k < x->n; k++) merges &= x->strides[k][kept] == x->strides[k][d] * x->dims[d];
+        if (merges) {
+            x->dims[kept] *= x->dims[d];
+        } else {
+            kept++;
+            x->dims[kept] = x->dims[d];
+        }
+        for (int k = 0; k < x->n; k++) x->strides[k][kept] = x->strides[k][d];
+    }
+    x->rank = kept + 1;
+}
+
+mp_loops mp_loops_of(const mp_array *const *in, int n_in, const mp_array *out)
+{
+    mp_loops x = {.n = n_in + 1, .n_elements = mp_array_elements(out)};
+    for (int d = 0; d < out->rank; d++) {
+        if (out->dims[d] == 1) continue;
+        x.dims[x.rank] = out->dims[d];
+        x.strides[0][x.rank] = out->strides[d];
+        for (int k = 0; k < n_in; k++) x.strides[k + 1][x.rank] = stride_of(in[k], out->rank, d);
+        x.rank++;
+    }
+    /* largest stride of the output outside: insertion sort, a dozen dimensions at most */
+    for (int i = 1; i < x.rank; i++)
+        for (int j = i; j > 0 && x.strides[0][j - 1] < x.strides[0][j]; j--) swap_dims(&x, j - 1, j);
+    if (x.rank) {
+        merge(&x);
+    } else {
+        x.rank = 1;
+        x.dims[0] = 1;
+        for (int k = 0; k < x.n; k++) x.strides[k][0] = 1;
+    }
+    return x;
+}
+
+static void put_reduced(mp_sum_loops *x, int64_t dim, int64_t stride)
+{
+    int n = x->n_reduced;
+    if (n && x->reduced_stride[n - 1] == stride * dim) {
+        x->reduced[n - 1] *= dim;
+        x->reduced_stride[n - 1] = stride;
+        return;
+    }
+    x->reduced[n] = dim;
+    x->reduced_stride[n] = stride;
+    x->n_reduced++;
+}
+
+mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to)
+{
+    mp_sum_loops x = {.n_out = 1, .n_terms = 1};
+    int order[MP_ARRAY_RANK], n = 0;
+    for (int d = 0; d < from->rank; d++)
+        if (from->dims[d] != 1) order[n++] = d;
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && from->strides[order[j - 1]] < from->strides[order[j]]; j--) {
+            int t = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = t;
+        }
+    for (int i = 0; i < n; i++) {
+        int d = order[i], own = d - (from->rank - to->rank);
+        if (own >= 0 && to->dims[own] != 1) {
+            x.kept[x.n_kept] = from->dims[d];
+            x.kept_stride[x.n_kept] = from->strides[d];
+            x.to_stride[x.n_kept++] = to->strides[own];
+            x.n_out *= from->dims[d];
+        } else {
+            put_reduced(&x, from->dims[d], from->strides[d]);
+            x.n_terms *= from->dims[d];
+        }
+    }
+    return x;
+}

@@ -1,0 +1,53 @@
+#include "executor/module.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH = 4096 };
+
+/* The folder of the program that runs; "" if the system does not say. */
+static void program_folder(char folder[PATH])
+{
+    ssize_t n = readlink("/proc/self/exe", folder, PATH - 1);
+    folder[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = 0;
+}
+
+/* True if FOLDER/SUBFOLDER/memplan_NAME.so can be read; its path is then in `path`. */
+static bool is_there(const char *folder, const char *subfolder, const char *name, char path[PATH])
+{
+    int n = snprintf(path, PATH, "%s%s/memplan_%s.so", folder, subfolder, name);
+    return n > 0 && n < PATH && access(path, R_OK) == 0;
+}
+
+static bool find(const char *name, char path[PATH])
+{
+    char folder[PATH];
+    const char *asked = getenv("MEMPLAN_MODULES");
+    if (asked && *asked) return is_there(asked, "", name, path);
+    program_folder(folder);
+    return *folder && (is_there(folder, "", name, path) || is_there(folder, "/../lib/memplan", name, path));
+}
+
+mp_status mp_module_load(const char *name, const mp_backend **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    char path[PATH];
+    void *module = NULL;
+    MP_REQUIRE(find(name, path), err, MP_UNSUPPORTED, "--device %s: this build has no GPU module (make CUDA=1)", name);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    MP_REQUIRE(module, err, MP_UNSUPPORTED, "--device %s: the GPU module cannot be loaded: %s", name, dlerror());
+    const mp_backend *(*backend)(void);
+    void *symbol = dlsym(module, "mp_module_backend");
+    MP_REQUIRE(symbol, err, MP_UNSUPPORTED, "--device %s: '%s' is no module of this program", name, path);
+    memcpy(&backend, &symbol, sizeof backend); /* ISO C has no conversion between them */
+    *out = backend();
+    module = NULL;
+done:
+    if (module) dlclose(module);
+    return st;
+}

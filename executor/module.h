@@ -1,0 +1,17 @@
+/* module.h - a backend in a file of its own, which is loaded when it is asked for: what it needs of a vendor's libraries is not
+ * needed to start the program.
+ *
+ * A module is a shared library "memplan_NAME.so" with one symbol, `const mp_backend *mp_module_backend(void)`. It uses the
+ * library's own functions from the program that loads it, which is linked so that modules see them (-rdynamic).
+ */
+#ifndef EXECUTOR_MODULE_H
+#define EXECUTOR_MODULE_H
+
+#include "executor/backend.h"
+
+/* The backend of a module, which stays loaded until the process ends. Looked for in the folder that the environment's
+ * MEMPLAN_MODULES names, else in that of the program and in ../lib/memplan from there. MP_UNSUPPORTED: there is none, or it
+ * cannot be loaded; one sentence says why. */
+mp_status mp_module_load(const char *name, const mp_backend **out, mp_error *err);
+
+#endif

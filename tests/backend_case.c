@@ -1,0 +1,70 @@
+#include "tests/backend_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "executor/module.h"
+
+/* Modules lie beside the program, tests one folder deeper. */
+static void say_where_modules_are(void)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0 || getenv("MEMPLAN_MODULES")) return;
+    path[n] = 0;
+    for (int up = 0; up < 2 && strrchr(path, '/'); up++) *strrchr(path, '/') = 0;
+    setenv("MEMPLAN_MODULES", path, 0);
+}
+
+const mp_backend *backend_named(const char *name, mp_error *err)
+{
+    const mp_backend *backend = NULL;
+    say_where_modules_are();
+    mp_status st = strcmp(name, "cuda_twin") ? mp_backend_open(name, &backend, err) : mp_module_load(name, &backend, err);
+    if (st != MP_OK || !backend) return NULL;
+    return backend->open(err) == MP_OK ? backend : NULL;
+}
+
+const mp_backend *backend_of_tests(void)
+{
+    static const mp_backend *backend;
+    const char *name = getenv("MEMPLAN_TEST_BACKEND");
+    mp_error err = {0};
+    if (!backend) backend = backend_named(name ? name : "cpu", &err);
+    if (!backend) fail_msg("%s: %s", name, err.message);
+    return backend;
+}
+
+static mp_array bytes_at(void *data, int64_t bytes)
+{
+    mp_array a = mp_array_plain(MP_DTYPE_UINT8, 1, &bytes);
+    a.data = data;
+    return a;
+}
+
+void *backend_bring(const mp_backend *backend, void *host, int64_t bytes)
+{
+    if (backend->is_host) return host;
+    mp_error err = {0};
+    mp_array from = bytes_at(host, bytes), to = bytes_at(backend->allocate(bytes), bytes);
+    assert_non_null(to.data);
+    if (backend->upload(&from, &to, &err) != MP_OK) fail_msg("%s", err.message);
+    return to.data;
+}
+
+void backend_fetch(const mp_backend *backend, void *there, void *host, int64_t bytes)
+{
+    if (backend->is_host) return;
+    mp_error err = {0};
+    mp_array from = bytes_at(there, bytes), to = bytes_at(host, bytes);
+    if (backend->download(&from, &to, &err) != MP_OK) fail_msg("%s", err.message);
+    backend->release(there, bytes);
+}

@@ -1,0 +1,266 @@
+/* The GPU's own kernels, run on the host by their twin: against the CPU's on the same values, in fp32 and bf16, and through the
+ * tests that the CPU's kernels pass. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "executor/cpu/cpu.h"
+#include "executor/cpu/kernels.h"
+#include "tests/backend_case.h"
+#include "tests/kernel_case.h"
+
+static const mp_backend *twin;
+
+static int load(void **state)
+{
+    mp_error err = {0};
+    (void)state;
+    twin = backend_named("cuda_twin", &err);
+    if (!twin) fprintf(stderr, "%s\n", err.message);
+    return twin ? 0 : -1;
+}
+
+/* The greatest difference of two arrays, as a part of the greatest value. */
+static double difference(const mp_array *a, const mp_array *b)
+{
+    double greatest = 1e-3, most = 0;
+    for (int64_t k = 0; k < mp_array_elements(a); k++) {
+        double x = kernel_get(a, k), y = kernel_get(b, k);
+        if (x == y || (x != x && y != y)) continue;
+        if (fabs(x) > greatest) greatest = fabs(x);
+        if (!(fabs(x - y) <= most)) most = fabs(x - y);
+    }
+    return most / greatest;
+}
+
+static void compare(const kernel_run *a, const kernel_run *b, const mp_array *x, const mp_array *y, unsigned flags)
+{
+    double most = flags & KERNEL_BFLOAT16 ? 1.0 / 128 : 2e-6; /* another rounding to bfloat16 is half that */
+    (void)b;
+    if (!x->dtype || !x->data) return;
+    if (!(difference(x, y) <= most))
+        fail_msg("%s(%s)(%s), flags %u: differs by %g from the CPU", a->c->kind, a->c->inputs, a->c->attributes, flags,
+                 difference(x, y));
+}
+
+static void check(const kernel_case *c, unsigned flags)
+{
+    kernel_use(&mp_cpu);
+    kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, flags);
+    kernel_forward(a);
+    if (flags & KERNEL_BACKWARD) kernel_backward(a);
+    kernel_use(twin);
+    kernel_run *b = kernel_begin(c, MP_MODE_TRAIN, flags);
+    const mp_kernel *kernel = twin->kernel(b->forward.op);
+    if (kernel == mp_cpu.kernel(b->forward.op)) fail_msg("%s has no kernel of its own", c->kind);
+    kernel_forward(b);
+    if (flags & KERNEL_BACKWARD) kernel_backward(b);
+    for (int o = 0; o < a->forward.n_out; o++) compare(a, b, &a->forward.out[o], &b->forward.out[o], flags);
+    for (int i = 0; (flags & KERNEL_BACKWARD) && i < a->forward.n_in; i++)
+        compare(a, b, &a->backward.d_in[i], &b->backward.d_in[i], flags);
+    kernel_end(a);
+    kernel_use(&mp_cpu);
+    kernel_end(b);
+}
+
+static void check_all(const kernel_case *c, bool has_gradient)
+{
+    static const unsigned forms[] = {0, KERNEL_CHANNELS_LAST, KERNEL_BFLOAT16, KERNEL_BFLOAT16 | KERNEL_CHANNELS_LAST};
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        check(c, forms[k]);
+        if (!has_gradient) continue;
+        check(c, forms[k] | KERNEL_BACKWARD);
+        check(c, forms[k] | KERNEL_BACKWARD | KERNEL_ADDS);
+    }
+}
+
+static const char *kind_of(const mp_kernel *row, char *text, size_t room)
+{
+    snprintf(text, room, "%s%s%s", row->domain, *row->domain ? ":" : "", row->kind);
+    return text;
+}
+
+static void unaries_agree_with_the_cpu(void **state)
+{
+    (void)state;
+    for (const mp_kernel *row = mp_cpu_unaries; row->kind; row++) {
+        char kind[64];
+        bool whole = !strcmp(row->kind, "Not") || !strcmp(row->kind, "BitwiseNot");
+        bool of_one = !strcmp(row->kind, "Acosh");
+        if (!strcmp(row->kind, "CastLike")) continue;
+        const char *inputs = !whole ? "float32[3,5,7,11]" : *row->kind == 'N' ? "bool[3,5,7]" : "int32[3,5,7]";
+        kernel_case c = {.kind = kind_of(row, kind, sizeof kind),
+                         .version = *row->domain ? 1 : 20,
+                         .inputs = inputs,
+                         .attributes = !strcmp(row->kind, "Cast") ? "to=1" : "",
+                         .n_outputs = 1,
+                         .low = of_one ? 1.2 : 0.1,
+                         .high = of_one ? 3 : 0.9};
+        if (!strcmp(row->kind, "Swish")) c.version = 24;
+        check_all(&c, row->backward != NULL);
+        c.inputs = whole ? inputs : "float32[1]";
+        check_all(&c, row->backward != NULL);
+    }
+}
+
+static void binaries_agree_with_the_cpu(void **state)
+{
+    static const char *const shapes[] = {"float32[3,6,5,7] float32[3,6,5,7]", "float32[3,6,5,7] float32[6,1,1]",
+                                         "float32[3,6,5,7] float32[7]",       "float32[6,1,7] float32[3,1,5,1]",
+                                         "float32[2,3000] float32[]",         "float32[40,64] float32[64]",
+                                         "float32[9000,20] float32[20]",      "float32[3,40000] float32[3,1]"};
+    static const char *const whole[] = {"And", "Or", "Xor"}, *const bits[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor",
+                                                                              "BitShift"};
+    (void)state;
+    for (const mp_kernel *row = mp_cpu_binaries; row->kind; row++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            char kind[64], inputs[200];
+            const char *from = NULL;
+            for (size_t k = 0; k < sizeof whole / sizeof *whole; k++)
+                from = strcmp(whole[k], row->kind) ? from : "bool[4,6] bool[6]";
+            for (size_t k = 0; k < sizeof bits / sizeof *bits; k++)
+                from = strcmp(bits[k], row->kind) ? from : "uint8[4,6] uint8[6]";
+            if (!strcmp(row->kind, "FastGelu")) from = s % 2 ? "float32[4,5,6] float32[6]" : "float32[4,5,6]";
+            if (!strcmp(row->kind, "PRelu")) from = s % 2 ? "float32[4,5,6] float32[5,1]" : "float32[4,5,6] float32[1]";
+            snprintf(inputs, sizeof inputs, "%s%s", strcmp(row->kind, "Where") ? "" : "bool[7,1,1,1] ",
+                     from ? from : shapes[s]);
+            if (!strcmp(row->kind, "Where")) snprintf(inputs, sizeof inputs, "bool[5,7] float32[3,6,5,7] float32[6,1,7]");
+            kernel_case c = {.kind = kind_of(row, kind, sizeof kind),
+                             .version = *row->domain ? 1 : 18,
+                             .inputs = inputs,
+                             .attributes = !strcmp(row->kind, "Mod")        ? "fmod=1"
+                                           : !strcmp(row->kind, "BitShift") ? "direction=LEFT"
+                                                                            : "",
+                             .n_outputs = 1,
+                             .low = 0.3,
+                             .high = 2};
+            check_all(&c, row->backward != NULL);
+            c.low = -2;
+            if (row->backward && strcmp(row->kind, "Pow")) check_all(&c, true);
+        }
+}
+
+static void dropout_agrees_with_the_cpu(void **state)
+{
+    const kernel_case c = {"Dropout", 13, "float32[3,5,7,11] float32[]={0.25}", "", 2, 1, 2, 1, 0, 0};
+    (void)state;
+    check_all(&c, true);
+}
+
+enum { N_MOST = 70, LENGTH = 1037 };
+
+/* Lists longer than a launch takes, of all lengths, on both. */
+static void updates_and_norms_agree_with_the_cpu(void **state)
+{
+    static float memory[2][N_MOST][6 * LENGTH];
+    (void)state;
+    for (int optimizer = 0; optimizer < MP_N_OPTIMIZERS; optimizer++) {
+        if (optimizer == MP_OPTIMIZER_NONE) continue;
+        for (int half = 0; half < 2; half++) {
+            mp_hyper h = mp_hyper_default((mp_optimizer)optimizer);
+            mp_update_factors f = mp_update_factors_at(&h, 3);
+            float factors[2];
+            for (int b = 0; b < 2; b++) {
+                const mp_backend *backend = b ? twin : &mp_cpu;
+                mp_update updates[N_MOST];
+                uint32_t draw = 12345;
+                for (int k = 0; k < N_MOST; k++) {
+                    float *m = memory[b][k];
+                    updates[k] = (mp_update){.dtype = half ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
+                                             .n = LENGTH - 11 * k,
+                                             .parameter = m,
+                                             .gradient = m + LENGTH + 3,
+                                             .state = m + 2 * LENGTH + 2,
+                                             .clip = &factors[b]};
+                    for (int e = 0; e < 6 * LENGTH; e++) {
+                        draw = draw * 1664525u + 1013904223u;
+                        m[e] = (float)(draw >> 8) / 16777216.0f;
+                        if (half && e < 2 * LENGTH + 2) { /* two bfloat16 in [0, 1) */
+                            uint32_t word = (draw >> 8 & 0x3fff) | (draw >> 9 & 0x3fff) << 16;
+                            memcpy(&m[e], &word, sizeof word);
+                        }
+                    }
+                }
+                void *room = malloc((size_t)backend->norm_workspace_bytes(LENGTH));
+                backend->clip(updates, N_MOST, 2, room, &factors[b]);
+                backend->update(updates, N_MOST, &f);
+                free(room);
+            }
+            assert_true(factors[0] < 1 && fabs(factors[0] - factors[1]) <= 1e-6 * fabs(factors[0]));
+            for (int k = 0; k < N_MOST; k++) {
+                int64_t n = LENGTH - 11 * k;
+                mp_array a = mp_array_plain(half ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, 1, &n), c = a;
+                a.data = memory[0][k];
+                c.data = memory[1][k];
+                assert_true(difference(&a, &c) <= (half ? 1.0 / 128 : 2e-6));
+                a = c = mp_array_plain(MP_DTYPE_FLOAT, 1, &(int64_t){4 * LENGTH - 2});
+                a.data = memory[0][k] + 2 * LENGTH + 2;
+                c.data = memory[1][k] + 2 * LENGTH + 2;
+                assert_true(difference(&a, &c) <= 2e-6);
+            }
+        }
+    }
+}
+
+static void the_last_other_byte_is_found(void **state)
+{
+    enum { BYTES = 3 * (1 << 20) + 17 };
+    unsigned char *memory = malloc(BYTES);
+    (void)state;
+    memset(memory, 7, BYTES);
+    assert_int_equal(twin->touched(memory, 7, BYTES), 0);
+    for (int k = 0; k < 6; k++) {
+        const int64_t at[] = {0, 1000, (1 << 20) - 1, 1 << 20, 2 * (1 << 20) + 5, BYTES - 1};
+        memory[at[k]] = 8;
+        assert_int_equal(twin->touched(memory, 7, BYTES), at[k] + 1);
+    }
+    free(memory);
+}
+
+/* The tests of the CPU's kernels, in a process of their own with the twin as their backend. */
+static void the_tests_of_the_cpu_pass(void **state)
+{
+    static const char *const tests[] = {"unaries", "binaries", "randoms", "optimizer", "gradients", "execution"};
+    char folder[2000], line[4200];
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    (void)state;
+    assert_true(n > 0);
+    folder[n] = 0;
+    *strrchr(folder, '/') = 0;
+    for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
+        snprintf(line, sizeof line, "MEMPLAN_TEST_BACKEND=cuda_twin '%s/test_%s' > '%s/test_%s.twin.log' 2>&1", folder,
+                 tests[k], folder, tests[k]);
+        int status = system(line);
+        if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("see %s/test_%s.twin.log", folder, tests[k]);
+    }
+}
+
+/* A machine without a GPU says so; with one there is nothing to see. */
+static void a_machine_without_a_gpu_says_so(void **state)
+{
+    mp_error err = {0};
+    (void)state;
+    if (backend_named("cuda", &err)) skip();
+    assert_int_equal(err.code, MP_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "--device cuda: "));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unaries_agree_with_the_cpu),      cmocka_unit_test(binaries_agree_with_the_cpu),
+        cmocka_unit_test(dropout_agrees_with_the_cpu),     cmocka_unit_test(updates_and_norms_agree_with_the_cpu),
+        cmocka_unit_test(the_last_other_byte_is_found),    cmocka_unit_test(the_tests_of_the_cpu_pass),
+        cmocka_unit_test(a_machine_without_a_gpu_says_so),
+    };
+    return cmocka_run_group_tests_name("executor/cuda", tests, load, NULL);
+}
