@@ -26,10 +26,11 @@ DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-conf
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
 ONNX_FOLDER := /usr/include/onnx
 
-# The GPU module: machine code for each architecture that nvcc knows from the oldest it supports on, and PTX for those to come.
+# The GPU module: machine code for each architecture x.0 (and 7.5) that nvcc knows, which x.1 and later run too, and PTX for those
+# to come.
 CUDA_HOME   ?= $(if $(wildcard /usr/local/cuda/include/cuda_runtime.h),/usr/local/cuda,$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)))
 NVCC        := $(firstword $(shell command -v nvcc) $(CUDA_HOME)/bin/nvcc)
-CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_//p' | sort -n)
+CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_\([0-9]*[05]\)$$/\1/p' | sort -n)
 CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
 CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -lstdc++ -lm
 
