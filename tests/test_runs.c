@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "planner/runs.h"
+#include "planner/moves.h"
+#include "planner/order.h"
 #include "planner/schedule.h"
 #include "tests/random_graph.h"
 
@@ -126,6 +127,75 @@ static void every_change_is_what_the_timeline_makes_of_it(void **state)
     }
 }
 
+/* What a move has done to the number of runs, to their forms, or to the order of first runs alone. */
+typedef struct tally {
+    int more, fewer, forms, orders, refused;
+} tally;
+
+static int64_t sum_of_forms(const mp_runs *x)
+{
+    int64_t sum = 0;
+    for (int k = 0; k < x->n_runs; k++) sum += x->runs[k].is_on ? x->runs[k].form : 0;
+    return sum;
+}
+
+static void walk_at_random(uint64_t seed, tally *t)
+{
+    const bool keeps_order = seed % 4 == 0;
+    mp_graph *g = random_graph(seed, 4 + (int)(seed % 21), (mp_fuse)(seed % 3), false);
+    random_source random = {seed};
+    size_t n;
+    mp_step *steps = random_schedule(g, seed, 8, &n);
+    mp_error err = {0};
+    mp_runs *x;
+    mp_mover mover;
+    bool is_kept = false, was_kept = false;
+    assert_int_equal(mp_order_is_kept(g, steps, n, &was_kept, &err), MP_OK);
+    assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
+    assert_int_equal(mp_mover_new(x, seed, keeps_order, &mover, &err), MP_OK);
+    mp_step *order = mp_alloc(4096, sizeof *order);
+    for (int k = 0; k < 150; k++) {
+        const int64_t ticks = x->ticks, over = x->axis.total_over, forms = sum_of_forms(x);
+        const int n_on = x->n_on;
+        const bool done = mp_move(&mover);
+        if (!done || random_chance(&random, 40)) {
+            t->refused += !done;
+            mp_runs_undo(x);
+            assert_int_equal(x->ticks, ticks);
+            assert_int_equal(x->axis.total_over, over);
+            assert_int_equal(x->n_on, n_on);
+        } else {
+            t->more += x->n_on > n_on;
+            t->fewer += x->n_on < n_on;
+            t->forms += x->n_on == n_on && sum_of_forms(x) != forms;
+            t->orders += x->n_on == n_on && sum_of_forms(x) == forms;
+        }
+        mp_runs_keep(x);
+        assert_agrees(x);
+        assert_in_range(x->n_on, 1, 4095);
+        if (!keeps_order) continue;
+        assert_int_equal(mp_order_is_kept(g, order, mp_runs_steps(x, order), &is_kept, &err), MP_OK);
+        assert_int_equal(is_kept, was_kept);
+    }
+    mp_free(order);
+    mp_mover_free(&mover);
+    mp_runs_free(x);
+    mp_free(steps);
+    mp_graph_free(g);
+}
+
+static void every_move_is_what_the_timeline_makes_of_it(void **state)
+{
+    (void)state;
+    tally t = {0};
+    for (uint64_t seed = 1; seed <= 240; seed++) walk_at_random(seed, &t);
+    assert_in_range(t.more, 1000, 36000);
+    assert_in_range(t.fewer, 1000, 36000);
+    assert_in_range(t.forms, 100, 36000);
+    assert_in_range(t.orders, 1000, 36000);
+    assert_in_range(t.refused, 1000, 36000);
+}
+
 /* With every run put before the same one there is soon no empty slot beside it. */
 static void crowd(uint64_t seed)
 {
@@ -171,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_is_what_the_timeline_makes_of_it),
+        cmocka_unit_test(every_move_is_what_the_timeline_makes_of_it),
         cmocka_unit_test(room_is_made_where_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
