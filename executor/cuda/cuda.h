@@ -1,7 +1,8 @@
 /* cuda.h - what all files of the GPU module share: the device they run on, and errors of its libraries as ours.
  *
  * The device is opened once, at the first call that needs it, and stays open until the process ends: a CUDA context, one
- * stream on which everything is enqueued, and the handles of cuDNN and cublasLt. Nothing here is thread-safe: one thread trains.
+ * stream on which everything is enqueued, and the handles of cuDNN and cublasLt. Nothing here is thread-safe: one thread
+ * trains.
  */
 #ifndef EXECUTOR_CUDA_CUDA_H
 #define EXECUTOR_CUDA_CUDA_H
