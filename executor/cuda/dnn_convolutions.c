@@ -3,13 +3,13 @@
  * A transposed convolution is the data gradient of one whose input is its output: so forward and data gradient change places,
  * and the filter gradient takes its two activations in the other order. Operands are taken in the layout they have. A bias is
  * added by the convolution's own engine where cuDNN has one that does, and by a kernel of ours where not; its gradient is a sum
- * of ours (channels.h). cuDNN does not add to what is there: call->adds is the bias only.
+ * of ours. cuDNN does not add to what is there: call->adds is the bias only.
  */
 #include <string.h>
 
 #include "estimator/memory.h"
-#include "executor/cuda/channels.h"
 #include "executor/cuda/dnn_graph.h"
+#include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
 #include "executor/sliding.h"
 
@@ -64,6 +64,17 @@ static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_ar
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){ids[2], b, out}, 3);
 }
 
+/* One value per channel, as an array that broadcasts to y. */
+static mp_array per_channel(const mp_array *bias, const mp_array *y)
+{
+    mp_array a = {.data = bias->data, .dtype = bias->dtype, .rank = y->rank - 1};
+    for (int d = 0; d < a.rank; d++) {
+        a.dims[d] = d ? 1 : y->dims[1];
+        a.strides[d] = d ? y->dims[1] : 1;
+    }
+    return a;
+}
+
 static bool has_bias(const mp_operands *x)
 {
     return x->n_in > 2 && x->in[2].dtype != MP_DTYPE_UNDEFINED;
@@ -77,7 +88,13 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     void *addresses[] = {x->in[0].data, x->in[1].data, x->out[0].data, bias ? x->in[2].data : NULL, x->out[0].data};
     (void)run;
     MP_TRY(mp_dnn_plan_run(s->plans[FORWARD], addresses, x->workspace, err));
-    if (bias && s->bias_apart) MP_TRY(mp_channels_add(&x->out[0], &x->in[2], err));
+    if (bias && s->bias_apart) {
+        mp_array values = per_channel(&x->in[2], &x->out[0]);
+        const mp_array *in[] = {&x->out[0], &values};
+        const double none[MP_FORMULA_PARAMETERS] = {0};
+        mp_cuda_floats(MP_FORMULA_add, none, in, 2, &x->out[0]);
+    }
+    MP_TRY(mp_cuda_launched(err));
 done:
     return st;
 }
@@ -93,8 +110,11 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         void *addresses[] = {turned ? dy : x->in[0].data, turned ? x->in[0].data : dy, x->d_in[1].data};
         MP_TRY(mp_dnn_plan_run(s->plans[WEIGHTS], addresses, x->workspace, err));
     }
-    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype)
-        MP_TRY(mp_channels_sum(&x->d_out[0], &x->d_in[2], x->adds & call->adds & MP_BIT(2), x->workspace, err));
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
+        mp_array to = per_channel(&x->d_in[2], &x->d_out[0]);
+        mp_cuda_sum_to(&x->d_out[0], &to, 1, x->adds & call->adds & MP_BIT(2), x->workspace);
+        MP_TRY(mp_cuda_launched(err));
+    }
     if (s->plans[DATA]) {
         void *addresses[] = {dy, x->in[1].data, x->d_in[0].data};
         MP_TRY(mp_dnn_plan_run(s->plans[DATA], addresses, x->workspace, err));
@@ -140,7 +160,8 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(plan_pass(x, call, WEIGHTS, &window, y, NULL, err));
     if (x->from < 1 && x->d_in[0].dtype) MP_TRY(plan_pass(x, call, DATA, &window, y, NULL, err));
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
-        int64_t bytes = mp_channels_workspace_bytes(y, 1);
+        mp_array to = per_channel(&x->d_in[2], y);
+        int64_t bytes = mp_cuda_sum_workspace_bytes(y, &to);
         if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
     }
 done:
