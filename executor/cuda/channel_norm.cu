@@ -9,6 +9,9 @@
 
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
 
+namespace
+{ /* types of kernels of other files may have these names */
+
 static int64_t parts(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
@@ -236,6 +239,8 @@ struct gradient_element {
         mp_store_float(n.x.dx.data, n.x.dx.dtype, k, factor * (g - averages[2 * c] - v * averages[2 * c + 1]));
     }
 };
+
+} // namespace
 
 bool mp_channel_norm_read(const mp_array *a, mp_channel_norm *c)
 {
