@@ -10,7 +10,4 @@ extern const mp_kernel mp_cuda_pools[];                /* MaxPool, AveragePool, 
 extern const mp_kernel mp_cuda_batch_normalizations[]; /* BatchNormalization */
 extern const mp_kernel mp_cuda_products[];             /* MatMul, FusedMatMul, Gemm */
 
-/* Gives every tensor its layout, and inserts Reorder operators where layouts meet; `dtype`: of the computation. */
-mp_status mp_cuda_choose_layouts(mp_model *model, mp_dtype dtype, mp_error *err);
-
 #endif
