@@ -69,13 +69,6 @@ static const struct form {
                        0,
                        {OPERATION(SDPA_FWD_QDESC), OPERATION(SDPA_FWD_KDESC), OPERATION(SDPA_FWD_VDESC),
                         OPERATION(SDPA_FWD_SCALEDESC), OPERATION(SDPA_FWD_ODESC), OPERATION(SDPA_FWD_STATSDESC)}},
-    [MP_DNN_ATTEND_BACKWARD] = {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR,
-                                NO_PARAMETERS,
-                                0,
-                                {OPERATION(SDPA_BWD_QDESC), OPERATION(SDPA_BWD_KDESC), OPERATION(SDPA_BWD_VDESC),
-                                 OPERATION(SDPA_BWD_SCALEDESC), OPERATION(SDPA_BWD_ODESC), OPERATION(SDPA_BWD_DODDESC),
-                                 OPERATION(SDPA_BWD_STATSDESC), OPERATION(SDPA_BWD_DQDESC), OPERATION(SDPA_BWD_DKDESC),
-                                 OPERATION(SDPA_BWD_DVDESC)}},
 };
 
 /* Scale factors of a convolution: alpha, beta. */

@@ -41,7 +41,6 @@ typedef enum mp_dnn_kind {
     MP_DNN_NORM_FORWARD,      /* x, scale, bias, epsilon -> y, mean, inverse deviation */
     MP_DNN_NORM_BACKWARD,     /* x, dy, scale, mean, inverse deviation -> dx, dscale, dbias; epsilon */
     MP_DNN_ATTEND,            /* q, k, v, factor -> o, statistics */
-    MP_DNN_ATTEND_BACKWARD,   /* q, k, v, factor, o, do, statistics -> dq, dk, dv */
     MP_DNN_N_KINDS
 } mp_dnn_kind;
 
