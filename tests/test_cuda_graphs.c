@@ -251,10 +251,12 @@ static void convolutions_of_every_form_are_prepared(void **unused)
          "pads=[1,1,1,1] strides=[2,2] output_padding=[1,1]"},
         {"ConvTranspose", "float32[2,16,10] float32[16,8,4]", "strides=[2]"},
     };
+    int64_t workspace = 0;
     set(false, false, INT64_C(256) << 20);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-            prepare_case(mp_cuda_convolutions, cases[k][0], cases[k][1], cases[k][2], bf16);
+            workspace += prepare_case(mp_cuda_convolutions, cases[k][0], cases[k][1], cases[k][2], bf16);
+    assert_true(workspace > 0); /* row-major bfloat16 is copied */
     mp_dnn_forget();
 }
 
