@@ -12,7 +12,7 @@ CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
 # Of the GPU module's C, what its twin on the host shares.
-TWIN_C := executor/cuda/twin.c executor/cuda/families.c
+TWIN_C := executor/cuda/twin.c executor/cuda/families.c executor/cuda/pools.c executor/cuda/batch_normalization.c
 LIBRARY_FOLDERS := estimator planner formats executor executor/cpu
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
@@ -98,7 +98,12 @@ $B/memplan: $(CLI_OBJ) $B/libmemplan.a
 $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcs $@ $^
 $B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka
+	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
+ifeq ($(CUDA),1)
+$B/tests/test_cuda_graphs.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
+$B/tests/test_cuda_graphs: $(CUDA_OBJ)
+$B/tests/test_cuda_graphs: TEST_LIBS = $(CUDA_LIBS)
+endif
 $B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
@@ -123,7 +128,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
 # It runs others with the twin as their backend.
-$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer gradients execution)
+$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools normalizations gradients execution)
 $(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
 	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<

@@ -69,3 +69,11 @@ void mp_call_release(mp_call *call)
     mp_free(call->state);
     *call = (mp_call){0};
 }
+
+const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const mp_operator *op)
+{
+    for (size_t t = 0; t < n; t++)
+        for (const mp_kernel *k = tables[t]; k->kind; k++)
+            if (!strcmp(k->kind, op->op->name) && !strcmp(k->domain, op->op->domain)) return k;
+    return NULL;
+}

@@ -79,6 +79,9 @@ typedef struct mp_kernel {
     mp_prepare backward; /* NULL: the operator has no gradient */
 } mp_kernel;
 
+/* The first row for this operator among the tables, NULL: none. */
+const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const mp_operator *op);
+
 /* Fails because the operator, or this form of it, has no kernel: "Conv ('conv1'): ... is not supported on the CPU". */
 #define MP_NO_KERNEL(x, err, what) \
     MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s'): %s is not supported here", (x)->op->kind, (x)->op->name, what)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "estimator/window.h"
+#include "executor/sliding.h"
 
 /* Weights in memory as oneDNN counts their dimensions: (groups,) outputs, inputs, window. */
 static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error *err)
@@ -29,42 +29,19 @@ static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error
     return mp_dnnl_desc(&a, c->op, &c->weights, err);
 }
 
-/* Explicit pads on both sides of every spatial dimension. Where the operator does not state them, the odd one of an uneven
- * total lies at the end for SAME_UPPER; otherwise at the start. Pads behind the data are what is left, so that the sizes agree:
- * negative where the window does not reach the end. */
-static void read_pads(mp_convolution *c, const mp_window *w, const mp_array *x, const mp_array *y)
-{
-    size_t n_padding;
-    const int64_t *output_padding = mp_operator_ints(c->op, "output_padding", &n_padding);
-    bool upper = !strcmp(mp_operator_text(c->op, "auto_pad", "NOTSET"), "SAME_UPPER");
-    bool shaped = c->is_transposed && mp_operator_attribute(c->op, "output_shape");
-    for (int d = 0; d < c->n; d++) {
-        /* the side that the window slides over, and how often it stops there */
-        int64_t wide = c->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
-        int64_t stops = c->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
-        int64_t total = (stops - 1) * w->stride[d] + w->span[d] - wide;
-        c->begin[d] = w->begin[d];
-        if (w->padding == MP_PADDING_SAME || shaped) {
-            int64_t shared = total + (c->is_transposed && output_padding ? output_padding[d] : 0);
-            shared = shared > 0 ? shared : 0;
-            c->begin[d] = upper ? shared / 2 : shared - shared / 2;
-        }
-        c->end[d] = total - c->begin[d];
-        c->strides[d] = w->stride[d];
-        c->dilates[d] = w->dilation[d] - 1;
-    }
-}
-
 mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                               const mp_array *y, const mp_array *bias, mp_convolution *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
-    mp_window window;
-    mp_convolution c = {.op = op, .n = x->rank - 2, .is_transposed = !strcmp(op->op->name, "ConvTranspose")};
-    c.groups = mp_operator_int(op, "group", 1);
-    MP_TRY(mp_window_read(&infer, c.n, weights->dims + 2, &window));
-    read_pads(&c, &window, x, y);
+    mp_sliding s;
+    MP_TRY(mp_sliding_convolution(model, op, x, weights, y, &s, err));
+    mp_convolution c = {.op = op, .n = s.n, .is_transposed = s.is_transposed, .groups = s.groups};
+    for (int d = 0; d < s.n; d++) {
+        c.strides[d] = s.stride[d];
+        c.dilates[d] = s.dilation[d] - 1;
+        c.begin[d] = s.begin[d];
+        c.end[d] = s.end[d];
+    }
     MP_TRY(mp_dnnl_desc(x, op, &c.src, err));
     MP_TRY(mp_dnnl_desc(y, op, &c.dst, err));
     MP_TRY(describe_weights(&c, weights, err));

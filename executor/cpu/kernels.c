@@ -1,8 +1,6 @@
 /* kernels.c - finds an operator's row among the families. */
 #include "executor/cpu/kernels.h"
 
-#include <string.h>
-
 #include "executor/cpu/parallel.h"
 
 static const mp_kernel *const families[] = {mp_cpu_convolutions, mp_cpu_products,  mp_cpu_pools,      mp_cpu_normalizations,
@@ -12,10 +10,7 @@ static const mp_kernel *const families[] = {mp_cpu_convolutions, mp_cpu_products
 
 const mp_kernel *mp_cpu_kernel(const mp_operator *op)
 {
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        for (const mp_kernel *k = families[f]; k->kind; k++)
-            if (!strcmp(k->kind, op->op->name) && !strcmp(k->domain, op->op->domain)) return k;
-    return NULL;
+    return mp_kernel_find(families, sizeof families / sizeof *families, op);
 }
 
 typedef struct addition {

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/window.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
 #include "executor/cpu/pools.h"
+#include "executor/sliding.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
@@ -267,36 +267,12 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
     return MP_OK;
 }
 
-static mp_status read_window(const mp_operands *x, state *s, bool global, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_infer infer = {.model = (mp_model *)x->model, .op = (mp_operator *)x->op, .err = err, .missing_value = -1};
-    mp_window w;
-    bool lower = !strcmp(mp_operator_text(x->op, "auto_pad", "NOTSET"), "SAME_LOWER");
-    if (!global) MP_TRY(mp_window_read(&infer, s->n, NULL, &w));
-    for (int d = 0; d < s->n; d++) {
-        s->kernel[d] = global ? s->in[d] : w.kernel[d];
-        s->stride[d] = global ? 1 : w.stride[d];
-        s->dilation[d] = global ? 1 : w.dilation[d];
-        s->begin[d] = global ? 0 : w.begin[d];
-        s->end[d] = global ? 0 : w.end[d];
-        if (!global && w.padding == MP_PADDING_SAME) {
-            int64_t all = (s->out[d] - 1) * w.stride[d] + w.span[d] - s->in[d];
-            if (all < 0) all = 0;
-            s->begin[d] = lower ? all - all / 2 : all / 2;
-            s->end[d] = all - s->begin[d];
-        }
-        s->n_taps *= s->kernel[d];
-    }
-done:
-    return st;
-}
-
 static mp_status prepare_as(const mp_operands *x, mp_call *call, rule rule, bool global, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0], *y = x->is_backward ? &x->d_out[0] : &x->out[0];
+    mp_sliding window;
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
@@ -308,7 +284,15 @@ static mp_status prepare_as(const mp_operands *x, mp_call *call, rule rule, bool
         s->out[d] = y->dims[d + 2];
         s->n_out *= s->out[d];
     }
-    MP_TRY(read_window(x, s, global, err));
+    MP_TRY(mp_sliding_pool(x->model, x->op, a, y, global, &window, err));
+    for (int d = 0; d < s->n; d++) {
+        s->kernel[d] = window.kernel[d];
+        s->stride[d] = window.stride[d];
+        s->dilation[d] = window.dilation[d];
+        s->begin[d] = window.begin[d];
+        s->end[d] = window.end[d];
+        s->n_taps *= s->kernel[d];
+    }
     if (a->strides[1] == 1 && y->strides[1] == 1) s->block = s->channels < VECTOR ? s->channels : VECTOR;
     s->n_blocks = s->block ? (s->channels + s->block - 1) / s->block : 0;
     s->counts_pads = mp_operator_int(x->op, "count_include_pad", 0) && rule == AVERAGE;

@@ -8,116 +8,15 @@
 
 #include <string.h>
 
-#include "estimator/matmul.h"
 #include "executor/cpu/dnnl.h"
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/kernels.h"
+#include "executor/stacks.h"
 
-enum { BATCH = MP_ARRAY_RANK };
-
-/* A stack of matrices in memory. Batch dimensions of size 1 are broadcast. */
-typedef struct stack {
-    int n_batch;
-    int64_t batch[BATCH], batch_stride[BATCH];
-    int64_t rows, columns, row_stride, column_stride;
-    mp_dtype dtype;
-} stack;
-
-static stack transposed(stack a)
+static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
 {
-    int64_t n = a.rows, s = a.row_stride;
-    a.rows = a.columns;
-    a.row_stride = a.column_stride;
-    a.columns = n;
-    a.column_stride = s;
-    return a;
-}
-
-/* Operand k as a stack: vectors are a row on the left, a column on the right; transA and transB swap the last two dimensions,
- * transBatchA and transBatchB take the first one behind the batch. */
-static stack stack_of(const mp_array *a, int k, bool turn, bool turn_batch)
-{
-    stack s = {.dtype = a->dtype, .rows = 1, .columns = 1, .row_stride = 1, .column_stride = 1};
-    int order[MP_ARRAY_RANK] = {0};
-    for (int d = 0; d < a->rank; d++) order[d] = d;
-    if (a->rank <= 1) {
-        s.rows = k ? a->dims[0] : 1;
-        s.columns = k ? 1 : a->dims[0];
-        *(k ? &s.row_stride : &s.column_stride) = a->strides[0];
-        if (k) s.column_stride = 1;
-        if (!k) s.row_stride = a->dims[0] * a->strides[0];
-        return s;
-    }
-    if (turn_batch && a->rank > 2) {
-        int first = order[0];
-        for (int d = 0; d < a->rank - 2; d++) order[d] = order[d + 1];
-        order[a->rank - 2] = first;
-    }
-    s.n_batch = a->rank - 2;
-    for (int d = 0; d < s.n_batch; d++) {
-        s.batch[d] = a->dims[order[d]];
-        s.batch_stride[d] = a->strides[order[d]];
-    }
-    int row = order[a->rank - 2], column = order[a->rank - 1];
-    s.rows = a->dims[row];
-    s.row_stride = a->strides[row];
-    s.columns = a->dims[column];
-    s.column_stride = a->strides[column];
-    return turn ? transposed(s) : s;
-}
-
-/* The result: as many batch dimensions as the larger operand, without the dimension that a vector lacks. */
-static stack result_of(const mp_array *y, const stack *a, const stack *b, bool vector_a, bool vector_b)
-{
-    stack s = {.dtype = y->dtype, .rows = a->rows, .columns = b->columns, .row_stride = 1, .column_stride = 1};
-    int d = y->rank;
-    if (!vector_b) s.column_stride = y->strides[--d];
-    if (!vector_a) s.row_stride = y->strides[--d];
-    if (vector_b) s.column_stride = 1;
-    if (vector_a) s.row_stride = s.columns * s.column_stride;
-    if (vector_b && !vector_a && s.rows > 0) s.column_stride = s.rows * s.row_stride;
-    s.n_batch = d;
-    for (int k = 0; k < d; k++) {
-        s.batch[k] = y->dims[k];
-        s.batch_stride[k] = y->strides[k];
-    }
-    return s;
-}
-
-static bool is_single(const stack *s)
-{
-    for (int d = 0; d < s->n_batch; d++)
-        if (s->batch[d] != 1) return false;
-    return true;
-}
-
-/* Batch dimensions as more rows, where they lie behind each other; false: they do not. */
-static bool fold(stack *s)
-{
-    int64_t rows = s->rows, stride = s->row_stride;
-    for (int d = s->n_batch - 1; d >= 0; d--) {
-        if (s->batch[d] == 1) continue;
-        if (rows == 1) stride = s->batch_stride[d];
-        if (s->batch_stride[d] != rows * stride) return false;
-        rows *= s->batch[d];
-    }
-    s->rows = rows;
-    s->row_stride = stride;
-    s->n_batch = 0;
-    return true;
-}
-
-/* A single row or column lies in memory like a matrix whose strides make sense. */
-static void straighten(stack *s)
-{
-    if (s->columns == 1) s->column_stride = 1;
-    if (s->rows == 1) s->row_stride = s->column_stride == 1 ? s->columns : 1;
-}
-
-static mp_status describe(const stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
-{
-    stack straight = *given, *s = &straight;
-    straighten(s);
+    mp_stack straight = *given, *s = &straight;
+    mp_stack_straighten(s);
     mp_array a = {.dtype = s->dtype, .rank = n_batch + 2};
     for (int d = 0; d < n_batch; d++) {
         int own = d - (n_batch - s->n_batch);
@@ -132,7 +31,7 @@ static mp_status describe(const stack *given, int n_batch, dnnl_memory_desc_t *d
 }
 
 /* C = alpha A B (+ C): an operation of oneDNN. `bias`: one value per column, NULL: none. */
-static mp_status multiply(const stack *a, const stack *b, const stack *c, double alpha, const mp_array *bias, bool add,
+static mp_status multiply(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, const mp_array *bias, bool add,
                           const mp_operator *op, mp_dnnl_op *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -149,7 +48,7 @@ static mp_status multiply(const stack *a, const stack *b, const stack *c, double
     MP_TRY(describe(b, n_batch, &bd, op, err));
     MP_TRY(describe(c, n_batch, &cd, op, err));
     if (bias) {
-        stack row = {.rows = 1, .columns = c->columns, .row_stride = c->columns, .column_stride = 1, .dtype = bias->dtype};
+        mp_stack row = {.rows = 1, .columns = c->columns, .row_stride = c->columns, .column_stride = 1, .dtype = bias->dtype};
         MP_TRY(describe(&row, n_batch, &biasd, op, err));
     }
     MP_TRY(mp_dnnl_attr(&attr, err));
@@ -211,13 +110,13 @@ static int64_t rounded(int64_t bytes)
 }
 
 /* Prepares c = a b for a gradient: with `target` smaller than c where it was broadcast. */
-static mp_status prepare_product(const mp_operands *x, product *p, const stack *a, const stack *b, stack c, double alpha,
-                                 bool may_add, mp_call *call, mp_error *err)
+static mp_status prepare_product(const mp_operands *x, product *p, const mp_stack *a, const mp_stack *b, mp_stack c,
+                                 double alpha, bool may_add, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     int n_batch = most(a->n_batch, b->n_batch);
     p->is_there = true;
-    stack full = c;
+    mp_stack full = c;
     for (int d = 0; d < n_batch; d++) {
         int in_a = d - (n_batch - a->n_batch), in_b = d - (n_batch - b->n_batch), in_c = d - (n_batch - c.n_batch);
         int64_t size = most(in_a < 0 ? 1 : a->batch[in_a], in_b < 0 ? 1 : b->batch[in_b]);
@@ -236,13 +135,13 @@ static mp_status prepare_product(const mp_operands *x, product *p, const stack *
         full.row_stride = c.columns;
         full.column_stride = 1;
     }
-    stack left = *a, right = *b;
-    straighten(&full);
+    mp_stack left = *a, right = *b;
+    mp_stack_straighten(&full);
     p->turned = full.row_stride == 1 && full.column_stride != 1;
     if (p->turned) {
-        left = transposed(*b);
-        right = transposed(*a);
-        full = transposed(full);
+        left = mp_stack_transposed(*b);
+        right = mp_stack_transposed(*a);
+        full = mp_stack_transposed(full);
     }
     MP_TRY(multiply(&left, &right, &full, alpha, NULL, false, x->op, &p->write, err));
     if (may_add && !p->sums) MP_TRY(multiply(&left, &right, &full, alpha, NULL, true, x->op, &p->add, err));
@@ -253,7 +152,7 @@ done:
 }
 
 static mp_status run_product(const product *p, const mp_operands *x, void *a, void *b, const mp_array *target,
-                             const stack *shape, bool add, mp_error *err)
+                             const mp_stack *shape, bool add, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_dnnl_op *op = add && !p->sums ? &p->add : &p->write;
@@ -276,25 +175,6 @@ static mp_status run_product(const product *p, const mp_operands *x, void *a, vo
     }
 done:
     return st;
-}
-
-typedef struct factors {
-    stack a, b, y;
-    double alpha, beta;
-} factors;
-
-/* The operands of any of the products, transpositions resolved. */
-static factors read_factors(const mp_operands *x)
-{
-    const mp_operator *op = x->op;
-    factors f;
-    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    f.alpha = mp_operator_float(op, "alpha", 1);
-    f.beta = mp_operator_float(op, "beta", 1);
-    f.a = stack_of(&x->in[0], 0, mp_operator_int(op, "transA", 0), mp_operator_int(op, "transBatchA", 0));
-    f.b = stack_of(&x->in[1], 1, mp_operator_int(op, "transB", 0), mp_operator_int(op, "transBatchB", 0));
-    f.y = result_of(y, &f.a, &f.b, x->in[0].rank == 1, x->in[1].rank == 1);
-    return f;
 }
 
 static void scale_row(const double *p, int64_t n, const float *const *in, float *out)
@@ -330,7 +210,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     mp_status st = MP_OK;
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
-    factors f = read_factors(x);
+    mp_factors f = mp_factors_read(x);
     (void)run;
     if (s->gradient[1].is_there)
         MP_TRY(
@@ -344,30 +224,23 @@ done:
     return st;
 }
 
-/* A bias that oneDNN adds itself: one value per column, unscaled. */
-static bool is_bias(const mp_array *c, const factors *f)
-{
-    return f->alpha == 1 && f->beta == 1 && c->rank >= 1 && c->dims[c->rank - 1] == f->y.columns &&
-           c->strides[c->rank - 1] == 1 && mp_array_elements(c) == f->y.columns;
-}
-
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
-    factors f = read_factors(x);
+    mp_factors f = mp_factors_read(x);
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     s->beta = f.beta;
     if (!x->is_backward) {
-        stack a = f.a, y = f.y;
+        mp_stack a = f.a, y = f.y;
         call->run = run_forward;
         const mp_array *c = x->n_in > 2 && x->in[2].dtype ? &x->in[2] : NULL;
-        s->has_bias = c && is_bias(c, &f);
+        s->has_bias = c && mp_factors_bias(c, &f);
         s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
         if (s->empty) goto done;
-        if (is_single(&f.b) && fold(&a) && fold(&y)) f.a = a, f.y = y, f.b.n_batch = 0;
+        if (mp_stack_is_single(&f.b) && mp_stack_fold(&a) && mp_stack_fold(&y)) f.a = a, f.y = y, f.b.n_batch = 0;
         if (c && !s->has_bias)
             MP_TRY(multiply(&f.a, &f.b, &f.y, f.alpha, NULL, true, x->op, &s->forward.add, err));
         else
@@ -377,19 +250,19 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     }
     call->run = run_backward;
     call->adds = x->adds;
-    stack bt = transposed(f.b), at = transposed(f.a);
+    mp_stack bt = mp_stack_transposed(f.b), at = mp_stack_transposed(f.a);
     if (x->from < 1 && x->d_in[0].dtype) {
-        stack dy = f.y, da = f.a;
-        bool folds = is_single(&f.b) && fold(&dy) && fold(&da);
+        mp_stack dy = f.y, da = f.a;
+        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&da);
         if (folds) bt.n_batch = 0;
         MP_TRY(prepare_product(x, &s->gradient[0], folds ? &dy : &f.y, &bt, folds ? da : f.a, f.alpha, x->adds & MP_BIT(0),
                                call, err));
     }
     if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) {
-        stack dy = f.y, a = f.a, db = f.b;
-        bool folds = is_single(&f.b) && fold(&dy) && fold(&a);
+        mp_stack dy = f.y, a = f.a, db = f.b;
+        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&a);
         if (folds) {
-            at = transposed(a);
+            at = mp_stack_transposed(a);
             db.n_batch = 0;
         }
         MP_TRY(prepare_product(x, &s->gradient[1], &at, folds ? &dy : &f.y, db, f.alpha, x->adds & MP_BIT(1), call, err));

@@ -8,6 +8,7 @@
 #include "executor/cuda/device.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
+#include "executor/cuda/libraries.h"
 #include "executor/cuda/step.h"
 
 /* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
@@ -143,7 +144,7 @@ static const mp_backend cuda = {.name = "cuda",
                                 .device = mp_cuda_profile,
                                 .open = open_backend,
                                 .adapt = mp_cuda_adapt,
-                                .kernel = mp_cuda_own_kernel,
+                                .kernel = mp_cuda_kernel,
                                 .enter = nothing,
                                 .leave = nothing,
                                 .begin = mp_cuda_begin,

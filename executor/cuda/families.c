@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "executor/cuda/kernels.h"
+#include "executor/cuda/libraries.h"
 
 static const mp_engine engine = {mp_cuda_floats, mp_cuda_whole, mp_cuda_sum_to, mp_cuda_sum_workspace_bytes, mp_cuda_launched};
 
@@ -36,12 +37,10 @@ const mp_kernel mp_cuda_randoms[] = {
     {0},
 };
 
-static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms};
+static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms, mp_cuda_pools,
+                                            mp_cuda_batch_normalizations};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        for (const mp_kernel *k = families[f]; k->kind; k++)
-            if (!strcmp(k->kind, op->op->name) && !strcmp(k->domain, op->op->domain)) return k;
-    return NULL;
+    return mp_kernel_find(families, sizeof families / sizeof *families, op);
 }

@@ -1,8 +1,15 @@
+/* layouts.c - channels-last where tensor cores are used, row-major elsewhere.
+ *
+ * cuDNN's kernels for tensor cores read channels innermost, and take a transposed copy of every activation in their workspace
+ * otherwise; those for float32 without TF32 read row-major, and take the copies of what lies channels-last. (A 3x3 convolution
+ * of 32 x 64 x 56 x 56 on an H200: in bfloat16 19 MB of copies against none, in float32 none against 39 MB.)
+ */
 #include "executor/cuda/layouts.h"
 
 #include <string.h>
 
 #include "executor/cpu/kernels.h"
+#include "executor/cuda/settings.h"
 
 static bool is_convolution(const mp_operator *op)
 {
@@ -26,6 +33,7 @@ mp_status mp_cuda_adapt(mp_model *model, mp_dtype dtype, mp_error *err)
     mp_consumers consumers = {0};
     MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
                "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
+    if (dtype == MP_DTYPE_FLOAT && !mp_cuda_settings_get()->tf32) goto done;
     MP_TRY(mp_cpu_choose_layouts(model, err));
     MP_TRY(mp_model_consumers(model, &consumers, err));
     for (size_t t = 0; t < model->n_tensors; t++) {

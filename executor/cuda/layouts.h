@@ -4,8 +4,9 @@
 
 #include "estimator/model.h"
 
-/* mp_backend's adapt: activations as on the CPU, channels-last around convolutions; weights that only convolutions read lie
- * channels-last too, nothing is packed. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
+/* mp_backend's adapt. In bfloat16 or with TF32, activations lie as on the CPU, channels-last around convolutions, and so do
+ * weights that only convolutions read. In plain float32 everything is row-major. MP_UNSUPPORTED: a type that is neither FLOAT
+ * nor BFLOAT16. */
 mp_status mp_cuda_adapt(mp_model *model, mp_dtype dtype, mp_error *err);
 
 #endif

@@ -1,0 +1,104 @@
+/* batch_normalization.c - by the batch's statistics in training, by the running ones in evaluation; on own kernels.
+ *
+ * Running statistics move once per pass, at the node's first run, as on the CPU.
+ */
+#include "estimator/memory.h"
+#include "executor/cuda/channel_norm.h"
+#include "executor/cuda/kernels.h"
+#include "executor/cuda/libraries.h"
+
+typedef struct state {
+    mp_channel_norm norm;  /* sizes, epsilon, momentum */
+    bool from_batch;       /* whose statistics */
+    int64_t statistics_at; /* mean and rstd where no extra keeps them, in the workspace */
+} state;
+
+static bool learns(const mp_operands *x)
+{
+    if (x->mode != MP_MODE_AS_WRITTEN) return x->mode == MP_MODE_TRAIN;
+    return x->op->version >= 14 && mp_operator_int(x->op, "training_mode", 0);
+}
+
+static float *statistic(const state *s, const mp_operands *x, int k)
+{
+    if (x->extra[k].data) return x->extra[k].data;
+    return (float *)((char *)x->workspace + s->statistics_at) + k * s->norm.channels;
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const state *s = call->state;
+    mp_channel_norm c = s->norm;
+    bool moves = false;
+    c.value = x->in[0];
+    c.scale = x->in[1];
+    c.shift = x->in[2];
+    c.y = x->out[0];
+    c.mean = statistic(s, x, 0);
+    c.rstd = statistic(s, x, 1);
+    c.workspace = x->workspace;
+    for (int which = 0; which < 2; which++) {
+        c.running[which] = x->in[3 + which];
+        if (x->mode == MP_MODE_TRAIN && run->first_run) c.moved[which][0] = x->in[3 + which];
+        if (x->n_out > 1 + which) c.moved[which][1] = x->out[1 + which];
+        moves = moves || (c.running[which].data && (c.moved[which][0].data || c.moved[which][1].data));
+    }
+    if (s->from_batch)
+        mp_channel_norm_measure(&c);
+    else
+        mp_channel_norm_borrow(&c);
+    mp_channel_norm_apply(&c);
+    if (s->from_batch && moves) mp_channel_norm_move(&c);
+    return mp_cuda_launched(err);
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const state *s = call->state;
+    mp_channel_norm c = s->norm;
+    (void)run;
+    c.from_output = x->alternative == 1;
+    c.value = c.from_output ? x->out[0] : x->in[0];
+    c.dy = x->d_out[0];
+    c.dx = x->d_in[0];
+    c.scale = x->in[1];
+    c.shift = x->in[2];
+    c.d_scale = x->d_in[1];
+    c.d_shift = x->d_in[2];
+    c.mean = x->extra[0].data;
+    c.rstd = x->extra[1].data;
+    c.add_scale = x->adds & call->adds & MP_BIT(1);
+    c.add_shift = x->adds & call->adds & MP_BIT(2);
+    c.workspace = x->workspace;
+    mp_channel_norm_backward(&c);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s;
+    const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
+    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    if (x->op->version < 9 && !mp_operator_int(x->op, "spatial", 1)) return MP_NO_KERNEL(x, err, "spatial = 0");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->run = x->is_backward ? run_backward : run_forward;
+    if (!mp_channel_norm_read(a, &s->norm) || !mp_array_same_layout(a, other)) {
+        st = MP_NO_KERNEL(x, err, "its layout");
+        goto done;
+    }
+    s->norm.epsilon = mp_operator_float(x->op, "epsilon", 1e-5f);
+    s->norm.momentum = mp_operator_float(x->op, "momentum", 0.9f);
+    s->from_batch = learns(x);
+    s->statistics_at = (mp_channel_norm_workspace_bytes(&s->norm) + 63) / 64 * 64;
+    call->workspace_bytes = s->statistics_at + 2 * s->norm.channels * (int64_t)sizeof(float);
+    if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
+done:
+    return st;
+}
+
+const mp_kernel mp_cuda_batch_normalizations[] = {
+    {"BatchNormalization", "", prepare, prepare},
+    {0},
+};

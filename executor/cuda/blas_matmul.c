@@ -1,0 +1,212 @@
+#include "executor/cuda/blas_matmul.h"
+
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/settings.h"
+
+enum { STORAGE_ALIGNMENT = 64 };
+
+/* One batch dimension of all three operands; strides in elements. */
+typedef struct batch {
+    int64_t size, stride[3];
+} batch;
+
+static int64_t batch_stride(const mp_stack *s, int n_batch, int d)
+{
+    int own = d - (n_batch - s->n_batch);
+    return own < 0 || s->batch[own] == 1 ? 0 : s->batch_stride[own];
+}
+
+/* The batch dimensions, those merged that lie behind each other in all operands; returns how many. */
+static int read_batches(const mp_stack *const *s, batch *all)
+{
+    int n = 0;
+    for (int d = 0; d < s[2]->n_batch; d++) {
+        batch b = {.size = s[2]->batch[d]};
+        bool merges = n > 0;
+        if (b.size == 1) continue;
+        for (int i = 0; i < 3; i++) {
+            b.stride[i] = batch_stride(s[i], s[2]->n_batch, d);
+            merges = merges && all[n - 1].stride[i] == b.stride[i] * b.size;
+        }
+        if (merges) b.size *= all[--n].size;
+        all[n++] = b;
+    }
+    return n;
+}
+
+/* The largest power of 2 that divides every address: storages are aligned, steps between matrices may be less. */
+static uint32_t alignment_of(const mp_blas_matmul *m, int operand, int64_t step_bytes)
+{
+    uint64_t all = STORAGE_ALIGNMENT | (uint64_t)step_bytes;
+    for (int d = 0; d < m->n_loops; d++) all |= (uint64_t)m->strides[operand][d];
+    return (uint32_t)(all & (0 - all));
+}
+
+static cudaDataType_t type_of(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* A matrix as cublasLt sees it: columns side by side with a leading dimension. *turned: it is the transpose of what the
+ * product wants. */
+static mp_status describe(const mp_stack *s, const batch *b, int operand, cublasLtMatrixLayout_t *out, bool *turned,
+                          mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_stack m = *s;
+    mp_stack_straighten(&m);
+    MP_REQUIRE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED,
+               "a matrix with neither rows nor columns side by side");
+    *turned = m.column_stride != 1;
+    int64_t inner = *turned ? m.rows : m.columns, outer = *turned ? m.columns : m.rows;
+    int64_t leading = *turned ? m.column_stride : m.row_stride;
+    if (leading < inner) leading = inner;
+    MP_CUBLAS(cublasLtMatrixLayoutCreate(out, type_of(s->dtype), (uint64_t)inner, (uint64_t)outer, leading), err);
+    if (b->size > 1) {
+        int32_t count = (int32_t)b->size;
+        MP_REQUIRE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "a batch of so many matrices");
+        MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), err);
+        MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &b->stride[operand],
+                                                   sizeof b->stride[operand]),
+                  err);
+    }
+done:
+    return st;
+}
+
+/* Asks the heuristics and pins their first answer. */
+static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_cuda_device *device = NULL;
+    const mp_cuda_settings *settings = mp_cuda_settings_get();
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t found;
+    uint64_t limit = (uint64_t)(settings->workspace_limit < MP_BLAS_WORKSPACE ? settings->workspace_limit : MP_BLAS_WORKSPACE);
+    uint32_t reductions = settings->fast ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    int n = 0;
+    if (mp_cuda_open(&device, NULL) != MP_OK) {
+        m->workspace_bytes = (int64_t)limit;
+        return MP_OK;
+    }
+    MP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference), err);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t name;
+        const void *value;
+        size_t size;
+    } wishes[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit},
+                  {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignment[0], sizeof alignment[0]},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignment[1], sizeof alignment[1]},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignment[2], sizeof alignment[2]},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment[2], sizeof alignment[2]}};
+    for (size_t k = 0; k < sizeof wishes / sizeof *wishes; k++)
+        MP_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err);
+    MP_CUBLAS(cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result, preference, 1,
+                                             &found, &n),
+              err);
+    MP_REQUIRE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");
+    m->algorithm = found.algo;
+    m->workspace_bytes = (int64_t)found.workspaceSize;
+done:
+    if (preference) cublasLtMatmulPreferenceDestroy(preference);
+    return st;
+}
+
+static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left_turned, bool right_turned, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool tf32 = dtype == MP_DTYPE_FLOAT && mp_cuda_settings_get()->tf32;
+    int32_t turns[2] = {left_turned ? CUBLAS_OP_T : CUBLAS_OP_N, right_turned ? CUBLAS_OP_T : CUBLAS_OP_N};
+    uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const void *somewhere = m; /* the heuristics only see that there is one */
+    MP_CUBLAS(cublasLtMatmulDescCreate(&m->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+              err);
+    MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSA, &turns[0], sizeof turns[0]), err);
+    MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSB, &turns[1], sizeof turns[1]), err);
+    if (!m->has_bias) goto done;
+    MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue), err);
+    MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere),
+              err);
+done:
+    return st;
+}
+
+mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
+                                 bool has_bias, mp_blas_matmul *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_stack s[3] = {*a, *b, *c};
+    batch all[MP_ARRAY_RANK], strided = {.size = 1};
+    bool a_turned, b_turned, c_turned;
+    int64_t element = mp_dtype_bits(c->dtype) / 8;
+    uint32_t alignment[3];
+    mp_blas_matmul *m = out;
+    *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .has_bias = has_bias};
+    mp_stack_straighten(&s[2]);
+    m->is_turned = s[2].column_stride != 1;
+    if (m->is_turned) { /* c^T = b^T a^T lies row-major */
+        s[0] = mp_stack_transposed(*b);
+        s[1] = mp_stack_transposed(*a);
+        s[2] = mp_stack_transposed(s[2]);
+    }
+    MP_REQUIRE(!has_bias || !m->is_turned, err, MP_UNSUPPORTED, "a bias along the rows of memory");
+    int n = read_batches((const mp_stack *[]){&s[0], &s[1], &s[2]}, all), largest = 0;
+    for (int d = 1; d < n; d++)
+        if (all[d].size > all[largest].size) largest = d;
+    for (int d = 0; d < n; d++) {
+        if (d == largest) {
+            strided = all[d];
+            continue;
+        }
+        MP_REQUIRE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "so many batch dimensions");
+        m->loops[m->n_loops] = all[d].size;
+        for (int i = 0; i < 3; i++) m->strides[i][m->n_loops] = all[d].stride[i] * element;
+        m->n_loops++;
+    }
+    /* cublasLt's left factor is our right one */
+    MP_TRY(describe(&s[1], &strided, 1, &m->left, &b_turned, err));
+    MP_TRY(describe(&s[0], &strided, 0, &m->right, &a_turned, err));
+    MP_TRY(describe(&s[2], &strided, 2, &m->result, &c_turned, err));
+    MP_TRY(describe_operation(m, c->dtype, b_turned, a_turned, err));
+    for (int i = 0; i < 3; i++) alignment[i == 0 ? 1 : i == 1 ? 0 : 2] = alignment_of(m, i, strided.stride[i] * element);
+    MP_TRY(choose(m, alignment, err));
+done:
+    return st;
+}
+
+mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, const void *bias, void *workspace,
+                             mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_cuda_device *device;
+    const char *left = m->is_turned ? a : b, *right = m->is_turned ? b : a;
+    int64_t n = 1;
+    MP_TRY(mp_cuda_open(&device, err));
+    if (m->has_bias)
+        MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), err);
+    for (int d = 0; d < m->n_loops; d++) n *= m->loops[d];
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at[3] = {0}, rest = k;
+        for (int d = m->n_loops - 1; d >= 0; d--) {
+            for (int i = 0; i < 3; i++) at[i] += rest % m->loops[d] * m->strides[i][d];
+            rest /= m->loops[d];
+        }
+        void *to = (char *)c + at[2];
+        MP_CUBLAS(cublasLtMatmul(device->blas, m->operation, &m->alpha, left + at[1], m->left, right + at[0], m->right,
+                                 &m->beta, to, m->result, to, m->result, &m->algorithm, workspace, (size_t)m->workspace_bytes,
+                                 device->stream),
+                  err);
+    }
+done:
+    return st;
+}
+
+void mp_blas_matmul_release(mp_blas_matmul *m)
+{
+    if (m->result) cublasLtMatrixLayoutDestroy(m->result);
+    if (m->right) cublasLtMatrixLayoutDestroy(m->right);
+    if (m->left) cublasLtMatrixLayoutDestroy(m->left);
+    if (m->operation) cublasLtMatmulDescDestroy(m->operation);
+    *m = (mp_blas_matmul){0};
+}

@@ -1,0 +1,231 @@
+/* blas_products.c - MatMul, FusedMatMul and Gemm on cublasLt.
+ *
+ * Y = A B, dA = dY B^T, dB = A^T dY: transpositions are strides, nothing is copied. A right factor without batch dimensions
+ * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
+ * for each of them in the workspace and summed from there. Adding to what is there is a factor of the library's.
+ */
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/blas_matmul.h"
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/kernels.h"
+#include "executor/cuda/libraries.h"
+
+/* A product that may have to add to what is there, and may have to go through the workspace. */
+typedef struct product {
+    mp_blas_matmul matmul;
+    bool is_there, sums; /* sums: its terms lie in the workspace, and are summed from there */
+    mp_array terms, to;  /* the terms; what they are summed to, with the same dimensions */
+    int64_t terms_bytes;
+} product;
+
+typedef struct state {
+    product forward, gradient[2];
+    double beta;
+    bool has_bias, prefilled; /* the third operand: added by the library; put into the output first */
+    bool empty;               /* no elements to sum over: everything is zero */
+} state;
+
+static void release(mp_call *call)
+{
+    state *s = call->state;
+    mp_blas_matmul_release(&s->forward.matmul);
+    mp_blas_matmul_release(&s->gradient[0].matmul);
+    mp_blas_matmul_release(&s->gradient[1].matmul);
+}
+
+static void want(mp_call *call, int64_t bytes)
+{
+    if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
+}
+
+/* A stack as an array: batch dimensions, rows, columns. */
+static mp_array array_of(const mp_stack *s, int n_batch)
+{
+    mp_array a = {.dtype = s->dtype, .rank = n_batch + 2};
+    for (int d = 0; d < n_batch; d++) {
+        int own = d - (n_batch - s->n_batch);
+        a.dims[d] = own < 0 ? 1 : s->batch[own];
+        a.strides[d] = own < 0 ? 0 : s->batch_stride[own];
+    }
+    a.dims[n_batch] = s->rows;
+    a.strides[n_batch] = s->row_stride;
+    a.dims[n_batch + 1] = s->columns;
+    a.strides[n_batch + 1] = s->column_stride;
+    return a;
+}
+
+/* Prepares c = a b for the gradient of a factor, which c describes: it may have been broadcast. */
+static mp_status prepare_gradient(product *p, const mp_stack *a, const mp_stack *b, mp_stack c, double alpha, mp_call *call,
+                                  mp_error *err)
+{
+    mp_status st = MP_OK;
+    int n_batch = a->n_batch > b->n_batch ? a->n_batch : b->n_batch;
+    if (n_batch + 2 > MP_ARRAY_RANK) n_batch = MP_ARRAY_RANK - 2;
+    p->is_there = true;
+    mp_stack full = c;
+    full.n_batch = n_batch;
+    for (int d = 0; d < n_batch; d++) {
+        int in_a = d - (n_batch - a->n_batch), in_b = d - (n_batch - b->n_batch), in_c = d - (n_batch - c.n_batch);
+        int64_t size_a = in_a < 0 ? 1 : a->batch[in_a], size_b = in_b < 0 ? 1 : b->batch[in_b];
+        full.batch[d] = size_a > size_b ? size_a : size_b;
+        full.batch_stride[d] = in_c < 0 ? 0 : c.batch_stride[in_c];
+        if (full.batch[d] != (in_c < 0 ? 1 : c.batch[in_c])) p->sums = true;
+    }
+    if (p->sums) {
+        p->to = array_of(&c, n_batch);
+        p->terms = array_of(&full, n_batch);
+        p->terms = mp_array_plain(c.dtype, n_batch + 2, p->terms.dims);
+        p->terms_bytes = (mp_array_bytes(&p->terms) + 63) / 64 * 64;
+        for (int d = 0; d < n_batch; d++) full.batch_stride[d] = p->terms.strides[d];
+        full.row_stride = c.columns;
+        full.column_stride = 1;
+        want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
+    }
+    MP_TRY(mp_blas_matmul_prepare(a, b, &full, alpha, 0, false, &p->matmul, err));
+    want(call, p->terms_bytes + p->matmul.workspace_bytes);
+done:
+    return st;
+}
+
+static mp_status run_gradient(const product *p, const mp_operands *x, const void *a, const void *b, void *to, bool add,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_blas_matmul m = p->matmul;
+    char *room = (char *)x->workspace + p->terms_bytes;
+    m.beta = add && !p->sums ? 1 : 0;
+    MP_TRY(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, NULL, room, err));
+    if (p->sums) {
+        mp_array terms = p->terms, target = p->to;
+        terms.data = x->workspace;
+        target.data = to;
+        mp_cuda_sum_to(&terms, &target, 1, add, room);
+    }
+done:
+    return st;
+}
+
+/* y = beta c, or zero. */
+static mp_status prefill(const state *s, const mp_operands *x, mp_error *err)
+{
+    const mp_array *y = &x->out[0], *c[] = {x->n_in > 2 ? &x->in[2] : NULL};
+    double factor[MP_FORMULA_PARAMETERS] = {s->beta};
+    if (!s->prefilled)
+        return mp_cuda_error(cudaMemsetAsync(y->data, 0, (size_t)mp_array_bytes(y), mp_cuda_stream()), "cudaMemsetAsync", err);
+    mp_cuda_floats(MP_FORMULA_scale, factor, c, 1, y);
+    return MP_OK;
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const state *s = call->state;
+    (void)run;
+    if (s->prefilled || s->empty) MP_TRY(prefill(s, x, err));
+    if (!s->empty)
+        MP_TRY(mp_blas_matmul_run(&s->forward.matmul, x->in[0].data, x->in[1].data, x->out[0].data,
+                                  s->has_bias ? x->in[2].data : NULL, x->workspace, err));
+    MP_TRY(mp_cuda_launched(err));
+done:
+    return st;
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const state *s = call->state;
+    const mp_array *dy = &x->d_out[0];
+    uint64_t adds = x->adds & call->adds;
+    (void)run;
+    if (s->gradient[1].is_there)
+        MP_TRY(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
+    if (s->gradient[0].is_there)
+        MP_TRY(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype)
+        mp_cuda_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2), x->workspace);
+    MP_TRY(mp_cuda_launched(err));
+done:
+    return st;
+}
+
+static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s = call->state;
+    const mp_array *c = x->n_in > 2 && x->in[2].dtype ? &x->in[2] : NULL;
+    mp_stack a = f.a, y = f.y;
+    call->run = run_forward;
+    s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
+    s->has_bias = c && !s->empty && mp_factors_bias(c, &f);
+    s->prefilled = c && !s->has_bias;
+    if (s->empty) goto done;
+    if (mp_stack_is_single(&f.b) && mp_stack_fold(&a) && mp_stack_fold(&y)) {
+        f.a = a;
+        f.y = y;
+        f.b.n_batch = 0;
+    }
+    st = mp_blas_matmul_prepare(&f.a, &f.b, &f.y, f.alpha, s->prefilled, s->has_bias, &s->forward.matmul,
+                                s->has_bias ? NULL : err);
+    if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: it is put there first */
+        mp_blas_matmul_release(&s->forward.matmul);
+        s->has_bias = false;
+        s->prefilled = true;
+        st = mp_blas_matmul_prepare(&f.a, &f.b, &f.y, f.alpha, 1, false, &s->forward.matmul, err);
+    }
+    want(call, s->forward.matmul.workspace_bytes);
+done:
+    return st;
+}
+
+static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s = call->state;
+    mp_stack bt = mp_stack_transposed(f.b), at = mp_stack_transposed(f.a);
+    call->run = run_backward;
+    call->adds = x->adds;
+    if (x->from < 1 && x->d_in[0].dtype) {
+        mp_stack dy = f.y, da = f.a;
+        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&da);
+        if (folds) bt.n_batch = 0;
+        MP_TRY(prepare_gradient(&s->gradient[0], folds ? &dy : &f.y, &bt, folds ? da : f.a, f.alpha, call, err));
+    }
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) {
+        mp_stack dy = f.y, a = f.a, db = f.b;
+        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&a);
+        if (folds) {
+            at = mp_stack_transposed(a);
+            db.n_batch = 0;
+        }
+        MP_TRY(prepare_gradient(&s->gradient[1], &at, folds ? &dy : &f.y, db, f.alpha, call, err));
+    }
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) want(call, mp_cuda_sum_workspace_bytes(&x->d_out[0], &x->d_in[2]));
+done:
+    return st;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_error why = {0};
+    state *s;
+    if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->release = release;
+    mp_factors f = mp_factors_read(x);
+    s->beta = f.beta;
+    st = x->is_backward ? prepare_backward(x, f, call, &why) : prepare_forward(x, f, call, &why);
+    MP_REQUIRE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
+done:
+    return st;
+}
+
+const mp_kernel mp_cuda_products[] = {
+    {"MatMul", "", prepare, prepare},
+    {"FusedMatMul", "com.microsoft", prepare, prepare},
+    {"Gemm", "", prepare, prepare},
+    {0},
+};

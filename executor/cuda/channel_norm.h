@@ -1,0 +1,44 @@
+/* channel_norm.h - own kernels for batch normalization. Enqueued on mp_cuda_stream(). Private to executor/cuda/.
+ *
+ * Why not cuDNN's: those without compilation at run time want one layout each, none starts backward from the output, and its
+ * running variance is the unbiased one. Tensors are dense, with channels innermost or dimensions in their order, and those of
+ * one call are laid out alike. How a sum is cut depends on sizes and layout alone; sums are in double.
+ */
+#ifndef EXECUTOR_CUDA_CHANNEL_NORM_H
+#define EXECUTOR_CUDA_CHANNEL_NORM_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/array.h"
+
+typedef struct mp_channel_norm {
+    int64_t channels, inner, positions; /* inner: elements of a channel side by side; positions: elements of a channel */
+    mp_array value;                     /* its input or, from_output, its output */
+    mp_array y, dy, dx;                 /* y: forward; dy, dx: backward, dx UNDEFINED if not wanted */
+    mp_array scale, shift;              /* shift: forward, and backward from the output */
+    mp_array d_scale, d_shift;          /* UNDEFINED if not wanted */
+    mp_array running[2], moved[2][2];   /* running mean and variance; where they go when they move, data NULL: nowhere */
+    float *mean, *rstd;                 /* per channel */
+    double epsilon, momentum;
+    bool from_output, add_scale, add_shift; /* add: to what is there */
+    void *workspace;                        /* mp_channel_norm_workspace_bytes */
+} mp_channel_norm;
+
+/* Reads the sizes of a tensor (N, C, ...); false: a layout that the kernels do not take. */
+bool mp_channel_norm_read(const mp_array *a, mp_channel_norm *c);
+int64_t mp_channel_norm_workspace_bytes(const mp_channel_norm *c);
+
+void mp_channel_norm_measure(const mp_channel_norm *c); /* mean and rstd of the batch */
+void mp_channel_norm_borrow(const mp_channel_norm *c);  /* mean and rstd from the running statistics */
+/* moved = momentum running + (1 - momentum) batch, with the population's variance; `moved` may be `running`. */
+void mp_channel_norm_move(const mp_channel_norm *c);
+void mp_channel_norm_apply(const mp_channel_norm *c);
+void mp_channel_norm_backward(const mp_channel_norm *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,175 @@
+/* dnn_convolutions.c - Conv and ConvTranspose on cuDNN.
+ *
+ * A transposed convolution is the data gradient of one whose input is its output: so forward and data gradient change places,
+ * and the filter gradient takes its two activations in the other order. Operands are taken in the layout they have. A bias is
+ * added by the convolution's own engine where cuDNN has one that does, and by a kernel of ours where not; its gradient is a sum
+ * of ours. cuDNN does not add to what is there: call->adds is the bias only.
+ */
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/dnn_graph.h"
+#include "executor/cuda/kernels.h"
+#include "executor/cuda/libraries.h"
+#include "executor/sliding.h"
+
+enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */
+
+typedef struct state {
+    const mp_dnn_plan *plans[N_PASSES]; /* NULL: not asked for */
+    bool bias_apart;                    /* forward: added behind the convolution */
+} state;
+
+/* Pads behind the data: cuDNN rounds down, so any that lets the window stop as often will do. The same as before the data
+ * where that is one, since most engines want them equal. */
+static int64_t pad_behind(const mp_sliding *s, int d)
+{
+    int64_t least = s->end[d] > 0 ? s->end[d] : 0, most = s->end[d] + s->stride[d] - 1;
+    return s->begin[d] < least ? least : s->begin[d] > most ? most : s->begin[d];
+}
+
+static void set_window(mp_dnn_operation *o, const mp_sliding *s)
+{
+    int more = RANK - 2 > s->n ? RANK - 2 - s->n : 0;
+    o->n = s->n + more;
+    for (int d = 0; d < o->n; d++) {
+        bool real = d >= more;
+        o->stride[d] = real ? s->stride[d - more] : 1;
+        o->dilation[d] = real ? s->dilation[d - more] : 1;
+        o->begin[d] = real ? s->begin[d - more] : 0;
+        o->end[d] = real ? pad_behind(s, d - more) : 0;
+    }
+}
+
+/* The graph of one pass; bias NULL: without. x and y are activations or their gradients, as the pass needs them. */
+static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_array *x, const mp_array *w, const mp_array *y,
+                     const mp_array *bias)
+{
+    /* operands of the operation, its result last */
+    const mp_array *of[N_PASSES][3] = {{x, w, y}, {x, y, w}, {y, w, x}};
+    const mp_array *turned[N_PASSES][3] = {{x, w, y}, {y, x, w}, {y, w, x}};
+    static const mp_dnn_kind kinds[2][N_PASSES] = {{MP_DNN_CONVOLVE, MP_DNN_CONVOLVE_FILTER, MP_DNN_CONVOLVE_DATA},
+                                                   {MP_DNN_CONVOLVE_DATA, MP_DNN_CONVOLVE_FILTER, MP_DNN_CONVOLVE}};
+    const mp_array *const *operands = s->is_transposed ? turned[pass] : of[pass];
+    int ids[3];
+    memset(g, 0, sizeof *g);
+    for (int i = 0; i < 3; i++) ids[i] = mp_dnn_array_add(g, operands[i], RANK);
+    int k = mp_dnn_operation_add(g, kinds[s->is_transposed][pass], 0, ids, 3);
+    set_window(&g->operations[k], s);
+    if (!bias) return;
+    int64_t channels = y->dims[1], rank = g->tensors[ids[2]].rank;
+    int b = mp_dnn_channels_add(g, mp_dnn_type(bias->dtype), (int)rank, channels), out = mp_dnn_array_add(g, y, RANK);
+    g->tensors[ids[2]].is_virtual = 1;
+    g->tensors[ids[2]].type = CUDNN_DATA_FLOAT;
+    mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){ids[2], b, out}, 3);
+}
+
+/* One value per channel, as an array that broadcasts to y. */
+static mp_array per_channel(const mp_array *bias, const mp_array *y)
+{
+    mp_array a = {.data = bias->data, .dtype = bias->dtype, .rank = y->rank - 1};
+    for (int d = 0; d < a.rank; d++) {
+        a.dims[d] = d ? 1 : y->dims[1];
+        a.strides[d] = d ? y->dims[1] : 1;
+    }
+    return a;
+}
+
+static bool has_bias(const mp_operands *x)
+{
+    return x->n_in > 2 && x->in[2].dtype != MP_DTYPE_UNDEFINED;
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const state *s = call->state;
+    bool bias = has_bias(x);
+    void *addresses[] = {x->in[0].data, x->in[1].data, x->out[0].data, bias ? x->in[2].data : NULL, x->out[0].data};
+    (void)run;
+    MP_TRY(mp_dnn_plan_run(s->plans[FORWARD], addresses, x->workspace, err));
+    if (bias && s->bias_apart) {
+        mp_array values = per_channel(&x->in[2], &x->out[0]);
+        const mp_array *in[] = {&x->out[0], &values};
+        const double none[MP_FORMULA_PARAMETERS] = {0};
+        mp_cuda_floats(MP_FORMULA_add, none, in, 2, &x->out[0]);
+    }
+    MP_TRY(mp_cuda_launched(err));
+done:
+    return st;
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const state *s = call->state;
+    void *dy = x->d_out[0].data;
+    bool turned = !strcmp(x->op->op->name, "ConvTranspose");
+    (void)run;
+    if (s->plans[WEIGHTS]) {
+        void *addresses[] = {turned ? dy : x->in[0].data, turned ? x->in[0].data : dy, x->d_in[1].data};
+        MP_TRY(mp_dnn_plan_run(s->plans[WEIGHTS], addresses, x->workspace, err));
+    }
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
+        mp_array to = per_channel(&x->d_in[2], &x->d_out[0]);
+        mp_cuda_sum_to(&x->d_out[0], &to, 1, x->adds & call->adds & MP_BIT(2), x->workspace);
+        MP_TRY(mp_cuda_launched(err));
+    }
+    if (s->plans[DATA]) {
+        void *addresses[] = {dy, x->in[1].data, x->d_in[0].data};
+        MP_TRY(mp_dnn_plan_run(s->plans[DATA], addresses, x->workspace, err));
+    }
+done:
+    return st;
+}
+
+/* The plan of one pass; `bias` as for describe. */
+static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const mp_sliding *s, const mp_array *y,
+                           const mp_array *bias, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_error why = {0};
+    mp_dnn_graph g;
+    const mp_dnn_plan **plan = &((state *)call->state)->plans[pass];
+    describe(&g, pass, s, &x->in[0], &x->in[1], y, bias);
+    st = mp_dnn_plan_find(&g, plan, &why);
+    MP_REQUIRE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
+    if (mp_dnn_plan_workspace_bytes(*plan) > call->workspace_bytes) call->workspace_bytes = mp_dnn_plan_workspace_bytes(*plan);
+done:
+    return st;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s;
+    mp_sliding window;
+    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
+    if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    if (x->in[0].rank > 2 + MP_DNN_SPATIAL) return MP_NO_KERNEL(x, err, "more than three spatial dimensions");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->run = x->is_backward ? run_backward : run_forward;
+    MP_TRY(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
+    if (!x->is_backward) {
+        if (has_bias(x)) s->bias_apart = plan_pass(x, call, FORWARD, &window, y, &x->in[2], NULL) != MP_OK;
+        if (!s->plans[FORWARD]) MP_TRY(plan_pass(x, call, FORWARD, &window, y, NULL, err));
+        goto done;
+    }
+    call->adds = x->adds & MP_BIT(2);
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(plan_pass(x, call, WEIGHTS, &window, y, NULL, err));
+    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(plan_pass(x, call, DATA, &window, y, NULL, err));
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
+        mp_array to = per_channel(&x->d_in[2], y);
+        int64_t bytes = mp_cuda_sum_workspace_bytes(y, &to);
+        if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
+    }
+done:
+    return st;
+}
+
+const mp_kernel mp_cuda_convolutions[] = {
+    {"Conv", "", prepare, prepare},
+    {"ConvTranspose", "", prepare, prepare},
+    {0},
+};

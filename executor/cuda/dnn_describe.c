@@ -1,0 +1,236 @@
+/* dnn_describe.c - tensors, operations and operation graphs as descriptors of cuDNN's backend API. Which attribute an operand
+ * is, and which parameters an operation takes, stands in tables. */
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/dnn_plan.h"
+
+#define OPERATION(name) CUDNN_ATTR_OPERATION_##name
+
+enum { NO_PARAMETERS = -1 };
+
+/* Operands in the order of mp_dnn_kind. */
+static const struct form {
+    cudnnBackendDescriptorType_t type;
+    int parameters; /* the type of the descriptor of its parameters */
+    cudnnBackendAttributeName_t parameters_at, operands[MP_DNN_OPERANDS];
+} forms[MP_DNN_N_KINDS] = {
+    [MP_DNN_CONVOLVE] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                         CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+                         OPERATION(CONVOLUTION_FORWARD_CONV_DESC),
+                         {OPERATION(CONVOLUTION_FORWARD_X), OPERATION(CONVOLUTION_FORWARD_W),
+                          OPERATION(CONVOLUTION_FORWARD_Y)}},
+    [MP_DNN_CONVOLVE_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                              CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+                              OPERATION(CONVOLUTION_BWD_DATA_CONV_DESC),
+                              {OPERATION(CONVOLUTION_BWD_DATA_DY), OPERATION(CONVOLUTION_BWD_DATA_W),
+                               OPERATION(CONVOLUTION_BWD_DATA_DX)}},
+    [MP_DNN_CONVOLVE_FILTER] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+                                OPERATION(CONVOLUTION_BWD_FILTER_CONV_DESC),
+                                {OPERATION(CONVOLUTION_BWD_FILTER_X), OPERATION(CONVOLUTION_BWD_FILTER_DY),
+                                 OPERATION(CONVOLUTION_BWD_FILTER_DW)}},
+    [MP_DNN_POINTWISE] = {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                          CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+                          OPERATION(POINTWISE_PW_DESCRIPTOR),
+                          {OPERATION(POINTWISE_XDESC), OPERATION(POINTWISE_BDESC), OPERATION(POINTWISE_YDESC),
+                           OPERATION(POINTWISE_DXDESC), OPERATION(POINTWISE_DYDESC)}},
+    [MP_DNN_MATMUL] = {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+                       CUDNN_BACKEND_MATMUL_DESCRIPTOR,
+                       OPERATION(MATMUL_DESC),
+                       {OPERATION(MATMUL_ADESC), OPERATION(MATMUL_BDESC), OPERATION(MATMUL_CDESC)}},
+    [MP_DNN_REDUCE] = {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+                       CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+                       OPERATION(REDUCTION_DESC),
+                       {OPERATION(REDUCTION_XDESC), OPERATION(REDUCTION_YDESC)}},
+    [MP_DNN_RESAMPLE] = {CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR,
+                         CUDNN_BACKEND_RESAMPLE_DESCRIPTOR,
+                         OPERATION(RESAMPLE_FWD_DESC),
+                         {OPERATION(RESAMPLE_FWD_XDESC), OPERATION(RESAMPLE_FWD_YDESC), OPERATION(RESAMPLE_FWD_IDXDESC)}},
+    [MP_DNN_RESAMPLE_BACKWARD] = {CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
+                                  CUDNN_BACKEND_RESAMPLE_DESCRIPTOR,
+                                  OPERATION(RESAMPLE_BWD_DESC),
+                                  {OPERATION(RESAMPLE_BWD_DXDESC), OPERATION(RESAMPLE_BWD_DYDESC),
+                                   OPERATION(RESAMPLE_BWD_IDXDESC), OPERATION(RESAMPLE_BWD_XDESC),
+                                   OPERATION(RESAMPLE_BWD_YDESC)}},
+    [MP_DNN_NORM_FORWARD] = {CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR,
+                             NO_PARAMETERS,
+                             OPERATION(NORM_FWD_MODE),
+                             {OPERATION(NORM_FWD_XDESC), OPERATION(NORM_FWD_SCALE_DESC), OPERATION(NORM_FWD_BIAS_DESC),
+                              OPERATION(NORM_FWD_EPSILON_DESC), OPERATION(NORM_FWD_YDESC), OPERATION(NORM_FWD_MEAN_DESC),
+                              OPERATION(NORM_FWD_INV_VARIANCE_DESC)}},
+    [MP_DNN_NORM_BACKWARD] = {CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR,
+                              NO_PARAMETERS,
+                              OPERATION(NORM_BWD_MODE),
+                              {OPERATION(NORM_BWD_XDESC), OPERATION(NORM_BWD_DYDESC), OPERATION(NORM_BWD_SCALE_DESC),
+                               OPERATION(NORM_BWD_MEAN_DESC), OPERATION(NORM_BWD_INV_VARIANCE_DESC), OPERATION(NORM_BWD_DXDESC),
+                               OPERATION(NORM_BWD_DSCALE_DESC), OPERATION(NORM_BWD_DBIAS_DESC),
+                               OPERATION(NORM_BWD_EPSILON_DESC)}},
+    [MP_DNN_ATTEND] = {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
+                       NO_PARAMETERS,
+                       0,
+                       {OPERATION(SDPA_FWD_QDESC), OPERATION(SDPA_FWD_KDESC), OPERATION(SDPA_FWD_VDESC),
+                        OPERATION(SDPA_FWD_SCALEDESC), OPERATION(SDPA_FWD_ODESC), OPERATION(SDPA_FWD_STATSDESC)}},
+};
+
+/* Scale factors of a convolution: alpha, beta. */
+static const cudnnBackendAttributeName_t factors[][2] = {
+    [MP_DNN_CONVOLVE] = {OPERATION(CONVOLUTION_FORWARD_ALPHA), OPERATION(CONVOLUTION_FORWARD_BETA)},
+    [MP_DNN_CONVOLVE_DATA] = {OPERATION(CONVOLUTION_BWD_DATA_ALPHA), OPERATION(CONVOLUTION_BWD_DATA_BETA)},
+    [MP_DNN_CONVOLVE_FILTER] = {OPERATION(CONVOLUTION_BWD_FILTER_ALPHA), OPERATION(CONVOLUTION_BWD_FILTER_BETA)},
+};
+
+static mp_status make(mp_dnn_plan *p, cudnnBackendDescriptorType_t type, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_CUDNN(cudnnBackendCreateDescriptor(type, &p->made[p->n_made]), err);
+    p->n_made++;
+done:
+    return st;
+}
+
+static mp_status set(const mp_dnn_plan *p, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
+                     const void *values, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_CUDNN(cudnnBackendSetAttribute(p->made[p->n_made - 1], name, type, n, values), err);
+done:
+    return st;
+}
+
+static mp_status finalize(const mp_dnn_plan *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_CUDNN(cudnnBackendFinalize(p->made[p->n_made - 1]), err);
+done:
+    return st;
+}
+
+static mp_status describe_tensor(mp_dnn_plan *p, int64_t k, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_dnn_tensor *t = &p->graph.tensors[k];
+    cudnnDataType_t type = (cudnnDataType_t)t->type;
+    int64_t id = k + 1, alignment = t->is_by_value ? 4 : 16;
+    bool yes = true;
+    MP_TRY(make(p, CUDNN_BACKEND_TENSOR_DESCRIPTOR, err));
+    MP_TRY(set(p, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, err));
+    MP_TRY(set(p, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, err));
+    MP_TRY(set(p, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, err));
+    MP_TRY(set(p, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->rank, t->dims, err));
+    MP_TRY(set(p, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->rank, t->strides, err));
+    if (t->is_virtual) MP_TRY(set(p, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+    if (t->is_by_value) MP_TRY(set(p, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+    MP_TRY(finalize(p, err));
+done:
+    return st;
+}
+
+static mp_status set_convolution(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnDataType_t computes = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, err));
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, o->n, o->dilation, err));
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
+    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err));
+done:
+    return st;
+}
+
+static mp_status set_resampling(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnDataType_t computes = CUDNN_DATA_FLOAT;
+    cudnnResampleMode_t mode = (cudnnResampleMode_t)o->mode;
+    cudnnPaddingMode_t padding = mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, 1, &mode, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, 1, &padding, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, CUDNN_TYPE_INT64, o->n, o->window, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
+    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err));
+done:
+    return st;
+}
+
+static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnDataType_t computes = CUDNN_DATA_FLOAT;
+    cudnnPointwiseMode_t pointwise = (cudnnPointwiseMode_t)o->mode;
+    cudnnReduceTensorOp_t reduction = (cudnnReduceTensorOp_t)o->mode;
+    bool yes = true;
+    if (o->kind == MP_DNN_POINTWISE) {
+        MP_TRY(set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &pointwise, err));
+        MP_TRY(set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+    } else if (o->kind == MP_DNN_REDUCE) {
+        MP_TRY(set(p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &reduction, err));
+        MP_TRY(set(p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+        MP_TRY(set(p, CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+    } else {
+        MP_TRY(set(p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+    }
+done:
+    return st;
+}
+
+static mp_status describe_parameters(mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(make(p, (cudnnBackendDescriptorType_t)forms[o->kind].parameters, err));
+    if (forms[o->kind].parameters == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+        MP_TRY(set_convolution(p, o, err));
+    else if (forms[o->kind].parameters == CUDNN_BACKEND_RESAMPLE_DESCRIPTOR)
+        MP_TRY(set_resampling(p, o, err));
+    else
+        MP_TRY(set_others(p, o, err));
+    MP_TRY(finalize(p, err));
+done:
+    return st;
+}
+
+/* Returns, in *out, the operation's own descriptor. */
+static mp_status describe_operation(mp_dnn_plan *p, const mp_dnn_operation *o, cudnnBackendDescriptor_t *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const struct form *f = &forms[o->kind];
+    cudnnBackendNormMode_t norm = (cudnnBackendNormMode_t)o->mode;
+    cudnnBackendNormFwdPhase_t phase = o->operands[5] >= 0 ? CUDNN_NORM_FWD_TRAINING : CUDNN_NORM_FWD_INFERENCE;
+    float scales[2] = {1, 0};
+    if (f->parameters != NO_PARAMETERS) MP_TRY(describe_parameters(p, o, err));
+    cudnnBackendDescriptor_t parameters = p->made[p->n_made - 1];
+    MP_TRY(make(p, f->type, err));
+    if (f->parameters != NO_PARAMETERS)
+        MP_TRY(set(p, f->parameters_at, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parameters, err));
+    else if (f->parameters_at)
+        MP_TRY(set(p, f->parameters_at, CUDNN_TYPE_NORM_MODE, 1, &norm, err));
+    if (o->kind == MP_DNN_NORM_FORWARD) MP_TRY(set(p, OPERATION(NORM_FWD_PHASE), CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase, err));
+    for (int k = 0; f->parameters == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR && k < 2; k++)
+        MP_TRY(set(p, factors[o->kind][k], CUDNN_TYPE_FLOAT, 1, &scales[k], err));
+    for (int i = 0; i < MP_DNN_OPERANDS; i++)
+        if (o->operands[i] >= 0)
+            MP_TRY(set(p, f->operands[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p->made[o->operands[i]], err));
+    MP_TRY(finalize(p, err));
+    *out = p->made[p->n_made - 1];
+done:
+    return st;
+}
+
+mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_dnn_graph *g = &p->graph;
+    cudnnBackendDescriptor_t operations[MP_DNN_OPERATIONS];
+    for (int64_t k = 0; k < g->n_tensors; k++) MP_TRY(describe_tensor(p, k, err));
+    for (int64_t k = 0; k < g->n_operations; k++) MP_TRY(describe_operation(p, &g->operations[k], &operations[k], err));
+    MP_TRY(make(p, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, err));
+    MP_TRY(set(p, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_operations, operations, err));
+    MP_TRY(finalize(p, err));
+done:
+    return st;
+}

@@ -1,0 +1,178 @@
+/* dnn_graph.c - describing graphs, keeping their plans, running them. */
+#include "executor/cuda/dnn_graph.h"
+
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/dnn_plan.h"
+
+int mp_dnn_tensor_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, const int64_t *dims, const int64_t *strides)
+{
+    int k = (int)g->n_tensors++;
+    if (k >= MP_DNN_TENSORS || rank > MP_DNN_RANK) {
+        g->n_tensors = MP_DNN_TENSORS + 1;
+        return k;
+    }
+    mp_dnn_tensor *t = &g->tensors[k];
+    t->type = type;
+    t->rank = rank;
+    for (int d = 0; d < rank; d++) {
+        t->dims[d] = dims[d];
+        t->strides[d] = strides[d];
+    }
+    return k;
+}
+
+int mp_dnn_operation_add(mp_dnn_graph *g, mp_dnn_kind kind, int64_t mode, const int *operands, int n)
+{
+    int k = (int)g->n_operations++;
+    if (k >= MP_DNN_OPERATIONS) return k;
+    mp_dnn_operation *o = &g->operations[k];
+    o->kind = kind;
+    o->mode = mode;
+    for (int i = 0; i < MP_DNN_OPERANDS; i++) o->operands[i] = i < n ? operands[i] : -1;
+    return k;
+}
+
+cudnnDataType_t mp_dnn_type(mp_dtype dtype)
+{
+    switch (dtype) {
+    case MP_DTYPE_BFLOAT16:
+        return CUDNN_DATA_BFLOAT16;
+    case MP_DTYPE_INT32:
+        return CUDNN_DATA_INT32;
+    case MP_DTYPE_UINT8:
+        return CUDNN_DATA_UINT8;
+    default:
+        return CUDNN_DATA_FLOAT;
+    }
+}
+
+int mp_dnn_array_add(mp_dnn_graph *g, const mp_array *a, int rank)
+{
+    int64_t dims[MP_ARRAY_RANK] = {0}, strides[MP_ARRAY_RANK] = {0};
+    int more = rank > a->rank && a->rank >= 2 ? rank - a->rank : 0, n = 0;
+    for (int d = 0; d < a->rank; d++) {
+        for (int k = 0; d == 2 && k < more; k++) {
+            dims[n] = 1;
+            strides[n++] = a->dims[2] * a->strides[2];
+        }
+        dims[n] = a->dims[d];
+        strides[n++] = a->strides[d];
+    }
+    for (; n < a->rank + more; n++) {
+        dims[n] = 1;
+        strides[n] = a->strides[1] == 1 ? a->dims[1] : 1;
+    }
+    return mp_dnn_tensor_add(g, mp_dnn_type(a->dtype), n, dims, strides);
+}
+
+int mp_dnn_channels_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, int64_t n)
+{
+    int64_t dims[MP_ARRAY_RANK], strides[MP_ARRAY_RANK];
+    for (int d = 0; d < rank; d++) {
+        dims[d] = d == 1 ? n : 1;
+        strides[d] = d == 1 ? 1 : n;
+    }
+    return mp_dnn_tensor_add(g, type, rank, dims, strides);
+}
+
+int mp_dnn_scalar_add(mp_dnn_graph *g, int rank)
+{
+    int k = mp_dnn_channels_add(g, CUDNN_DATA_FLOAT, rank, 1);
+    if (k < MP_DNN_TENSORS) g->tensors[k].is_by_value = 1;
+    return k;
+}
+
+/* All plans of the process, in the order they were made. */
+static mp_dnn_plan **plans;
+static size_t n_plans, capacity;
+
+static void plan_free(mp_dnn_plan *p)
+{
+    if (!p) return;
+    mp_dnn_plan_close(p);
+    mp_free(p);
+}
+
+mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_cuda_settings *settings = mp_cuda_settings_get();
+    mp_dnn_plan *made = NULL;
+    MP_REQUIRE(g->n_tensors <= MP_DNN_TENSORS && g->n_operations <= MP_DNN_OPERATIONS, err, MP_UNSUPPORTED,
+               "a graph of %d tensors and %d operations is too large", (int)g->n_tensors, (int)g->n_operations);
+    for (size_t k = 0; k < n_plans; k++) {
+        const mp_cuda_settings *s = &plans[k]->settings;
+        if (s->tf32 == settings->tf32 && s->fast == settings->fast && s->workspace_limit == settings->workspace_limit &&
+            !memcmp(&plans[k]->graph, g, sizeof *g)) {
+            *out = plans[k];
+            return MP_OK;
+        }
+    }
+    MP_REQUIRE(mp_grow(&plans, &capacity, n_plans + 1, sizeof *plans), err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(made = mp_alloc(1, sizeof *made), err, MP_NOMEM, "out of memory");
+    memcpy(&made->graph, g, sizeof *g);
+    made->settings = *settings;
+    MP_TRY(mp_dnn_plan_open(made, err));
+    *out = plans[n_plans++] = made;
+    made = NULL;
+done:
+    plan_free(made);
+    return st;
+}
+
+int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *p)
+{
+    return p->workspace_bytes;
+}
+
+int mp_dnn_plan_engine(const mp_dnn_plan *p)
+{
+    return (int)p->engine_index;
+}
+
+bool mp_dnn_plan_notes(const mp_dnn_plan *p, cudnnBackendNumericalNote_t note)
+{
+    return p->notes >> note & 1;
+}
+
+size_t mp_dnn_plan_count(void)
+{
+    return n_plans;
+}
+
+void mp_dnn_forget(void)
+{
+    for (size_t k = 0; k < n_plans; k++) plan_free(plans[k]);
+    mp_free(plans);
+    plans = NULL;
+    n_plans = capacity = 0;
+    mp_dnn_device_forget();
+}
+
+mp_status mp_dnn_plan_run(const mp_dnn_plan *p, void *const *addresses, void *workspace, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnBackendDescriptor_t pack = NULL;
+    const mp_cuda_device *device;
+    int64_t ids[MP_DNN_TENSORS];
+    void *data[MP_DNN_TENSORS];
+    int64_t n = 0;
+    MP_TRY(mp_cuda_open(&device, err));
+    for (int64_t k = 0; k < p->graph.n_tensors; k++) {
+        if (p->graph.tensors[k].is_virtual) continue;
+        ids[n] = k + 1;
+        data[n++] = addresses[k];
+    }
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), err);
+    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids), err);
+    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, data), err);
+    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), err);
+    MP_CUDNN(cudnnBackendFinalize(pack), err);
+    MP_CUDNN(cudnnBackendExecute(device->dnn, p->plan, pack), err);
+done:
+    if (pack) cudnnBackendDestroyDescriptor(pack);
+    return st;
+}

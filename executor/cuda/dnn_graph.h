@@ -1,0 +1,93 @@
+/* dnn_graph.h - operation graphs of cuDNN: described as plain data, planned once, run again and again. Private to
+ * executor/cuda/.
+ *
+ * A graph is a list of tensors and of operations on them. Its plan is an engine configuration of cuDNN's: the first that its
+ * heuristics name (mode A, then what it falls back to) which is deterministic, exact enough (mp_cuda_settings) and takes no
+ * more workspace than allowed. Plans are kept for the process, so equal graphs are planned once.
+ *
+ * Engines that compile their kernels when they are planned are passed over: that takes seconds each, and a driver. What is left
+ * are convolutions, with a bias added or not, and pooling with a plain layout.
+ *
+ * Where there is no GPU, cuDNN plans from the properties of one: those of an H200, compute capability 9.0, 132 multiprocessors
+ * (dnn_device.c). Engines and workspaces are then those of that GPU; such plans cannot run.
+ */
+#ifndef EXECUTOR_CUDA_DNN_GRAPH_H
+#define EXECUTOR_CUDA_DNN_GRAPH_H
+
+#include <cudnn.h>
+
+#include "executor/array.h"
+
+enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 16, MP_DNN_OPERATIONS = 6, MP_DNN_OPERANDS = 12 };
+
+/* Fields are int64_t all, without gaps: graphs are compared byte by byte. */
+typedef struct mp_dnn_tensor {
+    int64_t type; /* cudnnDataType_t */
+    int64_t rank, dims[MP_DNN_RANK], strides[MP_DNN_RANK];
+    int64_t is_virtual;  /* between two operations only, has no memory */
+    int64_t is_by_value; /* its address is of host memory, read when the plan is run */
+} mp_dnn_tensor;
+
+/* What an operation does; the order of its operands. -1: an operand that is not there. */
+typedef enum mp_dnn_kind {
+    MP_DNN_CONVOLVE,          /* x, w -> y */
+    MP_DNN_CONVOLVE_DATA,     /* dy, w -> dx */
+    MP_DNN_CONVOLVE_FILTER,   /* x, dy -> dw */
+    MP_DNN_POINTWISE,         /* x, b -> y, and for the gradients of activations: dx, dy */
+    MP_DNN_MATMUL,            /* a, b -> c */
+    MP_DNN_REDUCE,            /* x -> y */
+    MP_DNN_RESAMPLE,          /* x -> y, index */
+    MP_DNN_RESAMPLE_BACKWARD, /* dx, dy, index, x, y */
+    MP_DNN_NORM_FORWARD,      /* x, scale, bias, epsilon -> y, mean, inverse deviation */
+    MP_DNN_NORM_BACKWARD,     /* x, dy, scale, mean, inverse deviation -> dx, dscale, dbias; epsilon */
+    MP_DNN_ATTEND,            /* q, k, v, factor -> o, statistics */
+    MP_DNN_N_KINDS
+} mp_dnn_kind;
+
+typedef struct mp_dnn_operation {
+    int64_t kind;
+    int64_t mode; /* of cuDNN: pointwise, reduction, resampling or normalization mode */
+    int64_t operands[MP_DNN_OPERANDS];
+    int64_t n; /* spatial dimensions of a window */
+    int64_t window[MP_DNN_SPATIAL], stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL],
+        end[MP_DNN_SPATIAL];
+} mp_dnn_operation;
+
+typedef struct mp_dnn_graph {
+    int64_t n_tensors, n_operations;
+    mp_dnn_tensor tensors[MP_DNN_TENSORS];
+    mp_dnn_operation operations[MP_DNN_OPERATIONS];
+} mp_dnn_graph;
+
+/* Starts as {0}. Both return the index of what they add; a graph too large is refused when it is planned. */
+int mp_dnn_tensor_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, const int64_t *dims, const int64_t *strides);
+int mp_dnn_operation_add(mp_dnn_graph *g, mp_dnn_kind kind, int64_t mode, const int *operands, int n);
+/* The tensor of an array, with dimensions of size 1 put in behind the second until there are at least `rank`. */
+int mp_dnn_array_add(mp_dnn_graph *g, const mp_array *a, int rank);
+/* Scale, bias or a statistic of a tensor of this rank: n channels along the second dimension, the others 1. */
+int mp_dnn_channels_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, int64_t n);
+/* One float of host memory, of this rank. */
+int mp_dnn_scalar_add(mp_dnn_graph *g, int rank);
+
+/* cuDNN's type for FLOAT, BFLOAT16, INT32, UINT8; FLOAT for others, which callers have refused. */
+cudnnDataType_t mp_dnn_type(mp_dtype dtype);
+
+typedef struct mp_dnn_plan mp_dnn_plan;
+
+/* The plan of a graph, owned by the process. MP_UNSUPPORTED: cuDNN has no engine for it that the settings allow; MP_NOMEM. */
+mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err);
+int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *plan);
+int mp_dnn_plan_engine(const mp_dnn_plan *plan);                                   /* cuDNN's number of it in this graph */
+bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note); /* whether its engine carries the note */
+/* Enqueues it. addresses[k]: of tensor k (virtual ones: anything). MP_UNSUPPORTED where there is no GPU. */
+mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
+/* Frees all plans, and the properties they were made for. */
+void mp_dnn_forget(void);
+size_t mp_dnn_plan_count(void); /* how many are kept */
+
+/* The properties that plans are made for (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): of the open GPU or, without one, assumed.
+ * Owned by dnn_device.c. */
+mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err);
+void mp_dnn_device_forget(void);
+
+#endif

@@ -1,0 +1,149 @@
+/* dnn_plan.c - the engine that runs a graph: cuDNN's heuristics in their order, the first that the settings allow. */
+#include "executor/cuda/dnn_plan.h"
+
+#include <inttypes.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/cuda.h"
+
+/* Numerical notes that forbid an engine for this graph. */
+static uint32_t forbidden(const mp_dnn_plan *p)
+{
+    uint32_t notes = 0;
+    bool floats = true; /* with bfloat16 among the operands, floats are only biases and statistics */
+    for (int64_t k = 0; k < p->graph.n_tensors; k++)
+        if (p->graph.tensors[k].type == CUDNN_DATA_BFLOAT16) floats = false;
+    if (!p->settings.fast)
+        notes |= 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC | 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION |
+                 1u << CUDNN_NUMERICAL_NOTE_FFT | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 |
+                 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+    if (floats && !p->settings.tf32)
+        notes |= 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+    return notes;
+}
+
+/* The number and the notes of a configuration's engine, and whether it compiles its kernels when it is chosen. */
+static mp_status read_engine(cudnnBackendDescriptor_t config, uint32_t *notes, bool *compiles, int64_t *number, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnBackendNumericalNote_t list[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendBehaviorNote_t behavior[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    cudnnBackendDescriptor_t engine = NULL;
+    int64_t n = 0;
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), err);
+    MP_CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine), err);
+    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, number), err);
+    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, list),
+             err);
+    *notes = 0;
+    for (int64_t k = 0; k < n && k < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; k++) *notes |= 1u << list[k];
+    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                      CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, behavior),
+             err);
+    *compiles = false;
+    for (int64_t k = 0; k < n && k < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; k++)
+        if (behavior[k] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) *compiles = true;
+done:
+    if (engine) cudnnBackendDestroyDescriptor(engine);
+    return st;
+}
+
+/* Makes the execution plan of a configuration; *fits false: it has none, or one that takes too much workspace. */
+static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool *fits, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnBackendDescriptor_t device, plan = NULL;
+    int64_t n = 0, bytes = 0;
+    *fits = false;
+    MP_TRY(mp_dnn_device(&device, err));
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), err);
+    MP_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config),
+             err);
+    MP_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device),
+             err);
+    if (cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) goto done;
+    MP_CUDNN(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes), err);
+    if (bytes > p->settings.workspace_limit) goto done;
+    *fits = true;
+    p->workspace_bytes = bytes;
+    p->plan = plan;
+    plan = NULL;
+done:
+    if (plan) cudnnBackendDestroyDescriptor(plan);
+    return st;
+}
+
+/* Takes the first of these configurations that may be taken. */
+static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64_t n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    uint32_t never = forbidden(p);
+    for (int64_t k = 0; k < n && !p->config; k++) {
+        uint32_t notes = 0;
+        int64_t number = 0;
+        bool fits = false, compiles = false;
+        MP_TRY(read_engine(configs[k], &notes, &compiles, &number, err));
+        if (compiles || (notes & never)) continue;
+        MP_TRY(try_plan(p, configs[k], &fits, err));
+        if (!fits) continue;
+        p->notes = notes;
+        p->engine_index = number;
+        p->config = configs[k];
+        configs[k] = NULL;
+    }
+done:
+    return st;
+}
+
+/* Asks the heuristics in this mode, and chooses. A mode that fails or names nothing leaves p->config NULL. */
+static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnBackendDescriptor_t graph = p->made[p->n_made - 1], device, heuristics = NULL, *configs = NULL;
+    int64_t n = 0, given = 0;
+    MP_TRY(mp_dnn_device(&device, err));
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), err);
+    MP_CUDNN(
+        cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph),
+        err);
+    MP_CUDNN(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), err);
+    MP_CUDNN(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device),
+             err);
+    if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
+    if (cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL) !=
+        CUDNN_STATUS_SUCCESS)
+        goto done;
+    MP_REQUIRE(configs = mp_alloc((size_t)n, sizeof *configs), err, MP_NOMEM, "out of memory");
+    for (int64_t k = 0; k < n; k++)
+        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[k]), err);
+    MP_CUDNN(
+        cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &given, configs),
+        err);
+    MP_TRY(choose(p, configs, given < n ? given : n, err));
+done:
+    for (int64_t k = 0; configs && k < n; k++)
+        if (configs[k]) cudnnBackendDestroyDescriptor(configs[k]);
+    mp_free(configs);
+    if (heuristics) cudnnBackendDestroyDescriptor(heuristics);
+    return st;
+}
+
+mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_dnn_describe(p, err));
+    MP_TRY(consult(p, CUDNN_HEUR_MODE_A, err));
+    if (!p->config) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, err));
+    MP_REQUIRE(p->config, err, MP_UNSUPPORTED, "cuDNN has no engine for this within %" PRId64 " bytes of workspace",
+               p->settings.workspace_limit);
+done:
+    return st;
+}
+
+void mp_dnn_plan_close(mp_dnn_plan *p)
+{
+    if (p->plan) cudnnBackendDestroyDescriptor(p->plan);
+    if (p->config) cudnnBackendDestroyDescriptor(p->config);
+    for (int k = p->n_made - 1; k >= 0; k--) cudnnBackendDestroyDescriptor(p->made[k]);
+}

@@ -1,0 +1,27 @@
+/* dnn_plan.h - how a graph becomes descriptors of cuDNN's, and which engine runs it. Shared by dnn_graph.c and dnn_plan.c
+ * only. */
+#ifndef EXECUTOR_CUDA_DNN_PLAN_H
+#define EXECUTOR_CUDA_DNN_PLAN_H
+
+#include "executor/cuda/dnn_graph.h"
+#include "executor/cuda/settings.h"
+
+struct mp_dnn_plan {
+    mp_dnn_graph graph;
+    mp_cuda_settings settings; /* that it was made under */
+    /* Descriptors, in the order they were made: tensors, per operation its parameters and itself, the graph. */
+    cudnnBackendDescriptor_t made[MP_DNN_TENSORS + 2 * MP_DNN_OPERATIONS + 1];
+    int n_made;
+    cudnnBackendDescriptor_t config, plan; /* the chosen engine configuration and its execution plan */
+    int64_t workspace_bytes, engine_index;
+    uint32_t notes; /* bit k: numerical note k */
+};
+
+/* Fills everything behind `graph` and `settings`; close it even when this fails. */
+mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err);
+void mp_dnn_plan_close(mp_dnn_plan *p);
+
+/* Makes the descriptors of tensors and operations, and the operation graph, which is the last of `made`. */
+mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err);
+
+#endif

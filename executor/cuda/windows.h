@@ -1,0 +1,38 @@
+/* windows.h - own kernels for pools. Enqueued on mp_cuda_stream(). Private to executor/cuda/.
+ *
+ * Forward, one thread per output looks at its window; backward, one per input at the windows over it, in a fixed order: nothing
+ * is added to by two threads. Up to three spatial dimensions, any strides; sums are in float.
+ */
+#ifndef EXECUTOR_CUDA_WINDOWS_H
+#define EXECUTOR_CUDA_WINDOWS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/sliding.h"
+
+enum { MP_WINDOW_SPATIAL = 3 };
+
+typedef enum mp_window_rule { MP_WINDOW_MAXIMUM, MP_WINDOW_AVERAGE, MP_WINDOW_NORM } mp_window_rule;
+
+typedef struct mp_windows {
+    mp_window_rule rule;
+    mp_sliding window;
+    bool counts_pads;     /* averages are over pads too */
+    bool wide, backwards; /* positions of maxima are int32, not uint8; given positions count the first dimension fastest */
+    double p;             /* of the norm */
+} mp_windows;
+
+/* y from x. `where` (NULL: not wanted): per output, in the order of y's memory, the tap of its maximum; `given` (data NULL: not
+ * wanted): its place in the whole input, as ONNX counts it. */
+void mp_windows_forward(const mp_windows *w, const mp_array *x, const mp_array *y, void *where, const mp_array *given);
+/* dx from dy, added to what is there if `add`. x and y: read for norms only; `where`: for maxima only. */
+void mp_windows_backward(const mp_windows *w, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
+                         const void *where, bool add);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,356 @@
+/* test_cuda_graphs.c - what the GPU's libraries are told, as far as it can be seen without a GPU: descriptors that cuDNN
+ * accepts, engines that it names for an H200, calls that are prepared and released. Built with MEMPLAN_CUDA only. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifdef MEMPLAN_CUDA
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/blas_matmul.h"
+#include "executor/cuda/cuda.h"
+#include "executor/cuda/dnn_plan.h"
+#include "executor/cuda/libraries.h"
+#include "tests/rule_case.h"
+
+enum { PLAIN, LAST };
+
+static mp_array image(mp_dtype dtype, int layout, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    const int64_t dims[] = {n, c, h, w};
+    return layout == LAST ? mp_array_channels_last(dtype, 4, dims) : mp_array_plain(dtype, 4, dims);
+}
+
+static void set(bool tf32, bool fast, int64_t limit)
+{
+    const mp_cuda_settings settings = {.tf32 = tf32, .fast = fast, .workspace_limit = limit};
+    mp_cuda_settings_set(&settings);
+}
+
+static void set_window(mp_dnn_operation *o, int64_t window, int64_t stride, int64_t begin, int64_t end)
+{
+    o->n = 2;
+    for (int d = 0; d < 2; d++) {
+        o->window[d] = window;
+        o->stride[d] = stride;
+        o->dilation[d] = 1;
+        o->begin[d] = begin;
+        o->end[d] = end;
+    }
+}
+
+/* A 3x3 convolution of 32 x 64 x 56 x 56 with stride 2, or a gradient of it. */
+static mp_dnn_graph convolution(mp_dnn_kind kind, mp_dtype dtype, int layout, int64_t begin)
+{
+    mp_array x = image(dtype, layout, 32, 64, 56, 56), w = image(dtype, layout, 128, 64, 3, 3),
+             y = image(dtype, layout, 32, 128, 28, 28);
+    const mp_array *operands[][3] = {
+        [MP_DNN_CONVOLVE] = {&x, &w, &y}, [MP_DNN_CONVOLVE_DATA] = {&y, &w, &x}, [MP_DNN_CONVOLVE_FILTER] = {&x, &y, &w}};
+    mp_dnn_graph g = {0};
+    int ids[3];
+    for (int i = 0; i < 3; i++) ids[i] = mp_dnn_array_add(&g, operands[kind][i], 4);
+    set_window(&g.operations[mp_dnn_operation_add(&g, kind, 0, ids, 3)], 3, 2, begin, 1);
+    return g;
+}
+
+static const mp_dnn_plan *plan_of(const mp_dnn_graph *g)
+{
+    const mp_dnn_plan *plan = NULL;
+    mp_error err = {0};
+    if (mp_dnn_plan_find(g, &plan, &err) != MP_OK) fail_msg("%s", err.message);
+    return plan;
+}
+
+static void engines_are_deterministic_and_exact(void **unused)
+{
+    (void)unused;
+    for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++)
+        for (int layout = PLAIN; layout <= LAST; layout++)
+            for (int bf16 = 0; bf16 < 2; bf16++)
+                for (int64_t begin = 0; begin < 2; begin++) {
+                    set(false, false, INT64_C(256) << 20);
+                    mp_dnn_graph g = convolution(kind, bf16 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, layout, begin);
+                    const mp_dnn_plan *p = plan_of(&g);
+                    assert_false(mp_dnn_plan_notes(p, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+                    assert_int_equal(mp_dnn_plan_notes(p, CUDNN_NUMERICAL_NOTE_TENSOR_CORE), bf16);
+                    assert_true(mp_dnn_plan_workspace_bytes(p) <= INT64_C(256) << 20);
+                    set(true, false, INT64_C(256) << 20);
+                    assert_true(mp_dnn_plan_notes(plan_of(&g), CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+                }
+    mp_dnn_forget();
+}
+
+static void equal_graphs_are_planned_once(void **unused)
+{
+    (void)unused;
+    set(false, false, INT64_C(256) << 20);
+    mp_dnn_graph g = convolution(MP_DNN_CONVOLVE, MP_DTYPE_FLOAT, PLAIN, 1), same = g, other = g;
+    other.operations[0].begin[0] = 0;
+    const mp_dnn_plan *first = plan_of(&g);
+    assert_ptr_equal(plan_of(&same), first);
+    assert_int_equal(mp_dnn_plan_count(), 1);
+    assert_ptr_not_equal(plan_of(&other), first);
+    set(true, false, INT64_C(256) << 20);
+    assert_ptr_not_equal(plan_of(&g), first);
+    assert_int_equal(mp_dnn_plan_count(), 3);
+    mp_dnn_forget();
+    assert_int_equal(mp_dnn_plan_count(), 0);
+}
+
+static void workspace_stays_within_its_limit(void **unused)
+{
+    (void)unused;
+    const mp_dnn_plan *plan;
+    mp_dnn_graph g = convolution(MP_DNN_CONVOLVE_FILTER, MP_DTYPE_BFLOAT16, LAST, 1);
+    set(false, false, INT64_C(256) << 20);
+    assert_true(mp_dnn_plan_workspace_bytes(plan_of(&g)) > 1000);
+    set(false, false, 1000);
+    mp_status st = mp_dnn_plan_find(&g, &plan, NULL);
+    if (st == MP_OK)
+        assert_true(mp_dnn_plan_workspace_bytes(plan) <= 1000);
+    else
+        assert_int_equal(st, MP_UNSUPPORTED);
+    mp_dnn_forget();
+}
+
+/* Why layouts.c decides as it does; of an H200 only. */
+static void layouts_are_those_without_copies(void **unused)
+{
+    (void)unused;
+    const mp_cuda_device *device;
+    if (mp_cuda_open(&device, NULL) == MP_OK && device->architecture != 90) skip();
+    set(false, false, INT64_C(256) << 20);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        int64_t bytes[2];
+        for (int layout = PLAIN; layout <= LAST; layout++) {
+            mp_dnn_graph g = convolution(MP_DNN_CONVOLVE, bf16 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, layout, 1);
+            bytes[layout] = mp_dnn_plan_workspace_bytes(plan_of(&g));
+        }
+        assert_true(bytes[bf16 ? LAST : PLAIN] < 1 << 20);
+        assert_true(bytes[bf16 ? PLAIN : LAST] > 8 << 20);
+    }
+    mp_dnn_forget();
+}
+
+static void describe(const mp_dnn_graph *g)
+{
+    mp_dnn_plan p = {.graph = *g};
+    mp_error err = {0};
+    if (mp_dnn_describe(&p, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_dnn_plan_close(&p);
+}
+
+/* Operations without an engine that may be used still are graphs that cuDNN accepts. */
+static void every_operation_can_be_described(void **unused)
+{
+    (void)unused;
+    const cudnnDataType_t f = CUDNN_DATA_FLOAT;
+    mp_array y = image(MP_DTYPE_FLOAT, LAST, 8, 32, 28, 28), half = image(MP_DTYPE_FLOAT, LAST, 8, 32, 14, 14);
+    mp_array m = mp_array_plain(MP_DTYPE_FLOAT, 3, (const int64_t[]){4, 64, 64});
+    mp_array q = mp_array_plain(MP_DTYPE_BFLOAT16, 4, (const int64_t[]){2, 4, 128, 64});
+    mp_array s = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){2, 4, 128, 1});
+    mp_dnn_graph g = {0};
+    int a = mp_dnn_array_add(&g, &y, 4), c = mp_dnn_channels_add(&g, f, 4, 32), b = mp_dnn_array_add(&g, &y, 4);
+    mp_dnn_operation_add(&g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){a, c, b}, 3);
+    describe(&g);
+    g = (mp_dnn_graph){0};
+    a = mp_dnn_array_add(&g, &y, 4), c = mp_dnn_channels_add(&g, f, 4, 32);
+    mp_dnn_operation_add(&g, MP_DNN_REDUCE, CUDNN_REDUCE_TENSOR_ADD, (int[]){a, c}, 2);
+    describe(&g);
+    g = (mp_dnn_graph){0};
+    a = mp_dnn_array_add(&g, &m, 3), c = mp_dnn_array_add(&g, &m, 3), b = mp_dnn_array_add(&g, &m, 3);
+    mp_dnn_operation_add(&g, MP_DNN_MATMUL, 0, (int[]){a, c, b}, 3);
+    describe(&g);
+    for (mp_dnn_kind kind = MP_DNN_RESAMPLE; kind <= MP_DNN_RESAMPLE_BACKWARD; kind++) {
+        g = (mp_dnn_graph){0};
+        a = mp_dnn_array_add(&g, &y, 4), b = mp_dnn_array_add(&g, &half, 4);
+        set_window(&g.operations[mp_dnn_operation_add(&g, kind, CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING, (int[]){a, b}, 2)], 3,
+                   2, 1, 1);
+        describe(&g);
+    }
+    int ids[8];
+    g = (mp_dnn_graph){0};
+    for (int k = 0; k < 7; k++)
+        ids[k] = k == 0 || k == 4 ? mp_dnn_array_add(&g, &y, 4)
+                 : k == 3         ? mp_dnn_scalar_add(&g, 4)
+                                  : mp_dnn_channels_add(&g, f, 4, 32);
+    mp_dnn_operation_add(&g, MP_DNN_NORM_FORWARD, CUDNN_BATCH_NORM, ids, 7);
+    describe(&g);
+    g = (mp_dnn_graph){0};
+    for (int k = 0; k < 8; k++) ids[k] = k < 2 || k == 5 ? mp_dnn_array_add(&g, &y, 4) : mp_dnn_channels_add(&g, f, 4, 32);
+    mp_dnn_operation_add(&g, MP_DNN_NORM_BACKWARD, CUDNN_BATCH_NORM, ids, 8);
+    describe(&g);
+    g = (mp_dnn_graph){0};
+    for (int k = 0; k < 6; k++)
+        ids[k] = k == 3 ? mp_dnn_scalar_add(&g, 4) : k == 5 ? mp_dnn_array_add(&g, &s, 4) : mp_dnn_array_add(&g, &q, 4);
+    mp_dnn_operation_add(&g, MP_DNN_ATTEND, 0, ids, 6);
+    describe(&g);
+}
+
+static const mp_kernel *row(const mp_kernel *table, const mp_operator *op)
+{
+    for (; table->kind; table++)
+        if (!strcmp(table->kind, op->op->name) && !strcmp(table->domain, op->op->domain)) return table;
+    fail_msg("%s has no row", op->op->name);
+    return NULL;
+}
+
+/* Prepares forward and backward; where there is no GPU, sees that running a convolution is refused and not tried. Returns the
+ * workspace of the forward call. */
+static int64_t prepare_case(const mp_kernel *table, const char *kind, const char *inputs, const char *attributes, bool bf16)
+{
+    const rule_case text = {kind, 13, inputs, attributes, ""};
+    mp_model *model = rule_model(&text, 1);
+    const mp_operator *op = &model->operators[0];
+    mp_array in[3] = {0}, out, d_in[3] = {0};
+    int64_t bytes = 0;
+    for (int i = -1; i < op->n_in; i++) {
+        const mp_tensor *t = &model->tensors[i < 0 ? op->out[0] : op->in[i]];
+        *(i < 0 ? &out : &in[i]) = mp_array_plain(bf16 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, t->rank, t->dims);
+    }
+    memcpy(d_in, in, sizeof in);
+    for (int backward = 0; backward < 2; backward++) {
+        mp_error err = {0};
+        mp_call call;
+        mp_run run = {0};
+        mp_operands x = {.model = model, .op = op, .is_backward = backward, .to = op->n_in, .n_in = op->n_in, .n_out = 1};
+        const mp_cuda_device *device;
+        x.in = in;
+        x.out = &out;
+        if (backward) {
+            x.d_in = d_in;
+            x.d_out = &out;
+        }
+        if (mp_call_prepare(row(table, op), &x, &call, &err) != MP_OK)
+            fail_msg("%s(%s)(%s): %s", kind, inputs, attributes, err.message);
+        if (table == mp_cuda_convolutions && mp_cuda_open(&device, NULL) != MP_OK && !backward)
+            assert_int_equal(call.run(&call, &x, &run, &err), MP_UNSUPPORTED);
+        if (!backward) bytes = call.workspace_bytes;
+        mp_call_release(&call);
+    }
+    mp_model_free(model);
+    return bytes;
+}
+
+static void convolutions_of_every_form_are_prepared(void **unused)
+{
+    (void)unused;
+    static const char *const cases[][3] = {
+        {"Conv", "float32[2,8,20] float32[16,8,3]", "pads=[1,1]"},
+        {"Conv", "float32[2,8,20,22] float32[16,8,3,3] float32[16]", "pads=[1,1,1,1] strides=[2,2]"},
+        {"Conv", "float32[2,8,20,22] float32[16,8,3,3]", "pads=[0,1,2,0] strides=[2,1]"},
+        {"Conv", "float32[2,8,20,22] float32[16,8,3,3]", "pads=[2,2,2,2] dilations=[2,2]"},
+        {"Conv", "float32[2,8,20,22] float32[16,4,3,3] float32[16]", "group=2"},
+        {"Conv", "float32[2,8,20,22] float32[8,1,3,3] float32[8]", "group=8 pads=[1,1,1,1]"},
+        {"Conv", "float32[2,8,10,11,12] float32[16,8,3,3,3] float32[16]", "pads=[1,1,1,1,1,1]"},
+        {"ConvTranspose", "float32[2,16,10,11] float32[16,8,3,3] float32[8]",
+         "pads=[1,1,1,1] strides=[2,2] output_padding=[1,1]"},
+        {"ConvTranspose", "float32[2,16,10] float32[16,8,4]", "strides=[2]"},
+    };
+    int64_t workspace = 0;
+    set(false, false, INT64_C(256) << 20);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+            workspace += prepare_case(mp_cuda_convolutions, cases[k][0], cases[k][1], cases[k][2], bf16);
+    assert_true(workspace > 0); /* row-major bfloat16 is copied */
+    mp_dnn_forget();
+}
+
+static void products_of_every_form_are_prepared(void **unused)
+{
+    (void)unused;
+    static const char *const cases[][3] = {
+        {"MatMul", "float32[4,5] float32[5,6]", ""},
+        {"MatMul", "float32[3,4,5] float32[5,6]", ""},
+        {"MatMul", "float32[2,3,4,5] float32[3,5,6]", ""},
+        {"MatMul", "float32[7,1,4,5] float32[3,5,6]", ""},
+        {"MatMul", "float32[5] float32[5,6]", ""},
+        {"MatMul", "float32[4,5] float32[5]", ""},
+        {"Gemm", "float32[4,5] float32[5,6] float32[6]", ""},
+        {"Gemm", "float32[5,4] float32[6,5] float32[4,1]", "transA=1 transB=1 alpha=0.5 beta=2.0"},
+        {"Gemm", "float32[4,5] float32[5,6] float32[6]", "beta=2.0"},
+    };
+    const mp_cuda_device *device;
+    set(false, false, INT64_C(256) << 20);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            int64_t bytes = prepare_case(mp_cuda_products, cases[k][0], cases[k][1], cases[k][2], bf16);
+            if (mp_cuda_open(&device, NULL) != MP_OK) assert_int_equal(bytes, MP_BLAS_WORKSPACE);
+        }
+}
+
+/* What cublasLt would be given for y = a b, row-major: y^T = b^T a^T without copies. */
+static void strided_batches_and_loops(void **unused)
+{
+    (void)unused;
+    mp_array a = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 1, 4, 5});
+    mp_array b = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){1, 3, 5, 6});
+    mp_array y = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 3, 4, 6});
+    mp_stack s[] = {mp_stack_of(&a, 0, false, false), mp_stack_of(&b, 1, false, false)};
+    mp_stack to = mp_stack_result(&y, &s[0], &s[1], false, false);
+    mp_blas_matmul m;
+    mp_error err = {0};
+    int32_t count;
+    int64_t step, leading;
+    size_t size;
+    set(false, false, INT64_C(256) << 20);
+    assert_int_equal(mp_blas_matmul_prepare(&s[0], &s[1], &to, 1, 0, false, &m, &err), MP_OK);
+    assert_int_equal(m.n_loops, 1); /* over b's 3, while a's 7 are a strided batch */
+    assert_int_equal(m.loops[0], 3);
+    assert_int_equal(m.strides[0][0], 0);
+    assert_int_equal(m.strides[1][0], 5 * 6 * 4);
+    assert_int_equal(m.strides[2][0], 4 * 6 * 4);
+    assert_int_equal(cublasLtMatrixLayoutGetAttribute(m.right, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count, &size),
+                     0);
+    assert_int_equal(count, 7);
+    assert_int_equal(
+        cublasLtMatrixLayoutGetAttribute(m.result, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step, &size), 0);
+    assert_int_equal(step, 3 * 4 * 6);
+    assert_int_equal(
+        cublasLtMatrixLayoutGetAttribute(m.left, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step, &size), 0);
+    assert_int_equal(step, 0);
+    assert_int_equal(cublasLtMatrixLayoutGetAttribute(m.left, CUBLASLT_MATRIX_LAYOUT_LD, &leading, sizeof leading, &size), 0);
+    assert_int_equal(leading, 6);
+    mp_blas_matmul_release(&m);
+}
+
+/* What is behind in the process afterwards is what was there before. */
+static void nothing_is_kept(void **unused)
+{
+    (void)unused;
+    assert_int_equal(mp_dnn_plan_count(), 0);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_are_deterministic_and_exact),
+        cmocka_unit_test(equal_graphs_are_planned_once),
+        cmocka_unit_test(workspace_stays_within_its_limit),
+        cmocka_unit_test(layouts_are_those_without_copies),
+        cmocka_unit_test(every_operation_can_be_described),
+        cmocka_unit_test(convolutions_of_every_form_are_prepared),
+        cmocka_unit_test(products_of_every_form_are_prepared),
+        cmocka_unit_test(strided_batches_and_loops),
+        cmocka_unit_test(nothing_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+static void needs_the_libraries(void **unused)
+{
+    (void)unused;
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(needs_the_libraries)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
