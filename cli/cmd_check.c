@@ -4,20 +4,23 @@
 #include "cli/messages.h"
 #include "cli/quantities.h"
 #include "cli/subject.h"
+#include "formats/bytes_text.h"
 #include "formats/plan_json.h"
 #include "planner/check.h"
 
 static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
 {
     bool holds = fault->code == MP_OK;
-    char peak[QUANTITY_MAX], exact[QUANTITY_MAX], time[QUANTITY_MAX];
+    char peak[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], time[QUANTITY_MAX];
     if (o->json) {
         int rc = print_json(json_pack("{s:b, s:s?}", "holds", holds, "fault", holds ? NULL : fault->message));
         if (rc) return rc;
     } else if (holds) {
         printf("%s holds: %zu steps, peak %s (%s bytes), ", path, plan->n_steps, bytes_short(plan->peak_bytes, peak),
                count_text(plan->peak_bytes, exact));
-        if (plan->n_places && plan->arena_bytes >= 0) printf("arena %s bytes, ", count_text(plan->arena_bytes, exact));
+        if (plan->n_places && plan->arena_bytes >= 0)
+            printf("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
+                   mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
         printf("%s\n", seconds_text(plan->seconds, time));
     } else {
         printf("%s does not hold: %s\n", path, fault->message);

@@ -5,6 +5,7 @@
 #include "cli/messages.h"
 #include "cli/quantities.h"
 #include "cli/report.h"
+#include "formats/bytes_text.h"
 #include "formats/json.h"
 #include "formats/plan_json.h"
 #include "planner/arena.h"
@@ -73,18 +74,15 @@ done:
 static mp_status print_arena(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     mp_status st = MP_OK;
-    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], whole[QUANTITY_MAX];
-    const int64_t live = plan->peak_bytes - plan->static_bytes;
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], whole[QUANTITY_MAX];
+    const int64_t live = mp_plan_live_bytes(plan);
     int64_t least = live;
     if (plan->arena_bytes < 0) return MP_OK;
     if (plan->arena_bytes > live) MP_TRY(mp_arena_bound(graph, plan, &least, err));
-    printf("  arena %s (%s bytes)", bytes_short(plan->arena_bytes, bytes), count_text(plan->arena_bytes, exact));
-    if (plan->arena_bytes > live)
-        printf(", %.2f %% over what lives at the peak: fragmentation; %s bytes in all\n",
-               live > 0 ? 100.0 * (double)(plan->arena_bytes - live) / (double)live : 100.0,
-               count_text(mp_plan_need(plan), whole));
-    else
-        printf(", as much as lives at the peak: no fragmentation\n");
+    printf("  arena %s (%s bytes), %s", bytes_short(plan->arena_bytes, bytes), count_text(plan->arena_bytes, exact),
+           mp_arena_text(plan->arena_bytes, live, waste));
+    if (plan->arena_bytes > live) printf("; %s bytes in all", count_text(mp_plan_need(plan), whole));
+    putchar('\n');
     if (least > live)
         printf("  proved: no layout of these steps has an arena of less than %s bytes%s\n", count_text(least, exact),
                plan->arena_bytes == least ? ": this is the lowest" : "");

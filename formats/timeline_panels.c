@@ -216,7 +216,7 @@ done:
 mp_status mp_arena_draw(const mp_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
 {
     mp_status st = MP_OK;
-    char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX];
+    char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], waste[MP_BYTES_TEXT_MAX];
     double arena = (double)plan->arena_bytes;
     mp_scale scale;
     const mp_place **order = mp_alloc(plan->n_places, sizeof *order);
@@ -231,8 +231,9 @@ mp_status mp_arena_draw(const mp_columns *columns, const mp_plan *plan, mp_canva
     qsort(order, plan->n_places, sizeof *order, compare_areas);
     scale = mp_scale_choose(0, arena, 0, frame->low, frame->high - PANEL_HEAD);
     MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 12, MP_ALIGN_LEFT, 14, true, MP_TEXT_COLOR, "Address map", err));
-    snprintf(text, sizeof text, "the arena of %s, without what is always there: lifetime across, address upwards",
-             mp_bytes_text((int64_t)arena, bytes));
+    snprintf(text, sizeof text, "the arena of %s%s%s, without what is always there: lifetime across, address upwards",
+             mp_bytes_text((int64_t)arena, bytes), plan->peak_bytes < 0 ? "" : ", ",
+             plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
     MP_TRY(mp_canvas_text(canvas, frame->left + 108, frame->high - 12, MP_ALIGN_LEFT, 12, false, MP_MUTED_COLOR, text, err));
     MP_TRY(mp_scale_grid(&scale, canvas, frame->left, frame->right, err));
     for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, frame, &scale, order[k], k, err));

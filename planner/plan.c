@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+int64_t mp_plan_live_bytes(const mp_plan *plan)
+{
+    return plan->peak_bytes - plan->static_bytes;
+}
+
 char *mp_plan_text(const char *text)
 {
     size_t length = strlen(text);

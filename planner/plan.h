@@ -40,6 +40,8 @@ typedef struct mp_plan {
  * MP_INVALID as mp_timeline_build. MP_NOMEM. */
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
 void mp_plan_free(mp_plan *plan); /* NULL is fine */
+/* What lives at the peak without what is always there: no arena is smaller. */
+int64_t mp_plan_live_bytes(const mp_plan *plan);
 /* A copy of a text, as a plan owns them: replace one by mp_free and this. NULL: out of memory. */
 char *mp_plan_text(const char *text);
 

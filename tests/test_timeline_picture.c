@@ -249,6 +249,7 @@ static void an_address_map_needs_offsets(void **state)
         assert_drawn(g, plan, "x", MP_VIEW_ALL);
         char *text = contents(svg);
         assert_non_null(strstr(text, ">Address map<"));
+        assert_non_null(strstr(text, "lives at the peak"));
         assert_non_null(strstr(text, ">peak "));
         free(text);
         assert_drawn(g, plan, "x", MP_VIEW_ARENA);
