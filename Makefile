@@ -63,6 +63,9 @@ test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass 
 
 bench: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
 	@tests/bench_planner.sh $B/memplan
+	@tests/bench_search.py $B/memplan ../shared
+	@tests/bench_arena.sh $B/memplan ../shared/models
+	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench_pack.sh $B/memplan
 	@tests/bench_training.sh $B
 
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
