@@ -7,7 +7,7 @@
 #define EXECUTOR_CPU_REDUCTION_H
 
 #include "executor/cpu/parallel.h"
-#include "executor/kernel.h"
+#include "executor/reduced.h"
 
 /* How an element is taken in. `shift` is a value per output. */
 typedef enum mp_reduction_step {
@@ -59,11 +59,6 @@ void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array
 /* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. end NULL: as it is. */
 void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
                       const mp_array *to, const mp_array *shift, void *workspace);
-
-/* The axes of a Reduce operator of any version, as marks on the dimensions of input 0. MP_UNSUPPORTED: not known yet. */
-mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
-/* The result of a reduction with its reduced dimensions there, of size 1. */
-mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);
 
 /* The other operators of the family. */
 mp_status mp_prepare_integer_reduction(const mp_operands *x, mp_call *call, mp_error *err);
