@@ -5,13 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/class_loss.h"
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/lines.h"
-#include "executor/loss.h"
 #include "executor/vector_math.h"
 
 typedef struct state {
-    mp_loss loss;
+    mp_class_loss loss;
     int64_t lines_at; /* rooms of lines in the workspace, behind two doubles per position */
 } state;
 
@@ -50,7 +50,7 @@ static void forward_line(void *data, int64_t k)
     int64_t target = target_at(&j->x->in[1], k);
     const float *scores = mp_line_read(&s->loss.lines, &j->x->in[0], k, room);
     if (s->loss.softmax) {
-        mp_array log_p = mp_loss_log_probabilities(j->x);
+        mp_array log_p = mp_class_loss_log_probabilities(j->x);
         mp_log_softmax_line(scores, s->loss.lines.length, out, spare);
         if (log_p.data) mp_line_write(&s->loss.lines, &log_p, k, out);
         if (j->x->n_out > 1 && j->x->out[1].data) mp_line_write(&s->loss.lines, &j->x->out[1], k, out);
@@ -90,12 +90,12 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     MP_TRY(check_targets(&j, err));
     mp_lines_run(&s->loss.lines, forward_line, &j);
     for (int64_t k = 0; k < s->loss.lines.n; k++) {
-        if (s->loss.reduction == MP_LOSS_NONE) store(&x->out[0], k, (float)losses[k]);
+        if (s->loss.reduction == MP_CLASS_LOSS_NONE) store(&x->out[0], k, (float)losses[k]);
         loss += losses[k];
         weight += weights[k];
     }
-    if (s->loss.reduction != MP_LOSS_NONE)
-        store(&x->out[0], 0, (float)(s->loss.reduction == MP_LOSS_MEAN ? loss / weight : loss));
+    if (s->loss.reduction != MP_CLASS_LOSS_NONE)
+        store(&x->out[0], 0, (float)(s->loss.reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
 done:
     return st;
 }
@@ -117,9 +117,9 @@ static void backward_line(void *data, int64_t k)
     int64_t target = target_at(&j->x->in[1], k), n = s->loss.lines.length;
     const mp_array *dy = &j->x->d_out[0];
     double factor = j->factor * weight_of(j, target);
-    if (s->loss.reduction == MP_LOSS_NONE) factor *= (double)*mp_floats(dy->data, dy->dtype, k, 1, &one);
+    if (s->loss.reduction == MP_CLASS_LOSS_NONE) factor *= (double)*mp_floats(dy->data, dy->dtype, k, 1, &one);
     if (s->loss.softmax && factor != 0) {
-        mp_array log_p = mp_loss_log_probabilities(j->x);
+        mp_array log_p = mp_class_loss_log_probabilities(j->x);
         probabilities(mp_line_read(&s->loss.lines, &log_p, k, room), n, (float)factor, out);
     } else {
         memset(out, 0, (size_t)n * sizeof *out);
@@ -137,10 +137,11 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     float room;
     (void)run;
     MP_TRY(check_targets(&j, err));
-    for (int64_t k = 0; s->loss.reduction == MP_LOSS_MEAN && k < s->loss.lines.n; k++)
+    for (int64_t k = 0; s->loss.reduction == MP_CLASS_LOSS_MEAN && k < s->loss.lines.n; k++)
         weight += weight_of(&j, target_at(&x->in[1], k));
-    if (s->loss.reduction != MP_LOSS_NONE) j.factor = (double)*mp_floats(x->d_out[0].data, x->d_out[0].dtype, 0, 1, &room);
-    if (s->loss.reduction == MP_LOSS_MEAN) j.factor /= weight;
+    if (s->loss.reduction != MP_CLASS_LOSS_NONE)
+        j.factor = (double)*mp_floats(x->d_out[0].data, x->d_out[0].dtype, 0, 1, &room);
+    if (s->loss.reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
     mp_lines_run(&s->loss.lines, backward_line, &j);
 done:
     return st;
@@ -153,7 +154,7 @@ mp_status mp_prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(mp_loss_read(x, &s->loss, err));
+    MP_TRY(mp_class_loss_read(x, &s->loss, err));
     s->lines_at = (2 * s->loss.lines.n * (int64_t)sizeof(double) + 63) / 64 * 64;
     call->workspace_bytes = s->lines_at + mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length * (int64_t)sizeof(float);
 done:

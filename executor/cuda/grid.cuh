@@ -240,7 +240,7 @@ enum { MP_SHORT_ROW = 512, MP_MANY_ROWS = 1 << 12, MP_WARP = 32 };
 
 template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64_t n_columns, const F &f)
 {
-    typename F::value part[WIDTH], totals[F::PHASES];
+    typename F::value part[WIDTH], totals[F::PHASES] = {};
     for (int64_t row = 0; row < n_rows; row++) {
         for (int phase = 0; phase < F::PHASES; phase++) {
             for (int t = 0; t < WIDTH; t++) {
@@ -272,7 +272,7 @@ __global__ void __launch_bounds__(MP_GRID_THREADS) mp_rows_kernel(int64_t n_rows
 {
     enum { ROWS = MP_GRID_THREADS / WIDTH };
     __shared__ typename F::value room[ROWS][WIDTH];
-    typename F::value totals[F::PHASES];
+    typename F::value totals[F::PHASES] = {};
     const int t = (int)(threadIdx.x % WIDTH);
     typename F::value *part = room[threadIdx.x / WIDTH];
     for (int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / WIDTH; row < n_rows; row += (int64_t)gridDim.x * ROWS) {
