@@ -26,13 +26,13 @@ template <int N> struct mp_reduce_places {
     int64_t kept[MP_ARRAY_RANK], reduced[MP_ARRAY_RANK];
     int64_t kept_at[N][MP_ARRAY_RANK], reduced_at[N][MP_ARRAY_RANK];
 
-    /* Reduced are the dimensions along which operand `by` stays where it is. */
+    /* Reduced are the dimensions along which operand `by` stays where it is; by < 0: all. */
     mp_reduce_places(const mp_loops *loops, int by)
     {
         n_kept = n_reduced = 0;
         n_out = n_terms = 1;
         for (int d = 0; d < loops->rank; d++) {
-            const bool keeps = loops->strides[by][d] != 0;
+            const bool keeps = by >= 0 && loops->strides[by][d] != 0;
             const int k = keeps ? n_kept++ : n_reduced++;
             (keeps ? kept : reduced)[k] = loops->dims[d];
             (keeps ? n_out : n_terms) *= loops->dims[d];
