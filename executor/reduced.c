@@ -1,5 +1,28 @@
 #include "executor/reduced.h"
 
+#include <string.h>
+
+#define STEP(NAME, name, start, take, joined)
+#define END(name, f)
+#define SLOPE(name, f)
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads) \
+    {#kind, MP_STEP_##step, MP_END_##end, shifted, is_plain, MP_SLOPE_##slope, MP_##reads},
+static const mp_reduction_row rows[] = {
+#include "executor/reductions.def"
+};
+
+const mp_reduction_row *mp_reduction_row_of(const mp_operator *op)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (!strcmp(rows[k].kind, op->op->name)) return &rows[k];
+    return NULL;
+}
+
+bool mp_reduction_takes_whole(const mp_reduction_row *row)
+{
+    return row->end == MP_END_none || row->end == MP_END_mean;
+}
+
 mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err)
 {
     size_t n = 0;
