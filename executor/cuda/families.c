@@ -36,8 +36,8 @@ const mp_kernel mp_cuda_randoms[] = {
     {0},
 };
 
-static const mp_kernel *const families[] = {mp_cuda_unaries,   mp_cuda_binaries, mp_cuda_randoms,   mp_cuda_normalizations,
-                                            mp_cuda_softmaxes, mp_cuda_losses,   mp_cuda_reductions};
+static const mp_kernel *const families[] = {mp_cuda_unaries,   mp_cuda_binaries, mp_cuda_randoms,    mp_cuda_normalizations,
+                                            mp_cuda_softmaxes, mp_cuda_losses,   mp_cuda_reductions, mp_cuda_attentions};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
