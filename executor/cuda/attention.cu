@@ -36,11 +36,9 @@ struct forward_tile {
         mp_tile_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
                         [](own &o) { return &o.scores; });
         b.phase([&](int t, shared &s, own &o) {
-            for (int i = 0; i < MP_EACH; i++)
-                for (int j = 0; j < MP_EACH; j++) {
-                    const int r = mp_tile_row(t, i), c = mp_tile_column(t, j);
-                    s.p.at[r][c] = a.masked(add, place, row + r, column + c, o.scores.x[i][j]);
-                }
+            mp_each_own(t, [&](int i, int j, int r, int c) {
+                s.p.at[r][c] = a.masked(add, place, row + r, column + c, o.scores.x[i][j]);
+            });
         });
     }
 
@@ -70,8 +68,7 @@ struct forward_tile {
                 s.p.at[r][c] = a.pass ? p * a.kept(m, row + r, column + c) : p;
             }
             s.part[r][t % PARTS] = sum;
-            for (int i = 0; i < MP_EACH; i++)
-                for (int j = 0; j < MP_EACH; j++) o.sums.x[i][j] *= s.factor[mp_tile_row(t, i)];
+            mp_each_own(t, [&](int i, int j, int own_row, int) { o.sums.x[i][j] *= s.factor[own_row]; });
         });
         b.phase([&](int t, shared &s, own &) {
             if (t >= MP_SIDE) return;
@@ -98,11 +95,8 @@ struct forward_tile {
         }
         b.phase([&](int t, shared &s, own &o) {
             const mp_matrix_view y = a.y.matrix(m).from(row, chunk);
-            for (int i = 0; i < MP_EACH; i++)
-                for (int j = 0; j < MP_EACH; j++) {
-                    const int r = mp_tile_row(t, i); /* nothing is left of a row: 0 times infinity, no number */
-                    y.store(r, mp_tile_column(t, j), o.sums.x[i][j] * (1 / s.total[r]));
-                }
+            /* nothing is left of a row: 0 times infinity, no number */
+            mp_each_own(t, [&](int i, int j, int r, int c) { y.store(r, c, o.sums.x[i][j] * (1 / s.total[r])); });
             if (a.lse && chunk == 0 && t < MP_SIDE && row + t < a.size.rows)
                 a.lse[m * a.size.rows + row + t] = s.best[t] + logf(s.total[t]);
         });
@@ -150,28 +144,25 @@ static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, i
     mp_tile_product(b, a.dy.matrix(m).from(row, 0), a.v.matrix(m).turned().from(0, column),
                     [](backward_own &o) { return &o.dp; });
     b.phase([&](int t, backward_shared &s, backward_own &o) {
-        for (int i = 0; i < MP_EACH; i++)
-            for (int j = 0; j < MP_EACH; j++) {
-                const int r = mp_tile_row(t, i), c = mp_tile_column(t, j);
-                const int64_t at = m * a.size.rows + row + r;
-                float p = 0, ds = 0;
-                if (row + r < a.size.rows && column + c < a.size.columns) {
-                    const float w = a.kept(m, row + r, column + c);
-                    p = mp_exp_to_zero(a.masked(add, place, row + r, column + c, o.scores.x[i][j]) - a.lse[at]);
-                    /* no gradient goes through a score that was replaced */
-                    if (!a.is_replaced(place, row + r, column + c)) ds = p * (o.dp.x[i][j] * w - d[at]);
-                    p *= w;
-                }
-                s.p.at[r][c] = p;
-                s.ds.at[r][c] = ds;
+        mp_each_own(t, [&](int i, int j, int r, int c) {
+            const int64_t at = m * a.size.rows + row + r;
+            float p = 0, ds = 0;
+            if (row + r < a.size.rows && column + c < a.size.columns) {
+                const float w = a.kept(m, row + r, column + c);
+                p = mp_exp_to_zero(a.masked(add, place, row + r, column + c, o.scores.x[i][j]) - a.lse[at]);
+                /* no gradient goes through a score that was replaced */
+                if (!a.is_replaced(place, row + r, column + c)) ds = p * (o.dp.x[i][j] * w - d[at]);
+                p *= w;
             }
+            s.p.at[r][c] = p;
+            s.ds.at[r][c] = ds;
+        });
     });
 }
 
 static MP_BODY void put_tile(int t, const mp_matrix_view &to, const mp_own_tile &from, float scale)
 {
-    for (int i = 0; i < MP_EACH; i++)
-        for (int j = 0; j < MP_EACH; j++) to.store(mp_tile_row(t, i), mp_tile_column(t, j), scale * from.x[i][j]);
+    mp_each_own(t, [&](int i, int j, int r, int c) { to.store(r, c, scale * from.x[i][j]); });
 }
 
 /* A tile of dK and of dV. */

@@ -34,10 +34,19 @@ static MP_BODY int mp_tile_column(int t, int j)
     return t % MP_STEP + j * MP_STEP;
 }
 
+/* p(i, j, row, column) for all elements of thread t. */
+template <class P> static MP_BODY void mp_each_own(int t, const P &p)
+{
+    MP_UNROLL
+    for (int i = 0; i < MP_EACH; i++) {
+        MP_UNROLL
+        for (int j = 0; j < MP_EACH; j++) p(i, j, mp_tile_row(t, i), mp_tile_column(t, j));
+    }
+}
+
 static MP_BODY void mp_tile_clear(mp_own_tile *c)
 {
-    for (int i = 0; i < MP_EACH; i++)
-        for (int j = 0; j < MP_EACH; j++) c->x[i][j] = 0;
+    mp_each_own(0, [&](int i, int j, int, int) { c->x[i][j] = 0; });
 }
 
 /* Elements (row, column) of a matrix of a stack, 0 outside of it. */
@@ -94,11 +103,14 @@ template <class BLOCK, class W> static MP_BODY void mp_tile_product(BLOCK &block
         });
         block.phase([&](int t, auto &s, auto &o) {
             mp_own_tile *c = which(o);
-            for (int k = 0; k < MP_SLICE; k++)
+            for (int k = 0; k < MP_SLICE; k++) {
+                MP_UNROLL
                 for (int i = 0; i < MP_EACH; i++) {
                     const float x = s.slices.a[k][mp_tile_row(t, i)];
+                    MP_UNROLL
                     for (int j = 0; j < MP_EACH; j++) c->x[i][j] += x * s.slices.b[k][mp_tile_column(t, j)];
                 }
+            }
         });
     }
 }
@@ -119,12 +131,15 @@ static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, 
         block.phase([&](int t, auto &s, auto &o) {
             mp_own_tile *c = which(o);
             const mp_shared_tile *a = tile(s);
-            for (int k = 0; k < MP_SLICE; k++)
+            for (int k = 0; k < MP_SLICE; k++) {
+                MP_UNROLL
                 for (int i = 0; i < MP_EACH; i++) {
                     const int row = mp_tile_row(t, i);
                     const float x = TURNED ? a->at[first + k][row] : a->at[row][first + k];
+                    MP_UNROLL
                     for (int j = 0; j < MP_EACH; j++) c->x[i][j] += x * s.slices.b[k][mp_tile_column(t, j)];
                 }
+            }
         });
     }
 }
