@@ -32,6 +32,13 @@ MP_INLINE float mp_exp(float x)
     return y * power;
 }
 
+/* The same; where that would be too small to be a normal number it is 0. */
+MP_INLINE float mp_exp_to_zero(float x)
+{
+    float e = mp_exp(x);
+    return x < -87.33654f ? 0 : e;
+}
+
 MP_INLINE float mp_sigmoid(float x)
 {
     return 1 / (1 + mp_exp(-x));

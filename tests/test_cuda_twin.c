@@ -8,80 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "tests/backend_case.h"
-#include "tests/kernel_case.h"
-
-static const mp_backend *twin;
-
-static int load(void **state)
-{
-    mp_error err = {0};
-    (void)state;
-    twin = backend_named("cuda_twin", &err);
-    if (!twin) fprintf(stderr, "%s\n", err.message);
-    return twin ? 0 : -1;
-}
-
-/* The greatest difference of two arrays, as a part of the greatest value. */
-static double difference(const mp_array *a, const mp_array *b)
-{
-    double greatest = 1e-3, most = 0;
-    for (int64_t k = 0; k < mp_array_elements(a); k++) {
-        double x = kernel_get(a, k), y = kernel_get(b, k);
-        if (x == y || (x != x && y != y)) continue;
-        if (fabs(x) > greatest) greatest = fabs(x);
-        if (!(fabs(x - y) <= most)) most = fabs(x - y);
-    }
-    return most / greatest;
-}
-
-static void compare(const kernel_run *a, const kernel_run *b, const mp_array *x, const mp_array *y, unsigned flags)
-{
-    double most = flags & KERNEL_BFLOAT16 ? 1.0 / 128 : 2e-6; /* another rounding to bfloat16 is half that */
-    (void)b;
-    if (!x->dtype || !x->data) return;
-    if (!(difference(x, y) <= most))
-        fail_msg("%s(%s)(%s), flags %u: differs by %g from the CPU", a->c->kind, a->c->inputs, a->c->attributes, flags,
-                 difference(x, y));
-}
-
-static void check(const kernel_case *c, unsigned flags)
-{
-    kernel_use(&mp_cpu);
-    kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, flags);
-    kernel_forward(a);
-    if (flags & KERNEL_BACKWARD) kernel_backward(a);
-    kernel_use(twin);
-    kernel_run *b = kernel_begin(c, MP_MODE_TRAIN, flags);
-    const mp_kernel *kernel = twin->kernel(b->forward.op);
-    if (kernel == mp_cpu.kernel(b->forward.op)) fail_msg("%s has no kernel of its own", c->kind);
-    kernel_forward(b);
-    if (flags & KERNEL_BACKWARD) kernel_backward(b);
-    for (int o = 0; o < a->forward.n_out; o++) compare(a, b, &a->forward.out[o], &b->forward.out[o], flags);
-    for (int i = 0; (flags & KERNEL_BACKWARD) && i < a->forward.n_in; i++)
-        compare(a, b, &a->backward.d_in[i], &b->backward.d_in[i], flags);
-    kernel_end(a);
-    kernel_use(&mp_cpu);
-    kernel_end(b);
-}
-
-static void check_all(const kernel_case *c, bool has_gradient)
-{
-    static const unsigned forms[] = {0, KERNEL_CHANNELS_LAST, KERNEL_BFLOAT16, KERNEL_BFLOAT16 | KERNEL_CHANNELS_LAST};
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        check(c, forms[k]);
-        if (!has_gradient) continue;
-        check(c, forms[k] | KERNEL_BACKWARD);
-        check(c, forms[k] | KERNEL_BACKWARD | KERNEL_ADDS);
-    }
-}
+#include "tests/twin_case.h"
 
 static const char *kind_of(const mp_kernel *row, char *text, size_t room)
 {
@@ -106,9 +39,9 @@ static void unaries_agree_with_the_cpu(void **state)
                          .low = of_one ? 1.2 : 0.1,
                          .high = of_one ? 3 : 0.9};
         if (!strcmp(row->kind, "Swish")) c.version = 24;
-        check_all(&c, row->backward != NULL);
+        twin_check(&c, row->backward != NULL);
         c.inputs = whole ? inputs : "float32[1]";
-        check_all(&c, row->backward != NULL);
+        twin_check(&c, row->backward != NULL);
     }
 }
 
@@ -143,9 +76,9 @@ static void binaries_agree_with_the_cpu(void **state)
                              .n_outputs = 1,
                              .low = 0.3,
                              .high = 2};
-            check_all(&c, row->backward != NULL);
+            twin_check(&c, row->backward != NULL);
             c.low = -2;
-            if (row->backward && strcmp(row->kind, "Pow")) check_all(&c, true);
+            if (row->backward && strcmp(row->kind, "Pow")) twin_check(&c, true);
         }
 }
 
@@ -153,7 +86,7 @@ static void dropout_agrees_with_the_cpu(void **state)
 {
     const kernel_case c = {"Dropout", 13, "float32[3,5,7,11] float32[]={0.25}", "", 2, 1, 2, 1, 0, 0};
     (void)state;
-    check_all(&c, true);
+    twin_check(&c, true);
 }
 
 enum { N_MOST = 70, LENGTH = 1037 };
@@ -201,11 +134,11 @@ static void updates_and_norms_agree_with_the_cpu(void **state)
                 mp_array a = mp_array_plain(half ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, 1, &n), c = a;
                 a.data = memory[0][k];
                 c.data = memory[1][k];
-                assert_true(difference(&a, &c) <= (half ? 1.0 / 128 : 2e-6));
+                assert_true(twin_difference(&a, &c) <= (half ? 1.0 / 128 : 2e-6));
                 a = c = mp_array_plain(MP_DTYPE_FLOAT, 1, &(int64_t){4 * LENGTH - 2});
                 a.data = memory[0][k] + 2 * LENGTH + 2;
                 c.data = memory[1][k] + 2 * LENGTH + 2;
-                assert_true(difference(&a, &c) <= 2e-6);
+                assert_true(twin_difference(&a, &c) <= 2e-6);
             }
         }
     }
@@ -226,23 +159,11 @@ static void the_last_other_byte_is_found(void **state)
     free(memory);
 }
 
-/* The tests of the CPU's kernels, in a process of their own with the twin as their backend. */
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"unaries", "binaries",       "randoms",   "optimizer",
-                                        "pools",   "normalizations", "gradients", "execution"};
-    char folder[2000], line[4200];
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    static const char *const tests[] = {"unaries", "binaries", "randoms", "optimizer", "pools", "gradients", "execution", NULL};
     (void)state;
-    assert_true(n > 0);
-    folder[n] = 0;
-    *strrchr(folder, '/') = 0;
-    for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {
-        snprintf(line, sizeof line, "MEMPLAN_TEST_BACKEND=cuda_twin '%s/test_%s' > '%s/test_%s.twin.log' 2>&1", folder,
-                 tests[k], folder, tests[k]);
-        int status = system(line);
-        if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("see %s/test_%s.twin.log", folder, tests[k]);
-    }
+    twin_passes(tests);
 }
 
 /* A machine without a GPU says so; with one there is nothing to see. */
@@ -263,5 +184,5 @@ int main(void)
         cmocka_unit_test(the_last_other_byte_is_found),    cmocka_unit_test(the_tests_of_the_cpu_pass),
         cmocka_unit_test(a_machine_without_a_gpu_says_so),
     };
-    return cmocka_run_group_tests_name("executor/cuda", tests, load, NULL);
+    return cmocka_run_group_tests_name("executor/cuda", tests, twin_load, NULL);
 }

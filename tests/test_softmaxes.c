@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
+#include "tests/backend_case.h"
 #include "tests/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)
@@ -72,14 +74,20 @@ static void gradients_are_those_of_differences(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
+/* Where nobody waits for the device it makes the loss no number. */
 static void a_target_that_is_no_class_is_refused(void **state)
 {
     (void)state;
     const kernel_case c = {"SoftmaxCrossEntropyLoss", 13, "float32[2,3] int64[2]={2,3}", "", 1, 0, 0, 1, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
     mp_error err = {0};
-    assert_int_equal(mp_call_run(&r->forward_call, &r->forward, &r->run, mp_cpu_add, &err), MP_INVALID);
-    assert_non_null(strstr(err.message, "target 3 is not one of 3 classes"));
+    if (backend_of_tests() == &mp_cpu) {
+        assert_int_equal(mp_call_run(&r->forward_call, &r->forward, &r->run, mp_cpu_add, &err), MP_INVALID);
+        assert_non_null(strstr(err.message, "target 3 is not one of 3 classes"));
+    } else {
+        kernel_forward(r);
+        assert_true(isnan(kernel_get(&r->forward.out[0], 0)));
+    }
     kernel_end(r);
 }
 

@@ -8,18 +8,9 @@
 
 #include <stdatomic.h>
 
-#include "estimator/attention.h"
-#include "executor/kernel.h"
+#include "executor/attention_form.h"
 
 enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* of the matrix of scores */
-
-/* An array as a stack of matrices; strides in elements, 0 where it is broadcast. dtype UNDEFINED: there is none. */
-typedef struct mp_matrices {
-    mp_dtype dtype;
-    int n_batch;
-    int64_t batch[MP_ARRAY_RANK], batch_stride[MP_ARRAY_RANK];
-    int64_t row_stride, column_stride;
-} mp_matrices;
 
 /* As a part of this matrix, [row, row + rows) x [column, column + columns). */
 typedef struct mp_part {
@@ -46,12 +37,8 @@ mp_tile mp_tile_from(mp_tile t, int64_t row);
 int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_tile b, float beta, mp_tile c);
 
 typedef struct mp_attention_state {
-    mp_attention size;
-    float scale, fill, ratio; /* ratio 0: nothing is dropped */
-    bool causal, keeps;
-    mp_matrices q, k, v, y, added, positions;
+    mp_attention_form form;
     int64_t n_workers, room_floats; /* rooms in the workspace, one per worker */
-    bool wants[3];                  /* backward: gradients of Q, K, V */
 } mp_attention_state;
 
 typedef struct mp_attention_job {
@@ -70,7 +57,7 @@ void mp_attention_draw(const mp_attention_job *j, const mp_part *part, int64_t i
 /* Is nothing of this part visible? */
 static inline bool mp_attention_is_hidden(const mp_attention_state *s, const mp_part *part)
 {
-    return s->causal && part->column > part->row + part->rows - 1;
+    return s->form.causal && part->column > part->row + part->rows - 1;
 }
 static inline int64_t mp_least(int64_t a, int64_t b)
 {

@@ -8,22 +8,6 @@
 #include "executor/cpu/parallel.h"
 #include "executor/philox.h"
 
-/* An array seen as matrices over the batch of `like`, right-aligned; turned: rows and columns change places. */
-static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool turned)
-{
-    mp_matrices m = {.dtype = a->dtype, .n_batch = like->rank - 2};
-    int lead = like->rank - a->rank;
-    int64_t stride[MP_ARRAY_RANK] = {0};
-    for (int d = lead; d < like->rank; d++) stride[d] = a->dims[d - lead] == 1 ? 0 : a->strides[d - lead];
-    for (int d = 0; d < m.n_batch; d++) {
-        m.batch[d] = like->dims[d];
-        m.batch_stride[d] = stride[d];
-    }
-    m.row_stride = stride[like->rank - (turned ? 1 : 2)];
-    m.column_stride = stride[like->rank - (turned ? 2 : 1)];
-    return m;
-}
-
 static int64_t start_of(const mp_matrices *m, const mp_part *p)
 {
     int64_t at = p->row * m->row_stride + p->column * m->column_stride, rest = p->matrix;
@@ -124,7 +108,7 @@ int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_
 
 static void add_mask(const mp_attention_job *j, const mp_part *part, float *scores)
 {
-    const mp_matrices *m = &j->s->added;
+    const mp_matrices *m = &j->s->form.added;
     const void *data = j->x->in[MP_ATTENTION_ADDED].data;
     float room[MP_TILE_COLUMNS];
     for (int64_t i = 0; i < part->rows; i++) {
@@ -143,14 +127,14 @@ static void add_mask(const mp_attention_job *j, const mp_part *part, float *scor
 /* s[k] = value where the booleans say that it is replaced. */
 static void replace(const mp_attention_job *j, const mp_part *part, float *scores, float value)
 {
-    const mp_matrices *m = &j->s->positions;
+    const mp_matrices *m = &j->s->form.positions;
     const uint8_t *data = j->x->in[MP_ATTENTION_POSITIONS].data;
     for (int64_t i = 0; i < part->rows; i++) {
         mp_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
         float *s = scores + i * MP_TILE_COLUMNS;
         const uint8_t *at = data + start_of(m, &row);
         for (int64_t k = 0; k < part->columns; k++)
-            if ((at[k * m->column_stride] != 0) != j->s->keeps) s[k] = value;
+            if ((at[k * m->column_stride] != 0) != j->s->form.keeps) s[k] = value;
     }
 }
 
@@ -158,59 +142,35 @@ void mp_attention_scores(mp_attention_job *j, const mp_part *part, mp_tile q, mp
 {
     const mp_attention_state *s = j->s;
     mp_tile to = {scores, MP_TILE_COLUMNS, false};
-    int status = mp_tile_product(part->rows, part->columns, s->size.depth, s->scale, q, mp_tile_transposed(k), 0, to);
+    int status = mp_tile_product(part->rows, part->columns, s->form.size.depth, s->form.scale, q, mp_tile_transposed(k), 0, to);
     if (status) atomic_store(&j->failed, status);
-    if (s->positions.dtype) replace(j, part, scores, s->fill);
-    if (s->added.dtype) add_mask(j, part, scores);
-    for (int64_t i = 0; s->causal && i < part->rows; i++)
+    if (s->form.positions.dtype) replace(j, part, scores, s->form.fill);
+    if (s->form.added.dtype) add_mask(j, part, scores);
+    for (int64_t i = 0; s->form.causal && i < part->rows; i++)
         for (int64_t c = part->row + i + 1 - part->column; c < part->columns; c++)
             if (c >= 0) scores[i * MP_TILE_COLUMNS + c] = -INFINITY;
 }
 
 void mp_attention_forget_replaced(const mp_attention_job *j, const mp_part *part, float *d)
 {
-    if (j->s->positions.dtype) replace(j, part, d, 0);
+    if (j->s->form.positions.dtype) replace(j, part, d, 0);
 }
 
 void mp_attention_draw(const mp_attention_job *j, const mp_part *part, int64_t i, float *u)
 {
-    const mp_attention *size = &j->s->size;
+    const mp_attention *size = &j->s->form.size;
     int64_t element = (part->matrix * size->rows + part->row + i) * size->columns + part->column;
     mp_random_uniforms(j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
-}
-
-static bool is_there(const mp_operands *x, int k)
-{
-    return k < x->n_in && x->in[k].dtype != MP_DTYPE_UNDEFINED;
 }
 
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_attention_state *s;
-    const mp_operator *op = x->op;
-    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    for (int k = 0; k < 3; k++)
-        if (x->in[k].dtype != MP_DTYPE_FLOAT && x->in[k].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    if (is_there(x, MP_ATTENTION_ADDED)) {
-        mp_dtype dtype = x->in[MP_ATTENTION_ADDED].dtype;
-        if (dtype != MP_DTYPE_FLOAT && dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "a mask of this type");
-    }
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     *out = s;
-    s->size = mp_attention_read(x->model, op);
-    s->scale = (float)mp_operator_float(op, "scale", 1);
-    s->fill = (float)mp_operator_float(op, "fill", -INFINITY);
-    s->ratio = x->mode == MP_MODE_TRAIN ? (float)mp_operator_float(op, "ratio", 0) : 0;
-    s->causal = mp_operator_int(op, "causal", 0) != 0;
-    s->keeps = mp_operator_int(op, "keeps", 1) != 0;
-    s->q = matrices_of(&x->in[0], &x->in[0], false);
-    s->k = matrices_of(&x->in[1], &x->in[0], mp_operator_int(op, "transK", 0) != 0);
-    s->v = matrices_of(&x->in[2], &x->in[0], false);
-    s->y = matrices_of(y, &x->in[0], false);
-    if (is_there(x, MP_ATTENTION_ADDED)) s->added = matrices_of(&x->in[MP_ATTENTION_ADDED], &x->in[0], false);
-    if (is_there(x, MP_ATTENTION_POSITIONS)) s->positions = matrices_of(&x->in[MP_ATTENTION_POSITIONS], &x->in[0], false);
+    MP_TRY(mp_attention_form_read(x, &s->form, err));
 done:
     return st;
 }
@@ -234,6 +194,6 @@ mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_r
     const mp_attention_state *s = call->state;
     mp_attention_job j = {.s = s, .x = x, .run = run};
     atomic_init(&j.failed, 0);
-    mp_parallel(s->n_workers, s->size.rows * s->size.columns * s->size.depth, body, &j);
+    mp_parallel(s->n_workers, s->form.size.rows * s->form.size.columns * s->form.size.depth, body, &j);
     return mp_dnnl_check((dnnl_status_t)atomic_load(&j.failed), x->op, "a product of tiles", err);
 }

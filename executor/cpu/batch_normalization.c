@@ -15,7 +15,7 @@
 typedef struct state {
     bool by_columns, from_batch; /* which loops; whose statistics */
     mp_columns columns;
-    mp_rows rows;
+    mp_normalization rows;
     double epsilon, momentum;
     int64_t channels, statistics_at; /* mean and rstd where no extra keeps them, in the workspace */
 } state;
@@ -153,7 +153,7 @@ mp_status mp_prepare_batch_normalization(const mp_operands *x, mp_call *call, mp
     s->from_batch = learns(x);
     s->by_columns = mp_columns_of(a, &s->columns);
     if (a->rank > 1) parameter_stride[1] = 1;
-    s->rows = mp_rows_of(a, ~2u & ((1u << a->rank) - 1), parameter_stride, s->channels, true, s->epsilon);
+    s->rows = mp_normalization_of(a, ~2u & ((1u << a->rank) - 1), parameter_stride, s->channels, true, s->epsilon);
     call->workspace_bytes = s->by_columns ? mp_columns_workspace_bytes(&s->columns) : mp_rows_workspace_bytes(&s->rows);
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->channels * (int64_t)sizeof(float);

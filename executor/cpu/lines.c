@@ -2,31 +2,6 @@
 
 #include <string.h>
 
-mp_lines mp_lines_of(const mp_array *a, uint32_t line)
-{
-    mp_lines l = {.n = 1, .length = 1};
-    for (int d = 0; d < a->rank; d++) {
-        if (line >> d & 1) {
-            bool merges = l.n_inner && l.inner_at[l.n_inner - 1] == a->strides[d] * a->dims[d];
-            l.length *= a->dims[d];
-            if (merges) {
-                l.inner[l.n_inner - 1] *= a->dims[d];
-                l.inner_at[l.n_inner - 1] = a->strides[d];
-            } else {
-                l.inner[l.n_inner] = a->dims[d];
-                l.inner_at[l.n_inner++] = a->strides[d];
-            }
-        } else {
-            l.n *= a->dims[d];
-            l.outer[l.n_outer] = a->dims[d];
-            l.outer_dim[l.n_outer] = d;
-            l.outer_at[l.n_outer++] = a->strides[d];
-        }
-    }
-    l.contiguous = l.n_inner == 0 || (l.n_inner == 1 && (l.inner_at[0] == 1 || l.length == 1));
-    return l;
-}
-
 int64_t mp_line_at(const mp_lines *l, int64_t k)
 {
     int64_t at = 0;

@@ -5,17 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/class_loss.h"
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/lines.h"
 #include "executor/vector_math.h"
 
-typedef enum reduction { MEAN, SUM, NONE } reduction;
-
 typedef struct state {
-    mp_lines lines; /* along the classes */
-    reduction reduction;
-    bool softmax, ignores; /* the log-probabilities are computed here; some target counts nothing */
-    int64_t ignored;
+    mp_class_loss loss;
     int64_t lines_at; /* rooms of lines in the workspace, behind two doubles per position */
 } state;
 
@@ -39,33 +35,25 @@ static double weight_of(const job *j, int64_t target)
 {
     float room;
     const mp_array *w = j->x->n_in > 2 ? &j->x->in[2] : NULL;
-    if (j->s->ignores && target == j->s->ignored) return 0;
+    if (j->s->loss.ignores && target == j->s->loss.ignored) return 0;
     return w && w->dtype ? (double)*mp_floats(w->data, w->dtype, target, 1, &room) : 1;
-}
-
-/* The log-probabilities kept for backward: float, in the layout of the scores. */
-static mp_array kept(const mp_operands *x)
-{
-    mp_array a = x->in[0];
-    a.dtype = MP_DTYPE_FLOAT;
-    a.data = x->extra[0].data;
-    return a;
 }
 
 static void forward_line(void *data, int64_t k)
 {
     const job *j = data;
     const state *s = j->s;
-    double *losses = j->x->workspace, *weights = losses + s->lines.n;
-    float *room = (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->lines) * 2 * s->lines.length;
-    float spare[MP_BLOCK], *out = room + s->lines.length;
+    double *losses = j->x->workspace, *weights = losses + s->loss.lines.n;
+    float *room =
+        (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length;
+    float spare[MP_BLOCK], *out = room + s->loss.lines.length;
     int64_t target = target_at(&j->x->in[1], k);
-    const float *scores = mp_line_read(&s->lines, &j->x->in[0], k, room);
-    if (s->softmax) {
-        mp_array log_p = kept(j->x);
-        mp_log_softmax_line(scores, s->lines.length, out, spare);
-        if (log_p.data) mp_line_write(&s->lines, &log_p, k, out);
-        if (j->x->n_out > 1 && j->x->out[1].data) mp_line_write(&s->lines, &j->x->out[1], k, out);
+    const float *scores = mp_line_read(&s->loss.lines, &j->x->in[0], k, room);
+    if (s->loss.softmax) {
+        mp_array log_p = mp_class_loss_log_probabilities(j->x);
+        mp_log_softmax_line(scores, s->loss.lines.length, out, spare);
+        if (log_p.data) mp_line_write(&s->loss.lines, &log_p, k, out);
+        if (j->x->n_out > 1 && j->x->out[1].data) mp_line_write(&s->loss.lines, &j->x->out[1], k, out);
         scores = out;
     }
     weights[k] = weight_of(j, target);
@@ -83,11 +71,11 @@ static void store(const mp_array *a, int64_t at, float value)
 /* A target that is no class would be read outside the scores. */
 static mp_status check_targets(const job *j, mp_error *err)
 {
-    for (int64_t k = 0; k < j->s->lines.n; k++) {
+    for (int64_t k = 0; k < j->s->loss.lines.n; k++) {
         int64_t t = target_at(&j->x->in[1], k);
-        if ((t < 0 || t >= j->s->lines.length) && !(j->s->ignores && t == j->s->ignored))
+        if ((t < 0 || t >= j->s->loss.lines.length) && !(j->s->loss.ignores && t == j->s->loss.ignored))
             return MP_FAIL(err, MP_INVALID, "%s ('%s'): target %lld is not one of %lld classes", j->x->op->kind, j->x->op->name,
-                           (long long)t, (long long)j->s->lines.length);
+                           (long long)t, (long long)j->s->loss.lines.length);
     }
     return MP_OK;
 }
@@ -97,16 +85,17 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     mp_status st = MP_OK;
     const state *s = call->state;
     job j = {s, x, 1};
-    double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
+    double *losses = x->workspace, *weights = losses + s->loss.lines.n, loss = 0, weight = 0;
     (void)run;
     MP_TRY(check_targets(&j, err));
-    mp_lines_run(&s->lines, forward_line, &j);
-    for (int64_t k = 0; k < s->lines.n; k++) {
-        if (s->reduction == NONE) store(&x->out[0], k, (float)losses[k]);
+    mp_lines_run(&s->loss.lines, forward_line, &j);
+    for (int64_t k = 0; k < s->loss.lines.n; k++) {
+        if (s->loss.reduction == MP_CLASS_LOSS_NONE) store(&x->out[0], k, (float)losses[k]);
         loss += losses[k];
         weight += weights[k];
     }
-    if (s->reduction != NONE) store(&x->out[0], 0, (float)(s->reduction == MEAN ? loss / weight : loss));
+    if (s->loss.reduction != MP_CLASS_LOSS_NONE)
+        store(&x->out[0], 0, (float)(s->loss.reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
 done:
     return st;
 }
@@ -122,20 +111,21 @@ static void backward_line(void *data, int64_t k)
 {
     const job *j = data;
     const state *s = j->s;
-    float *room = (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->lines) * 2 * s->lines.length;
-    float *out = room + s->lines.length, one;
-    int64_t target = target_at(&j->x->in[1], k), n = s->lines.length;
+    float *room =
+        (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length;
+    float *out = room + s->loss.lines.length, one;
+    int64_t target = target_at(&j->x->in[1], k), n = s->loss.lines.length;
     const mp_array *dy = &j->x->d_out[0];
     double factor = j->factor * weight_of(j, target);
-    if (s->reduction == NONE) factor *= (double)*mp_floats(dy->data, dy->dtype, k, 1, &one);
-    if (s->softmax && factor != 0) {
-        mp_array log_p = kept(j->x);
-        probabilities(mp_line_read(&s->lines, &log_p, k, room), n, (float)factor, out);
+    if (s->loss.reduction == MP_CLASS_LOSS_NONE) factor *= (double)*mp_floats(dy->data, dy->dtype, k, 1, &one);
+    if (s->loss.softmax && factor != 0) {
+        mp_array log_p = mp_class_loss_log_probabilities(j->x);
+        probabilities(mp_line_read(&s->loss.lines, &log_p, k, room), n, (float)factor, out);
     } else {
         memset(out, 0, (size_t)n * sizeof *out);
     }
     if (factor != 0) out[target] -= (float)factor;
-    mp_line_write(&s->lines, &j->x->d_in[0], k, out);
+    mp_line_write(&s->loss.lines, &j->x->d_in[0], k, out);
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -147,10 +137,12 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     float room;
     (void)run;
     MP_TRY(check_targets(&j, err));
-    for (int64_t k = 0; s->reduction == MEAN && k < s->lines.n; k++) weight += weight_of(&j, target_at(&x->in[1], k));
-    if (s->reduction != NONE) j.factor = (double)*mp_floats(x->d_out[0].data, x->d_out[0].dtype, 0, 1, &room);
-    if (s->reduction == MEAN) j.factor /= weight;
-    mp_lines_run(&s->lines, backward_line, &j);
+    for (int64_t k = 0; s->loss.reduction == MP_CLASS_LOSS_MEAN && k < s->loss.lines.n; k++)
+        weight += weight_of(&j, target_at(&x->in[1], k));
+    if (s->loss.reduction != MP_CLASS_LOSS_NONE)
+        j.factor = (double)*mp_floats(x->d_out[0].data, x->d_out[0].dtype, 0, 1, &room);
+    if (s->loss.reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
+    mp_lines_run(&s->loss.lines, backward_line, &j);
 done:
     return st;
 }
@@ -159,20 +151,12 @@ mp_status mp_prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error
 {
     mp_status st = MP_OK;
     state *s;
-    const char *reduction = mp_operator_text(x->op, "reduction", "mean");
-    const mp_array *a = &x->in[0], *loss = x->is_backward ? &x->d_out[0] : &x->out[0];
-    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    if (!mp_array_is_plain(loss)) return MP_NO_KERNEL(x, err, "a loss in this layout");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
-    s->softmax = x->op->op->extras != NULL;
-    s->reduction = !strcmp(reduction, "mean") ? MEAN : !strcmp(reduction, "sum") ? SUM : NONE;
-    s->ignores = mp_operator_attribute(x->op, "ignore_index") != NULL;
-    s->ignored = mp_operator_int(x->op, "ignore_index", 0);
-    s->lines = mp_lines_of(a, 2);
-    s->lines_at = (2 * s->lines.n * (int64_t)sizeof(double) + 63) / 64 * 64;
-    call->workspace_bytes = s->lines_at + mp_lines_at_once(&s->lines) * 2 * s->lines.length * (int64_t)sizeof(float);
+    MP_TRY(mp_class_loss_read(x, &s->loss, err));
+    s->lines_at = (2 * s->loss.lines.n * (int64_t)sizeof(double) + 63) / 64 * 64;
+    call->workspace_bytes = s->lines_at + mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length * (int64_t)sizeof(float);
 done:
     return st;
 }

@@ -5,56 +5,14 @@
 
 enum { STRETCHES = 32 };
 
-static void put(int64_t *dims, int64_t *at, int64_t *parameter, int *n, int64_t dim, int64_t stride, int64_t step)
+static int64_t n_stretches(const mp_normalization *r)
 {
-    if (*n && at[*n - 1] == stride * dim && parameter[*n - 1] == step * dim) {
-        dims[*n - 1] *= dim;
-        at[*n - 1] = stride;
-        parameter[*n - 1] = step;
-        return;
-    }
-    dims[*n] = dim;
-    at[*n] = stride;
-    parameter[(*n)++] = step;
+    return r->n_rows < STRETCHES ? r->n_rows : STRETCHES;
 }
 
-mp_rows mp_rows_of(const mp_array *x, uint32_t inner, const int64_t *parameter_stride, int64_t n_parameters, bool centered,
-                   double epsilon)
+int64_t mp_rows_workspace_bytes(const mp_normalization *r)
 {
-    mp_rows r = {.n_rows = 1, .length = 1, .centered = centered, .epsilon = epsilon, .n_parameters = n_parameters};
-    int order[MP_ARRAY_RANK], n = 0;
-    for (int d = 0; d < x->rank; d++)
-        if (x->dims[d] != 1) order[n++] = d;
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && x->strides[order[j - 1]] < x->strides[order[j]]; j--) {
-            int t = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = t;
-        }
-    for (int i = 0; i < n; i++) {
-        int d = order[i];
-        int64_t step = n_parameters ? parameter_stride[d] : 0;
-        if (inner >> d & 1) {
-            put(r.inner, r.inner_at, r.inner_parameter, &r.n_inner, x->dims[d], x->strides[d], step);
-            r.length *= x->dims[d];
-        } else {
-            put(r.outer, r.outer_at, r.outer_parameter, &r.n_outer, x->dims[d], x->strides[d], step);
-            r.n_rows *= x->dims[d];
-        }
-    }
-    if (!r.n_inner) {
-        r.inner[r.n_inner] = 1;
-        r.inner_at[r.n_inner++] = 1;
-    }
-    r.run = r.inner[r.n_inner - 1];
-    r.n_runs = r.run ? r.length / r.run : 0;
-    r.n_stretches = r.n_rows < STRETCHES ? r.n_rows : STRETCHES;
-    return r;
-}
-
-int64_t mp_rows_workspace_bytes(const mp_rows *r)
-{
-    return 2 * r->n_stretches * r->n_parameters * (int64_t)sizeof(double);
+    return 2 * n_stretches(r) * r->n_parameters * (int64_t)sizeof(double);
 }
 
 static void locate(const int64_t *dims, const int64_t *at, const int64_t *parameter, int n, int64_t k, int64_t *x, int64_t *p)
@@ -72,11 +30,11 @@ typedef struct piece {
 } piece;
 
 /* The k-th piece of a row that begins at (x, p): pieces are runs cut into blocks. */
-static int64_t n_pieces(const mp_rows *r)
+static int64_t n_pieces(const mp_normalization *r)
 {
     return r->n_runs * mp_blocks(r->run);
 }
-static piece piece_of(const mp_rows *r, int64_t x, int64_t p, int64_t k)
+static piece piece_of(const mp_normalization *r, int64_t x, int64_t p, int64_t k)
 {
     int64_t per_run = mp_blocks(r->run), part = k % per_run;
     int inner = r->n_inner - 1;
@@ -187,12 +145,12 @@ MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, floa
 }
 
 typedef struct job {
-    const mp_rows *r;
+    const mp_normalization *r;
     const mp_rows_data *d;
     bool given; /* the statistics are */
 } job;
 
-static void measure(const mp_rows *r, const mp_rows_data *d, int64_t x, float *mean, float *rstd)
+static void measure(const mp_normalization *r, const mp_rows_data *d, int64_t x, float *mean, float *rstd)
 {
     float room[MP_BLOCK];
     double total = 0, squares = 0;
@@ -218,7 +176,7 @@ static void measure_row(void *data, int64_t row)
     if (j->d->mean) j->d->mean[row] = mean;
 }
 
-void mp_rows_measure(const mp_rows *rows, const mp_rows_data *data)
+void mp_rows_measure(const mp_normalization *rows, const mp_rows_data *data)
 {
     job j = {rows, data, false};
     mp_parallel(rows->n_rows, rows->length, measure_row, &j);
@@ -227,7 +185,7 @@ void mp_rows_measure(const mp_rows *rows, const mp_rows_data *data)
 static void forward_row(void *data, int64_t row)
 {
     const job *j = data;
-    const mp_rows *r = j->r;
+    const mp_normalization *r = j->r;
     const mp_rows_data *d = j->d;
     float x_room[MP_BLOCK], scale_room[MP_BLOCK], shift_room[MP_BLOCK], y_room[MP_BLOCK], mean = 0, rstd;
     int64_t x = 0, p = 0;
@@ -250,13 +208,13 @@ static void forward_row(void *data, int64_t row)
     }
 }
 
-void mp_rows_forward(const mp_rows *rows, const mp_rows_data *data)
+void mp_rows_forward(const mp_normalization *rows, const mp_rows_data *data)
 {
     job j = {rows, data, false};
     mp_parallel(rows->n_rows, rows->length, forward_row, &j);
 }
 
-void mp_rows_apply(const mp_rows *rows, const mp_rows_data *data)
+void mp_rows_apply(const mp_normalization *rows, const mp_rows_data *data)
 {
     job j = {rows, data, true};
     mp_parallel(rows->n_rows, rows->length, forward_row, &j);
@@ -280,7 +238,7 @@ static const float *normalized(const job *j, const piece *q, float mean, float r
 
 static void backward_row(const job *j, int64_t row, double *d_scale, double *d_shift)
 {
-    const mp_rows *r = j->r;
+    const mp_normalization *r = j->r;
     const mp_rows_data *d = j->d;
     float xhat[MP_BLOCK], spare[MP_BLOCK], scale_room[MP_BLOCK], dy_room[MP_BLOCK], g_room[MP_BLOCK], mean = 0,
                                                                                                       rstd = d->rstd[row];
@@ -324,9 +282,9 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
 static void backward_stretch(void *data, int64_t stretch)
 {
     const job *j = data;
-    const mp_rows *r = j->r;
+    const mp_normalization *r = j->r;
     double *sums = j->d->partial + 2 * stretch * r->n_parameters;
-    int64_t per = (r->n_rows + r->n_stretches - 1) / r->n_stretches;
+    int64_t per = (r->n_rows + n_stretches(r) - 1) / n_stretches(r);
     if (r->n_parameters) memset(sums, 0, 2 * (size_t)r->n_parameters * sizeof *sums);
     for (int64_t row = stretch * per; row < (stretch + 1) * per && row < r->n_rows; row++)
         backward_row(j, row, sums, sums + r->n_parameters);
@@ -345,9 +303,9 @@ static void store_parameter(void *to, mp_dtype dtype, int64_t k, double value, b
 static void parameter_sums(void *data, int64_t k)
 {
     const job *j = data;
-    const mp_rows *r = j->r;
+    const mp_normalization *r = j->r;
     double scale = 0, shift = 0;
-    for (int64_t s = 0; s < r->n_stretches; s++) {
+    for (int64_t s = 0; s < n_stretches(r); s++) {
         scale += j->d->partial[2 * s * r->n_parameters + k];
         shift += j->d->partial[(2 * s + 1) * r->n_parameters + k];
     }
@@ -355,11 +313,11 @@ static void parameter_sums(void *data, int64_t k)
     if (j->d->d_shift) store_parameter(j->d->d_shift, j->d->parameter_dtype, k, shift, j->d->add_shift);
 }
 
-void mp_rows_backward(const mp_rows *rows, const mp_rows_data *data)
+void mp_rows_backward(const mp_normalization *rows, const mp_rows_data *data)
 {
     job j = {rows, data, true};
-    mp_parallel(rows->n_stretches, rows->n_rows / (rows->n_stretches ? rows->n_stretches : 1) * rows->length, backward_stretch,
+    mp_parallel(n_stretches(rows), rows->n_rows / (n_stretches(rows) ? n_stretches(rows) : 1) * rows->length, backward_stretch,
                 &j);
     if (rows->n_parameters && (data->d_scale || data->d_shift))
-        mp_parallel(rows->n_parameters, rows->n_stretches, parameter_sums, &j);
+        mp_parallel(rows->n_parameters, n_stretches(rows), parameter_sums, &j);
 }

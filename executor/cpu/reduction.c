@@ -174,7 +174,7 @@ static void finish(const task *t, const group *at, const double *acc, const doub
 {
     int64_t stride = t->r->to_stride[t->r->n_kept - 1];
     for (int64_t l = 0; l < at->n; l++) {
-        float value = (float)(t->end ? t->end(acc[l], shifts[l], t->r->n_terms) : acc[l]);
+        float value = (float)mp_reduction_finish(t->end, acc[l], shifts[l], t->r->n_terms);
         float *place = mp_floats_room(t->to->data, t->to->dtype, at->to + l * stride, &value);
         *place = value;
         mp_floats_done(t->to->data, t->to->dtype, at->to + l * stride, 1, &value);

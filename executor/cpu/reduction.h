@@ -7,22 +7,7 @@
 #define EXECUTOR_CPU_REDUCTION_H
 
 #include "executor/cpu/parallel.h"
-#include "executor/kernel.h"
-
-/* How an element is taken in. `shift` is a value per output. */
-typedef enum mp_reduction_step {
-    MP_STEP_SUM,
-    MP_STEP_SQUARES,
-    MP_STEP_ABSOLUTES,
-    MP_STEP_PRODUCT,
-    MP_STEP_MAX, /* a NaN wins */
-    MP_STEP_MIN,
-    MP_STEP_EXPS,     /* the sum of exp(x - shift) */
-    MP_STEP_EQUALS,   /* how many are equal to the shift */
-    MP_STEP_NONZEROS, /* the product of those that are not zero */
-    MP_STEP_ZEROS,    /* how many are zero */
-    MP_N_STEPS
-} mp_reduction_step;
+#include "executor/reduced.h"
 
 /* Rows of the table of steps: over n contiguous elements into one value, and over `rows` rows of n columns, `stride` apart,
  * into a value per column (acc[k] and shift[k] are column k's). */
@@ -33,9 +18,6 @@ typedef struct mp_step_rows {
     double (*join)(double a, double b); /* what two parts give together */
 } mp_step_rows;
 extern const mp_step_rows mp_reduction_steps[MP_N_STEPS];
-
-/* What is made of the result in the end; `n` is how many elements were taken in. */
-typedef double (*mp_reduction_end)(double result, double shift, int64_t n);
 
 enum { MP_REDUCTION_LANES = 128 };
 
@@ -56,14 +38,9 @@ typedef struct mp_reduction {
 
 /* `to` has the rank of `from`, and size 1 where it is reduced; `shift` (NULL: none) lies in another order perhaps. */
 void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift);
-/* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. end NULL: as it is. */
+/* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. */
 void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
                       const mp_array *to, const mp_array *shift, void *workspace);
-
-/* The axes of a Reduce operator of any version, as marks on the dimensions of input 0. MP_UNSUPPORTED: not known yet. */
-mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
-/* The result of a reduction with its reduced dimensions there, of size 1. */
-mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);
 
 /* The other operators of the family. */
 mp_status mp_prepare_integer_reduction(const mp_operands *x, mp_call *call, mp_error *err);

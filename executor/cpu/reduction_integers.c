@@ -1,23 +1,9 @@
 /* reduction_integers.c - Reduce operators on whole numbers and booleans, exact modulo 2^64; means are cut towards zero. */
-#include <string.h>
-
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/reduction.h"
 
-typedef struct row {
-    const char *kind;
-    mp_reduction_step step;
-    bool mean;
-} row;
-
-static const row rows[] = {
-    {"ReduceSum", MP_STEP_SUM, false},           {"ReduceMean", MP_STEP_SUM, true},      {"ReduceMax", MP_STEP_MAX, false},
-    {"ReduceMin", MP_STEP_MIN, false},           {"ReduceProd", MP_STEP_PRODUCT, false}, {"ReduceL1", MP_STEP_ABSOLUTES, false},
-    {"ReduceSumSquare", MP_STEP_SQUARES, false},
-};
-
 typedef struct state {
-    const row *row;
+    const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
     mp_reduction reduction;
 } state;
@@ -26,25 +12,6 @@ typedef struct task {
     const state *s;
     const mp_operands *x;
 } task;
-
-static uint64_t take(mp_reduction_step step, bool is_unsigned, uint64_t a, int64_t v)
-{
-    bool less = is_unsigned ? (uint64_t)v < a : v < (int64_t)a;
-    switch (step) {
-    case MP_STEP_MAX:
-        return less || (uint64_t)v == a ? a : (uint64_t)v;
-    case MP_STEP_MIN:
-        return less ? (uint64_t)v : a;
-    case MP_STEP_PRODUCT:
-        return a * (uint64_t)v;
-    case MP_STEP_SQUARES:
-        return a + (uint64_t)v * (uint64_t)v;
-    case MP_STEP_ABSOLUTES:
-        return a + (v < 0 && !is_unsigned ? 0 - (uint64_t)v : (uint64_t)v);
-    default:
-        return a + (uint64_t)v;
-    }
-}
 
 static void reduce_one(void *data, int64_t k)
 {
@@ -66,10 +33,10 @@ static void reduce_one(void *data, int64_t k)
             left /= r->reduced[d];
         }
         int64_t v = mp_load_whole(in->data, in->dtype, at);
-        result = extreme && e == 0 ? (uint64_t)v : take(t->s->row->step, is_unsigned, result, v);
+        result = extreme && e == 0 ? (uint64_t)v : mp_take_whole(t->s->row->step, is_unsigned, result, v);
     }
     int64_t value = (int64_t)result;
-    if (t->s->row->mean) value = is_unsigned ? (int64_t)(result / (uint64_t)r->n_terms) : value / r->n_terms;
+    if (t->s->row->end == MP_END_mean) value = is_unsigned ? (int64_t)(result / (uint64_t)r->n_terms) : value / r->n_terms;
     mp_store_whole(out->data, out->dtype, to, value);
 }
 
@@ -84,11 +51,9 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 mp_status mp_prepare_integer_reduction(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    const row *found = NULL;
+    const mp_reduction_row *found = mp_reduction_row_of(x->op);
     mp_dtype dtype = x->in[0].dtype;
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (!strcmp(rows[k].kind, x->op->op->name)) found = &rows[k];
-    if (!found || x->is_backward || !mp_elementwise_knows(dtype) || mp_dtype_is_float(dtype))
+    if (x->is_backward || !mp_reduction_takes_whole(found) || !mp_elementwise_knows(dtype) || mp_dtype_is_float(dtype))
         return MP_NO_KERNEL(x, err, "its type");
     state *s;
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");

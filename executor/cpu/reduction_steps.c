@@ -2,11 +2,10 @@
 #include <math.h>
 
 #include "executor/cpu/reduction.h"
-#include "executor/vector_math.h"
 
 /* NAME_run and NAME_columns from `take`, an expression of a (what was taken in so far), v (the element) and s (the shift), and
  * `join` of a and b. A row has sixteen values side by side, so that the operations can overlap. */
-#define STEP(name, start, take, joined)                                                                        \
+#define STEP(NAME, name, start, take, joined)                                                                  \
     static inline double name##_join(double a, double b)                                                       \
     {                                                                                                          \
         return joined;                                                                                         \
@@ -41,24 +40,15 @@
             }                                                                                                  \
     }
 
-STEP(sum, 0.0, a + v, a + b)
-STEP(squares, 0.0, a + v * v, a + b)
-STEP(absolutes, 0.0, a + fabs(v), a + b)
-STEP(product, 1.0, a *v, a *b)
-STEP(max, -INFINITY, v > a || v != v ? v : a, b > a || b != b ? b : a)
-STEP(min, INFINITY, v < a || v != v ? v : a, b < a || b != b ? b : a)
-STEP(exps, 0.0, a + (double)mp_exp((float)(v - s)), a + b)
-STEP(equals, 0.0, a + (v == s ? 1.0 : 0.0), a + b)
-STEP(nonzeros, 1.0, v != 0 ? a * v : a, a *b)
-STEP(zeros, 0.0, a + (v == 0 ? 1.0 : 0.0), a + b)
+#define END(name, f)
+#define SLOPE(name, f)
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
+#include "executor/reductions.def"
 
-#define ROW(name, start)                               \
-    {                                                  \
-        start, name##_run, name##_columns, name##_join \
-    }
+#define STEP(NAME, name, start, take, joined) [MP_STEP_##NAME] = {start, name##_run, name##_columns, name##_join},
+#define END(name, f)
+#define SLOPE(name, f)
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 const mp_step_rows mp_reduction_steps[MP_N_STEPS] = {
-    [MP_STEP_SUM] = ROW(sum, 0),         [MP_STEP_SQUARES] = ROW(squares, 0), [MP_STEP_ABSOLUTES] = ROW(absolutes, 0),
-    [MP_STEP_PRODUCT] = ROW(product, 1), [MP_STEP_MAX] = ROW(max, -INFINITY), [MP_STEP_MIN] = ROW(min, INFINITY),
-    [MP_STEP_EXPS] = ROW(exps, 0),       [MP_STEP_EQUALS] = ROW(equals, 0),   [MP_STEP_NONZEROS] = ROW(nonzeros, 1),
-    [MP_STEP_ZEROS] = ROW(zeros, 0),
+#include "executor/reductions.def"
 };

@@ -29,12 +29,6 @@ MP_VECTOR float mp_row_largest(const float *x, int64_t n)
     return best;
 }
 
-static inline __attribute__((always_inline)) float exponential(float x)
-{
-    float e = mp_exp(x);
-    return x < -87.33654f ? 0 : e;
-}
-
 MP_VECTOR double mp_row_exponentials(const float *x, int64_t n, float shift, float *out)
 {
     float lanes[16] = {0};
@@ -42,12 +36,12 @@ MP_VECTOR double mp_row_exponentials(const float *x, int64_t n, float shift, flo
     int64_t k = 0;
     for (; k + 16 <= n; k += 16)
         for (int l = 0; l < 16; l++) {
-            float e = exponential(x[k + l] - shift);
+            float e = mp_exp_to_zero(x[k + l] - shift);
             out[k + l] = e;
             lanes[l] += e;
         }
     for (; k < n; k++) {
-        out[k] = exponential(x[k] - shift);
+        out[k] = mp_exp_to_zero(x[k] - shift);
         lanes[k % 16] += out[k];
     }
     for (int l = 0; l < 16; l++) total += (double)lanes[l];
@@ -160,17 +154,12 @@ static mp_status prepare(const mp_operands *x, mp_call *call, form form, mp_erro
     mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0];
-    int64_t axis = mp_operator_int(x->op, "axis", x->op->version < 13 ? 1 : -1);
-    uint32_t line = 0;
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;
     s->form = form;
-    if (axis < 0) axis += a->rank;
-    /* before operator set 13: everything from the axis on */
-    for (int d = (int)axis; d < (x->op->version < 13 ? a->rank : axis + 1); d++) line |= 1u << d;
-    s->lines = mp_lines_of(a, line);
+    s->lines = mp_softmax_lines(x);
     call->workspace_bytes = mp_lines_at_once(&s->lines) * 3 * s->lines.length * (int64_t)sizeof(float);
 done:
     return st;

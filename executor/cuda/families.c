@@ -37,8 +37,9 @@ const mp_kernel mp_cuda_randoms[] = {
     {0},
 };
 
-static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms, mp_cuda_pools,
-                                            mp_cuda_batch_normalizations};
+static const mp_kernel *const families[] = {
+    mp_cuda_unaries,        mp_cuda_binaries,  mp_cuda_randoms, mp_cuda_pools,      mp_cuda_batch_normalizations,
+    mp_cuda_normalizations, mp_cuda_softmaxes, mp_cuda_losses,  mp_cuda_reductions, mp_cuda_attentions};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {

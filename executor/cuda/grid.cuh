@@ -230,16 +230,17 @@ template <int N, class F> static void mp_each_placed(const mp_loops *loops, cons
  *     };
  *
  * Thread t takes the columns t, t + width, ... one after the other, then threads are joined as a tree, t with t + half. The
- * width is 32 for rows of up to MP_SHORT_ROW columns and 256 for others. put may write over what `at` has read of the same
+ * width is 32 for rows of up to MP_SHORT_ROW columns and 256 for others; it is 1 where MP_MANY_ROWS or more lie side by side in
+ * memory, as the caller says. put may write over what `at` has read of the same
  * column; for anything else all columns of a row have been read when its first put runs. */
 
-enum { MP_SHORT_ROW = 512, MP_WARP = 32 };
+enum { MP_SHORT_ROW = 512, MP_MANY_ROWS = 1 << 12, MP_WARP = 32 };
 
 #ifdef MP_CUDA_TWIN
 
 template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64_t n_columns, const F &f)
 {
-    typename F::value part[WIDTH], totals[F::PHASES];
+    typename F::value part[WIDTH], totals[F::PHASES] = {};
     for (int64_t row = 0; row < n_rows; row++) {
         for (int phase = 0; phase < F::PHASES; phase++) {
             for (int t = 0; t < WIDTH; t++) {
@@ -260,10 +261,10 @@ template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64
 /* Threads of one row wait for each other. */
 template <int WIDTH> static __device__ __forceinline__ void mp_row_barrier()
 {
-    if (WIDTH <= MP_WARP)
-        __syncwarp();
-    else
+    if (WIDTH > MP_WARP)
         __syncthreads();
+    else if (WIDTH > 1)
+        __syncwarp();
 }
 
 template <int WIDTH, class F>
@@ -271,7 +272,7 @@ __global__ void __launch_bounds__(MP_GRID_THREADS) mp_rows_kernel(int64_t n_rows
 {
     enum { ROWS = MP_GRID_THREADS / WIDTH };
     __shared__ typename F::value room[ROWS][WIDTH];
-    typename F::value totals[F::PHASES];
+    typename F::value totals[F::PHASES] = {};
     const int t = (int)(threadIdx.x % WIDTH);
     typename F::value *part = room[threadIdx.x / WIDTH];
     for (int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / WIDTH; row < n_rows; row += (int64_t)gridDim.x * ROWS) {
@@ -308,6 +309,14 @@ template <class F> static void mp_rows(int64_t n_rows, int64_t n_columns, const 
         mp_rows_of_width<MP_WARP>(n_rows, n_columns, f);
     else
         mp_rows_of_width<MP_GRID_THREADS>(n_rows, n_columns, f);
+}
+
+template <class F> static void mp_rows_that_lie(bool side_by_side, int64_t n_rows, int64_t n_columns, const F &f)
+{
+    if (side_by_side && n_rows >= MP_MANY_ROWS)
+        mp_rows_of_width<1>(n_rows, n_columns, f);
+    else
+        mp_rows(n_rows, n_columns, f);
 }
 
 /* ---- what is reduced most often: struct f : mp_sums { ... }; struct f : mp_largest { ... }; */

@@ -8,14 +8,21 @@
 extern "C" {
 #endif
 
+#include "executor/attention_form.h"
+#include "executor/class_loss.h"
 #include "executor/dropout.h"
 #include "executor/elementwise.h"
 #include "executor/kernel.h"
+#include "executor/lines.h"
+#include "executor/normalization.h"
 #include "executor/optimizer.h"
+#include "executor/reduced.h"
 
 extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
 extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */
 extern const mp_kernel mp_cuda_randoms[];  /* Dropout */
+extern const mp_kernel mp_cuda_normalizations[], mp_cuda_softmaxes[], mp_cuda_losses[], mp_cuda_reductions[];
+extern const mp_kernel mp_cuda_attentions[];
 
 /* The row for an operator in the tables of own kernels, NULL: none. */
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op);

@@ -1,0 +1,58 @@
+#include "executor/attention_form.h"
+
+#include <math.h>
+
+/* An array seen as matrices over the batch of `like`, right-aligned; turned: rows and columns change places. */
+static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool turned)
+{
+    mp_matrices m = {.dtype = a->dtype, .n_batch = like->rank - 2};
+    int lead = like->rank - a->rank;
+    int64_t stride[MP_ARRAY_RANK] = {0};
+    for (int d = lead; d < like->rank; d++) stride[d] = a->dims[d - lead] == 1 ? 0 : a->strides[d - lead];
+    for (int d = 0; d < m.n_batch; d++) {
+        m.batch[d] = like->dims[d];
+        m.batch_stride[d] = stride[d];
+    }
+    m.row_stride = stride[like->rank - (turned ? 1 : 2)];
+    m.column_stride = stride[like->rank - (turned ? 2 : 1)];
+    return m;
+}
+
+static bool is_there(const mp_operands *x, int k)
+{
+    return k < x->n_in && x->in[k].dtype != MP_DTYPE_UNDEFINED;
+}
+
+static bool is_real(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+}
+
+mp_status mp_attention_form_read(const mp_operands *x, mp_attention_form *out, mp_error *err)
+{
+    const mp_operator *op = x->op;
+    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
+    mp_attention_form f = {.size = mp_attention_read(x->model, op)};
+    for (int k = 0; k < 3; k++) {
+        if (!is_real(x->in[k].dtype)) return MP_NO_KERNEL(x, err, "its type");
+        f.wants[k] = x->is_backward && x->d_in[k].dtype != MP_DTYPE_UNDEFINED;
+        if (f.wants[k] && !mp_array_same_layout(&x->in[k], &x->d_in[k])) return MP_NO_KERNEL(x, err, "a change of layout");
+    }
+    for (int k = MP_ATTENTION_ADDED; x->is_backward && k < x->n_in && k < x->to; k++)
+        if (x->d_in[k].dtype) return MP_NO_KERNEL(x, err, "the gradient of a mask");
+    if (is_there(x, MP_ATTENTION_ADDED) && !is_real(x->in[MP_ATTENTION_ADDED].dtype))
+        return MP_NO_KERNEL(x, err, "a mask of this type");
+    f.scale = (float)mp_operator_float(op, "scale", 1);
+    f.fill = (float)mp_operator_float(op, "fill", -INFINITY);
+    f.ratio = x->mode == MP_MODE_TRAIN ? (float)mp_operator_float(op, "ratio", 0) : 0;
+    f.causal = mp_operator_int(op, "causal", 0) != 0;
+    f.keeps = mp_operator_int(op, "keeps", 1) != 0;
+    f.q = matrices_of(&x->in[0], &x->in[0], false);
+    f.k = matrices_of(&x->in[1], &x->in[0], mp_operator_int(op, "transK", 0) != 0);
+    f.v = matrices_of(&x->in[2], &x->in[0], false);
+    f.y = matrices_of(y, &x->in[0], false);
+    if (is_there(x, MP_ATTENTION_ADDED)) f.added = matrices_of(&x->in[MP_ATTENTION_ADDED], &x->in[0], false);
+    if (is_there(x, MP_ATTENTION_POSITIONS)) f.positions = matrices_of(&x->in[MP_ATTENTION_POSITIONS], &x->in[0], false);
+    *out = f;
+    return MP_OK;
+}

@@ -1,0 +1,28 @@
+/* attention_form.h - what a ScaledDotProductAttention does, read from its operands when a call is prepared, for every backend.
+ */
+#ifndef EXECUTOR_ATTENTION_FORM_H
+#define EXECUTOR_ATTENTION_FORM_H
+
+#include "estimator/attention.h"
+#include "executor/kernel.h"
+
+/* An array as a stack of matrices; strides in elements, 0 where it is broadcast. dtype UNDEFINED: there is none. */
+typedef struct mp_matrices {
+    mp_dtype dtype;
+    int n_batch;
+    int64_t batch[MP_ARRAY_RANK], batch_stride[MP_ARRAY_RANK];
+    int64_t row_stride, column_stride;
+} mp_matrices;
+
+typedef struct mp_attention_form {
+    mp_attention size;
+    float scale, fill, ratio; /* ratio 0: nothing is dropped */
+    bool causal, keeps;
+    mp_matrices q, k, v, y, added, positions; /* k: rows are columns of the scores, transposed or not */
+    bool wants[3];                            /* backward: gradients of Q, K, V */
+} mp_attention_form;
+
+/* MP_UNSUPPORTED: types that are neither FLOAT nor BFLOAT16, the gradient of a mask, gradients in another layout. */
+mp_status mp_attention_form_read(const mp_operands *x, mp_attention_form *out, mp_error *err);
+
+#endif

@@ -1,0 +1,21 @@
+/* class_loss.h - what a loss over classes does, read from its operands when a call is prepared, for every backend. */
+#ifndef EXECUTOR_CLASS_LOSS_H
+#define EXECUTOR_CLASS_LOSS_H
+
+#include "executor/lines.h"
+
+typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP_CLASS_LOSS_NONE } mp_class_loss_reduction;
+
+typedef struct mp_class_loss {
+    mp_lines lines; /* along the classes; line k is position k of the targets, counted row-major */
+    mp_class_loss_reduction reduction;
+    bool softmax, ignores; /* the log-probabilities are computed here; some target counts nothing */
+    int64_t ignored;
+} mp_class_loss;
+
+/* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
+mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);
+/* The log-probabilities kept for backward: float, in the layout of the scores. */
+mp_array mp_class_loss_log_probabilities(const mp_operands *x);
+
+#endif

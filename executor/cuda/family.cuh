@@ -1,0 +1,61 @@
+/* family.cuh - what the families of own kernels have in common on the host. */
+#ifndef EXECUTOR_CUDA_FAMILY_CUH
+#define EXECUTOR_CUDA_FAMILY_CUH
+
+#include "executor/cuda/grid.cuh"
+
+#include "executor/cuda/kernels.h"
+
+/* A zeroed state of the call, NULL: out of memory. */
+template <class S> static S *mp_new_state(mp_call *call)
+{
+    call->state = mp_alloc(1, sizeof(S));
+    return (S *)call->state;
+}
+#define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
+
+static inline bool mp_is_real(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+}
+
+/* Where the next part of a workspace begins. */
+static inline int64_t mp_aligned(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+static inline void *mp_workspace_at(const mp_operands *x, int64_t at)
+{
+    return (char *)x->workspace + at;
+}
+
+static inline bool mp_has_input(const mp_operands *x, int i)
+{
+    return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
+}
+
+/* One operand as kernels get it; data NULL: there is none. */
+struct mp_operand {
+    void *data;
+    mp_dtype dtype;
+    MP_BODY float load(int64_t at) const { return mp_load_any(data, dtype, at); }
+    MP_BODY void store(int64_t at, float value) const { mp_store_any(data, dtype, at, value); }
+};
+static inline mp_operand mp_operand_of(const mp_array *a)
+{
+    return mp_operand{a->dtype ? a->data : NULL, a->dtype};
+}
+static inline mp_operand mp_input(const mp_operands *x, int i)
+{
+    return mp_has_input(x, i) ? mp_operand_of(&x->in[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
+}
+static inline mp_operand mp_gradient(const mp_operands *x, int i)
+{
+    return i < x->n_in ? mp_operand_of(&x->d_in[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
+}
+static inline mp_operand mp_output(const mp_operands *x, int i)
+{
+    return i < x->n_out ? mp_operand_of(&x->out[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
+}
+
+#endif

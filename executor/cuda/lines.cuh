@@ -1,0 +1,49 @@
+/* lines.cuh - where the elements of lines lie, for kernels whose rows are lines of an array. */
+#ifndef EXECUTOR_CUDA_LINES_CUH
+#define EXECUTOR_CUDA_LINES_CUH
+
+#include "executor/cuda/family.cuh"
+
+struct mp_line_places {
+    int n_outer, n_inner;
+    int64_t outer[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];
+
+    static MP_BODY int64_t place(int n, const int64_t *dims, const int64_t *steps, int64_t k)
+    {
+        int64_t at = 0;
+        for (int d = n - 1; d > 0; d--) {
+            at += k % dims[d] * steps[d];
+            k /= dims[d];
+        }
+        return n > 0 ? at + k * steps[0] : 0;
+    }
+    MP_BODY int64_t find(int64_t line, int64_t element) const
+    {
+        return place(n_outer, outer, outer_at, line) + place(n_inner, inner, inner_at, element);
+    }
+};
+
+/* Outer dimensions that lie one behind the other are merged. */
+static inline mp_line_places mp_line_places_of(const mp_lines *lines)
+{
+    mp_line_places p = {};
+    for (int d = 0; d < lines->n_outer; d++) {
+        if (lines->outer[d] == 1) continue;
+        const int last = p.n_outer - 1;
+        if (last >= 0 && p.outer_at[last] == lines->outer_at[d] * lines->outer[d]) {
+            p.outer[last] *= lines->outer[d];
+            p.outer_at[last] = lines->outer_at[d];
+        } else {
+            p.outer[p.n_outer] = lines->outer[d];
+            p.outer_at[p.n_outer++] = lines->outer_at[d];
+        }
+    }
+    p.n_inner = lines->n_inner;
+    for (int d = 0; d < lines->n_inner; d++) {
+        p.inner[d] = lines->inner[d];
+        p.inner_at[d] = lines->inner_at[d];
+    }
+    return p;
+}
+
+#endif

@@ -1,0 +1,293 @@
+/* losses.cu - the losses over classes, and the mean squared error. A target that is no class cannot be refused here, where
+ * nobody waits: the loss is then no number. */
+#include "executor/cuda/lines.cuh"
+#include "executor/cuda/reduce.cuh"
+
+#include "executor/vector_math.h"
+
+/* ---- what the weight of a position is. */
+
+struct targets {
+    mp_operand target, weight; /* weight: of classes; data NULL: 1 */
+    int64_t n_classes, ignored;
+    bool ignores;
+    int rank;
+    int64_t dims[MP_ARRAY_RANK], strides[MP_ARRAY_RANK];
+
+    MP_BODY int64_t of(int64_t position) const
+    {
+        const int64_t at = mp_line_places::place(rank, dims, strides, position);
+        return target.dtype == MP_DTYPE_INT32 ? ((const int32_t *)target.data)[at] : ((const int64_t *)target.data)[at];
+    }
+    MP_BODY float weight_of(int64_t t) const
+    {
+        if (ignores && t == ignored) return 0;
+        if (t < 0 || t >= n_classes) return NAN;
+        return weight.data ? weight.load(t) : 1;
+    }
+};
+
+struct state {
+    mp_class_loss form;
+    int64_t stretches_at; /* in the workspace: forward behind two floats per position, backward behind one */
+};
+
+static targets targets_of(const state *s, const mp_operands *x)
+{
+    const mp_array *t = &x->in[1];
+    targets all = {};
+    all.target = mp_input(x, 1);
+    all.weight = mp_input(x, 2);
+    all.n_classes = s->form.lines.length;
+    all.ignored = s->form.ignored;
+    all.ignores = s->form.ignores;
+    all.rank = t->rank;
+    for (int d = 0; d < t->rank; d++) {
+        all.dims[d] = t->dims[d];
+        all.strides[d] = t->strides[d];
+    }
+    return all;
+}
+
+/* ---- forward: a position's loss and weight, then their sums. */
+
+struct entropy_rows {
+    struct value {
+        float x, picked; /* picked: the score of the target */
+    };
+    enum { PHASES = 2 };
+    mp_line_places lines;
+    targets all;
+    mp_operand scores, given, log_p;
+    bool softmax;
+    float *losses; /* two per position: -weight log p, weight */
+    MP_BODY value none(int phase) const { return value{phase || !softmax ? 0 : -INFINITY, 0}; }
+    MP_BODY value join(int phase, value a, value b) const
+    {
+        if (phase) return value{a.x + b.x, a.picked + b.picked};
+        return b.x > a.x ? b : a;
+    }
+    MP_BODY value at(int phase, int64_t row, int64_t column, const value *totals) const
+    {
+        if (!softmax) return value{0, 0};
+        const float v = scores.load(lines.find(row, column));
+        if (!phase) return value{v, 0};
+        return value{mp_exp_to_zero(v - totals[0].x), column == all.of(row) ? v : 0};
+    }
+    MP_BODY void put(int64_t row, int64_t column, const value *totals) const
+    {
+        if (!softmax) return;
+        const int64_t at = lines.find(row, column);
+        const float v = scores.load(at) - (totals[0].x + logf(totals[1].x));
+        if (log_p.data) log_p.store(at, v);
+        if (given.data) given.store(at, v);
+    }
+    MP_BODY void end(int64_t row, const value *totals) const
+    {
+        const int64_t target = all.of(row);
+        const float weight = all.weight_of(target);
+        float log_of_target = 0;
+        if (weight != 0 && weight == weight)
+            log_of_target =
+                softmax ? totals[1].picked - (totals[0].x + logf(totals[1].x)) : scores.load(lines.find(row, target));
+        losses[2 * row] = weight != 0 ? -weight * log_of_target : 0;
+        losses[2 * row + 1] = weight;
+    }
+};
+
+struct total_loss : mp_float_sums {
+    const float *losses;
+    mp_operand to;
+    bool mean;
+    MP_BODY part at(const int64_t *at, int64_t) const { return part{losses[2 * at[0]], losses[2 * at[0] + 1]}; }
+    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(mean ? total.a / total.b : total.a)); }
+};
+
+struct each_loss {
+    const float *losses;
+    mp_operand to;
+    MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
+};
+
+/* One sum of n terms, the first at 0. */
+static mp_reduce_places<1> all_of(int64_t n)
+{
+    mp_loops loops = {};
+    loops.rank = 1;
+    loops.dims[0] = n;
+    loops.strides[0][0] = 1;
+    return mp_reduce_places<1>(&loops, -1);
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const int64_t n = s->form.lines.n;
+    const mp_array log_p = mp_class_loss_log_probabilities(x);
+    entropy_rows f;
+    f.lines = mp_line_places_of(&s->form.lines);
+    f.all = targets_of(s, x);
+    f.scores = mp_input(x, 0);
+    f.given = s->form.softmax ? mp_output(x, 1) : mp_operand{NULL, MP_DTYPE_FLOAT};
+    f.log_p = mp_operand_of(&log_p);
+    f.softmax = s->form.softmax;
+    f.losses = (float *)x->workspace;
+    mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
+    if (s->form.reduction == MP_CLASS_LOSS_NONE) {
+        mp_each(n, each_loss{f.losses, mp_output(x, 0)});
+    } else {
+        total_loss sum;
+        sum.losses = f.losses;
+        sum.to = mp_output(x, 0);
+        sum.mean = s->form.reduction == MP_CLASS_LOSS_MEAN;
+        mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
+    }
+    return mp_launched(err);
+}
+
+/* ---- backward. */
+
+/* The gradient of a position's loss from that of their mean, its weight aside. */
+struct mean_factor : mp_float_sum {
+    targets all;
+    mp_operand dy;
+    float *to;
+    MP_BODY part at(const int64_t *at, int64_t) const { return part{all.weight_of(all.of(at[0]))}; }
+    MP_BODY void end(const int64_t *, value total) const { *to = (float)((double)dy.load(0) / total.x); }
+};
+
+/* p - 1 at the target, p elsewhere; without softmax only the target has a gradient. */
+struct entropy_gradient {
+    enum { SCORE, POSITION, CLASS, N_OPERANDS }; /* operands: where a score lies, the position's and the class's numbers */
+    targets all;
+    mp_operand dy, dx, log_p;
+    bool softmax, each; /* each: a loss per position */
+    const float *mean;  /* the factor of a mean, NULL: it is none */
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        const int64_t target = all.of(at[POSITION]);
+        const float weight = all.weight_of(target);
+        float slope = 0;
+        if (weight != 0) {
+            const float factor = weight * (mean ? *mean : dy.load(each ? at[POSITION] : 0));
+            if (softmax) slope = factor * mp_exp(log_p.load(at[SCORE]));
+            if (at[CLASS] == target) slope -= factor;
+        }
+        dx.store(at[SCORE], slope);
+    }
+};
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const mp_array log_p = mp_class_loss_log_probabilities(x);
+    mp_array position = x->in[0], number = x->in[0];
+    int64_t step = 1;
+    for (int d = position.rank - 1; d >= 0; d--) {
+        number.strides[d] = d == 1;
+        position.strides[d] = d == 1 ? 0 : step;
+        if (d != 1) step *= position.dims[d];
+    }
+    const mp_array *in[] = {&position, &number};
+    const mp_loops loops = mp_loops_of(in, 2, &x->d_in[0]);
+    entropy_gradient f;
+    f.all = targets_of(s, x);
+    f.dy = mp_operand_of(&x->d_out[0]);
+    f.dx = mp_gradient(x, 0);
+    f.log_p = mp_operand_of(&log_p);
+    f.softmax = s->form.softmax;
+    f.each = s->form.reduction == MP_CLASS_LOSS_NONE;
+    f.mean = NULL;
+    if (s->form.reduction == MP_CLASS_LOSS_MEAN) {
+        mean_factor sum;
+        sum.all = f.all;
+        sum.dy = f.dy;
+        sum.to = (float *)x->workspace;
+        f.mean = sum.to;
+        mp_reduce(all_of(s->form.lines.n), sum, mp_workspace_at(x, s->stretches_at));
+    }
+    mp_each_placed<entropy_gradient::N_OPERANDS>(&loops, f);
+    return mp_launched(err);
+}
+
+static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_class_loss form;
+    mp_status st = mp_class_loss_read(x, &form, err);
+    if (st) return st;
+    state *s = mp_new_state<state>(call);
+    if (!s) return MP_NO_MEMORY(err);
+    s->form = form;
+    s->stretches_at = mp_aligned(x->is_backward ? (int64_t)sizeof(float) : 2 * form.lines.n * (int64_t)sizeof(float));
+    call->run = x->is_backward ? run_backward : run_forward;
+    call->workspace_bytes = s->stretches_at + mp_reduce_workspace_bytes<1, total_loss>(all_of(form.lines.n));
+    return MP_OK;
+}
+
+/* ---- loss = mean((prediction - target)^2). Operand 0: prediction, 1: target. */
+
+struct squares_of : mp_float_sum {
+    mp_operand a, b, to;
+    int64_t n;
+    MP_BODY part at(const int64_t *at, int64_t) const
+    {
+        const float difference = a.load(at[0]) - b.load(at[1]);
+        return part{difference * difference};
+    }
+    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(total.x / (double)n)); }
+};
+
+/* Operand 0: where the gradient goes, 1: prediction, 2: target. */
+struct differences_of {
+    mp_operand a, b, dy, to;
+    float factor;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        to.store(at[0], factor * dy.load(0) * (a.load(at[1]) - b.load(at[2])));
+    }
+};
+
+static mp_reduce_places<2> squares_places(const mp_operands *x)
+{
+    const mp_array *target = &x->in[1];
+    const mp_loops loops = mp_loops_of(&target, 1, &x->in[0]);
+    return mp_reduce_places<2>(&loops, -1);
+}
+
+static mp_status run_squares(const mp_call *, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const int64_t n = mp_array_elements(&x->in[0]);
+    if (!x->is_backward) {
+        squares_of f;
+        f.a = mp_input(x, 0);
+        f.b = mp_input(x, 1);
+        f.to = mp_output(x, 0);
+        f.n = n;
+        mp_reduce(squares_places(x), f, x->workspace);
+    }
+    /* the one that may lie where an operand does comes last */
+    for (int i = 1; x->is_backward && i >= 0; i--) {
+        if (i < x->from || i >= x->to || !x->d_in[i].dtype) continue;
+        const mp_array *in[] = {&x->in[0], &x->in[1]};
+        const mp_loops loops = mp_loops_of(in, 2, &x->d_in[i]);
+        const differences_of f = {mp_input(x, 0), mp_input(x, 1), mp_operand_of(&x->d_out[0]), mp_gradient(x, i),
+                                  (float)((i ? -2.0 : 2.0) / (double)n)};
+        mp_each_placed<3>(&loops, f);
+    }
+    return mp_launched(err);
+}
+
+static mp_status prepare_squares(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
+    call->run = run_squares;
+    if (!x->is_backward) call->workspace_bytes = mp_reduce_workspace_bytes<2, squares_of>(squares_places(x));
+    return MP_OK;
+}
+
+extern "C" const mp_kernel mp_cuda_losses[] = {
+    {"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
+    {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
+    {"MeanSquaredError", "memplan", prepare_squares, prepare_squares},
+    {},
+};

@@ -1,0 +1,37 @@
+/* normalize.cuh - kernels of normalization.h's loop nest: forward, backward, statistics alone.
+ *
+ * Rows that lie side by side in memory are worked on each by the threads of a row. In all other cases statistics and sums come
+ * from reductions over the rows, and the rest is element by element in the order of memory.
+ */
+#ifndef EXECUTOR_CUDA_NORMALIZE_CUH
+#define EXECUTOR_CUDA_NORMALIZE_CUH
+
+#include "executor/cuda/family.cuh"
+#include "executor/cuda/reduce.cuh"
+
+/* What a pass works on; data NULL where it is not there. */
+struct mp_normal_data {
+    mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* backward: y in place of x starts from the output */
+    bool add_scale, add_shift;
+    float *mean, *rstd; /* per row; mean NULL: nothing is subtracted */
+};
+
+struct mp_normal {
+    mp_normalization form;
+    mp_loops loops; /* operand 0: x, 1: the row's number, 2: scale and shift */
+    bool by_rows;
+    int64_t sums_at; /* in the workspace: two floats per row, behind the stretches of reductions */
+};
+
+mp_normal mp_normal_of(const mp_normalization *form);
+int64_t mp_normal_workspace_bytes(const mp_normal *n); /* of any pass */
+
+/* Fills mean and rstd. */
+void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace);
+/* The same, and y. */
+void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace);
+/* y from statistics that are there. */
+void mp_normal_apply(const mp_normal *n, const mp_normal_data *d);
+void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace);
+
+#endif

@@ -1,0 +1,100 @@
+/* reduced.h - what a Reduce operator does, and which dimensions it reduces, for every backend. */
+#ifndef EXECUTOR_REDUCED_H
+#define EXECUTOR_REDUCED_H
+
+#include <math.h>
+
+#include "executor/kernel.h"
+#include "executor/vector_math.h"
+
+#define STEP(NAME, name, start, take, joined) MP_STEP_##NAME,
+#define END(name, f)
+#define SLOPE(name, f)
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
+typedef enum mp_reduction_step {
+#include "executor/reductions.def"
+    MP_N_STEPS
+} mp_reduction_step;
+
+#define STEP(NAME, name, start, take, joined)
+#define END(name, f) MP_END_##name,
+#define SLOPE(name, f)
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
+typedef enum mp_reduction_end {
+#include "executor/reductions.def"
+    MP_N_ENDS
+} mp_reduction_end;
+
+#define STEP(NAME, name, start, take, joined)
+#define END(name, f)
+#define SLOPE(name, f) MP_SLOPE_##name,
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
+typedef enum mp_reduction_slope {
+#include "executor/reductions.def"
+    MP_N_SLOPES
+} mp_reduction_slope;
+
+typedef enum mp_reduction_reads {
+    MP_READS_NOTHING,
+    MP_READS_INPUT,
+    MP_READS_OUTPUT,
+    MP_READS_BOTH,
+    MP_READS_TIES,
+    MP_READS_ZEROS
+} mp_reduction_reads;
+
+/* A row of reductions.def. */
+typedef struct mp_reduction_row {
+    const char *kind;
+    mp_reduction_step step;
+    mp_reduction_end end;
+    bool shifted, is_plain;
+    mp_reduction_slope slope;
+    mp_reduction_reads reads;
+} mp_reduction_row;
+const mp_reduction_row *mp_reduction_row_of(const mp_operator *op); /* NULL: none */
+/* Whether it is defined on whole numbers. */
+bool mp_reduction_takes_whole(const mp_reduction_row *row);
+
+/* What is made of the result in the end. */
+MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double shift, int64_t n)
+{
+    switch (end) {
+#define STEP(NAME, name, start, take, joined)
+#define END(name, f)    \
+    case MP_END_##name: \
+        return f;
+#define SLOPE(name, f)
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
+#include "executor/reductions.def"
+    default:
+        return result;
+    }
+}
+
+/* Takes v into a, exact modulo 2^64; of extremes the first element is taken as it is. */
+MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint64_t a, int64_t v)
+{
+    bool less = is_unsigned ? (uint64_t)v < a : v < (int64_t)a;
+    switch (step) {
+    case MP_STEP_MAX:
+        return less || (uint64_t)v == a ? a : (uint64_t)v;
+    case MP_STEP_MIN:
+        return less ? (uint64_t)v : a;
+    case MP_STEP_PRODUCT:
+        return a * (uint64_t)v;
+    case MP_STEP_SQUARES:
+        return a + (uint64_t)v * (uint64_t)v;
+    case MP_STEP_ABSOLUTES:
+        return a + (v < 0 && !is_unsigned ? 0 - (uint64_t)v : (uint64_t)v);
+    default:
+        return a + (uint64_t)v;
+    }
+}
+
+/* The axes of a Reduce operator of any version, as marks on the dimensions of input 0. MP_UNSUPPORTED: not known yet. */
+mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
+/* The result of a reduction with its reduced dimensions there, of size 1. */
+mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);
+
+#endif
