@@ -100,7 +100,7 @@ $B/libmemplan.a: $(LIB_OBJ)
 $B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka
 $B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/memplan_cuda.so: $(CUDA_OBJ)
