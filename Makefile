@@ -123,7 +123,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
 # It runs others with the twin as their backend.
-$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer gradients execution)
+$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer gradients execution recording)
 $(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
 	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<

@@ -76,9 +76,24 @@ done:
     return st;
 }
 
+/* What is in use on the device now; -1: it has no memory of its own. */
+static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_backend_memory now;
+    *bytes = -1;
+    if (!b->memory) goto done;
+    MP_TRY(b->memory(&now, err));
+    *is_shared |= now.process_bytes < 0;
+    *bytes = *is_shared ? now.total_bytes - now.free_bytes : now.process_bytes;
+done:
+    return st;
+}
+
 mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_backend *b = r->program->backend;
     mp_execution *e = NULL;
     double *seconds = NULL;
     *report = (mp_report){.static_bytes = r->plan->static_bytes,
@@ -88,6 +103,8 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
     MP_REQUIRE(seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
     mp_process_forget_peak();
+    MP_TRY(b->open(err));
+    MP_TRY(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
     MP_TRY(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
     MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));
     if (r->resume) MP_TRY(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
@@ -96,6 +113,8 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
     report->process_bytes = mp_process_peak_bytes();
+    report->n_recordings = mp_execution_recordings(e);
+    MP_TRY(look_at_device(b, &report->device_bytes, &report->device_is_shared, err));
     report->step_seconds = median(seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
     report->has_test = r->test && st == MP_OK;

@@ -28,6 +28,8 @@ typedef struct recording {
 recording_counts recording_counted;
 int recording_fails_after = -1;
 bool recording_is_lost;
+int64_t recording_room = -1;
+static int64_t allocated;
 static const mp_backend *inner;
 static mp_backend ours;
 static recording *current; /* NULL: nothing is being recorded */
@@ -234,7 +236,23 @@ done:
 static void *allocate(int64_t bytes)
 {
     used();
+    if (recording_room >= 0 && allocated + bytes > recording_room) return NULL;
+    allocated += bytes;
     return inner->allocate(bytes);
+}
+
+static void release(void *memory, int64_t bytes)
+{
+    if (memory) allocated -= bytes;
+    inner->release(memory, bytes);
+}
+
+static mp_status memory_now(mp_backend_memory *now, mp_error *err)
+{
+    const int64_t total = INT64_C(1) << 40;
+    (void)err;
+    *now = (mp_backend_memory){total, total - RECORDING_IDLE_BYTES - allocated, -1};
+    return MP_OK;
 }
 
 static void fill(void *memory, unsigned char byte, int64_t bytes)
@@ -278,11 +296,15 @@ const mp_backend *recording_backend(const mp_backend *of)
     ours.update = update;
     ours.clip = clip;
     ours.allocate = allocate;
+    ours.release = release;
+    ours.memory = memory_now;
     ours.fill = fill;
     ours.upload = upload;
     ours.download = download;
     recording_counted = (recording_counts){0};
     recording_fails_after = -1;
     recording_is_lost = false;
+    recording_room = -1;
+    allocated = 0;
     return &ours;
 }

@@ -55,11 +55,11 @@ static outcome run(training_case *t, const mp_plan *plan, mp_optimizer optimizer
     return o;
 }
 
-static void compare(const char *network, const mp_training_options *options)
+static void compare(const char *network, const mp_training_options *options, int n_plans)
 {
     int passes = STEPS * (options->accumulate > 1 ? options->accumulate : 1);
     training_case t = training_begin_on(recording_backend(tested), network, 0, options);
-    for (int part = 0; part < 2; part++) {
+    for (int part = 0; part < n_plans; part++) {
         mp_plan *plan = part ? training_plan(&t, 0.4) : training_keep_all(&t);
         outcome calls = run(&t, plan, options->optimizer, options->clip_norm, true);
         assert_int_equal(recording_counted.n_recorded, 0);
@@ -83,16 +83,16 @@ static void recorded_passes_are_those_called_one_by_one(void **state)
     (void)state;
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT};
-        compare("tests/gradients/cnn.onnx", &options);
-        compare("tests/gradients/bert.onnx", &options); /* has dropout */
+        compare("tests/gradients/cnn.onnx", &options, 2);
+        compare("tests/gradients/bert.onnx", &options, 1); /* has dropout */
         options.accumulate = 3;
-        compare("tests/gradients/cnn.onnx", &options);
+        compare("tests/gradients/cnn.onnx", &options, 2);
         options.dtype = MP_DTYPE_BFLOAT16;
-        compare("tests/gradients/mlp.onnx", &options);
+        compare("tests/gradients/mlp.onnx", &options, 2);
         if (fuse == MP_FUSE_BACKWARD) continue; /* clipping within backward is refused */
         options.optimizer = MP_OPTIMIZER_MOMENTUM;
         options.clip_norm = 0.05;
-        compare("tests/gradients/mlp.onnx", &options);
+        compare("tests/gradients/mlp.onnx", &options, 2);
     }
 }
 
@@ -186,6 +186,35 @@ static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **stat
     unlink(path);
 }
 
+static void the_report_says_what_the_device_holds(void **state)
+{
+    const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    mp_error err = {0};
+    mp_report report;
+    (void)state;
+    training_case t = training_begin_on(recording_backend(tested), "tests/gradients/mlp.onnx", 0, &options);
+    mp_plan *plan = training_keep_all(&t);
+    const mp_train_request request = {.program = t.program,
+                                      .plan = plan,
+                                      .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)},
+                                      .feed = t.feed,
+                                      .parameters = t.source,
+                                      .n_steps = 3};
+    assert_int_equal(mp_train(&request, &report, &err), MP_OK);
+    assert_int_equal(report.idle_device_bytes, RECORDING_IDLE_BYTES);
+    assert_true(report.device_is_shared);
+    int64_t blocks = report.device_bytes - report.idle_device_bytes;
+    assert_true(blocks >= report.static_bytes + report.arena_bytes && blocks < report.static_bytes + report.arena_bytes + 4096);
+    assert_int_equal(report.n_recordings, 1);
+    mp_report_free(&report);
+    recording_room = plan->static_bytes + 4096;
+    assert_int_equal(mp_train(&request, &report, &err), MP_NOMEM);
+    assert_non_null(strstr(err.message, "there is no memory for an arena of "));
+    assert_non_null(strstr(err.message, " of the device's 1099511627776 are free"));
+    mp_plan_free(plan);
+    training_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +222,7 @@ int main(void)
         cmocka_unit_test(what_looks_at_every_step_is_called_one_by_one),
         cmocka_unit_test(a_failure_while_recording_is_reported),
         cmocka_unit_test(a_lost_device_ends_the_training_and_keeps_what_was_saved),
+        cmocka_unit_test(the_report_says_what_the_device_holds),
     };
     return cmocka_run_group_tests_name("executor/recording", tests, load, NULL);
 }
