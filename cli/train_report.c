@@ -142,6 +142,8 @@ void print_train(const train_outcome *t, const options *o)
                extra_text(r->step_seconds, t->before.step_seconds, extra));
     else
         printf("  %-28s%14s\n", "time of a step (median)", after);
+    printf("  %-28s%s%14s\n", "  of it, making the inputs", t->has_before ? "           " : "",
+           seconds_text(r->input_seconds, extra));
     if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
     if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
     if (r->has_test) print_test(t);
@@ -176,12 +178,13 @@ static json_t *report_json(const mp_report *r)
 {
     json_t *losses = json_array(), *object;
     for (size_t k = 0; losses && k < r->n_losses; k++) json_array_append_new(losses, json_real(r->losses[k]));
-    object = json_pack("{sI sI sI sI sI sI so sI sf si so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes,
-                       "static_bytes", (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes,
-                       "measured_arena_bytes", (json_int_t)r->measured_arena_bytes, "process_bytes",
-                       (json_int_t)r->process_bytes, "idle_process_bytes", (json_int_t)r->idle_process_bytes, "device",
-                       device_json(r), "allocations", (json_int_t)r->n_allocations, "step_seconds", r->step_seconds,
-                       "recordings", r->n_recordings, "losses", losses, "weights_hash", r->weights_hash);
+    object =
+        json_pack("{sI sI sI sI sI sI so sI sf sf si so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes,
+                  "static_bytes", (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes,
+                  "measured_arena_bytes", (json_int_t)r->measured_arena_bytes, "process_bytes", (json_int_t)r->process_bytes,
+                  "idle_process_bytes", (json_int_t)r->idle_process_bytes, "device", device_json(r), "allocations",
+                  (json_int_t)r->n_allocations, "step_seconds", r->step_seconds, "input_seconds", r->input_seconds,
+                  "recordings", r->n_recordings, "losses", losses, "weights_hash", r->weights_hash);
     return object;
 }
 

@@ -28,7 +28,7 @@ struct mp_execution {
     mp_update_factors factors; /* of the updates that run now */
     bool records;
     pass_kind kinds[PASS_KINDS];
-    double *seconds;
+    double *seconds, input_seconds;
     mp_pool *pool;
 };
 
@@ -285,11 +285,14 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
     double sum = 0;
+    e->input_seconds = 0;
     e->program->backend->enter();
     for (int k = 0; k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
+        double from = now();
         MP_TRY(fill(data, pass, e, err));
+        e->input_seconds += now() - from;
         MP_TRY(run_pass(e, pass, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
         MP_TRY(read_loss(e, &sum, err));
@@ -314,6 +317,11 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
     e->pending = -1;
     e->program->backend->leave();
     return MP_OK;
+}
+
+double mp_execution_input_seconds(const mp_execution *e)
+{
+    return e->input_seconds;
 }
 
 int mp_execution_recordings(const mp_execution *e)

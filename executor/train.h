@@ -39,6 +39,7 @@ typedef struct mp_report {
     bool device_is_shared; /* these are of all processes, since the system does not say what is this one's */
     int n_recordings;      /* kinds of pass that ran as recorded; 0: all ran call by call */
     double step_seconds;   /* the median */
+    double input_seconds;  /* of it, to make a batch and bring it to where it is read; the median */
     size_t n_losses;
     double *losses;       /* per step; released with mp_report_free */
     double *node_seconds; /* with profile: per node of the graph, over all steps but the first (which warms up); else NULL */
