@@ -65,6 +65,12 @@ bench: $B/memplan $B/tests/bench_updates ## compare with published programs and 
 	@tests/bench_planner.sh $B/memplan
 	@tests/bench_training.sh $B
 
+test-gpu: $B/memplan $(MODULES) $(TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, memory (models in ../shared)
+	@tests/gpu_test.sh $B
+
+bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps on a GPU against PyTorch's (needs ../shared)
+	@tests/gpu_bench.sh $B
+
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
 	@tests/check_plans.sh $B ../shared/tools/check_plan.py
 	@tests/verify_plans.sh $B/memplan ../shared
@@ -90,7 +96,7 @@ clean: ## remove everything that was built
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 # Modules use the library from the program that loads them.
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
@@ -152,5 +158,5 @@ $B/test-packages: Makefile | $B/build-packages
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test bench verify check format install clean help
+.PHONY: all demo test test-gpu bench bench-gpu verify check format install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)
