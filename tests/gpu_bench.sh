@@ -24,11 +24,12 @@ ours() { # NET BATCH PRECISION WHAT ARGUMENT...
     shift 4
     case $precision in tf32) set -- "$@" --tf32 ;; bf16) set -- "$@" --dtype bf16 ;; esac
     [ "$(left)" -gt 20 ] || { missing "$net" "$batch" "$precision" "$what" "left out: no time"; return; }
-    if timeout 100 "$build/memplan" train "$models/$net.onnx" --device cuda --batch "$batch" --steps 12 --no-before --json "$@" > "$work/ours.json" 2> "$work/ours.err" < /dev/null; then
+    if timeout 60 "$build/memplan" train "$models/$net.onnx" --device cuda --batch "$batch" --steps 12 --no-before --json "$@" > "$work/ours.json" 2> "$work/ours.err" < /dev/null; then
         row "$net" "$batch" "$precision" "$what" "$(awk "BEGIN { print $(value "$work/ours.json" step_seconds) - $(value "$work/ours.json" input_seconds) }")" \
             $(($(value "$work/ours.json" static_bytes) + $(value "$work/ours.json" arena_bytes))) "$(value "$work/ours.json" bytes)"
     else
-        missing "$net" "$batch" "$precision" "$what" "$(head -n 1 "$work/ours.err" | cut -c 1-90)"
+        why=$(head -n 1 "$work/ours.err" | cut -c 1-90)
+        missing "$net" "$batch" "$precision" "$what" "${why:-not done within 60 s}"
     fi
 }
 torch() { # NET BATCH PRECISION HOW
