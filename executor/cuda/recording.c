@@ -13,7 +13,8 @@ mp_status mp_cuda_recorded(void **recording, mp_error *err)
     mp_status st = MP_OK;
     cudaGraph_t graph = NULL;
     cudaGraphExec_t ready = NULL;
-    MP_CUDA(cudaStreamEndCapture(mp_cuda_stream(), &graph), err);
+    MP_TRY(
+        mp_cuda_error(cudaStreamEndCapture(mp_cuda_stream(), &graph), "capturing a step, which --no-graph does without", err));
     MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);
     MP_CUDA(cudaGraphUpload(ready, mp_cuda_stream()), err);
     *recording = ready;
