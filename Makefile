@@ -68,6 +68,12 @@ bench: $B/memplan $B/tests/bench_updates ## compare with published programs and 
 	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench_pack.sh $B/memplan
 	@tests/bench_training.sh $B
 
+test-gpu: $B/memplan $(MODULES) $(TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, memory (models in ../shared)
+	@tests/gpu_test.sh $B
+
+bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps on a GPU against PyTorch's (needs ../shared)
+	@tests/gpu_bench.sh $B
+
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
 	@tests/check_plans.sh $B ../shared/tools/check_plan.py
 	@tests/verify_plans.sh $B/memplan ../shared
@@ -93,7 +99,7 @@ clean: ## remove everything that was built
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 # Modules use the library from the program that loads them.
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
@@ -108,7 +114,7 @@ $B/tests/test_cuda_graphs: $(CUDA_OBJ)
 $B/tests/test_cuda_graphs: TEST_LIBS = $(CUDA_LIBS)
 endif
 $B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/memplan_cuda.so: $(CUDA_OBJ)
@@ -131,7 +137,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
 # They run others with the twin as their backend.
-$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution)
+$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution recording)
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
 $(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
@@ -161,5 +167,5 @@ $B/test-packages: Makefile | $B/build-packages
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test bench verify check format install clean help
+.PHONY: all demo test test-gpu bench bench-gpu verify check format install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -63,7 +63,9 @@ static mp_status prepare(const options *o, const budget *b, outcome *out, mp_err
     MP_TRY(subject_load(o->operands[0], o, &out->subject, err));
     MP_TRY(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
     MP_TRY(mp_floor(out->subject.graph, &out->floor_bytes, &out->floor_node, err));
-    out->budget_bytes = o->budget ? budget_resolve(b, out->keep_all->peak_bytes, out->floor_bytes) : -1;
+    out->budget_bytes = -1;
+    if (o->budget)
+        MP_TRY(subject_budget(&out->subject, b, out->keep_all->peak_bytes, out->floor_bytes, &out->budget_bytes, err));
 done:
     return st;
 }

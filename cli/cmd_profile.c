@@ -44,7 +44,6 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->device = "cpu";
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
-    if (st == MP_OK) st = t.subject.program->backend->open(&err);
     if (st == MP_OK && t.subject.program->bindings->loss < 0)
         st = MP_FAIL(&err, MP_INVALID, "a training step has a loss, so --loss none is not for profile");
     if (st != MP_OK) {

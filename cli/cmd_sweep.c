@@ -80,9 +80,11 @@ static int read_budgets(const options *o, wanted *w)
         complain("out of memory");
         return EXIT_NO;
     }
-    for (size_t k = 0; k < n; k++)
-        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why))
+    for (size_t k = 0; k < n; k++) {
+        why = "is for plan and train: a sweep needs numbers";
+        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why) || w->budgets[k].kind == BUDGET_FREE)
             return usage_error("--budgets: '%s' %s", w->budget_texts.items[k], why);
+    }
     return EXIT_DONE;
 }
 

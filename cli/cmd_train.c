@@ -70,10 +70,12 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     int64_t floor_bytes;
     int floor_node;
     const mp_graph *g = t->subject.graph;
+    int64_t budget_bytes;
     char text[QUANTITY_MAX];
     MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
+    MP_TRY(subject_budget(&t->subject, b, t->keep_all->peak_bytes, floor_bytes, &budget_bytes, err));
     mp_request request = {.graph = g,
-                          .budget_bytes = budget_resolve(b, t->keep_all->peak_bytes, floor_bytes),
+                          .budget_bytes = budget_bytes,
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
@@ -102,7 +104,6 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
                "train keeps what its own kernels read, so --rules pytorch is not for train");
     MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
                o->device);
-    MP_TRY(t->subject.program->backend->open(err));
     MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
                "training needs a loss, so --loss none is not for train");
     MP_TRY(train_keep_all(t->subject.graph, &t->keep_all, err));
@@ -137,13 +138,14 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     mp_parameter_source *source = NULL;
     step_progress shown = {"keep-all", isatty(STDERR_FILENO)};
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old_int, old_term;
-    mp_train_request request = {.program = t->subject.program,
-                                .plan = t->keep_all,
-                                .execution = {.hyper = hyper_of(o), .seed = (uint64_t)o->seed, .profile = o->profile},
-                                .resume = o->resume,
-                                .n_steps = o->steps ? o->steps : STEPS,
-                                .progress = show_step,
-                                .progress_data = &shown};
+    mp_train_request request = {
+        .program = t->subject.program,
+        .plan = t->keep_all,
+        .execution = {.hyper = hyper_of(o), .seed = (uint64_t)o->seed, .profile = o->profile, .by_call = !o->captures},
+        .resume = o->resume,
+        .n_steps = o->steps ? o->steps : STEPS,
+        .progress = show_step,
+        .progress_data = &shown};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, &old_int);
     sigaction(SIGTERM, &action, &old_term);
@@ -210,6 +212,7 @@ int cmd_train(options *o)
         bool reads;
         mp_status st = run(o, &files, &t, &reads, &err);
         if (st == MP_OK) {
+            t.fast = o->fast;
             if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
             if (o->json)
                 st = print_train_json(&t, &err);

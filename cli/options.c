@@ -133,6 +133,14 @@ static int store(options *o, const option_row *row, const char *value)
         *(int64_t *)field = count;
         break;
     }
+    case KIND_BYTES: {
+        budget b;
+        const char *why = "is a share, and not a number of bytes like 64MiB";
+        if (!budget_parse(value, &b, &why) || b.kind != BUDGET_BYTES || b.bytes < 1)
+            return usage_error("--%s: '%s' %s", row->name, value, why);
+        *(int64_t *)field = b.bytes;
+        break;
+    }
     case KIND_POSITIVE: {
         char *end;
         double seconds = strtod(value, &end);
@@ -178,7 +186,8 @@ static int count_operands(const options *o)
 
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
-    *o = (options){.command = command, .simplify = true, .fused_attention = true, .before = true, .offsets = true};
+    *o = (options){
+        .command = command, .simplify = true, .fused_attention = true, .before = true, .captures = true, .offsets = true};
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].otherwise) *(const char **)((char *)o + option_rows[k].offset) = option_rows[k].otherwise;
     o->operands = mp_alloc((size_t)argc, sizeof *o->operands);

@@ -49,6 +49,9 @@ typedef enum option_id {
     OPT_CLIP_NORM,
     OPT_INEXACT,
     OPT_NO_FUSED_ATTENTION,
+    OPT_TF32,
+    OPT_FAST,
+    OPT_WORKSPACE_LIMIT,
     OPT_COSTS,
     OPT_BUDGET,
     OPT_SOLVER,
@@ -83,6 +86,7 @@ typedef enum option_id {
     OPT_SAVE_EVERY,
     OPT_RESUME,
     OPT_NO_BEFORE,
+    OPT_NO_GRAPH,
     OPT_PROFILE,
     OPT_JSON,
     OPT_HELP,
@@ -97,6 +101,7 @@ typedef enum option_kind {
     KIND_LIST,    /* text_list, one element per use */
     KIND_BINDING, /* text_list of NAME=N */
     KIND_COUNT,   /* int64_t >= the row's least */
+    KIND_BYTES,   /* int64_t > 0, as "64MiB"; 0: not given */
     KIND_POSITIVE /* double > 0; 0: not given */
 } option_kind;
 
@@ -125,10 +130,12 @@ typedef struct options {
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
     bool inexact, fused_attention;
-    const char *costs; /* NULL: not given */
+    bool tf32, fast;
+    int64_t workspace_limit; /* bytes; 0: not given */
+    const char *costs;       /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
-    bool nesterov, before, profile, keep_order, offsets;
+    bool nesterov, before, captures, profile, keep_order, offsets;
     const char *schedule, *save, *resume; /* schedule has a default, the others NULL: not given */
     bool minimize, per_op, json, help;
     size_t n_operands;

@@ -48,6 +48,7 @@ static json_t *to_json(const options *o, const option_row *row)
     case KIND_BINDING:
         return bindings_to_json(field);
     case KIND_COUNT:
+    case KIND_BYTES:
         return *(const int64_t *)field ? json_integer(*(const int64_t *)field) : json_null();
     case KIND_POSITIVE:
         return *(const double *)field > 0 ? json_real(*(const double *)field) : json_null();
@@ -129,6 +130,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     case KIND_BINDING:
         return adopt_bindings(o, field, value, row->key, err);
     case KIND_COUNT:
+    case KIND_BYTES:
         if (!json_is_integer(value) || json_integer_value(value) < row->least)
             return MP_FAIL(err, MP_PARSE, "the options' %s is not a whole number of at least %lld", row->key,
                            (long long)row->least);

@@ -52,7 +52,7 @@ static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
     double value;
     int64_t exact;
     if (!parse_number(text, &end, &value, &exact)) {
-        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60% or floor+50%";
+        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60%, floor+50% or auto";
         return false;
     }
     while (*end == ' ') end++;
@@ -78,7 +78,8 @@ bool budget_parse(const char *text, budget *out, const char **why)
     const char *number = above ? text + 6 : text, *end;
     size_t length = strlen(number);
     int64_t exact;
-    *out = (budget){.kind = BUDGET_BYTES};
+    *out = (budget){.kind = strcmp(text, "auto") ? BUDGET_BYTES : BUDGET_FREE};
+    if (out->kind == BUDGET_FREE) return true;
     if (!length || number[length - 1] != '%') {
         if (!above) return parse_bytes(text, &out->bytes, why);
         *why = "needs a percentage behind the floor, like floor+50%";

@@ -11,9 +11,10 @@ enum { QUANTITY_MAX = 64 }; /* room for any text that is written here */
 /* A whole number of decimal digits that fits; false for anything else. */
 bool parse_count(const char *text, int64_t *count);
 
-/* What --budget says: bytes, a percentage of the keep-all peak, or a place between floor and keep-all peak. */
+/* What --budget says: bytes, a percentage of the keep-all peak, a place between floor and keep-all peak, or what is free on the
+ * device (auto). */
 typedef struct budget {
-    enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_FLOOR } kind;
+    enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_FLOOR, BUDGET_FREE } kind;
     int64_t bytes;
     double percent;
 } budget;
@@ -21,7 +22,7 @@ typedef struct budget {
 /* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "floor+50%". On failure returns false and *why says what is wrong with it,
  * as the end of a sentence. */
 bool budget_parse(const char *text, budget *out, const char **why);
-/* The bytes it comes to, rounded down. */
+/* The bytes it comes to, rounded down; of BUDGET_FREE, see subject_budget. */
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes);
 
 /* All write into `text` of QUANTITY_MAX and return it. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/nearest.h"
-#include "cli/quantities.h"
 #include "estimator/target.h"
 #include "estimator/training.h"
 #include "formats/costs_json.h"
@@ -87,6 +86,24 @@ done:
     return st;
 }
 
+/* What the options say of how the backend computes. Where the device itself is needed, a machine without says so first. */
+static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_backend_settings settings = MP_BACKEND_SETTINGS;
+    bool runs = o->command == CMD_TRAIN || o->command == CMD_PROFILE || (o->budget && !strcmp(o->budget, "auto"));
+    bool settled = backend && backend->settle;
+    settings.tf32 = o->tf32;
+    settings.fast = o->fast;
+    if (o->workspace_limit) settings.workspace_limit = o->workspace_limit;
+    MP_REQUIRE(settled || !(o->tf32 || o->fast || o->workspace_limit), err, MP_INVALID,
+               "--tf32, --fast and --workspace-limit are for --device cuda");
+    if (settled) backend->settle(&settings);
+    if (backend && runs) MP_TRY(backend->open(err));
+done:
+    return st;
+}
+
 static mp_status build_graph(subject *s, const options *o, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -109,6 +126,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     int loss;
     MP_REQUIRE(text, err, MP_NOMEM, "the options");
     MP_TRY(subject_device(o, &backend, &device, err));
+    MP_TRY(settle(o, backend, err));
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (fuses_attention(o, backend, wanted.rules)) {
         int n;
@@ -197,6 +215,27 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     if (s->options) json_decref(s->options);
+}
+
+mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, int64_t floor_bytes, int64_t *bytes,
+                         mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t reserve_bytes = INT64_C(1) << 30; /* what libraries load and captured graphs take when the steps run */
+    const mp_backend *backend = s->program ? s->program->backend : NULL;
+    mp_backend_memory now;
+    char text[QUANTITY_MAX];
+    *bytes = budget_resolve(b, peak_bytes, floor_bytes);
+    if (b->kind != BUDGET_FREE) goto done;
+    MP_REQUIRE(backend && backend->memory, err, MP_INVALID,
+               "--budget auto is what is free on the GPU, so it needs --device cuda");
+    MP_TRY(backend->open(err));
+    MP_TRY(backend->memory(&now, err));
+    MP_REQUIRE(now.free_bytes > reserve_bytes, err, MP_INFEASIBLE,
+               "--budget auto: of the GPU's memory %s are free, and 1 GiB is reserved", bytes_short(now.free_bytes, text));
+    *bytes = now.free_bytes - reserve_bytes;
+done:
+    return st;
 }
 
 mp_graph *subject_take_graph(subject *s)

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/options.h"
+#include "cli/quantities.h"
 #include "estimator/graph.h"
 #include "estimator/model.h"
 #include "estimator/simplify.h"
@@ -39,6 +40,10 @@ bool subject_is_graph(const char *path);
 /* What --device means: a backend that can run (NULL: it cannot), and the profile that costs are taken from. MP_UNSUPPORTED: a
  * backend that this build lacks. */
 mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err);
+
+/* The bytes that a budget comes to, between these. MP_INVALID, MP_UNSUPPORTED: auto without a GPU. */
+mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, int64_t floor_bytes, int64_t *bytes,
+                         mp_error *err);
 
 /* "resnet50, batch 32" into `text` of `room` bytes. */
 const char *subject_title(const subject *s, char *text, size_t room);

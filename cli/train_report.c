@@ -29,6 +29,16 @@ static int64_t beside(const mp_report *r)
     return r->process_bytes < 0 ? -1 : r->process_bytes - r->arena_bytes - r->static_bytes;
 }
 
+/* What the device holds beside the two blocks: what was there before them, and what has come while the steps ran. */
+static void print_device(const train_outcome *t)
+{
+    const mp_report *a = &t->before, *b = &t->after;
+    print_bytes(t, b->device_is_shared ? "GPU, all processes" : "GPU, this process", a->device_bytes, b->device_bytes);
+    print_bytes(t, "  context and libraries", a->idle_device_bytes, b->idle_device_bytes);
+    print_bytes(t, "  loaded while running", a->device_bytes - a->idle_device_bytes - a->static_bytes - a->arena_bytes,
+                b->device_bytes - b->idle_device_bytes - b->static_bytes - b->arena_bytes);
+}
+
 static void print_memory(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
@@ -37,8 +47,9 @@ static void print_memory(const train_outcome *t)
     print_bytes(t, "  always live", a->static_bytes, b->static_bytes);
     print_bytes(t, "  arena, as planned", a->arena_bytes, b->arena_bytes);
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
-    print_bytes(t, "process, at its peak", a->process_bytes, b->process_bytes);
-    print_bytes(t, "  program, libraries, model", beside(a), beside(b));
+    if (b->device_bytes >= 0) print_device(t);
+    print_bytes(t, b->device_bytes < 0 ? "process, at its peak" : "process, on the host", a->process_bytes, b->process_bytes);
+    if (b->device_bytes < 0) print_bytes(t, "  program, libraries, model", beside(a), beside(b));
 }
 
 typedef struct share {
@@ -131,12 +142,17 @@ void print_train(const train_outcome *t, const options *o)
                extra_text(r->step_seconds, t->before.step_seconds, extra));
     else
         printf("  %-28s%14s\n", "time of a step (median)", after);
+    printf("  %-28s%s%14s\n", "  of it, making the inputs", t->has_before ? "           " : "",
+           seconds_text(r->input_seconds, extra));
     if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
     if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);
     printf("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
+    if (r->device_bytes >= 0)
+        printf("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
+    if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
     if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
     if (o->profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
@@ -150,25 +166,34 @@ static json_t *test_json(const mp_report *r)
                      r->test.accuracy < 0 ? json_null() : json_real(r->test.accuracy));
 }
 
+/* Null where the memory is the host's. */
+static json_t *device_json(const mp_report *r)
+{
+    if (r->device_bytes < 0) return json_null();
+    return json_pack("{sI sI sb}", "bytes", (json_int_t)r->device_bytes, "idle_bytes", (json_int_t)r->idle_device_bytes,
+                     "all_processes", (int)r->device_is_shared);
+}
+
 static json_t *report_json(const mp_report *r)
 {
     json_t *losses = json_array(), *object;
     for (size_t k = 0; losses && k < r->n_losses; k++) json_array_append_new(losses, json_real(r->losses[k]));
     object =
-        json_pack("{sI sI sI sI sI sI sI sf so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes, "static_bytes",
-                  (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes, "measured_arena_bytes",
-                  (json_int_t)r->measured_arena_bytes, "process_bytes", (json_int_t)r->process_bytes, "idle_process_bytes",
-                  (json_int_t)r->idle_process_bytes, "allocations", (json_int_t)r->n_allocations, "step_seconds",
-                  r->step_seconds, "losses", losses, "weights_hash", r->weights_hash);
+        json_pack("{sI sI sI sI sI sI so sI sf sf si so ss}", "planned_peak_bytes", (json_int_t)r->planned_peak_bytes,
+                  "static_bytes", (json_int_t)r->static_bytes, "arena_bytes", (json_int_t)r->arena_bytes,
+                  "measured_arena_bytes", (json_int_t)r->measured_arena_bytes, "process_bytes", (json_int_t)r->process_bytes,
+                  "idle_process_bytes", (json_int_t)r->idle_process_bytes, "device", device_json(r), "allocations",
+                  (json_int_t)r->n_allocations, "step_seconds", r->step_seconds, "input_seconds", r->input_seconds,
+                  "recordings", r->n_recordings, "losses", losses, "weights_hash", r->weights_hash);
     return object;
 }
 
 mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
-    all = json_pack("{ss ss sI sI so so so so sb}", "device", t->subject.graph->target, "fuse",
-                    mp_fuse_name(t->subject.graph->fuse), "parameters", (json_int_t)t->n_parameters, "parameters_drawn",
-                    (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
+    all = json_pack("{ss ss sb sI sI so so so so sb}", "device", t->subject.graph->target, "fuse",
+                    mp_fuse_name(t->subject.graph->fuse), "fast", (int)t->fast, "parameters", (json_int_t)t->n_parameters,
+                    "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
                     t->has_before ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
                     (int)t->after.stopped);
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");

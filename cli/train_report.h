@@ -9,6 +9,7 @@ typedef struct train_outcome {
     subject subject;
     mp_plan *keep_all, *plan;
     bool has_before;
+    bool fast;                    /* other last bits were permitted */
     size_t n_parameters, n_drawn; /* of those, without values in the model's file */
     mp_report before, after;      /* keep-all, the plan */
 } train_outcome;

@@ -46,6 +46,16 @@ done:
     return st;
 }
 
+/* "there is no memory for ... of 8 bytes", and where the device is asked, how much of it is free. */
+static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes, mp_error *err)
+{
+    mp_backend_memory now;
+    if (!b->memory || b->memory(&now, NULL) != MP_OK)
+        return MP_FAIL(err, MP_NOMEM, "there is no memory for %s of %lld bytes", what, (long long)bytes);
+    return MP_FAIL(err, MP_NOMEM, "there is no memory for %s of %lld bytes: %lld of the device's %lld are free", what,
+                   (long long)bytes, (long long)now.free_bytes, (long long)now.total_bytes);
+}
+
 static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -70,10 +80,9 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     for (size_t k = 0; k < a->plan->n_places; k++) a->place_at[k] = a->plan->places[k].offset;
     if (guards) MP_TRY(spread_out(a, err));
     a->fixed = b->allocate(a->fixed_bytes);
-    MP_REQUIRE(a->fixed, err, MP_NOMEM, "there is no memory for %lld bytes of parameters, optimizer state and inputs",
-               (long long)a->fixed_bytes);
+    if (!a->fixed) MP_TRY(no_memory(b, "parameters, optimizer state and inputs", a->fixed_bytes, err));
     a->arena = b->allocate(a->arena_bytes);
-    MP_REQUIRE(a->arena, err, MP_NOMEM, "there is no memory for an arena of %lld bytes", (long long)a->arena_bytes);
+    if (!a->arena) MP_TRY(no_memory(b, "an arena", a->arena_bytes, err));
     b->fill(a->arena, MP_UNUSED_BYTE, a->arena_bytes);
     MP_TRY(put_constants(a, err));
 done:

@@ -12,6 +12,20 @@
 #include "executor/kernel.h"
 #include "executor/optimizer.h"
 
+/* What the user may decide about how a backend computes. */
+typedef struct mp_backend_settings {
+    bool tf32;               /* products of float32 may round their factors to 10 bits of mantissa */
+    bool fast;               /* results may differ from run to run in their last bits */
+    int64_t workspace_limit; /* bytes that one call of a library may ask for */
+} mp_backend_settings;
+#define MP_BACKEND_SETTINGS ((mp_backend_settings){.workspace_limit = INT64_C(256) << 20})
+
+/* The memory of a device, now. */
+typedef struct mp_backend_memory {
+    int64_t total_bytes, free_bytes;
+    int64_t process_bytes; /* what this process holds of it, all included; -1: the system does not say */
+} mp_backend_memory;
+
 typedef struct mp_backend {
     const char *name;     /* "cpu", "cuda" */
     int64_t alignment;    /* of every storage */
@@ -23,6 +37,10 @@ typedef struct mp_backend {
     /* Makes the device ready to run; before anything but adapt, kernel, and the preparing of calls. Again is fine.
      * MP_UNSUPPORTED: this machine has none; one sentence says what it lacks. */
     mp_status (*open)(mp_error *err);
+    /* Before a program is built, which keeps what it was built with. NULL: there is nothing to decide. */
+    void (*settle)(const mp_backend_settings *settings);
+    /* Of the open device. NULL: it is the host's memory. */
+    mp_status (*memory)(mp_backend_memory *now, mp_error *err);
 
     /* Chooses layouts, packs weights, and inserts Reorder operators where layouts meet. The model is inferred, simplified and
      * has its loss; it stays sorted. */
@@ -32,8 +50,16 @@ typedef struct mp_backend {
      * them is a hundred times slower. */
     void (*enter)(void);
     void (*leave)(void);
-    /* A pass through the network starts, whose random numbers are drawn by these. */
-    void (*begin)(uint64_t seed, uint32_t step);
+    /* A pass through the network starts, and nothing of the one before is still to run: its random numbers are drawn by these,
+     * and its updates have these factors (NULL: it has none). */
+    void (*begin)(uint64_t seed, uint32_t step, const mp_update_factors *factors);
+    /* What a pass enqueues, recorded once and then run in one go as often as one likes, each time with the values of the begin
+     * before it. Between record and recorded nothing runs, and of the backend only calls, add, copy, update and clip are used.
+     * recorded ends it, also where something failed in between; *recording is released with discard. NULL: it cannot. */
+    mp_status (*record)(mp_error *err);
+    mp_status (*recorded)(void **recording, mp_error *err);
+    mp_status (*replay)(void *recording, mp_error *err);
+    void (*discard)(void *recording);
     void (*wait)(void); /* until what was enqueued has run */
     mp_add_function add;
     /* One update of n parameters, all in one go; the clipping factor over all gradients, with norm_workspace_bytes(the largest)

@@ -8,6 +8,14 @@
 
 #include "executor/addresses.h"
 
+/* Passes that run the same calls on the same addresses are of one kind: (does it add to gradients, does it update). */
+enum { PASS_ADDS = 1, PASS_UPDATES = 2, PASS_KINDS = 4 };
+
+typedef struct pass_kind {
+    bool has_run;
+    void *recording; /* of the backend; NULL: none yet */
+} pass_kind;
+
 struct mp_execution {
     mp_program *program;
     const mp_plan *plan;
@@ -16,8 +24,11 @@ struct mp_execution {
     mp_update *updates; /* room for one per trained parameter */
     mp_update *clipped; /* per trained parameter: its gradient, for the norm */
     size_t n_clipped;
-    int64_t pending; /* forward-fused: the step whose gradients wait for their update, -1: none */
-    double *seconds;
+    int64_t pending;           /* forward-fused: the step whose gradients wait for their update, -1: none */
+    mp_update_factors factors; /* of the updates that run now */
+    bool records;
+    pass_kind kinds[PASS_KINDS];
+    double *seconds, input_seconds;
     mp_pool *pool;
 };
 
@@ -52,6 +63,7 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_REQUIRE(e->seconds, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
     MP_TRY(list_gradients(e, err));
+    e->records = program->backend->record && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
     e = NULL;
 done:
@@ -62,6 +74,8 @@ done:
 void mp_execution_free(mp_execution *e)
 {
     if (!e) return;
+    for (int k = 0; k < PASS_KINDS; k++)
+        if (e->kinds[k].recording) e->program->backend->discard(e->kinds[k].recording);
     mp_addresses_free(&e->at);
     mp_pool_free(e->pool);
     mp_free(e);
@@ -110,10 +124,9 @@ static bool is_update(const mp_execution *e, size_t t)
 }
 
 /* The updates from plan step t on that follow on each other, in one call. Returns how many they are. */
-static size_t run_updates(mp_execution *e, size_t t, int64_t step)
+static size_t run_updates(mp_execution *e, size_t t)
 {
     const mp_program *p = e->program;
-    mp_update_factors f = mp_update_factors_at(&e->options.hyper, step);
     size_t n = 0;
     for (; is_update(e, t + n) && !(n && e->options.one_by_one); n++) {
         const mp_ready_step *r = &e->at.steps[t + n];
@@ -125,7 +138,7 @@ static size_t run_updates(mp_execution *e, size_t t, int64_t step)
                                     .state = (float *)r->state,
                                     .clip = (const float *)r->clip};
     }
-    p->backend->update(e->updates, n, &f);
+    p->backend->update(e->updates, n, &e->factors);
     return n;
 }
 
@@ -192,11 +205,10 @@ done:
     return st;
 }
 
-/* One pass over the plan's steps. `update` < 0: without updates; else they belong to this step. */
-static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
+/* The plan's steps, call by call. */
+static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     mp_status st = MP_OK;
-    e->program->backend->begin(e->options.seed, (uint32_t)pass);
     for (size_t t = 0, n; t < e->plan->n_steps; t += n) {
         const mp_ready_step *r = &e->at.steps[t];
         n = 1;
@@ -204,16 +216,16 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
         switch (e->program->bindings->nodes[r->node].task) {
         case MP_TASK_FORWARD:
         case MP_TASK_BACKWARD:
-            MP_TRY(run_operator(e, r, pass, added, err));
+            MP_TRY(run_operator(e, r, pass, kind & PASS_ADDS, err));
             break;
         case MP_TASK_ACCUMULATE:
             run_accumulate(e, r);
             break;
         case MP_TASK_CLIP:
-            if (update >= 0) run_clip(e, r);
+            if (kind & PASS_UPDATES) run_clip(e, r);
             break;
         case MP_TASK_UPDATE:
-            if (update >= 0) n = run_updates(e, t, update);
+            if (kind & PASS_UPDATES) n = run_updates(e, t);
             break;
         }
         if (e->options.profile) e->program->backend->wait();
@@ -223,15 +235,48 @@ done:
     return st;
 }
 
-static double read_loss(mp_execution *e)
+static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
+    const mp_backend *b = e->program->backend;
+    mp_status st = b->record(err), ended;
+    if (st != MP_OK) return st;
+    st = run_calls(e, pass, kind, err);
+    ended = b->recorded(&e->kinds[kind].recording, st == MP_OK ? err : NULL);
+    return st == MP_OK ? ended : st;
+}
+
+/* One pass through the network. `update` < 0: without updates; else they belong to this step. */
+static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int kind = (added ? PASS_ADDS : 0) | (update >= 0 ? PASS_UPDATES : 0);
+    pass_kind *k = &e->kinds[kind];
+    if (update >= 0) e->factors = mp_update_factors_at(&e->options.hyper, update);
+    e->program->backend->begin(e->options.seed, (uint32_t)pass, update >= 0 ? &e->factors : NULL);
+    if (!e->records || !k->has_run) {
+        k->has_run = true;
+        return run_calls(e, pass, kind, err);
+    }
+    if (!k->recording) MP_TRY(record(e, pass, kind, err));
+    MP_TRY(e->program->backend->replay(k->recording, err));
+done:
+    return st;
+}
+
+/* Waits until the pass has run, so that what fails in it is seen. */
+static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
+{
+    mp_status st = MP_OK;
     const mp_program *p = e->program;
     int storage = p->bindings->storage[p->bindings->loss];
     float loss = 0;
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
     there.data = e->at.fixed + e->at.fixed_at[storage];
     host.data = &loss;
-    return p->backend->download(&there, &host, NULL) == MP_OK ? (double)loss : 0;
+    MP_TRY(p->backend->download(&there, &host, err));
+    *sum += (double)loss;
+done:
+    return st;
 }
 
 mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, void *data, double *loss, mp_error *err)
@@ -240,14 +285,17 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
     double sum = 0;
+    e->input_seconds = 0;
     e->program->backend->enter();
     for (int k = 0; k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
+        double from = now();
         MP_TRY(fill(data, pass, e, err));
+        e->input_seconds += now() - from;
         MP_TRY(run_pass(e, pass, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
-        sum += read_loss(e);
+        MP_TRY(read_loss(e, &sum, err));
     }
     *loss = sum / n;
 done:
@@ -259,14 +307,28 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
     (void)err;
     e->program->backend->enter();
+    if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
     for (size_t t = 0, n; e->pending >= 0 && t < e->plan->n_steps; t += n) {
         const mp_ready_step *r = &e->at.steps[t];
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
-        n = is_update(e, t) ? run_updates(e, t, e->pending) : 1;
+        n = is_update(e, t) ? run_updates(e, t) : 1;
     }
+    e->program->backend->wait(); /* the next pass has other factors */
     e->pending = -1;
     e->program->backend->leave();
     return MP_OK;
+}
+
+double mp_execution_input_seconds(const mp_execution *e)
+{
+    return e->input_seconds;
+}
+
+int mp_execution_recordings(const mp_execution *e)
+{
+    int n = 0;
+    for (int k = 0; k < PASS_KINDS; k++) n += e->kinds[k].recording != NULL;
+    return n;
 }
 
 int64_t mp_execution_arena_bytes(const mp_execution *e)

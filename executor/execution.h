@@ -18,6 +18,8 @@ typedef struct mp_execution_options {
     bool guards;     /* lay everything out with room between, and look after each step whether it was written to (for tests) */
     bool one_by_one; /* call the backend for every update on its own, not for all that follow on each other (to compare) */
     bool profile;    /* keep the time of every node */
+    bool
+        by_call; /* call the backend for every node in every step, though it can record a pass; poison, guards and profile do */
 } mp_execution_options;
 
 typedef struct mp_execution mp_execution;
@@ -41,12 +43,18 @@ float *mp_execution_state(mp_execution *execution, int tensor, int64_t *n_floats
 typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_execution *execution, mp_error *err);
 
 /* Runs step `step` (0, 1, ...): as many micro-batches as the program accumulates, and the updates. *loss is their mean. With
- * forward-fused updates the gradients of this step change the parameters when the next one starts, or at mp_execution_flush. */
+ * forward-fused updates the gradients of this step change the parameters when the next one starts, or at mp_execution_flush.
+ * Where the backend records, the first pass of each kind runs call by call (libraries load what they need), the next one is
+ * recorded. What fails on a device is seen at the end of a pass at the latest: MP_IO. */
 mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_inputs fill, void *data, double *loss,
                             mp_error *err);
 /* Runs the updates that wait for the next step (forward-fused); before saving, evaluating, and at the end. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
+/* What preparing the inputs took within the last step: making them and bringing them to where they are read. */
+double mp_execution_input_seconds(const mp_execution *execution);
+/* How many kinds of pass were recorded by the backend, to be run in one go: 0: none. */
+int mp_execution_recordings(const mp_execution *execution);
 /* What was measured: the arena's high-water mark (the block is filled with a pattern before the first step; what is no longer
  * the pattern was used; rounded up to the alignment), and seconds per node (profile: one double per node of the graph, over all
  * steps). */

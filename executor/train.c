@@ -38,7 +38,8 @@ done:
     return st;
 }
 
-static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report *report, double *seconds, mp_error *err)
+static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report *report, double *seconds,
+                           double *input_seconds, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_input_filler filler = {0};
@@ -51,6 +52,7 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report
         MP_TRY(mp_execution_step(e, step, mp_inputs_fill, &filler, &loss, err));
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = now() - from;
+        input_seconds[report->n_losses] = mp_execution_input_seconds(e);
         if (!k && r->n_steps > 1) mp_execution_forget_seconds(e); /* the first step also warms up */
         report->losses[report->n_losses++] = loss;
         MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %g at step %lld", loss, (long long)(step + 1));
@@ -76,27 +78,48 @@ done:
     return st;
 }
 
+/* What is in use on the device now; -1: it has no memory of its own. */
+static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_backend_memory now;
+    *bytes = -1;
+    if (!b->memory) goto done;
+    MP_TRY(b->memory(&now, err));
+    *is_shared |= now.process_bytes < 0;
+    *bytes = *is_shared ? now.total_bytes - now.free_bytes : now.process_bytes;
+done:
+    return st;
+}
+
 mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_backend *b = r->program->backend;
     mp_execution *e = NULL;
-    double *seconds = NULL;
+    double *seconds = NULL, *input_seconds = NULL;
     *report = (mp_report){.static_bytes = r->plan->static_bytes,
                           .planned_peak_bytes = r->plan->peak_bytes,
                           .idle_process_bytes = mp_process_bytes()};
     seconds = mp_alloc((size_t)r->n_steps, sizeof *seconds);
+    input_seconds = mp_alloc((size_t)r->n_steps, sizeof *input_seconds);
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
-    MP_REQUIRE(seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
+    MP_REQUIRE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
     mp_process_forget_peak();
+    MP_TRY(b->open(err));
+    MP_TRY(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
     MP_TRY(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
     MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));
     if (r->resume) MP_TRY(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
-    st = run_steps(r, e, report, seconds, err);
+    st = run_steps(r, e, report, seconds, input_seconds, err);
     if (st != MP_OK && st != MP_REFUTED) goto done;
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
     report->process_bytes = mp_process_peak_bytes();
+    report->n_recordings = mp_execution_recordings(e);
+    if (look_at_device(b, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
     report->step_seconds = median(seconds, report->n_losses);
+    report->input_seconds = median(input_seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
     report->has_test = r->test && st == MP_OK;
     if (report->has_test) MP_TRY(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
@@ -104,6 +127,7 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
 done:
     mp_execution_free(e);
     mp_free(seconds);
+    mp_free(input_seconds);
     if (st != MP_OK && st != MP_REFUTED) mp_report_free(report);
     return st;
 }

@@ -1,7 +1,15 @@
 #!/usr/bin/env python3
-"""bench_torch.py NET BATCH STEPS THREADS - training steps of PyTorch on the CPU: prints the median seconds of a step and the peak RSS in
-bytes. Nets as torchvision's and Hugging Face's of the same names, written out here; AdamW, fused where PyTorch has it; images in the
-layout that is faster for it (channels last)."""
+"""bench_torch.py NET BATCH STEPS WHERE [PRECISION [HOW]] - training steps of PyTorch: prints the median seconds of a step, the peak in
+bytes, and PyTorch's version. WHERE is a number of threads of the CPU (the peak is then the RSS), or "cuda" (max_memory_allocated, and
+behind the version max_memory_reserved). PRECISION: fp32, tf32, or bf16 (autocast; weights and optimizer in fp32). HOW:
+  eager       as it stands, AdamW fused (the default)
+  foreach     AdamW over lists of tensors;  forloop: one tensor at a time
+  backward    AdamW per parameter as soon as its gradient is there, which is then dropped
+  compile     torch.compile
+  checkpoint  torch.utils.checkpoint around every block
+  budget=X    torch.compile with activation_memory_budget X in [0, 1]
+Nets as torchvision's and Hugging Face's of the same names, written out here; images in the layout that is faster for it (channels
+last). The first step, on the GPU four more than STEPS, warm up and do not count."""
 import inspect
 import resource
 import sys
@@ -73,7 +81,10 @@ class BertLayer(nn.Module):
     def forward(self, x):
         n, t, _ = x.shape
         q, k, v = (f(x).view(n, t, 12, 64).transpose(1, 2) for f in (self.q, self.k, self.v))
-        a = F.dropout((q @ k.transpose(2, 3) / 8).softmax(-1), 0.1) @ v
+        if x.is_cuda:
+            a = F.scaled_dot_product_attention(q, k, v, dropout_p=0.1)
+        else:
+            a = F.dropout((q @ k.transpose(2, 3) / 8).softmax(-1), 0.1) @ v
         x = self.norm1(x + F.dropout(self.out(a.transpose(1, 2).reshape(n, t, 768)), 0.1))
         return self.norm2(x + F.dropout(self.down(F.gelu(self.up(x))), 0.1))
 
@@ -86,31 +97,127 @@ class Bert(nn.Module):
         self.head, self.head_norm, self.bias = nn.Linear(768, 768), nn.LayerNorm(768), nn.Parameter(torch.zeros(30522))
 
     def forward(self, ids):
-        x = self.tokens(ids) + self.kinds(torch.zeros_like(ids)) + self.positions(torch.arange(ids.shape[1]))
+        x = self.tokens(ids) + self.kinds(torch.zeros_like(ids)) + self.positions(torch.arange(ids.shape[1], device=ids.device))
         x = F.dropout(self.norm(x), 0.1)
         for layer in self.layers:
             x = layer(x)
         return (F.linear(self.head_norm(F.gelu(self.head(x))), self.tokens.weight) + self.bias).flatten(0, 1)
 
 
-name, batch, steps, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-torch.set_num_threads(threads)
-if name == "bert_base":
-    net = Bert()
-    for p in net.parameters():  # as BERT begins: logits near zero
-        if p.dim() > 1:
-            nn.init.normal_(p, std=0.02)
-    x, y = torch.randint(30522, (batch, 512)), torch.randint(30522, (batch * 512,))
-else:
-    net = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2}[name]().to(memory_format=torch.channels_last)
-    x, y = torch.randn(batch, 3, 224, 224).to(memory_format=torch.channels_last), torch.randint(1000, (batch,))
-fused = {"fused": True} if "fused" in inspect.signature(torch.optim.AdamW).parameters and int(torch.__version__.split(".")[0]) > 1 else {}
-optimizer, times = torch.optim.AdamW(net.parameters(), **fused), []
-for _ in range(steps):
-    start = time.time()
-    optimizer.zero_grad()
-    F.cross_entropy(net(x), y).backward()
-    optimizer.step()
-    times.append(time.time() - start)
-times = sorted(times[1:])
-print(times[len(times) // 2], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, torch.__version__)
+class GptLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(768), nn.LayerNorm(768)
+        self.qkv, self.out, self.up, self.down = nn.Linear(768, 2304), nn.Linear(768, 768), nn.Linear(768, 3072), nn.Linear(3072, 768)
+
+    def forward(self, x):
+        n, t, _ = x.shape
+        q, k, v = (y.view(n, t, 12, 64).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(768, 2))
+        a = F.scaled_dot_product_attention(q, k, v, dropout_p=0.1, is_causal=True)
+        x = x + F.dropout(self.out(a.transpose(1, 2).reshape(n, t, 768)), 0.1)
+        return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh")), 0.1)
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(50257, 768), nn.Embedding(1024, 768)
+        self.layers, self.norm = nn.ModuleList([GptLayer() for _ in range(12)]), nn.LayerNorm(768)
+
+    def forward(self, ids):
+        x = F.dropout(self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device)), 0.1)
+        for layer in self.layers:
+            x = layer(x)
+        return F.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        from torch.utils.checkpoint import checkpoint
+        return checkpoint(self.block, x, use_reentrant=False)
+
+
+def with_checkpoints(net):
+    for parent in (net, getattr(net, "layers", None)):
+        if isinstance(parent, (nn.Sequential, nn.ModuleList)):
+            for k, block in enumerate(parent):
+                if isinstance(block, (Bottleneck, Inverted, BertLayer, GptLayer)):
+                    parent[k] = Checkpointed(block)
+
+
+def make_net(name, batch, device):
+    if name in ("bert_base", "gpt2_small"):
+        net, length, vocabulary = (Bert(), 512, 30522) if name == "bert_base" else (Gpt(), 1024, 50257)
+        for p in net.parameters():  # as both begin: logits near zero
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+        x, y = torch.randint(vocabulary, (batch, length)), torch.randint(vocabulary, (batch * length,))
+    else:
+        net = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2}[name]().to(memory_format=torch.channels_last)
+        x, y = torch.randn(batch, 3, 224, 224).to(memory_format=torch.channels_last), torch.randint(1000, (batch,))
+    return net.to(device), x.to(device), y.to(device)
+
+
+def make_optimizer(net, how, device):
+    if how == "foreach":
+        return torch.optim.AdamW(net.parameters(), foreach=True)
+    if how == "forloop":
+        return torch.optim.AdamW(net.parameters(), foreach=False)
+    has_fused = "fused" in inspect.signature(torch.optim.AdamW).parameters and int(torch.__version__.split(".")[0]) > 1
+    fused = {"fused": True} if has_fused else {}
+    if how != "backward":
+        return torch.optim.AdamW(net.parameters(), **fused)
+    of = {p: torch.optim.AdamW([p], **fused) for p in net.parameters()}
+
+    def update(p):
+        of[p].step()
+        p.grad = None
+
+    for p in net.parameters():
+        p.register_post_accumulate_grad_hook(update)
+    return None
+
+
+def main(name, batch, steps, where, precision="fp32", how="eager"):
+    device = "cuda" if where == "cuda" else "cpu"
+    if device == "cpu":
+        torch.set_num_threads(int(where))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.benchmark = True
+    net, x, y = make_net(name, batch, device)
+    optimizer, run, times = make_optimizer(net, how, device), net, []
+    if how == "checkpoint":
+        with_checkpoints(net)
+    if how.startswith("budget="):
+        import torch._functorch.config
+        torch._functorch.config.activation_memory_budget = float(how[7:])
+    if how == "compile" or how.startswith("budget="):
+        run = torch.compile(net)
+    warm = 4 if device == "cuda" else 1
+    for step in range(steps + (warm if device == "cuda" else 0)):
+        if step == warm and device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        start = time.time()
+        if optimizer:
+            optimizer.zero_grad()
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            loss = F.cross_entropy(run(x), y)
+        loss.backward()
+        if optimizer:
+            optimizer.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.time() - start)
+    times = sorted(times[warm:])
+    if device == "cuda":
+        print(times[len(times) // 2], torch.cuda.max_memory_allocated(), torch.__version__, torch.cuda.max_memory_reserved())
+    else:
+        print(times[len(times) // 2], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, torch.__version__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

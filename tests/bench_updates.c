@@ -1,10 +1,11 @@
-/* bench_updates MODEL BATCH [STEPS] - where updates run: forward, backward and update time of a training step on the CPU,
- * everything kept, for updates after backward (one parameter at a time, and all in one call), within backward, and before the
- * next forward. The four take turns, step by step, so that they meet the same machine; medians. What the weights are in the end
- * is compared. */
+/* bench_updates MODEL BATCH [STEPS [DEVICE]] - where updates run: forward, backward and update time of a training step,
+ * everything kept (on a GPU the time of the whole step only, which runs as a captured graph), for updates after backward (one
+ * parameter at a time, and all in one call), within backward, and before the next forward. The four take turns, step by step,
+ * so that they meet the same machine; medians. What the weights are in the end is compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "estimator/simplify.h"
 #include "executor/execution.h"
@@ -58,18 +59,18 @@ done:
     return st;
 }
 
-static mp_status begin(contender *c, const char *path, int64_t batch, int variant, mp_error *err)
+static mp_status begin(contender *c, const mp_backend *backend, const char *path, int64_t batch, int variant, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_onnx_options file = {.batch = batch};
     mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = variants[variant].fuse, .dtype = MP_DTYPE_FLOAT};
     mp_execution_options how = {
-        .hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .one_by_one = variants[variant].one_by_one, .profile = true};
+        .hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .one_by_one = variants[variant].one_by_one, .profile = backend->is_host};
     int loss;
     MP_TRY(mp_onnx_read(path, &file, &c->model, err));
     MP_TRY(mp_model_simplify(c->model, MP_RULES_EXECUTOR, true, NULL, err));
     MP_TRY(mp_model_add_loss(c->model, &options, &loss, err));
-    MP_TRY(mp_program_build(mp_backend_find("cpu"), c->model, &options, loss, &c->program, err));
+    MP_TRY(mp_program_build(backend, c->model, &options, loss, &c->program, err));
     MP_TRY(make_plan(c, err));
     MP_TRY(mp_parameter_source_open(c->program, path, 1, &c->source, err));
     MP_TRY(mp_inputs_open_feed(c->program, NULL, 0, 1, &c->feed, err));
@@ -80,18 +81,24 @@ done:
     return st;
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static mp_status run_step(contender *c, int64_t step, int64_t slot, mp_error *err)
 {
     mp_status st = MP_OK;
-    double loss;
+    double loss, from = now();
     mp_execution_forget_seconds(c->execution);
     MP_TRY(mp_execution_step(c->execution, step, mp_inputs_fill, &c->filler, &loss, err));
     if (slot < 0) goto done;
+    c->step[slot] = now() - from - mp_execution_input_seconds(c->execution);
     const double *seconds = mp_execution_seconds(c->execution);
-    for (size_t k = 0; k < c->program->n_nodes; k++) {
+    for (size_t k = 0; seconds && k < c->program->n_nodes; k++)
         c->seconds[c->program->graph->nodes[k].phase][slot] += seconds[k];
-        c->step[slot] += seconds[k];
-    }
 done:
     return st;
 }
@@ -139,14 +146,18 @@ int main(int argc, char **argv)
 {
     mp_status st = MP_OK;
     mp_error err = {0};
+    const mp_backend *backend = NULL;
     int64_t batch = argc > 2 ? atoll(argv[2]) : 0, n = argc > 3 ? atoll(argv[3]) : 9;
     contender *all = calloc(VARIANTS, sizeof *all);
     if (!all || argc < 3 || batch < 1 || n < 1 || n > MOST_STEPS) {
-        fprintf(stderr, "usage: bench_updates MODEL BATCH [STEPS]\n");
+        fprintf(stderr, "usage: bench_updates MODEL BATCH [STEPS [DEVICE]]\n");
         free(all);
         return 2;
     }
-    for (int k = 0; k < VARIANTS; k++) MP_TRY(begin(&all[k], argv[1], batch, k, &err));
+    MP_TRY(mp_backend_open(argc > 4 ? argv[4] : "cpu", &backend, &err));
+    MP_REQUIRE(backend, &err, MP_INVALID, "there is no backend '%s'", argv[4]);
+    MP_TRY(backend->open(&err));
+    for (int k = 0; k < VARIANTS; k++) MP_TRY(begin(&all[k], backend, argv[1], batch, k, &err));
     for (int64_t step = 0; step < n + WARM_UP; step++)
         for (int k = 0; k < VARIANTS; k++) MP_TRY(run_step(&all[k], step, step - WARM_UP, &err));
     for (int k = 0; k < VARIANTS; k++) {

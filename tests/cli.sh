@@ -271,6 +271,15 @@ try train_gpu train bert.onnx --budget 60% --device a100
 export MEMPLAN_MODULES=nowhere
 try train_no_module train bert.onnx --budget 60% --device cuda
 unset MEMPLAN_MODULES
+holds train_without_a_gpu_says_so_first sh -c "
+    test -e /dev/nvidiactl && exit 0
+    '$memplan' train bert.onnx --budget 60% --device cuda 2> why.txt; test \$? = 2 &&
+    grep -q 'there is no NVIDIA\|has no GPU module\|cannot be loaded' why.txt && ! grep -q 'cannot run' why.txt"
+try train_auto train bert.onnx --budget auto --device cpu
+try plan_auto plan mlp.onnx --batch 64 --budget auto
+try usage_tf32 plan mlp.onnx --batch 64 --budget 60% --device cpu --tf32
+try usage_workspace_limit plan mlp.onnx --batch 64 --budget 60% --workspace-limit lots
+try usage_sweep_auto sweep mlp.onnx --batch 64 --budgets auto
 try train_fp16 train bert.onnx --budget 60% --dtype fp16
 try train_pytorch train bert.onnx --budget 60% --rules pytorch
 try train_no_loss train bert.onnx --budget 60% --loss none

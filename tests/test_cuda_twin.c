@@ -161,7 +161,8 @@ static void the_last_other_byte_is_found(void **state)
 
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"unaries", "binaries", "randoms", "optimizer", "pools", "gradients", "execution", NULL};
+    static const char *const tests[] = {"unaries",   "binaries",  "randoms",   "optimizer", "pools",
+                                        "gradients", "execution", "recording", NULL};
     (void)state;
     twin_passes(tests);
 }

@@ -19,7 +19,8 @@
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)
 
-static training_case begin(const char *path, int64_t batch, const mp_training_options *options, bool fused)
+static training_case begin(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options,
+                           bool fused)
 {
     training_case t = {0};
     mp_error err = {0};
@@ -33,7 +34,7 @@ static training_case begin(const char *path, int64_t batch, const mp_training_op
         assert_true(n > 0);
     }
     OK(mp_model_add_loss(t.model, options, &loss, &err));
-    OK(mp_program_build(backend_of_tests(), t.model, options, loss, &t.program, &err));
+    OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
     OK(mp_parameter_source_open(t.program, path, 1, &t.source, &err));
     OK(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err));
     return t;
@@ -41,12 +42,17 @@ static training_case begin(const char *path, int64_t batch, const mp_training_op
 
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(path, batch, options, false);
+    return begin(backend_of_tests(), path, batch, options, false);
+}
+
+training_case training_begin_on(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(backend, path, batch, options, false);
 }
 
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(path, batch, options, true);
+    return begin(backend_of_tests(), path, batch, options, true);
 }
 
 void training_end(training_case *t)

@@ -49,9 +49,9 @@ static mp_status open(mp_error *err)
     return MP_OK;
 }
 
-static void begin(uint64_t seed, uint32_t step)
+static void begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
-    (void)seed, (void)step;
+    (void)seed, (void)step, (void)factors;
 }
 
 static void enter(void)

@@ -9,6 +9,9 @@
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
 #include "executor/cuda/libraries.h"
+#include "executor/cuda/memory.h"
+#include "executor/cuda/recording.h"
+#include "executor/cuda/settings.h"
 #include "executor/cuda/step.h"
 
 /* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
@@ -24,6 +27,12 @@ static mp_status open_backend(mp_error *err)
 {
     const mp_cuda_device *device;
     return mp_cuda_open(&device, err);
+}
+
+static void settle(const mp_backend_settings *s)
+{
+    const mp_cuda_settings settings = {.tf32 = s->tf32, .fast = s->fast, .workspace_limit = s->workspace_limit};
+    mp_cuda_settings_set(&settings);
 }
 
 static void nothing(void) {}
@@ -143,11 +152,17 @@ static const mp_backend cuda = {.name = "cuda",
                                 .threads = threads,
                                 .device = mp_cuda_profile,
                                 .open = open_backend,
+                                .settle = settle,
+                                .memory = mp_cuda_memory,
                                 .adapt = mp_cuda_adapt,
                                 .kernel = mp_cuda_kernel,
                                 .enter = nothing,
                                 .leave = nothing,
                                 .begin = mp_cuda_begin,
+                                .record = mp_cuda_record,
+                                .recorded = mp_cuda_recorded,
+                                .replay = mp_cuda_replay,
+                                .discard = mp_cuda_discard,
                                 .wait = wait_for_stream,
                                 .add = mp_cuda_add,
                                 .update = mp_cuda_update,

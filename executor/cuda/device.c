@@ -20,7 +20,7 @@ mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err)
 {
     mp_status status = code == cudaErrorMemoryAllocation ? MP_NOMEM : MP_IO;
     if (code == cudaSuccess) return MP_OK;
-    return MP_FAIL(err, status, "CUDA: %s (in %.80s)", cudaGetErrorString(code), what);
+    return MP_FAIL(err, status, "the GPU has failed: %s (CUDA, in %.80s)", cudaGetErrorString(code), what);
 }
 
 mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err)
@@ -119,20 +119,22 @@ const mp_device *mp_cuda_profile(void)
     return &profile;
 }
 
-void mp_cuda_begin(uint64_t seed, uint32_t step)
+void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
     on_host->pass = (mp_cuda_pass){seed, step};
-    cudaMemcpyAsync(&on_device->pass, &on_host->pass, sizeof on_host->pass, cudaMemcpyHostToDevice, device.stream);
+    if (factors) on_host->factors = *factors;
+    cudaMemcpyAsync(on_device, on_host, sizeof *on_host, cudaMemcpyHostToDevice, device.stream);
 }
 
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
 {
-    if (on_host->pass.seed != run->seed || on_host->pass.step != run->step) mp_cuda_begin(run->seed, run->step);
+    if (on_host->pass.seed != run->seed || on_host->pass.step != run->step) mp_cuda_begin(run->seed, run->step, NULL);
     return &on_device->pass;
 }
 
 const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
 {
+    if (!memcmp(&on_host->factors, factors, sizeof *factors)) return &on_device->factors;
     on_host->factors = *factors;
     cudaMemcpyAsync(&on_device->factors, &on_host->factors, sizeof on_host->factors, cudaMemcpyHostToDevice, device.stream);
     return &on_device->factors;

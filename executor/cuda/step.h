@@ -1,7 +1,7 @@
 /* step.h - what kernels read of the step they run in, where they can read it: on the device.
  *
- * A captured step runs again with other values: they are copied from a place on the host that stays the same, and the copies
- * are part of what is captured. Until a pass has ended its values may not change; the loss is read at its end.
+ * A captured pass runs again with other values, which lie at the same place: they are copied there before it, from pinned
+ * memory of the host. Until a pass has ended its values may not change; the loss is read at its end.
  */
 #ifndef EXECUTOR_CUDA_STEP_H
 #define EXECUTOR_CUDA_STEP_H
@@ -18,11 +18,11 @@ typedef struct mp_cuda_pass {
     uint32_t step;
 } mp_cuda_pass;
 
-/* A pass begins: enqueues the copy of its values. */
-void mp_cuda_begin(uint64_t seed, uint32_t step);
+/* A pass begins: enqueues the copy of its values. As in mp_backend. */
+void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors);
 /* Where the values of this run lie; begins its pass if nobody has. */
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run);
-/* Enqueues the copy of the factors; where they will lie. */
+/* Where the factors of updates lie; enqueues their copy if it is not that of the pass. */
 const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors);
 
 #ifdef __cplusplus

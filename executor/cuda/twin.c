@@ -9,14 +9,15 @@ static mp_cuda_pass pass;
 static mp_update_factors step_factors;
 static mp_backend twin;
 
-void mp_cuda_begin(uint64_t seed, uint32_t step)
+void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
+    (void)factors;
     pass = (mp_cuda_pass){seed, step};
 }
 
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
 {
-    mp_cuda_begin(run->seed, run->step);
+    mp_cuda_begin(run->seed, run->step, NULL);
     return &pass;
 }
 

@@ -1,0 +1,10 @@
+/* memory.h - what the card's memory holds. */
+#ifndef EXECUTOR_CUDA_MEMORY_H
+#define EXECUTOR_CUDA_MEMORY_H
+
+#include "executor/backend.h"
+
+/* As in mp_backend; the process's own share is NVML's word (libnvidia-ml.so.1, loaded if it is there). */
+mp_status mp_cuda_memory(mp_backend_memory *now, mp_error *err);
+
+#endif

@@ -1,0 +1,12 @@
+/* recording.h - a pass captured as a CUDA graph. As in mp_backend. */
+#ifndef EXECUTOR_CUDA_RECORDING_H
+#define EXECUTOR_CUDA_RECORDING_H
+
+#include "estimator/error.h"
+
+mp_status mp_cuda_record(mp_error *err);
+mp_status mp_cuda_recorded(void **recording, mp_error *err);
+mp_status mp_cuda_replay(void *recording, mp_error *err);
+void mp_cuda_discard(void *recording);
+
+#endif
