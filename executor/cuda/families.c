@@ -36,7 +36,7 @@ const mp_kernel mp_cuda_randoms[] = {
     {0},
 };
 
-static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms, mp_cuda_moves};
+static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms, mp_cuda_moves, mp_cuda_gathers};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {

@@ -17,6 +17,7 @@ extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
 extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */
 extern const mp_kernel mp_cuda_randoms[];  /* Dropout */
 extern const mp_kernel mp_cuda_moves[];    /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
+extern const mp_kernel mp_cuda_gathers[];  /* Gather, GatherElements, GatherND, Scatter*, OneHot, ReverseSequence */
 
 /* The row for an operator in the tables of own kernels, NULL: none. */
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op);
