@@ -229,7 +229,8 @@ static void the_last_other_byte_is_found(void **state)
 /* The tests of the CPU's kernels, in a process of their own with the twin as their backend. */
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"unaries", "binaries", "randoms", "optimizer", "gradients", "execution", "moves", "gathers"};
+    static const char *const tests[] = {"unaries", "binaries", "randoms", "optimizer", "gradients", "execution",
+                                        "moves",   "gathers",  "pools",   "samplings", "sources"};
     char folder[2000], line[4200];
     ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
     (void)state;

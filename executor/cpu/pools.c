@@ -13,18 +13,7 @@
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
-typedef enum rule { MAXIMUM, AVERAGE, NORM } rule;
-
-typedef struct state {
-    rule rule;
-    int n;                       /* spatial dimensions */
-    int64_t in[DIMS], out[DIMS]; /* spatial sizes */
-    int64_t kernel[DIMS], stride[DIMS], dilation[DIMS], begin[DIMS], end[DIMS];
-    int64_t n_taps, n_out;
-    int64_t channels, block, n_blocks; /* block: channels that are worked on at once, contiguous */
-    bool counts_pads, wide_index, column_major;
-    double p;
-} state;
+typedef mp_pooling state;
 
 typedef struct job {
     const state *s;
@@ -139,9 +128,9 @@ static void forward_piece(void *data, int64_t piece)
             if (at >= 0 || (s->counts_pads && inside)) count++;
             if (at < 0) continue;
             const float *v = mp_floats(x->data, x->dtype, x_at + at, n, x_room);
-            if (s->rule == MAXIMUM)
+            if (s->rule == MP_POOL_MAXIMUM)
                 take_larger(v, n, (int32_t)t, best, where);
-            else if (s->rule == AVERAGE)
+            else if (s->rule == MP_POOL_AVERAGE)
                 add_to(v, n, 1, best);
             else
                 add_powers(v, n, s->p, best);
@@ -149,13 +138,13 @@ static void forward_piece(void *data, int64_t piece)
         int64_t to = y_at + output_at(s, y, position);
         float *out = room_of(y, to, y_room);
         for (int64_t k = 0; k < n; k++)
-            out[k] = s->rule == MAXIMUM   ? best[k]
-                     : s->rule == AVERAGE ? best[k] / (float)(count ? count : 1)
-                     : s->p == 2          ? sqrtf(best[k])
-                                          : powf(best[k], (float)(1 / s->p));
+            out[k] = s->rule == MP_POOL_MAXIMUM   ? best[k]
+                     : s->rule == MP_POOL_AVERAGE ? best[k] / (float)(count ? count : 1)
+                     : s->p == 2                  ? sqrtf(best[k])
+                                                  : powf(best[k], (float)(1 / s->p));
         mp_floats_done(y->data, y->dtype, to, n, out);
-        if (s->rule == MAXIMUM) set_index(s, j->x, to, n, where);
-        if (s->rule == MAXIMUM) give_index(j, position, sample, channel, n, where);
+        if (s->rule == MP_POOL_MAXIMUM) set_index(s, j->x, to, n, where);
+        if (s->rule == MP_POOL_MAXIMUM) give_index(j, position, sample, channel, n, where);
     }
 }
 
@@ -216,7 +205,7 @@ static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t 
         const float *old = mp_floats(dx->data, dx->dtype, x_at + at, n, room);
         float *sum = room_of(dx, x_at + at, room);
         if (sum != old) memcpy(sum, old, (size_t)n * sizeof *sum);
-        if (s->rule == AVERAGE) {
+        if (s->rule == MP_POOL_AVERAGE) {
             add_to(dy, n, 1 / (float)count, sum);
         } else {
             const float *x = mp_floats(j->x->in[0].data, j->x->in[0].dtype, x_at + at, n, x_room);
@@ -245,7 +234,7 @@ static void backward_piece(void *data, int64_t piece)
         odometer(s->out, s->n, o, position);
         int64_t at = y_at + output_at(s, dy, position);
         const float *g = mp_floats(dy->data, dy->dtype, at, n, room);
-        if (s->rule == MAXIMUM)
+        if (s->rule == MP_POOL_MAXIMUM)
             scatter(j, position, x_at, at, n, g);
         else
             spread(j, position, x_at, at, n, g);
@@ -292,7 +281,7 @@ done:
     return st;
 }
 
-static mp_status prepare_as(const mp_operands *x, mp_call *call, rule rule, bool global, mp_error *err)
+static mp_status prepare_as(const mp_operands *x, mp_call *call, mp_pool_rule rule, bool global, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
@@ -302,7 +291,8 @@ static mp_status prepare_as(const mp_operands *x, mp_call *call, rule rule, bool
     call->state = s;
     call->run = run;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
-    *s = (state){.rule = rule, .n = a->rank - 2, .n_taps = 1, .n_out = 1, .channels = a->dims[1], .block = 1};
+    *s = (state){
+        .rule = rule, .n = a->rank - 2, .n_taps = 1, .n_out = 1, .is_global = global, .channels = a->dims[1], .block = 1};
     for (int d = 0; d < s->n; d++) {
         s->in[d] = a->dims[d + 2];
         s->out[d] = y->dims[d + 2];
@@ -311,7 +301,7 @@ static mp_status prepare_as(const mp_operands *x, mp_call *call, rule rule, bool
     MP_TRY(read_window(x, s, global, err));
     if (a->strides[1] == 1 && y->strides[1] == 1) s->block = s->channels < VECTOR ? s->channels : VECTOR;
     s->n_blocks = s->block ? (s->channels + s->block - 1) / s->block : 0;
-    s->counts_pads = mp_operator_int(x->op, "count_include_pad", 0) && rule == AVERAGE;
+    s->counts_pads = mp_operator_int(x->op, "count_include_pad", 0) && rule == MP_POOL_AVERAGE;
     s->column_major = mp_operator_int(x->op, "storage_order", 0);
     s->wide_index = global || s->n_taps > 256;
     s->p = mp_operator_attribute(x->op, "p") && mp_operator_attribute(x->op, "p")->kind == MP_ATTRIBUTE_FLOAT
@@ -323,27 +313,27 @@ done:
 
 static mp_status max_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return prepare_as(x, call, MAXIMUM, false, err);
+    return prepare_as(x, call, MP_POOL_MAXIMUM, false, err);
 }
 static mp_status average_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return prepare_as(x, call, AVERAGE, false, err);
+    return prepare_as(x, call, MP_POOL_AVERAGE, false, err);
 }
 static mp_status lp_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return prepare_as(x, call, NORM, false, err);
+    return prepare_as(x, call, MP_POOL_NORM, false, err);
 }
 static mp_status global_max_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return prepare_as(x, call, MAXIMUM, true, err);
+    return prepare_as(x, call, MP_POOL_MAXIMUM, true, err);
 }
 static mp_status global_average_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return prepare_as(x, call, AVERAGE, true, err);
+    return prepare_as(x, call, MP_POOL_AVERAGE, true, err);
 }
 static mp_status global_lp_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return prepare_as(x, call, NORM, true, err);
+    return prepare_as(x, call, MP_POOL_NORM, true, err);
 }
 
 const mp_kernel mp_cpu_pools[] = {

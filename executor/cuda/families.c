@@ -36,7 +36,8 @@ const mp_kernel mp_cuda_randoms[] = {
     {0},
 };
 
-static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms, mp_cuda_moves, mp_cuda_gathers};
+static const mp_kernel *const families[] = {mp_cuda_unaries, mp_cuda_binaries, mp_cuda_randoms,   mp_cuda_pools,
+                                            mp_cuda_moves,   mp_cuda_gathers,  mp_cuda_samplings, mp_cuda_sources};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
