@@ -12,7 +12,7 @@ CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
 # Of the GPU module's C, what its twin on the host shares.
-TWIN_C := executor/cuda/twin.c executor/cuda/families.c executor/cuda/pools.c executor/cuda/batch_normalization.c
+TWIN_C := $(addprefix executor/cuda/,twin.c families.c batch_normalization.c gathers.c moves.c pools.c samplings.c sources.c)
 LIBRARY_FOLDERS := estimator planner formats executor executor/cpu
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
@@ -137,7 +137,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
 # They run others with the twin as their backend.
-$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution recording)
+$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution recording moves gathers samplings sources)
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
 $(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c

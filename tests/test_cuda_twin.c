@@ -89,6 +89,98 @@ static void dropout_agrees_with_the_cpu(void **state)
     twin_check(&c, true);
 }
 
+/* Sizes that take several tiles, pieces, blocks and digits, which the tests of the CPU's kernels are too small for. */
+static void moves_and_picks_agree_with_the_cpu(void **state)
+{
+    static const kernel_case cases[] = {
+        {.kind = "Transpose", .version = 13, .inputs = "float32[3,70,133]", .attributes = "perm=[0,2,1]"},
+        {.kind = "Transpose", .version = 13, .inputs = "float32[2,37,5,64]", .attributes = "perm=[0,2,1,3]"},
+        {.kind = "Transpose", .version = 13, .inputs = "float32[130,3,66]", .attributes = "perm=[2,1,0]"},
+        {.kind = "Concat", .version = 13, .inputs = "float32[3,8,6] float32[3,5,6] float32[3,8,6]", .attributes = "axis=1"},
+        {.kind = "Tile", .version = 13, .inputs = "float32[33,40] int64[2]={3,2}", .wanted = 1},
+        {.kind = "Expand", .version = 13, .inputs = "float32[40,1] int64[3]={300,40,50}", .wanted = 1},
+        {.kind = "Pad", .version = 18, .inputs = "float32[2,3,40,9] int64[8]={0,0,3,2,0,0,5,1}", .attributes = "mode=reflect"},
+        {.kind = "Pad", .version = 18, .inputs = "float32[2,3,40,9] int64[8]={0,1,-3,2,0,0,5,1} float32[]={2.5}", .wanted = 1},
+        {.kind = "Trilu", .version = 14, .inputs = "float32[3,65,70] int64[]={2}", .attributes = "upper=0"},
+        {.kind = "DepthToSpace", .version = 13, .inputs = "float32[2,16,9,8]", .attributes = "blocksize=2"},
+        {.kind = "Gather", .version = 13, .inputs = "float32[50,40] int64[5000]"},
+        {.kind = "Gather", .version = 13, .inputs = "float32[5000,3] int64[70,70]"},
+        {.kind = "Gather", .version = 13, .inputs = "float32[6,9,5] int64[200]", .attributes = "axis=1"},
+        {.kind = "GatherND", .version = 13, .inputs = "float32[9,8,6] int64[100,50,1]"},
+        {.kind = "GatherElements", .version = 13, .inputs = "float32[30,70,4] int64[20,90,4]", .attributes = "axis=1"},
+        {.kind = "ScatterND",
+         .version = 16,
+         .inputs = "float32[90,6] int64[300,1] float32[300,6]",
+         .attributes = "reduction=add"},
+        {.kind = "MaxPool",
+         .version = 12,
+         .inputs = "float32[2,20,19,22]",
+         .attributes = "kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]"},
+        {.kind = "AveragePool",
+         .version = 19,
+         .inputs = "float32[2,20,19,22]",
+         .attributes = "kernel_shape=[3,2] strides=[2,1] dilations=[2,3] pads=[1,1,2,1] count_include_pad=1 ceil_mode=1"},
+        {.kind = "AveragePool",
+         .version = 19,
+         .inputs = "float32[2,20,19,22]",
+         .attributes = "kernel_shape=[4,2] strides=[3,1] dilations=[2,3] pads=[3,1,2,1] ceil_mode=1"},
+        {.kind = "GlobalMaxPool", .version = 1, .inputs = "float32[3,17,30,31]"},
+        {.kind = "GlobalAveragePool", .version = 1, .inputs = "float32[3,17,30,31]"},
+        {.kind = "Resize",
+         .version = 13,
+         .inputs = "float32[2,6,31,29] float32[0] float32[4]={1.0,1.0,2.0,1.5}",
+         .attributes = "mode=linear",
+         .wanted = 1},
+        {.kind = "Resize",
+         .version = 13,
+         .inputs = "float32[2,6,300,9] float32[0] float32[4]={1.0,1.0,2.0,2.0}",
+         .attributes = "mode=nearest coordinate_transformation_mode=asymmetric",
+         .wanted = 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        kernel_case c = cases[k];
+        c.n_outputs = 1;
+        if (!c.attributes) c.attributes = "";
+        twin_check(&c, true);
+    }
+}
+
+/* Indices that grow, repeat and name nothing: rows in an order of their own, sums over many pieces. */
+static void an_index_outside_reads_zero_and_writes_nothing(void **state)
+{
+    enum { ROWS = 50000, ENTRIES = 9000, COLUMNS = 3 };
+    const kernel_case c = {
+        .kind = "Gather", .version = 13, .inputs = "float32[50000,3] int64[9000]", .attributes = "", .n_outputs = 1};
+    double *sums = calloc((size_t)ROWS * COLUMNS, sizeof *sums);
+    (void)state;
+    kernel_use(twin);
+    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+    int64_t *index = r->forward.in[1].data;
+    for (int64_t k = 0; k < ENTRIES; k++) {
+        index[k] = k % 3 == 0 ? 49999 : k * 7919 % ROWS;
+        if (k % 5 == 1) index[k] -= ROWS;
+        if (k % 11 == 2) index[k] = k % 2 ? ROWS : INT64_MIN;
+    }
+    kernel_forward(r);
+    kernel_backward(r);
+    for (int64_t k = 0; k < ENTRIES; k++) {
+        int64_t row = index[k] < 0 && index[k] >= -ROWS ? index[k] + ROWS : index[k];
+        bool there = row >= 0 && row < ROWS;
+        for (int64_t e = 0; e < COLUMNS; e++) {
+            double expected = there ? kernel_get(&r->forward.in[0], row * COLUMNS + e) : 0;
+            if (kernel_get(&r->forward.out[0], k * COLUMNS + e) != expected) fail_msg("entry %d is not its row's", (int)k);
+            if (there) sums[row * COLUMNS + e] += kernel_get(&r->backward.d_out[0], k * COLUMNS + e);
+        }
+    }
+    for (int64_t k = 0; k < ROWS * COLUMNS; k++)
+        if (fabs(kernel_get(&r->backward.d_in[0], k) - sums[k]) > 1e-3)
+            fail_msg("element %d sums up to %g, not %g", (int)k, kernel_get(&r->backward.d_in[0], k), sums[k]);
+    kernel_end(r);
+    kernel_use(&mp_cpu);
+    free(sums);
+}
+
 enum { N_MOST = 70, LENGTH = 1037 };
 
 /* Lists longer than a launch takes, of all lengths, on both. */
@@ -161,8 +253,8 @@ static void the_last_other_byte_is_found(void **state)
 
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"unaries",   "binaries",  "randoms",   "optimizer", "pools",
-                                        "gradients", "execution", "recording", NULL};
+    static const char *const tests[] = {"unaries",   "binaries", "randoms",   "optimizer", "pools",     "moves", "gathers",
+                                        "samplings", "sources",  "gradients", "execution", "recording", NULL};
     (void)state;
     twin_passes(tests);
 }
@@ -180,9 +272,14 @@ static void a_machine_without_a_gpu_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unaries_agree_with_the_cpu),      cmocka_unit_test(binaries_agree_with_the_cpu),
-        cmocka_unit_test(dropout_agrees_with_the_cpu),     cmocka_unit_test(updates_and_norms_agree_with_the_cpu),
-        cmocka_unit_test(the_last_other_byte_is_found),    cmocka_unit_test(the_tests_of_the_cpu_pass),
+        cmocka_unit_test(unaries_agree_with_the_cpu),
+        cmocka_unit_test(binaries_agree_with_the_cpu),
+        cmocka_unit_test(dropout_agrees_with_the_cpu),
+        cmocka_unit_test(moves_and_picks_agree_with_the_cpu),
+        cmocka_unit_test(an_index_outside_reads_zero_and_writes_nothing),
+        cmocka_unit_test(updates_and_norms_agree_with_the_cpu),
+        cmocka_unit_test(the_last_other_byte_is_found),
+        cmocka_unit_test(the_tests_of_the_cpu_pass),
         cmocka_unit_test(a_machine_without_a_gpu_says_so),
     };
     return cmocka_run_group_tests_name("executor/cuda", tests, twin_load, NULL);

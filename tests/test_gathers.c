@@ -15,6 +15,7 @@
 #endif
 
 #include "executor/cpu/kernels.h"
+#include "tests/backend_case.h"
 #include "tests/value_case.h"
 
 static const value_case values[] = {
@@ -196,6 +197,7 @@ static void an_index_outside_is_named_and_nothing_is_read(void **state)
         {{"ScatterND", 13, "float32[2,3] int64[2,2]={0,0,1,1} float32[2]", "", .n_outputs = 1}, 3, 3},
         {{"ReverseSequence", 10, "float32[4,3] int64[3]={4,1,2}", "time_axis=0 batch_axis=1", .n_outputs = 1}, 2, 5},
     };
+    if (strcmp(backend_of_tests()->name, "cpu")) skip(); /* a GPU cannot say so: gathers.h there */
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         kernel_run *r = kernel_begin(&cases[k].c, MP_MODE_TRAIN, KERNEL_BACKWARD);
         mp_error forward = {0}, backward = {0};
@@ -305,7 +307,7 @@ static void many_small_gradients_of_one_row_are_not_lost(void **state)
         for (int64_t k = 0; k < n; k++) kernel_set(&r->forward.in[1], k, 7);
         for (int64_t k = 0; k < mp_array_elements(&r->backward.d_out[0]); k++) kernel_set(&r->backward.d_out[0], k, 1.0 / 256);
         for (int64_t k = 0; k < m; k++) kernel_set(&r->backward.d_in[0], k, 1);
-        assert_true(r->backward_call.workspace_bytes <= 16 * n);
+        if (!strcmp(backend_of_tests()->name, "cpu")) assert_true(r->backward_call.workspace_bytes <= 16 * n);
         kernel_backward(r);
         for (int64_t k = 0; k < m; k++) {
             bool hit = form ? k % 50 == 7 : k / 300 == 7;

@@ -7,7 +7,7 @@
 enum { LINES = 64 }; /* side by side, per item */
 
 typedef struct lines_run {
-    const mp_lines *l;
+    const mp_index_lines *l;
     mp_meeting how;
     enum { GATHER, MEET, CLEAR } task;
     int side;         /* the dimension along which lines lie side by side; -1: there is but one */
@@ -15,7 +15,7 @@ typedef struct lines_run {
     int64_t index_stride[MP_ARRAY_RANK];
 } lines_run;
 
-mp_status mp_lines_check(const mp_lines *lines, const mp_operands *x, mp_error *err)
+mp_status mp_lines_check(const mp_index_lines *lines, const mp_operands *x, mp_error *err)
 {
     int64_t size = lines->table->dims[lines->axis], n = mp_array_elements(lines->indices);
     for (int64_t k = 0; k < n; k++) {
@@ -49,7 +49,7 @@ static void walk(const lines_run *x, int64_t n, int64_t index_at, int64_t index_
                  int64_t other, int64_t other_step)
 {
     static const uint64_t zero = 0;
-    const mp_lines *l = x->l;
+    const mp_index_lines *l = x->l;
     int size = mp_dtype_bits(l->table->dtype) / 8;
     int64_t axis_size = l->table->dims[l->axis], axis_stride = l->table->strides[l->axis];
     for (int64_t k = 0; k < n; k++) {
@@ -70,7 +70,7 @@ static void walk(const lines_run *x, int64_t n, int64_t index_at, int64_t index_
 static void add_line(const lines_run *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
                      int64_t other_step)
 {
-    const mp_lines *l = x->l;
+    const mp_index_lines *l = x->l;
     const mp_dtype dtype = MP_DTYPE_BFLOAT16;
     int64_t size = l->table->dims[l->axis], stride = l->table->strides[l->axis];
     float sums[MP_BLOCK], room;
@@ -95,7 +95,7 @@ static void add_line(const lines_run *x, int64_t n, int64_t index_at, int64_t in
 static void run_item(void *data, int64_t item)
 {
     const lines_run *x = data;
-    const mp_lines *l = x->l;
+    const mp_index_lines *l = x->l;
     const mp_array *indices = l->indices, *table = l->table, *other = l->other;
     int64_t block = item % x->per_side * LINES, rest = item / x->per_side, at[3] = {0}, side[3] = {0}, n = 1;
     int axis = l->axis;
@@ -144,19 +144,19 @@ static void run_lines(lines_run *x)
     mp_parallel(n / length / lines * x->per_side, (lines < LINES ? lines : LINES) * length, run_item, x);
 }
 
-void mp_lines_gather(const mp_lines *lines)
+void mp_lines_gather(const mp_index_lines *lines)
 {
     lines_run x = {.l = lines, .task = GATHER};
     run_lines(&x);
 }
 
-void mp_lines_meet(const mp_lines *lines, mp_meeting how)
+void mp_lines_meet(const mp_index_lines *lines, mp_meeting how)
 {
     lines_run x = {.l = lines, .task = MEET, .how = how};
     run_lines(&x);
 }
 
-void mp_lines_clear(const mp_lines *lines)
+void mp_lines_clear(const mp_index_lines *lines)
 {
     lines_run x = {.l = lines, .task = CLEAR};
     run_lines(&x);

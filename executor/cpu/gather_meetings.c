@@ -32,21 +32,12 @@ bool mp_meeting_knows(mp_meeting how, mp_dtype dtype)
     }
 }
 
-/* A not-a-number on either side stays one. */
-#define LARGER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
-
-/* U: unsigned where sums may wrap. */
 #define MEET(T, U)                                                                                               \
     static void meet_##T(mp_meeting how, int64_t n, T *into, int64_t into_stride, const T *from, int64_t stride) \
     {                                                                                                            \
         for (int64_t k = 0; k < n; k++) {                                                                        \
             T *a = &into[k * into_stride], b = from[k * stride];                                                 \
-            *a = how == MP_MEET_SET        ? b                                                                   \
-                 : how == MP_MEET_ADD      ? (T)((U)*a + (U)b)                                                   \
-                 : how == MP_MEET_MULTIPLY ? (T)((U)*a * (U)b)                                                   \
-                 : how == MP_MEET_MAX      ? LARGER(*a, b)                                                       \
-                                           : SMALLER(*a, b);                                                          \
+            *a = MP_MEET(how, T, U, *a, b);                                                                      \
         }                                                                                                        \
     }
 MEET(float, float)

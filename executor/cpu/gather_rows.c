@@ -20,26 +20,16 @@ static void grid_put(mp_grid *g, int64_t dim, int64_t stride)
     g->strides[g->rank++] = stride;
 }
 
-static inline int64_t unravel(const mp_grid *g, int64_t index)
-{
-    int64_t at = 0;
-    for (int d = g->rank - 1; d > 0; d--) {
-        at += index % g->dims[d] * g->strides[d];
-        index /= g->dims[d];
-    }
-    return g->rank ? at + index * g->strides[0] : 0;
-}
-
-static mp_status check_counts(const mp_operands *x, const mp_rows *rows, mp_error *err)
+static mp_status check_counts(const mp_operands *x, const mp_row_entries *rows, mp_error *err)
 {
     if (rows->n_rows > UINT32_MAX || rows->n_entries > UINT32_MAX) return MP_NO_KERNEL(x, err, "a table or list so long");
     return MP_OK;
 }
 
 mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, int n_entry_dims,
-                        mp_rows *rows, mp_error *err)
+                        mp_row_entries *rows, mp_error *err)
 {
-    *rows = (mp_rows){.n_rows = table->dims[axis], .n_entries = 1, .read_rank = 1, .read_dims = {table->dims[axis]}};
+    *rows = (mp_row_entries){.n_rows = table->dims[axis], .n_entries = 1, .read_rank = 1, .read_dims = {table->dims[axis]}};
     grid_put(&rows->named, table->dims[axis], table->strides[axis]);
     for (int d = axis; d < axis + n_entry_dims; d++) {
         grid_put(&rows->entries, other->dims[d], other->strides[d]);
@@ -54,9 +44,9 @@ mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_ar
 }
 
 mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
-                           int n_entry_dims, mp_rows *rows, mp_error *err)
+                           int n_entry_dims, mp_row_entries *rows, mp_error *err)
 {
-    *rows = (mp_rows){.n_rows = 1, .n_entries = 1, .per_batch = 1, .first = batch, .read_rank = length};
+    *rows = (mp_row_entries){.n_rows = 1, .n_entries = 1, .per_batch = 1, .first = batch, .read_rank = length};
     for (int d = 0; d < batch + length; d++) {
         grid_put(&rows->named, table->dims[d], table->strides[d]);
         rows->n_rows *= table->dims[d];
@@ -73,17 +63,17 @@ mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp
     return check_counts(x, rows, err);
 }
 
-int64_t mp_rows_list_bytes(const mp_rows *rows)
+int64_t mp_rows_list_bytes(const mp_row_entries *rows)
 {
     return rows->n_entries * (int64_t)sizeof(uint64_t);
 }
 
-int64_t mp_rows_sorted_bytes(const mp_rows *rows)
+int64_t mp_rows_sorted_bytes(const mp_row_entries *rows)
 {
     return 2 * mp_rows_list_bytes(rows);
 }
 
-mp_status mp_rows_read(const mp_rows *rows, const mp_operands *x, const mp_array *indices, uint64_t *list, mp_error *err)
+mp_status mp_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list, mp_error *err)
 {
     for (int64_t k = 0; k < rows->n_entries; k++) {
         int64_t row = rows->first ? k / rows->per_batch : 0;
@@ -100,7 +90,7 @@ mp_status mp_rows_read(const mp_rows *rows, const mp_operands *x, const mp_array
 }
 
 /* By digits of the row, the lowest first; entries of one row keep their order. */
-const uint64_t *mp_rows_sort(const mp_rows *rows, uint64_t *list)
+const uint64_t *mp_rows_sort(const mp_row_entries *rows, uint64_t *list)
 {
     uint64_t *from = list, *to = list + rows->n_entries;
     int64_t start[1 << DIGIT];
@@ -123,7 +113,7 @@ const uint64_t *mp_rows_sort(const mp_rows *rows, uint64_t *list)
 }
 
 typedef struct copying {
-    const mp_rows *rows;
+    const mp_row_entries *rows;
     const uint64_t *list;
     const char *table;
     char *other;
@@ -133,11 +123,11 @@ typedef struct copying {
 
 static const char *row_of(const copying *x, uint64_t packed)
 {
-    return x->table + unravel(&x->rows->named, (int64_t)(packed >> 32)) * x->size;
+    return x->table + mp_grid_place(&x->rows->named, (int64_t)(packed >> 32)) * x->size;
 }
 static char *entry_of(const copying *x, int64_t k)
 {
-    return x->other + unravel(&x->rows->entries, k) * x->size;
+    return x->other + mp_grid_place(&x->rows->entries, k) * x->size;
 }
 
 /* Entries one after the other, each a whole row. */
@@ -153,7 +143,7 @@ static void copy_entries(void *data, int64_t item)
 }
 
 #define COPY_PICKED(T)                                                                                              \
-    static void copy_picked_##T(const mp_rows *r, const uint64_t *list, const T *from, T *to)                       \
+    static void copy_picked_##T(const mp_row_entries *r, const uint64_t *list, const T *from, T *to)                \
     {                                                                                                               \
         int64_t row = r->named.rank ? r->named.strides[0] : 0, entry = r->entries.rank ? r->entries.strides[0] : 0; \
         for (int64_t k = 0; k < r->n_entries; k++) to[k * entry] = from[(int64_t)(list[k] >> 32) * row];            \
@@ -195,7 +185,7 @@ static void copy_places(void *data, int64_t item)
     }
 }
 
-void mp_rows_gather(const mp_rows *rows, const uint64_t *list, int size, const void *table, void *other)
+void mp_rows_gather(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other)
 {
     const mp_box *frame = &rows->frame;
     int last = frame->rank - 1;
@@ -218,7 +208,7 @@ void mp_rows_gather(const mp_rows *rows, const uint64_t *list, int size, const v
 /* Where entries meet rows. The sorted list is cut into pieces; a row belongs to the piece in which its first entry lies. */
 enum { PIECE = 32, COLUMNS = 256 };
 typedef struct meeting {
-    const mp_rows *rows;
+    const mp_row_entries *rows;
     const uint64_t *list;
     mp_meeting how;
     mp_dtype dtype;
@@ -263,7 +253,7 @@ static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t tabl
     int64_t to = frame->from[frame->rank - 1], from = frame->to[frame->rank - 1]; /* strides */
     float sums[COLUMNS], room[COLUMNS];
     if (x->how == MP_MEET_SET) {
-        int64_t entry = other + unravel(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
+        int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
         mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
         mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
     } else if (x->how == MP_MEET_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
@@ -271,7 +261,7 @@ static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t tabl
         bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
         float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
         for (int64_t k = first; k < last; k++) {
-            int64_t entry = other + unravel(&x->rows->entries, (int64_t)(uint32_t)x->list[k]);
+            int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]);
             if (from == 1)
                 add_to(mp_floats(x->other, x->dtype, entry, n, room), n, row);
             else
@@ -281,7 +271,7 @@ static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t tabl
     } else {
         for (int64_t k = first; k < last; k++)
             mp_meet(x->how, x->dtype, n, x->table, table, to, x->other,
-                    other + unravel(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
+                    other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
     }
 }
 
@@ -303,11 +293,12 @@ static void meet_piece(void *data, int64_t item)
     while (k < end) {
         int64_t first = k++;
         while (k < n_entries && x->list[k] >> 32 == x->list[first] >> 32) k++;
-        meet_row(x, first, k, table + unravel(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
+        meet_row(x, first, k, table + mp_grid_place(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
     }
 }
 
-void mp_rows_meet(const mp_rows *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table, const void *other)
+void mp_rows_meet(const mp_row_entries *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table,
+                  const void *other)
 {
     const mp_box *frame = &rows->frame;
     meeting x = {.rows = rows, .list = sorted, .how = how, .dtype = dtype, .table = table, .other = other};

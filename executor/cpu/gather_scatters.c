@@ -9,14 +9,6 @@
 #include "executor/cpu/gathers.h"
 #include "executor/cpu/moves.h"
 
-typedef struct scatter {
-    mp_meeting how;
-    int axis; /* of lines */
-    bool by_rows;
-    mp_rows rows;
-    int64_t rescue_at[3]; /* where in the workspace an operand is saved that may lie where the output will; -1: it cannot */
-} scatter;
-
 static int axis_of(const mp_operands *x)
 {
     return mp_moving_axis(x, 0, x->in[0].rank);
@@ -48,7 +40,7 @@ static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, 
 {
     mp_status st = MP_OK;
     const mp_array *table = x->is_backward ? &x->d_in[0] : &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
-    mp_lines lines = {table, other, &x->in[1], axis_of(x)};
+    mp_index_lines lines = {table, other, &x->in[1], axis_of(x)};
     (void)call, (void)run;
     MP_TRY(mp_lines_check(&lines, x, err));
     if (!x->is_backward) {
@@ -73,7 +65,7 @@ done:
 }
 
 /* The operand, or a copy of it where the output is about to overwrite it. */
-static mp_array rescued(const scatter *s, const mp_operands *x, int i)
+static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)
 {
     mp_array a = x->in[i];
     if (s->rescue_at[i] < 0 || a.data != x->out[0].data) return a;
@@ -85,10 +77,10 @@ static mp_array rescued(const scatter *s, const mp_operands *x, int i)
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
-    const scatter *s = call->state;
+    const mp_scatter *s = call->state;
     const mp_array *out = &x->out[0];
     mp_array data = rescued(s, x, 0), indices = rescued(s, x, 1), updates = rescued(s, x, 2);
-    mp_lines lines = {out, &updates, &indices, s->axis};
+    mp_index_lines lines = {out, &updates, &indices, s->axis};
     (void)run;
     if (s->by_rows)
         MP_TRY(mp_rows_read(&s->rows, x, &indices, x->workspace, err));
@@ -106,11 +98,11 @@ done:
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
-    const scatter *s = call->state;
+    const mp_scatter *s = call->state;
     const mp_array *d_out = &x->d_out[0], *d_data = &x->d_in[0], *d_updates = &x->d_in[2];
     bool data = x->from <= 0 && d_data->dtype, updates = x->from <= 2 && x->to > 2 && d_updates->dtype;
     bool clears = data && s->how == MP_MEET_SET;
-    mp_lines from = {d_out, d_updates, &x->in[1], s->axis}, clear = {d_data, &x->in[1], &x->in[1], s->axis};
+    mp_index_lines from = {d_out, d_updates, &x->in[1], s->axis}, clear = {d_data, &x->in[1], &x->in[1], s->axis};
     (void)run;
     if (s->by_rows)
         MP_TRY(mp_rows_read(&s->rows, x, &x->in[1], x->workspace, err));
@@ -130,7 +122,7 @@ done:
 }
 
 /* Room for the operands that may lie where the output will. */
-static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, mp_error *err)
+static mp_status plan_rescues(const mp_operands *x, mp_scatter *s, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     for (int i = 0; i < 3; i++) {
@@ -145,10 +137,10 @@ done:
     return st;
 }
 
-static mp_status prepare(const mp_operands *x, const scatter *described, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, const mp_scatter *described, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    scatter *s = NULL;
+    mp_scatter *s = NULL;
     mp_meeting how;
     MP_TRY(mp_check_picking(x, 1, err));
     MP_REQUIRE(mp_meeting_of(x->op, &how), err, MP_UNSUPPORTED, "%s ('%s'): reduction '%s' is not supported here", x->op->kind,
@@ -175,7 +167,7 @@ done:
 mp_status mp_prepare_scatter_elements(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    scatter s = {.axis = axis_of(x)};
+    mp_scatter s = {.axis = axis_of(x)};
     MP_TRY(check_lines(x, &x->in[0], &x->in[1], &x->in[2], err));
     MP_TRY(prepare(x, &s, call, err));
 done:
@@ -188,7 +180,7 @@ mp_status mp_prepare_scatter_nd(const mp_operands *x, mp_call *call, mp_error *e
     mp_status st = MP_OK;
     const mp_array *indices = &x->in[1], *updates = &x->in[2], *table = mp_moving_out(x, 0);
     int tuple = indices->rank - 1;
-    scatter s = {.by_rows = true};
+    mp_scatter s = {.by_rows = true};
     MP_REQUIRE(tuple >= 0 && indices->dims[tuple] <= table->rank && updates->rank == tuple + table->rank - indices->dims[tuple],
                err, MP_INVALID, "%s ('%s'): data, indices and updates do not fit together", x->op->kind, x->op->name);
     for (int d = 0; d < updates->rank; d++)

@@ -32,7 +32,7 @@ mp_status mp_check_picking(const mp_operands *x, int indices, mp_error *err)
 }
 
 /* Which of the true elements of a condition are taken: as many as the output has room for, no more and no less. */
-static mp_status read_condition(const mp_rows *rows, const mp_operands *x, uint64_t *list, mp_error *err)
+static mp_status read_condition(const mp_row_entries *rows, const mp_operands *x, uint64_t *list, mp_error *err)
 {
     const mp_array *condition = &x->in[1];
     const uint8_t *truth = condition->data;
@@ -48,12 +48,7 @@ static mp_status read_condition(const mp_rows *rows, const mp_operands *x, uint6
     return MP_OK;
 }
 
-typedef struct pick {
-    mp_rows rows;
-    bool by_condition;
-} pick;
-
-static mp_status read_list(const pick *p, const mp_operands *x, mp_error *err)
+static mp_status read_list(const mp_pick *p, const mp_operands *x, mp_error *err)
 {
     return p->by_condition ? read_condition(&p->rows, x, x->workspace, err)
                            : mp_rows_read(&p->rows, x, &x->in[1], x->workspace, err);
@@ -61,7 +56,7 @@ static mp_status read_list(const pick *p, const mp_operands *x, mp_error *err)
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const pick *p = call->state;
+    const mp_pick *p = call->state;
     mp_status st = read_list(p, x, err);
     (void)run;
     if (st == MP_OK) mp_rows_gather(&p->rows, x->workspace, mp_dtype_bits(x->out[0].dtype) / 8, x->in[0].data, x->out[0].data);
@@ -71,7 +66,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
-    const pick *p = call->state;
+    const mp_pick *p = call->state;
     (void)run;
     MP_TRY(read_list(p, x, err));
     if (!(x->adds & 1)) mp_fill_zero(&x->d_in[0]);
@@ -81,10 +76,10 @@ done:
     return st;
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, const pick *described, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, const mp_pick *described, mp_error *err)
 {
     mp_status st = MP_OK;
-    pick *p = NULL;
+    mp_pick *p = NULL;
     MP_TRY(mp_check_picking(x, described->by_condition ? -1 : 1, err));
     MP_REQUIRE(p = mp_alloc(1, sizeof *p), err, MP_NOMEM, "out of memory");
     *p = *described;
@@ -100,7 +95,7 @@ mp_status mp_prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_array *table = mp_moving_in(x, 0);
-    pick p = {0};
+    mp_pick p = {0};
     MP_TRY(mp_rows_along(x, table, mp_moving_out(x, 0), mp_moving_axis(x, 0, table->rank), x->in[1].rank, &p.rows, err));
     MP_TRY(prepare(x, call, &p, err));
 done:
@@ -112,7 +107,7 @@ mp_status mp_prepare_gather_nd(const mp_operands *x, mp_call *call, mp_error *er
     mp_status st = MP_OK;
     const mp_array *table = mp_moving_in(x, 0), *indices = &x->in[1];
     int batch = (int)mp_operator_int(x->op, "batch_dims", 0);
-    pick p = {0};
+    mp_pick p = {0};
     for (int d = 0; d < batch; d++)
         MP_REQUIRE(table->dims[d] == indices->dims[d], err, MP_INVALID, "%s ('%s'): batches of different sizes", x->op->kind,
                    x->op->name);
@@ -127,7 +122,7 @@ mp_status mp_prepare_compress(const mp_operands *x, mp_call *call, mp_error *err
 {
     mp_status st = MP_OK;
     const mp_array *table = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
-    pick p = {.by_condition = true};
+    mp_pick p = {.by_condition = true};
     MP_REQUIRE(x->in[1].dtype == MP_DTYPE_BOOL, err, MP_INVALID, "%s ('%s'): the condition is not boolean", x->op->kind,
                x->op->name);
     if (mp_operator_attribute(x->op, "axis"))

@@ -38,21 +38,27 @@ static char *at(const mp_array *a, int64_t element)
     return (char *)a->data + element * size_of(a);
 }
 
+int64_t mp_slab_outside(const mp_array *a, const int64_t *low, const int64_t *high, int d, bool behind, mp_box *slab)
+{
+    int64_t start = (behind ? high[d] : 0) * a->strides[d];
+    for (int e = 0; e < a->rank; e++) {
+        if (e < d) start += low[e] * a->strides[e];
+        mp_box_put(slab,
+                   e < d    ? high[e] - low[e]
+                   : e > d  ? a->dims[e]
+                   : behind ? a->dims[d] - high[d]
+                            : low[d],
+                   0, a->strides[e]);
+    }
+    return start;
+}
+
 void mp_fill_outside(const mp_array *a, const int64_t *low, const int64_t *high, const void *value)
 {
     for (int d = 0; d < a->rank; d++) {
         for (int behind = 0; behind < 2; behind++) {
             mp_box slab = {0};
-            int64_t first = behind ? high[d] : 0, start = first * a->strides[d];
-            for (int e = 0; e < a->rank; e++) {
-                if (e < d) start += low[e] * a->strides[e];
-                mp_box_put(&slab,
-                           e < d    ? high[e] - low[e]
-                           : e > d  ? a->dims[e]
-                           : behind ? a->dims[d] - high[d]
-                                    : low[d],
-                           0, a->strides[e]);
-            }
+            int64_t start = mp_slab_outside(a, low, high, d, behind, &slab);
             mp_box_copy(&slab, size_of(a), value, at(a, start));
         }
     }
@@ -108,7 +114,7 @@ static void add_part(const mp_part *p, const mp_array *d_out, const mp_array *d_
         mp_elementwise(add_rows, NULL, (const mp_array *const[]){&to, &from}, 2, &to);
 }
 
-static bool repeats(const mp_part *p)
+bool mp_moving_repeats(const mp_part *p)
 {
     for (int d = 0; d < p->box.rank; d++)
         if (!p->box.from[d]) return true;
@@ -124,7 +130,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         const mp_part *p = &m->parts[k];
         if (p->in < x->from || p->in >= x->to || !x->d_in[p->in].dtype) continue;
         const mp_array *d_in = &x->d_in[p->in], *d_out = &x->d_out[p->out];
-        bool add = x->adds & call->adds & MP_BIT(p->in), sums = repeats(p), empty = !mp_box_elements(&p->box);
+        bool add = x->adds & call->adds & MP_BIT(p->in), sums = mp_moving_repeats(p), empty = !mp_box_elements(&p->box);
         if (!add && k == 0 && (m->overlaps || (sums && empty)))
             mp_fill_zero(d_in);
         else if (!add && k == 0 && m->cut.any)
@@ -173,7 +179,7 @@ static uint64_t adds_itself(const mp_operands *x, const mp_moving *m)
     uint64_t adds = x->is_backward ? x->adds : 0;
     for (size_t k = 0; k < m->n_parts; k++) {
         const mp_box *box = &m->parts[k].box;
-        bool meets = box->rank == 0 || m->overlaps || repeats(&m->parts[k]);
+        bool meets = box->rank == 0 || m->overlaps || mp_moving_repeats(&m->parts[k]);
         for (int d = 0; d < box->rank; d++) meets |= box->from[d] == box->to[d] && box->from[d] == 1;
         if (!meets && mp_moving_in(x, m->parts[k].in)->dtype == MP_DTYPE_BFLOAT16) adds &= ~MP_BIT(m->parts[k].in);
     }

@@ -1,5 +1,6 @@
 /* moves.h - operators that move elements and compute nothing, as lists of boxes between inputs and outputs: forward copies them
- * one way, backward the other. Private to executor/cpu/. */
+ * one way, backward the other. The lists are the same for every backend; what copies is the backend's own. Private to backends.
+ */
 #ifndef EXECUTOR_CPU_MOVES_H
 #define EXECUTOR_CPU_MOVES_H
 
@@ -40,6 +41,11 @@ mp_status mp_moving_part(mp_moving *m, int in, int out, mp_part **part, mp_error
 
 mp_status mp_moving_prepare(const mp_operands *x, mp_moving_rule rule, mp_call *call, mp_error *err);
 
+/* What lies outside of the corners before (behind) the box along dimension d and inside along those before d, as a box to be
+ * written from its first element on, which is returned; reading strides are 0. */
+int64_t mp_slab_outside(const mp_array *a, const int64_t *low, const int64_t *high, int d, bool behind, mp_box *slab);
+/* Whether several elements of the output are one of the input. */
+bool mp_moving_repeats(const mp_part *p);
 /* Fills what lies outside of the corners, or all without them (NULL), with the value of the element's size. */
 void mp_fill_outside(const mp_array *a, const int64_t *low, const int64_t *high, const void *value);
 /* All elements zero. */

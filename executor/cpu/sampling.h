@@ -1,4 +1,5 @@
-/* sampling.h - what the family of samplings shares: weighted taps per output position. Private to executor/cpu/. */
+/* sampling.h - what the family of samplings shares: weighted taps per output position. The tables are the same for every
+ * backend. Private to backends. */
 #ifndef EXECUTOR_CPU_SAMPLING_H
 #define EXECUTOR_CPU_SAMPLING_H
 
@@ -20,6 +21,17 @@ mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_e
 /* What each input position gives to which outputs: the taps of the gradient. */
 mp_status mp_taps_transpose(const mp_taps *taps, mp_taps *out, mp_error *err);
 void mp_taps_free(mp_taps *taps);
+
+/* What preparing Resize and Upsample finds out: `state` of their calls; backward with the tables transposed. Dimensions
+ * outermost first in the memory of what is written. */
+typedef struct mp_resizing {
+    mp_taps taps[MP_ARRAY_RANK];   /* by dimension of the model */
+    int rank, axis[MP_ARRAY_RANK]; /* the dimension whose taps these are; -1: none, the positions are the same */
+    int64_t n_to[MP_ARRAY_RANK], n_from[MP_ARRAY_RANK], to_stride[MP_ARRAY_RANK], from_stride[MP_ARRAY_RANK];
+    int64_t n_lines, n_chunks; /* chunks of the innermost dimension: */
+    int64_t *chunks;           /* their ends, and the first and last input position they read */
+    float empty;               /* of positions without taps */
+} mp_resizing;
 
 mp_status mp_prepare_resize(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_grid_sample(const mp_operands *x, mp_call *call, mp_error *err);

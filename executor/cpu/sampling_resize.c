@@ -10,15 +10,7 @@
 
 enum { DIMS = MP_ARRAY_RANK };
 
-/* Dimensions outermost first in the memory of what is written. */
-typedef struct state {
-    mp_taps taps[DIMS];   /* by dimension of the model */
-    int rank, axis[DIMS]; /* the dimension whose taps these are; -1: none, the positions are the same */
-    int64_t n_to[DIMS], n_from[DIMS], to_stride[DIMS], from_stride[DIMS];
-    int64_t n_lines, n_chunks; /* chunks of the innermost dimension: */
-    int64_t *chunks;           /* their ends, and the first and last input position they read */
-    float empty;               /* of positions without taps */
-} state;
+typedef mp_resizing state;
 
 typedef struct task {
     const state *s;

@@ -1,4 +1,5 @@
-/* grid.cuh - how own kernels are launched: over elements, over strided operands, over rows with reductions.
+/* grid.cuh - how own kernels are launched: over elements, over strided operands, over blocks, over rows with
+ * reductions.
  *
  * A kernel is a struct with the operands as members and MP_BODY functions; a launcher runs it on the stream of the open device.
  * Compiled by a C++ compiler with MP_CUDA_TWIN the same bodies run in plain loops on the host, in the same order wherever order
@@ -215,6 +216,43 @@ template <int N, class F> static void mp_each_placed(const mp_loops *loops, cons
 {
     const mp_placed<N, F> placed = {mp_places<N>(loops), f};
     mp_each(loops->n_elements, placed);
+}
+
+/* ---- over blocks whose threads work together through memory that they share, in phases: all threads end one before any begins
+ * the next.
+ *
+ *     struct f {
+ *         struct room { float x[32][33]; }; // shared, plain data, up to 48 KB
+ *         enum { PHASES = 2 };
+ *         MP_BODY void operator()(int phase, int64_t block, int thread, room &shared) const;  // thread < MP_GRID_THREADS
+ *     };
+ */
+
+#ifndef MP_CUDA_TWIN
+template <class F> __global__ void __launch_bounds__(MP_GRID_THREADS) mp_each_block_kernel(int64_t n_blocks, F f)
+{
+    __shared__ typename F::room shared;
+    for (int64_t block = blockIdx.x; block < n_blocks; block += gridDim.x) {
+#pragma unroll
+        for (int phase = 0; phase < F::PHASES; phase++) {
+            f(phase, block, (int)threadIdx.x, shared);
+            __syncthreads();
+        }
+    }
+}
+#endif
+
+template <class F> static void mp_each_block(int64_t n_blocks, const F &f)
+{
+    if (n_blocks <= 0) return;
+#ifdef MP_CUDA_TWIN
+    typename F::room shared;
+    for (int64_t block = 0; block < n_blocks; block++)
+        for (int phase = 0; phase < F::PHASES; phase++)
+            for (int thread = 0; thread < MP_GRID_THREADS; thread++) f(phase, block, thread, shared);
+#else
+    mp_each_block_kernel<F><<<mp_grid_blocks(n_blocks, 1), MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n_blocks, f);
+#endif
 }
 
 /* ---- over rows, with reductions: threads share a row, and reduce over its columns in PHASES turns.

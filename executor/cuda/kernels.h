@@ -23,6 +23,10 @@ extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic 
 extern const mp_kernel mp_cuda_randoms[];  /* Dropout */
 extern const mp_kernel mp_cuda_normalizations[], mp_cuda_softmaxes[], mp_cuda_losses[], mp_cuda_reductions[];
 extern const mp_kernel mp_cuda_attentions[];
+extern const mp_kernel mp_cuda_moves[];     /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
+extern const mp_kernel mp_cuda_gathers[];   /* Gather, GatherElements, GatherND, Scatter*, OneHot, ReverseSequence */
+extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample */
+extern const mp_kernel mp_cuda_sources[];   /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */
 
 /* The row for an operator in the tables of own kernels, NULL: none. */
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op);

@@ -1,0 +1,30 @@
+/* boxes.h - copying, filling and adding boxes of elements (executor/cpu/strided_copy.h) on the GPU. All only enqueue. Private
+ * to executor/cuda/.
+ */
+#ifndef EXECUTOR_CUDA_BOXES_H
+#define EXECUTOR_CUDA_BOXES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/cpu/strided_copy.h"
+
+/* As mp_box_copy; elements of 1, 2, 4 or 8 bytes. */
+void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to);
+/* Every element of the writing side becomes the value in the program's memory. */
+void mp_cuda_box_fill(const mp_box *box, int size, const void *value, void *to);
+/* to += from over elements of FLOAT or BFLOAT16; no stride of the writing side is 0. */
+void mp_cuda_box_add(const mp_box *box, mp_dtype dtype, const void *from, void *to);
+/* Whether the box is copied through tiles, because its two sides have different innermost dimensions. */
+bool mp_cuda_box_is_transposed(const mp_box *box);
+
+/* All elements of one array to the same indices of another of its shape and type; nothing where both are the same. */
+void mp_cuda_array_copy(const mp_array *from, const mp_array *to);
+void mp_cuda_array_zero(const mp_array *to);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,217 @@
+/* gathers.c - the table of operators that pick or place elements by index on the GPU: prepared as on the CPU, run by the
+ * kernels of gathers.h. */
+#include "executor/cuda/gathers.h"
+
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/moves.h"
+#include "executor/cuda/boxes.h"
+#include "executor/cuda/kernels.h"
+
+enum { ALIGNMENT = 64 };
+
+static int size_of(const mp_array *a)
+{
+    return mp_dtype_bits(a->dtype) / 8;
+}
+
+static mp_status prepare_as_on_cpu(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    const mp_kernel *cpu = mp_cpu_kernel(x->op);
+    return (x->is_backward ? cpu->backward : cpu->forward)(x, call, err);
+}
+
+/* Puts `bytes` behind the workspace there is. */
+static mp_status add_room(const mp_operands *x, int64_t bytes, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(mp_round_up(call->workspace_bytes, ALIGNMENT, &call->workspace_bytes) && mp_round_up(bytes, ALIGNMENT, &bytes) &&
+                   mp_add(call->workspace_bytes, bytes, &call->workspace_bytes),
+               err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+done:
+    return st;
+}
+
+/* ---- Gather, GatherND */
+
+static mp_status run_gather(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_pick *p = call->state;
+    (void)run;
+    if (!x->is_backward) {
+        mp_cuda_rows_gather(&p->rows, &x->in[1], size_of(&x->out[0]), x->in[0].data, x->out[0].data);
+    } else {
+        if (!(x->adds & 1)) mp_cuda_array_zero(&x->d_in[0]);
+        mp_cuda_rows_meet(&p->rows, &x->in[1], MP_MEET_ADD, x->d_in[0].dtype, x->d_in[0].data, x->d_out[0].data, x->workspace);
+    }
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(prepare_as_on_cpu(x, call, err));
+    call->run = run_gather;
+    call->workspace_bytes =
+        x->is_backward ? mp_cuda_rows_room(&((const mp_pick *)call->state)->rows, MP_MEET_ADD, x->d_in[0].dtype) : 0;
+done:
+    return st;
+}
+
+/* ---- GatherElements */
+
+static int axis_of(const mp_operands *x)
+{
+    return mp_moving_axis(x, 0, x->in[0].rank);
+}
+
+/* Sums of bfloat16 with several terms are made in a float table in the workspace, and rounded once. */
+static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_array table = x->is_backward ? x->d_in[0] : x->in[0], sums = mp_array_plain(MP_DTYPE_FLOAT, table.rank, table.dims);
+    const mp_array *from = &table, *back = &sums;
+    mp_index_lines lines = {&table, x->is_backward ? &x->d_out[0] : &x->out[0], &x->in[1], axis_of(x)};
+    (void)run;
+    if (!x->is_backward) {
+        mp_cuda_lines_gather(&lines);
+        return mp_cuda_launched(err);
+    }
+    if (!(x->adds & 1)) mp_cuda_array_zero(&table);
+    if (call->workspace_bytes) {
+        sums.data = x->workspace;
+        mp_cuda_floats(MP_FORMULA_copy, NULL, &from, 1, &sums);
+        lines.table = &sums;
+    }
+    mp_cuda_lines_meet(&lines, MP_MEET_ADD);
+    if (call->workspace_bytes) mp_cuda_floats(MP_FORMULA_copy, NULL, &back, 1, &table);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(prepare_as_on_cpu(x, call, err));
+    call->run = run_gather_elements;
+    if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 && x->in[1].dims[axis_of(x)] > 1)
+        MP_TRY(add_room(x, mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float), call, err));
+done:
+    return st;
+}
+
+/* ---- Scatter, ScatterElements, ScatterND */
+
+/* The operand, or a copy of it where the output is about to overwrite it. */
+static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)
+{
+    mp_array a = x->in[i];
+    if (s->rescue_at[i] < 0 || a.data != x->out[0].data) return a;
+    a.data = (char *)x->workspace + s->rescue_at[i];
+    mp_cuda_array_copy(&x->in[i], &a);
+    return a;
+}
+
+/* The room of the device's rows lies at the end of the workspace. */
+static int64_t scatter_room(const mp_scatter *s, const mp_array *out)
+{
+    int64_t bytes = s->by_rows ? mp_cuda_rows_room(&s->rows, s->how, out->dtype) : 0;
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static mp_status run_scatter_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_scatter *s = call->state;
+    const mp_array *out = &x->out[0];
+    mp_array data = rescued(s, x, 0), indices = rescued(s, x, 1), updates = rescued(s, x, 2);
+    mp_index_lines lines = {out, &updates, &indices, s->axis};
+    char *room = (char *)x->workspace + call->workspace_bytes - scatter_room(s, out);
+    (void)run;
+    mp_cuda_array_copy(&data, out);
+    if (s->by_rows)
+        mp_cuda_rows_meet(&s->rows, &indices, s->how, out->dtype, out->data, updates.data, room);
+    else
+        mp_cuda_lines_meet(&lines, s->how);
+    return mp_cuda_launched(err);
+}
+
+static mp_status run_scatter_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_scatter *s = call->state;
+    const mp_array *d_out = &x->d_out[0], *d_data = &x->d_in[0], *d_updates = &x->d_in[2];
+    bool data = x->from <= 0 && d_data->dtype, updates = x->from <= 2 && x->to > 2 && d_updates->dtype;
+    bool clears = data && s->how == MP_MEET_SET;
+    mp_array same = x->in[1]; /* the shape of the indices */
+    mp_index_lines from = {d_out, d_updates, &x->in[1], s->axis}, clear = {d_data, &same, &x->in[1], s->axis};
+    (void)run;
+    if (updates && s->by_rows)
+        mp_cuda_rows_gather(&s->rows, &x->in[1], size_of(d_out), d_out->data, d_updates->data);
+    else if (updates)
+        mp_cuda_lines_gather(&from);
+    if (data) mp_cuda_array_copy(d_out, d_data);
+    if (clears && s->by_rows)
+        mp_cuda_rows_clear(&s->rows, &x->in[1], size_of(d_data), d_data->data);
+    else if (clears)
+        mp_cuda_lines_clear(&clear);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_scatter(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(prepare_as_on_cpu(x, call, err));
+    const mp_scatter *s = call->state;
+    if (x->out[0].dtype == MP_DTYPE_DOUBLE && s->how != MP_MEET_SET) {
+        st = MP_NO_KERNEL(x, err, "a reduction of this type");
+        goto done;
+    }
+    call->run = x->is_backward ? run_scatter_backward : run_scatter_forward;
+    if (x->is_backward)
+        call->workspace_bytes = 0;
+    else
+        MP_TRY(add_room(x, scatter_room(s, &x->out[0]), call, err));
+done:
+    return st;
+}
+
+/* ---- ReverseSequence, OneHot */
+
+static mp_status run_reverse(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    (void)call, (void)run;
+    mp_cuda_reverse(x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0], &x->in[1],
+                    (int)mp_operator_int(x->op, "batch_axis", 1), (int)mp_operator_int(x->op, "time_axis", 0));
+    return mp_cuda_launched(err);
+}
+
+static mp_status run_one_hot(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_array *out = &x->out[0];
+    int axis = (int)mp_operator_int(x->op, "axis", -1);
+    (void)call, (void)run;
+    mp_cuda_one_hot(&x->in[0], out, axis < 0 ? axis + out->rank : axis, x->in[2].data);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_reverse(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = prepare_as_on_cpu(x, call, err);
+    call->run = run_reverse;
+    return st;
+}
+
+static mp_status prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = prepare_as_on_cpu(x, call, err);
+    call->run = run_one_hot;
+    return st;
+}
+
+const mp_kernel mp_cuda_gathers[] = {
+    {"Gather", "", prepare_gather, prepare_gather},
+    {"GatherND", "", prepare_gather, prepare_gather},
+    {"GatherElements", "", prepare_gather_elements, prepare_gather_elements},
+    {"Scatter", "", prepare_scatter, prepare_scatter},
+    {"ScatterElements", "", prepare_scatter, prepare_scatter},
+    {"ScatterND", "", prepare_scatter, prepare_scatter},
+    {"ReverseSequence", "", prepare_reverse, prepare_reverse},
+    {"OneHot", "", prepare_one_hot, NULL},
+    {0},
+};

@@ -1,0 +1,23 @@
+/* samplings.h - Resize and Upsample on the GPU. Private to executor/cuda/. */
+#ifndef EXECUTOR_CUDA_SAMPLINGS_H
+#define EXECUTOR_CUDA_SAMPLINGS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/cpu/sampling.h"
+
+/* The most dimensions that are resized at once. */
+enum { MP_CUDA_RESIZED = 4 };
+
+/* Each position of `to` blends those of `from` that the tables name; the tables are brought to the room first. Only enqueues.
+ */
+void mp_cuda_resize(const mp_resizing *resizing, const mp_array *from, const mp_array *to, void *room);
+int64_t mp_cuda_resize_room(const mp_resizing *resizing);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

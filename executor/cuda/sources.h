@@ -1,0 +1,20 @@
+/* sources.h - ranges and unit matrices on the GPU. Private to executor/cuda/. */
+#ifndef EXECUTOR_CUDA_SOURCES_H
+#define EXECUTOR_CUDA_SOURCES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/array.h"
+
+/* Element k is start + k * delta, of one element each, where calls run. Any type. Only enqueues. */
+void mp_cuda_range(const mp_array *start, const mp_array *delta, const mp_array *out);
+/* Ones on the k-th diagonal of a plain matrix, zero elsewhere. */
+void mp_cuda_eye(const mp_array *out, int64_t k);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
