@@ -45,6 +45,7 @@ static void print_memory(const train_outcome *t)
     printf("  %-28s%s%14s\n", "", t->has_before ? "   keep-all" : "", "plan");
     print_bytes(t, "planned peak", a->planned_peak_bytes, b->planned_peak_bytes);
     print_bytes(t, "  always live", a->static_bytes, b->static_bytes);
+    print_bytes(t, "  living at the peak", a->planned_peak_bytes - a->static_bytes, b->planned_peak_bytes - b->static_bytes);
     print_bytes(t, "  arena, as planned", a->arena_bytes, b->arena_bytes);
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
     if (b->device_bytes >= 0) print_device(t);
