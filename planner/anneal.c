@@ -31,7 +31,9 @@ typedef struct order {
 } order;
 
 typedef struct chain {
-    mp_search *search; /* NULL: another chain looks after the clock */
+    mp_search *search;
+    bool leads;       /* asks the search whether to stop; one chain does */
+    double from, end; /* of the round, in shares of the time limit */
     atomic_bool *stop;
     const mp_graph *graph;
     int64_t budget_bytes;
@@ -83,13 +85,21 @@ static mp_status keep_best(chain *c, const mp_runs *x, mp_error *err)
 
 static bool stopped(chain *c)
 {
-    if (c->search) mp_search_count_moves(c->search, LOOK);
-    if (c->search && mp_search_stopped(c->search)) atomic_store(c->stop, true);
+    if (c->leads) mp_search_count_moves(c->search, LOOK);
+    if (c->leads && mp_search_stopped(c->search)) atomic_store(c->stop, true);
     if (c->best.ticks <= c->enough) { /* the first chain's result counts then, wherever the other one stands */
-        if (c->search) atomic_store(c->stop, true);
+        if (c->leads) atomic_store(c->stop, true);
         return true;
     }
     return atomic_load(c->stop);
+}
+
+/* How much of a round is over after k moves: what a time limit leaves for it, if that is less than its moves take. */
+static double progress_of(const chain *c, int64_t k)
+{
+    const double by_moves = (double)k / (double)c->n_moves, elapsed = mp_search_elapsed(c->search);
+    const double by_time = elapsed > c->from ? (elapsed - c->from) / (c->end - c->from) : 0;
+    return by_moves > by_time ? by_moves : by_time;
 }
 
 /* The moves of a round, while the temperature falls from hot to cold. */
@@ -102,14 +112,15 @@ static mp_status walk(chain *c, mp_runs *x, mp_mover *mover, mp_error *err)
     int n_over = 0; /* looks in a row that found the budget exceeded */
     for (int64_t k = 0; k < c->n_moves; k++) {
         if (k % LOOK == 0) {
-            if (stopped(c)) break;
+            const double progress = progress_of(c, k);
+            if (stopped(c) || progress >= 1) break;
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
             MP_TRY(keep_smallest(c, x, err));
             n_over = x->axis.total_over > 0 ? n_over + 1 : 0;
             if (n_over > PATIENCE && price < 1000 * least) price *= 1.05;
             if (!n_over && price > least) price *= 0.95;
             now = (double)x->ticks + price * (double)x->axis.total_over;
-            t = c->unit * c->hot * pow(c->cold / c->hot, (double)k / (double)c->n_moves);
+            t = c->unit * c->hot * pow(c->cold / c->hot, progress);
         }
         const bool done = mp_move(mover);
         MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
@@ -253,6 +264,8 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     double unit = 1;
     const int64_t n_moves = count_moves(search);
     int64_t enough = mp_search_enough(search);
+    double shares = 0; /* of the rounds to come */
+    const int first = request->refine || is_large(request) ? REFINING : 0;
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(find_unit(request->graph, &unit, err));
     for (size_t k = 0; k < request->graph->n_nodes; k++) {
@@ -262,11 +275,15 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     }
     mp_search_best(search, &start, &n_start);
     MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
-    for (int r = request->refine || is_large(request) ? REFINING : 0;
-         r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search) && !is_close(search); r++) {
+    for (int r = first; r < N_ROUNDS; r++) shares += rounds[r].share;
+    for (int r = first; r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search) && !is_close(search); r++) {
+        const double elapsed = mp_search_elapsed(search);
         for (int k = 0; k < CHAINS; k++) {
             chain *c = &chains[k];
-            c->search = k ? NULL : search;
+            c->search = search;
+            c->leads = !k;
+            c->from = elapsed;
+            c->end = elapsed + (1 - elapsed) * rounds[r].share / shares;
             c->stop = &stop;
             c->graph = request->graph;
             c->budget_bytes = request->budget_bytes;
@@ -282,6 +299,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
             c->cold = rounds[r].cold;
             c->err = (mp_error){0};
         }
+        shares -= rounds[r].share;
         MP_TRY(run_chains(chains, err));
         order_is_all = order_is_all || (!goes_back && chains[1].best.ticks < chains[0].best.ticks);
         for (int k = 0; k < CHAINS; k++)

@@ -8,6 +8,9 @@
  * all that cuts the list into segments, which is tried there only if no plan is found without. */
 enum { EXACT_NODES = 32, ILP_NODES = 48, SEGMENTS_NODES = 6000 };
 
+/* Of the time limit: with a plan at hand, most of it is for the searcher that improves on plans. */
+static const double SHARE = 0.35;
+
 /* Whether a searcher has a part in this search. */
 static bool takes_part(const mp_solver *solver, const mp_request *request)
 {
@@ -37,9 +40,10 @@ done:
 static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     mp_error ours = {0};
+    const bool improves = solver->run == mp_run_anneal;
     if (!takes_part(solver, mp_search_request(search))) return MP_OK;
     if (solver->run != mp_run_none && mp_search_settled(search)) return MP_OK;
-    const mp_status st = mp_search_delegate(search, solver, &ours);
+    const mp_status st = mp_search_delegate(search, solver, improves ? 1 : SHARE, &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
     if (err && err->code == MP_OK) *err = ours;
     return st;

@@ -141,7 +141,7 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     bool done = false;
     MP_TRY(build_model(&x, err));
     if (request->solver && !strcmp(request->solver, start.name)) /* auto has run them by itself */
-        MP_TRY(mp_search_delegate(search, &start, err));
+        MP_TRY(mp_search_delegate(search, &start, 1, err));
     MP_TRY(mp_floor(x.graph, &low, &node, err));
     MP_TRY(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) goto done;

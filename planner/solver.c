@@ -54,8 +54,10 @@ struct mp_search {
     candidate best, smallest;
     int64_t baseline_ticks, bound_ticks, n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress, moves_start;
+    double share;               /* of the time limit, when the searcher that runs has to end */
     const char *claimed_covers; /* what a searcher proved: the plans that bound_ticks covers; NULL: nothing */
     bool stopped, infeasible;
+    bool was_cut; /* a searcher ended with its share of the time */
 };
 
 static double now(void)
@@ -149,10 +151,25 @@ void mp_search_count_moves(mp_search *search, int64_t n)
     search->n_moves += n;
 }
 
+double mp_search_elapsed(const mp_search *search)
+{
+    const double limit = search->request->time_limit;
+    return limit > 0 ? (now() - search->start) / limit : 0;
+}
+
+/* Whether the searcher that runs has had its share of the time. */
+static bool had_its_share(mp_search *search)
+{
+    const double share = search->best.solver ? search->share : (1 + search->share) / 2;
+    if (mp_search_elapsed(search) <= share) return false;
+    search->was_cut = true;
+    return true;
+}
+
 bool mp_search_stopped(mp_search *search)
 {
     heed(search);
-    return search->stopped || search->n_offers_of_solver >= search->moves;
+    return search->stopped || search->n_offers_of_solver >= search->moves || had_its_share(search);
 }
 
 static mp_status take(candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, const char *solver,
@@ -222,13 +239,16 @@ int64_t mp_default_moves(const mp_graph *graph)
     return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
 }
 
-mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, mp_error *err)
+mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err)
 {
     const char *outer = search->solver;
     const int64_t n_offers = search->n_offers_of_solver;
+    const double outer_share = search->share;
     search->solver = solver->name;
     search->n_offers_of_solver = 0;
+    search->share = share < outer_share ? share : outer_share;
     const mp_status st = solver->run(search, err);
+    search->share = outer_share;
     search->solver = outer;
     search->n_offers_of_solver = n_offers;
     return st;
@@ -265,11 +285,10 @@ done:
 /* Ends the bound: the search needs most of the time. */
 static bool ends_bound(void *data)
 {
-    const double SHARE = 0.3;
+    const double SHARE = 0.25;
     mp_search *search = data;
-    const double limit = search->request->time_limit;
     heed(search);
-    return search->stopped || (limit > 0 && now() - search->start > SHARE * limit);
+    return search->stopped || mp_search_elapsed(search) > SHARE;
 }
 
 static mp_status find_bound(mp_search *search, mp_answer *found, mp_error *err)
@@ -326,7 +345,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
         MP_TRY(mp_search_offer(search, steps, graph->n_nodes, &unused, NULL, err));
     }
     if (graph->n_nodes > LARGE && !request->start && (is_auto || solver->run == mp_run_priced))
-        MP_TRY(mp_search_delegate(search, &first, err));
+        MP_TRY(mp_search_delegate(search, &first, 1, err));
 done:
     mp_free(steps);
     return st;
@@ -349,7 +368,11 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     const mp_solver *solver = NULL;
     mp_answer found = {.floor_node = -1, .bound_ticks = -1};
     mp_search search = {
-        .request = request, .bound_ticks = -1, .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
+
+        .request = request,
+        .bound_ticks = -1,
+        .share = 1,
+        .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
     MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
     MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
@@ -368,7 +391,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
     if (found.plan && found.bound_ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
-    found.stopped = search.stopped;
+    found.stopped = search.stopped || search.was_cut;
     *answer = found;
     found = (mp_answer){0};
 done:

@@ -118,8 +118,12 @@ typedef struct mp_solver {
 } mp_solver;
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
-/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name. */
-mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, mp_error *err);
+/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name. It is
+ * stopped when this share of the time limit is over, counted from the search's beginning, or, while there is no plan within the
+ * budget, half of what is left then; 1: at the limit. */
+mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err);
+/* How much of the time limit is over; 0 where there is none. May be asked from any thread. */
+double mp_search_elapsed(const mp_search *search);
 
 /* The searchers, each in its own file. */
 mp_status mp_run_none(mp_search *search, mp_error *err);
