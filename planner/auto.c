@@ -8,8 +8,13 @@
  * all that cuts the list into segments, which is tried there only if no plan is found without. */
 enum { EXACT_NODES = 32, ILP_NODES = 48, SEGMENTS_NODES = 6000 };
 
-/* Of the time limit: with a plan at hand, most of it is for the searcher that improves on plans. */
-static const double SHARE = 0.35;
+/* What the searchers before the one that improves on plans may take of the time limit: little, except on large graphs, where
+ * moves are slow. */
+static double share_of(const mp_graph *graph)
+{
+    const double SMALL = 0.35, LARGE = 0.85;
+    return graph->n_nodes > SEGMENTS_NODES ? LARGE : SMALL;
+}
 
 /* Whether a searcher has a part in this search. */
 static bool takes_part(const mp_solver *solver, const mp_request *request)
@@ -43,7 +48,7 @@ static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
     const bool improves = solver->run == mp_run_anneal;
     if (!takes_part(solver, mp_search_request(search))) return MP_OK;
     if (solver->run != mp_run_none && mp_search_settled(search)) return MP_OK;
-    const mp_status st = mp_search_delegate(search, solver, improves ? 1 : SHARE, &ours);
+    const mp_status st = mp_search_delegate(search, solver, improves ? 1 : share_of(mp_search_request(search)->graph), &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
     if (err && err->code == MP_OK) *err = ours;
     return st;
