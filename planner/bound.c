@@ -7,7 +7,7 @@
 #include "planner/bound_select.h"
 #include "planner/floor.h"
 
-enum { BRANCHINGS = 64, NEXT_STAGE = 2, NARROWS = 4, LEAST_DEMAND = 2 };
+enum { BRANCHINGS = 64, NEXT_STAGE = 2, NARROWS = 3, LEAST_DEMAND = 2 };
 
 /* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, or overlapping, if that
  * is more. */
@@ -74,15 +74,15 @@ done:
 }
 
 /* What comes before some boundaries where little can be held is bounded as above, what comes after them exactly. */
-static mp_status bound_demand(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
-                              mp_error *err)
+static mp_status bound_demand(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+                              int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_demand *d = NULL;
     int nodes[NARROWS];
     bool promising = false, infeasible;
     MP_TRY(mp_bound_demand_new(order, budget_bytes, options, &d, err));
-    if (d) MP_TRY(mp_bound_demand_is_promising(d, &promising, err));
+    if (d) MP_TRY(mp_bound_demand_is_promising(d, *ticks, &promising, err));
     if (!promising) goto done;
     for (int n = mp_bound_demand_narrows(d, nodes, NARROWS), k = 0; k < n; k++) {
         mp_bound_selection selection = {0};
@@ -119,7 +119,8 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     if (!bound.infeasible) {
         MP_TRY(mp_bound_order_new(graph, !options->any_order, &order, err));
         MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
-        if (!bound.infeasible && options->effort >= LEAST_DEMAND) MP_TRY(bound_demand(order, budget_bytes, options, &extra, err));
+        if (!bound.infeasible && options->effort >= LEAST_DEMAND)
+            MP_TRY(bound_demand(order, budget_bytes, options, &extra, err));
         if (!bound.infeasible) bound.ticks += extra;
     }
     *out = bound;

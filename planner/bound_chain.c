@@ -130,8 +130,8 @@ done:
     return st;
 }
 
-mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
-                             int until, mp_bound_chain **out, mp_error *err)
+mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int until,
+                             mp_bound_chain **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_chain *c = mp_alloc(1, sizeof *c);

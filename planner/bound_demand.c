@@ -10,8 +10,8 @@
 enum {
     MOST_NODES = 2048,
     MOST_RANKS = 1024,
-    FEW_LABELS = 8192,  /* where it is not known yet whether it is worth more */
-    MOST_LABELS = 65536, /* at a boundary, while it is settled what is held */
+    FEW_LABELS = 8192,   /* where it is not known yet whether it is worth more */
+    MOST_LABELS = 32768, /* at a boundary, while it is settled what is held */
     STARTS = 3,
     FAR = 24,
     TRIES = 6,
@@ -29,7 +29,7 @@ struct start {
 struct mp_bound_demand {
     mp_bound_interval *x;
     const mp_bound_options *options;
-    int *nodes, n; /* the boundaries, each before the next */
+    int *nodes, n;                /* the boundaries, each before the next */
     int64_t *room_bytes, *before; /* per boundary; before: at least so many ticks */
     mp_bound_ranks ranks;
     mp_bound_remakes remakes;
@@ -60,7 +60,8 @@ static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
     MP_REQUIRE(d->nodes && d->room_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
-        if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE) continue;
+        if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE)
+            continue;
         if (d->n && !mp_bound_before(o, d->nodes[d->n - 1], v)) continue;
         mp_bound_interval_start(d->x, v);
         mp_bound_interval_end(d->x, -1);
@@ -182,7 +183,8 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
     if (!mp_bound_labels_put(&d->next, set, ticks, used)) d->full = true;
 }
 
-/* What is wanted of a rank is held at the boundary or made after it; higher ranks are settled: what is wanted of them is held. */
+/* What is wanted of a rank is held at the boundary or made after it; higher ranks are settled: what is wanted of them is held.
+ */
 static void settle(mp_bound_demand *d, int rank)
 {
     mp_bound_labels_table *t = &d->next;
@@ -261,11 +263,11 @@ done:
     return st;
 }
 
-mp_status mp_bound_demand_is_promising(mp_bound_demand *d, bool *promising, mp_error *err)
+mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err)
 {
     int n_few;
-    const mp_status st = follow(d, INT64_MAX, FEW_LABELS, &n_few, err);
-    *promising = st == MP_OK && n_few > 0;
+    const mp_status st = follow(d, ticks + ticks / STEP + 1, FEW_LABELS, &n_few, err);
+    *promising = st == MP_OK && (n_few > 0 || !d->full);
     return st;
 }
 

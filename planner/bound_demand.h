@@ -26,8 +26,9 @@ int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);
 /* Plans take at least `ticks` beyond first runs before the first run of this node, a boundary. O(boundaries). */
 void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
 
-/* Whether few sets are wanted at some of these boundaries, which is when a search may find something. MP_NOMEM. */
-mp_status mp_bound_demand_is_promising(mp_bound_demand *d, bool *promising, mp_error *err);
+/* Whether few sets are wanted at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
+ * MP_NOMEM. */
+mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err);
 /* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Some tens of
  * thousands of sets at each boundary, for each target. */
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *err);

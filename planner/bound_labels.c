@@ -16,7 +16,8 @@ mp_status mp_bound_labels_init(mp_bound_labels_table *t, int most, int words, mp
     t->sets = mp_alloc((size_t)most * (size_t)words, sizeof *t->sets);
     t->slots = mp_alloc(t->n_slots, sizeof *t->slots);
     t->keys = mp_alloc(2 * (size_t)most, sizeof *t->keys);
-    MP_REQUIRE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound", most);
+    MP_REQUIRE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound",
+               most);
     mp_bound_labels_empty(t);
 done:
     return st;

@@ -71,8 +71,8 @@ static void find_nodes(mp_bound_remakes *m, const mp_bound_interval *x, int i)
     }
 }
 
-mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries, int n,
-                                mp_error *err)
+mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
+                                int n, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_bound_order *o = x->order;

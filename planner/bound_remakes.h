@@ -16,7 +16,8 @@ typedef struct mp_bound_ranks {
     int *first, *end; /* per node: the ranks of what it makes */
 } mp_bound_ranks;
 
-/* Ranks for all storages that an interval has a vertex for. Released with mp_bound_ranks_clear, also after an error. MP_NOMEM. */
+/* Ranks for all storages that an interval has a vertex for. Released with mp_bound_ranks_clear, also after an error. MP_NOMEM.
+ */
 mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x, mp_error *err);
 void mp_bound_ranks_clear(mp_bound_ranks *ranks);
 
@@ -28,9 +29,10 @@ typedef struct mp_bound_remakes {
     uint64_t *needed; /* per boundary: ranks that nodes between it and the next read */
 } mp_bound_remakes;
 
-/* Released with mp_bound_remakes_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64). */
-mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries, int n,
-                                mp_error *err);
+/* Released with mp_bound_remakes_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64).
+ */
+mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
+                                int n, mp_error *err);
 void mp_bound_remakes_clear(mp_bound_remakes *m);
 
 /* Adds to a set of nodes what runs after boundary i for a set of ranks. */
