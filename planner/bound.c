@@ -1,4 +1,5 @@
-/* bound.c - the stages of the bound: one interval, a chain of intervals, each of them searched, all of them together. */
+/* bound.c - the stages of the bound: one interval, a chain of intervals, each of them searched, all of them together; and what
+ * is wanted at the last boundaries, followed exactly. */
 #include "planner/bound.h"
 
 #include "estimator/memory.h"
@@ -39,7 +40,7 @@ done:
     return st;
 }
 
-/* One stage: all that an effort of so much is worth. */
+/* One stage: all that an effort of so much is worth, of what comes before the first run of node `until` (-1: of all). */
 static mp_status bound_stage(const mp_bound_order *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
                              int until, mp_bound_selection *selection, int64_t *ticks, bool *infeasible, mp_error *err)
 {

@@ -9,9 +9,12 @@
 
 enum {
     MOST_NODES = 2048,
-    MOST_RANKS = 1024,
     FEW_LABELS = 8192,   /* where it is not known yet whether it is worth more */
     MOST_LABELS = 32768, /* at a boundary, while it is settled what is held */
+    MOST_WORK = 1 << 29, /* about, in units of a look at a label, while one target is tried; a set that is put costs some */
+    FEW_WORK = MOST_WORK / 8,
+    WORK_OF_PUT = 128,
+    MOST_TABLE = 1 << 23, /* of 64 bits */
     STARTS = 3,
     FAR = 24,
     TRIES = 6,
@@ -39,8 +42,8 @@ struct mp_bound_demand {
     struct start starts[STARTS];
     int n_starts;
     /* of one target */
-    int64_t target, best;
-    bool full;
+    int64_t target, best, work_left;
+    bool full;            /* no room for more labels, or no work left */
     uint64_t *set, *runs; /* work: of ranks, of nodes */
 };
 
@@ -85,7 +88,7 @@ mp_status mp_bound_demand_new(const mp_bound_order *order, int64_t budget_bytes,
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &d->x, err));
     MP_TRY(find_boundaries(d, err));
     MP_TRY(mp_bound_ranks_init(&d->ranks, d->x, err));
-    if (!d->n || !d->ranks.n || d->ranks.n > MOST_RANKS) goto done;
+    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MOST_TABLE / (order->n / 64 + 1)) goto done;
     MP_TRY(mp_bound_remakes_init(&d->remakes, d->x, &d->ranks, d->nodes, d->n, err));
     d->set = mp_alloc((size_t)d->ranks.words, sizeof *d->set);
     d->runs = mp_alloc((size_t)d->remakes.words, sizeof *d->runs);
@@ -179,7 +182,8 @@ static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 
 static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t used)
 {
-    if (d->target < INT64_MAX && ticks + ticks_before(d, set) >= d->target) return;
+    d->work_left -= WORK_OF_PUT;
+    if (ticks + ticks_before(d, set) >= d->target) return;
     if (!mp_bound_labels_put(&d->next, set, ticks, used)) d->full = true;
 }
 
@@ -191,6 +195,8 @@ static void settle(mp_bound_demand *d, int rank)
     const mp_bound_order *o = d->x->order;
     const int s = d->ranks.storage[rank], v = o->graph->producer[s];
     const int64_t bytes = d->x->bytes[s];
+    d->work_left -= t->n;
+    if (d->work_left < 0) d->full = true;
     for (int i = 0, n = t->n; i < n && !d->full; i++) {
         if (t->ticks[i] == INT64_MAX || !mp_bound_has(mp_bound_labels_set(t, i), rank)) continue;
         memcpy(d->set, mp_bound_labels_set(t, i), (size_t)t->words * sizeof *d->set);
@@ -231,13 +237,14 @@ static void go_back(mp_bound_demand *d)
 }
 
 /* Back from the end as far as labels last; *n_few: how many narrow boundaries had few of them. */
-static mp_status follow(mp_bound_demand *d, int64_t target, int most, int *n_few, mp_error *err)
+static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
     enum { FEW = 4 };
     mp_status st = MP_OK;
     d->target = target;
     d->best = 0;
     d->full = false;
+    d->work_left = work;
     *n_few = 0;
     if (d->now.most != most) {
         mp_bound_labels_clear(&d->now);
@@ -266,7 +273,7 @@ done:
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err)
 {
     int n_few;
-    const mp_status st = follow(d, ticks + ticks / STEP + 1, FEW_LABELS, &n_few, err);
+    const mp_status st = follow(d, ticks + ticks / STEP + 1, FEW_LABELS, FEW_WORK, &n_few, err);
     *promising = st == MP_OK && (n_few > 0 || !d->full);
     return st;
 }
@@ -278,7 +285,7 @@ mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *e
     int64_t step = *ticks / STEP + 1;
     for (int k = 0; k < TRIES && step > 0 && !has_ended(d); k++) {
         const int64_t target = *ticks + step;
-        MP_TRY(follow(d, target, MOST_LABELS, &n_few, err));
+        MP_TRY(follow(d, target, MOST_LABELS, MOST_WORK, &n_few, err));
         if (d->best > *ticks) *ticks = d->best;
         if (d->best < target && !d->full) break; /* a higher target leaves more, not others */
         step = d->best < target ? step / 2 : 2 * step;

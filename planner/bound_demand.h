@@ -29,8 +29,9 @@ void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
 /* Whether few sets are wanted at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
  * MP_NOMEM. */
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err);
-/* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Some tens of
- * thousands of sets at each boundary, for each target. */
+/* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 sets
+ * at each boundary, and about a second, for each of at most 6 targets. After the relaxed decision diagrams of Bergman et al.
+ * 2016, from whose layers nothing is merged. */
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *err);
 
 #endif

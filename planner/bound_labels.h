@@ -25,8 +25,8 @@ void mp_bound_labels_empty(mp_bound_labels_table *t);
 uint64_t *mp_bound_labels_set(const mp_bound_labels_table *t, int label);
 /* Adds a set, or lowers its ticks. False: there is no room for it. O(words). */
 bool mp_bound_labels_put(mp_bound_labels_table *t, const uint64_t *set, int64_t ticks, int64_t used);
-/* Leaves, by ascending ticks, labels of which no cheaper one (of the first thousand) wants a part only; nothing may be put
- * before the table is emptied. O(n^2 * words). */
+/* Leaves labels of which none that is as cheap (of the thousand cheapest) wants a part only; nothing may be put before the
+ * table is emptied. O(n^2 * words). */
 void mp_bound_labels_drop_dominated(mp_bound_labels_table *t);
 
 static inline bool mp_bound_has(const uint64_t *set, int k)
