@@ -96,6 +96,55 @@ static void bound_of_chains_is_exact(void **state)
     }
 }
 
+static int add_storage(mp_graph *graph, mp_kind kind, int64_t bytes)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+    s->kind = kind;
+    s->bytes = bytes;
+    return (int)graph->n_storages - 1;
+}
+
+static void add_node(mp_graph *graph, mp_phase phase, int ticks, const int *reads, size_t n_reads, const int *writes,
+                     size_t n_writes)
+{
+    mp_node *node;
+    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+    node->phase = phase;
+    node->n_forms = 1;
+    node->forms = mp_pool_alloc(graph->pool, 1, sizeof *node->forms);
+    node->forms[0] = (mp_form){.ticks = ticks,
+                               .reads = mp_graph_list(graph, reads, n_reads),
+                               .n_reads = n_reads,
+                               .writes = mp_graph_list(graph, writes, n_writes),
+                               .n_writes = n_writes};
+}
+
+/* One run makes both tensors that are wanted again. */
+static void two_outputs_of_a_node_take_one_run(void **state)
+{
+    (void)state;
+    mp_graph *graph;
+    int64_t ticks;
+    assert_int_equal(mp_graph_new("two", &graph, NULL), MP_OK);
+    const int in = add_storage(graph, MP_KIND_INPUT, 0);
+    const int x = add_storage(graph, MP_KIND_ACTIVATION, 10), y = add_storage(graph, MP_KIND_ACTIVATION, 10);
+    const int z = add_storage(graph, MP_KIND_ACTIVATION, 1), g = add_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    const int h = add_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1),
+              wide = add_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 20);
+    const int last = add_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    add_node(graph, MP_PHASE_FORWARD, 5, &in, 1, (int[]){x, y}, 2);
+    add_node(graph, MP_PHASE_FORWARD, 1, &x, 1, &z, 1);
+    add_node(graph, MP_PHASE_LOSS, 1, &z, 1, &g, 1);
+    add_node(graph, MP_PHASE_BACKWARD, 1, &g, 1, (int[]){h, wide}, 2);
+    add_node(graph, MP_PHASE_BACKWARD, 1, (int[]){h, x, y}, 3, &last, 1);
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_true(oracle_exact(graph, 30, false, &ticks));
+    assert_int_equal(ticks, 9 + 5);
+    assert_int_equal(searched(graph, 30, false, false, 0), 5);
+    mp_graph_free(graph);
+}
+
 static void labels_keep_the_least_and_drop_what_is_dominated(void **state)
 {
     (void)state;
@@ -201,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bound_is_never_above_the_cheapest_plan),
         cmocka_unit_test(bound_of_chains_is_exact),
+        cmocka_unit_test(two_outputs_of_a_node_take_one_run),
         cmocka_unit_test(labels_keep_the_least_and_drop_what_is_dominated),
         cmocka_unit_test(what_has_no_room_is_made_from_the_start),
         cmocka_unit_test(search_survives_every_allocation_failure),
