@@ -1,12 +1,14 @@
-/* bound.c - the stages of the bound: one interval, a chain of intervals, each of them searched, all of them together. */
+/* bound.c - the stages of the bound: one interval, a chain of intervals, each of them searched, all of them together; and what
+ * is wanted at the last boundaries, followed exactly. */
 #include "planner/bound.h"
 
 #include "estimator/memory.h"
 #include "planner/bound_branch.h"
+#include "planner/bound_demand.h"
 #include "planner/bound_select.h"
 #include "planner/floor.h"
 
-enum { BRANCHINGS = 64, NEXT_STAGE = 2 };
+enum { BRANCHINGS = 64, NEXT_STAGE = 2, NARROWS = 3, LEAST_DEMAND = 2 };
 
 /* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, or overlapping, if that
  * is more. */
@@ -38,15 +40,15 @@ done:
     return st;
 }
 
-/* One stage: all that an effort of so much is worth. */
+/* One stage: all that an effort of so much is worth, of what comes before the first run of node `until` (-1: of all). */
 static mp_status bound_stage(const mp_bound_order *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
-                             mp_bound_selection *selection, int64_t *ticks, bool *infeasible, mp_error *err)
+                             int until, mp_bound_selection *selection, int64_t *ticks, bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_options own = *options;
     mp_bound_chain *c = NULL;
     own.effort = effort;
-    MP_TRY(mp_bound_chain_new(order, budget_bytes, &own, &c, err));
+    MP_TRY(mp_bound_chain_new(order, budget_bytes, &own, until, &c, err));
     MP_TRY(add_up(c, selection, ticks, err));
     *infeasible = c->infeasible;
 done:
@@ -63,12 +65,37 @@ static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, 
     const int most = order->only >= 0 ? 0 : options->effort;
     for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
         int64_t found = 0;
-        MP_TRY(bound_stage(order, budget_bytes, stage, options, &selection, &found, infeasible, err));
+        MP_TRY(bound_stage(order, budget_bytes, stage, options, -1, &selection, &found, infeasible, err));
         if (found > *ticks) *ticks = found;
         if (!stage || stage > most / NEXT_STAGE) break;
     }
 done:
     mp_bound_selection_clear(&selection);
+    return st;
+}
+
+/* What comes before some boundaries where little can be held is bounded as above, what comes after them exactly. */
+static mp_status bound_demand(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+                              int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_demand *d = NULL;
+    int nodes[NARROWS];
+    bool promising = false, infeasible;
+    MP_TRY(mp_bound_demand_new(order, budget_bytes, options, &d, err));
+    if (d) MP_TRY(mp_bound_demand_is_promising(d, *ticks, &promising, err));
+    if (!promising) goto done;
+    for (int n = mp_bound_demand_narrows(d, nodes, NARROWS), k = 0; k < n; k++) {
+        mp_bound_selection selection = {0};
+        int64_t before = 0;
+        st = bound_stage(order, budget_bytes, options->effort, options, nodes[k], &selection, &before, &infeasible, err);
+        mp_bound_selection_clear(&selection);
+        if (st != MP_OK) goto done;
+        mp_bound_demand_before(d, nodes[k], before);
+    }
+    MP_TRY(mp_bound_demand_search(d, ticks, err));
+done:
+    mp_bound_demand_free(d);
     return st;
 }
 
@@ -93,6 +120,8 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     if (!bound.infeasible) {
         MP_TRY(mp_bound_order_new(graph, !options->any_order, &order, err));
         MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
+        if (!bound.infeasible && options->effort >= LEAST_DEMAND)
+            MP_TRY(bound_demand(order, budget_bytes, options, &extra, err));
         if (!bound.infeasible) bound.ticks += extra;
     }
     *out = bound;

@@ -24,6 +24,7 @@ static void find_candidates(mp_bound_chain *c)
     for (int k = 0; k < o->n && !mp_bound_chain_ended(c); k += stride) {
         const int v = o->sequence[k];
         if (v == o->n - 1 || (o->only >= 0 && v != o->only)) continue;
+        if (x->until >= 0 && !mp_bound_before(o, v, x->until)) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
         c->infeasible = x->room_bytes < 0;
@@ -129,7 +130,7 @@ done:
     return st;
 }
 
-mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -139,6 +140,7 @@ mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, 
     c->options = *options;
     c->most = options->effort > 0 ? POINTS * options->effort : 1;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
+    c->interval->until = until;
     c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
     c->point = mp_alloc((size_t)c->most, sizeof *c->point);
     c->single = mp_alloc((size_t)c->most, sizeof *c->single);

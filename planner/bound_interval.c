@@ -59,6 +59,7 @@ mp_status mp_bound_interval_new(const mp_bound_order *order, int64_t budget_byte
     mp_bound_interval *x = mp_alloc(1, sizeof *x);
     MP_REQUIRE(x, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     x->order = order;
+    x->until = -1;
     x->available_bytes = budget_bytes - mp_graph_static_bytes(graph);
     x->node_vertex = mp_alloc(n, sizeof *x->node_vertex);
     x->storage_vertex = mp_alloc(m, sizeof *x->storage_vertex);
@@ -255,6 +256,7 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
 {
     for (size_t i = 0; i < x->n_required; i++) x->is_required[x->required[i]] = x->for_two[x->required[i]] = false;
     x->n_required = 0;
+    if (node < 0) node = x->until;
     require_of_nodes(x, node, false);
     require_of_nodes(x, node, true);
 }

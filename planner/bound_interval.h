@@ -13,6 +13,7 @@ enum { MP_BOUND_OPEN, MP_BOUND_HELD, MP_BOUND_NOT_HELD };
 typedef struct mp_bound_interval {
     const mp_bound_order *order;
     mp_mincut *cut;
+    int until;               /* -1, or the node at whose first run all intervals end that otherwise would at the end */
     int64_t available_bytes; /* the budget less static bytes */
     int64_t up, down, most;  /* ticks are scaled by up / down for the cut; the sum over nodes, scaled */
     int *node_vertex;        /* per node: its vertex, -1: none */

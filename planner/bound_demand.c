@@ -1,0 +1,295 @@
+/* bound_demand.c - labels from boundary to boundary, backwards; which of them a target leaves. */
+#include "planner/bound_demand.h"
+
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "planner/bound_labels.h"
+#include "planner/bound_remakes.h"
+
+enum {
+    MOST_NODES = 2048,
+    FEW_LABELS = 8192,   /* where it is not known yet whether it is worth more */
+    MOST_LABELS = 32768, /* at a boundary, while it is settled what is held */
+    MOST_WORK = 1 << 29, /* about, in units of a look at a label, while one target is tried; a set that is put costs some */
+    FEW_WORK = MOST_WORK / 8,
+    WORK_OF_PUT = 128,
+    MOST_TABLE = 1 << 23, /* of 64 bits */
+    STARTS = 3,
+    FAR = 24,
+    TRIES = 6,
+    STEP = 16,
+    AROUND = 4 /* boundaries on each side of a narrow one */
+};
+
+/* An earlier boundary, and what has to run after it in any case. */
+struct start {
+    int at;
+    int64_t ticks;
+    uint64_t *nodes;
+};
+
+struct mp_bound_demand {
+    mp_bound_interval *x;
+    const mp_bound_options *options;
+    int *nodes, n;                /* the boundaries, each before the next */
+    int64_t *room_bytes, *before; /* per boundary; before: at least so many ticks */
+    mp_bound_ranks ranks;
+    mp_bound_remakes remakes;
+    mp_bound_labels_table now, next;
+    /* of one boundary */
+    int at;
+    struct start starts[STARTS];
+    int n_starts;
+    /* of one target */
+    int64_t target, best, work_left;
+    bool full;            /* no room for more labels, or no work left */
+    uint64_t *set, *runs; /* work: of ranks, of nodes */
+};
+
+static bool has_ended(const mp_bound_demand *d)
+{
+    return d->options->stop && d->options->stop(d->options->data);
+}
+
+/* Loss and backward nodes after which memory is short. */
+static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_order *o = d->x->order;
+    d->nodes = mp_alloc((size_t)o->n, sizeof *d->nodes);
+    d->room_bytes = mp_alloc((size_t)o->n, sizeof *d->room_bytes);
+    d->before = mp_alloc((size_t)o->n, sizeof *d->before);
+    MP_REQUIRE(d->nodes && d->room_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    for (int i = 0; i < o->n; i++) {
+        const int v = o->sequence[i];
+        if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE)
+            continue;
+        if (d->n && !mp_bound_before(o, d->nodes[d->n - 1], v)) continue;
+        mp_bound_interval_start(d->x, v);
+        mp_bound_interval_end(d->x, -1);
+        if (mp_bound_interval_demand(d->x) <= d->x->room_bytes) continue;
+        d->room_bytes[d->n] = d->x->room_bytes;
+        d->nodes[d->n++] = v;
+    }
+done:
+    return st;
+}
+
+mp_status mp_bound_demand_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+                              mp_bound_demand **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_demand *d = NULL;
+    *out = NULL;
+    if (order->only >= 0 || order->n > MOST_NODES) return MP_OK;
+    MP_REQUIRE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    d->options = options;
+    MP_TRY(mp_bound_interval_new(order, budget_bytes, &d->x, err));
+    MP_TRY(find_boundaries(d, err));
+    MP_TRY(mp_bound_ranks_init(&d->ranks, d->x, err));
+    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MOST_TABLE / (order->n / 64 + 1)) goto done;
+    MP_TRY(mp_bound_remakes_init(&d->remakes, d->x, &d->ranks, d->nodes, d->n, err));
+    d->set = mp_alloc((size_t)d->ranks.words, sizeof *d->set);
+    d->runs = mp_alloc((size_t)d->remakes.words, sizeof *d->runs);
+    MP_REQUIRE(d->set && d->runs, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    for (int k = 0; k < STARTS; k++) {
+        d->starts[k].nodes = mp_alloc((size_t)d->remakes.words, sizeof *d->starts[k].nodes);
+        MP_REQUIRE(d->starts[k].nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    }
+    *out = d;
+    d = NULL;
+done:
+    mp_bound_demand_free(d);
+    return st;
+}
+
+void mp_bound_demand_free(mp_bound_demand *d)
+{
+    if (!d) return;
+    mp_bound_labels_clear(&d->now);
+    mp_bound_labels_clear(&d->next);
+    mp_bound_remakes_clear(&d->remakes);
+    mp_bound_ranks_clear(&d->ranks);
+    mp_bound_interval_free(d->x);
+    for (int k = 0; k < STARTS; k++) mp_free(d->starts[k].nodes);
+    mp_free(d->nodes);
+    mp_free(d->room_bytes);
+    mp_free(d->before);
+    mp_free(d->set);
+    mp_free(d->runs);
+    mp_free(d);
+}
+
+static bool is_narrow(const mp_bound_demand *d, int i)
+{
+    for (int k = i - AROUND; k <= i + AROUND; k++)
+        if (k >= 0 && k < d->n && k != i && d->room_bytes[k] < d->room_bytes[i] + (k > i)) return false;
+    return i > 0 && i < d->n - 1;
+}
+
+int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most)
+{
+    int n = 0;
+    for (int i = d->n - 1; i >= 0 && n < most; i--)
+        if (is_narrow(d, i)) nodes[n++] = d->nodes[i];
+    return n;
+}
+
+void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks)
+{
+    bool after = false;
+    for (int i = 0; i < d->n; i++) {
+        after = after || d->nodes[i] == node;
+        if (after && d->before[i] < ticks) d->before[i] = ticks;
+    }
+}
+
+/* Earlier boundaries from which on the most has to run in any case. */
+static void choose_starts(mp_bound_demand *d)
+{
+    const size_t size = (size_t)d->remakes.words * sizeof *d->runs;
+    d->n_starts = 0;
+    for (int i = d->at - 1; i >= 0 && i >= d->at - FAR; i--) {
+        memset(d->runs, 0, size);
+        for (int k = i; k < d->at; k++)
+            mp_bound_remakes_add(&d->remakes, i, d->remakes.needed + (size_t)k * (size_t)d->ranks.words, d->runs);
+        const int64_t ticks = d->before[i] + mp_bound_remakes_ticks(&d->remakes, d->runs);
+        int place = d->n_starts;
+        while (place > 0 && ticks > d->starts[place - 1].ticks) place--;
+        if (place == STARTS) continue;
+        if (d->n_starts < STARTS) d->n_starts++;
+        const struct start spare = d->starts[d->n_starts - 1];
+        memmove(d->starts + place + 1, d->starts + place, (size_t)(d->n_starts - 1 - place) * sizeof *d->starts);
+        d->starts[place] = (struct start){i, ticks, spare.nodes};
+        memcpy(spare.nodes, d->runs, size);
+    }
+}
+
+/* At least so many ticks before the boundary for these ranks to be there at it, or made right after it. */
+static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
+{
+    int64_t most = d->before[d->at];
+    for (int k = 0; k < d->n_starts; k++) {
+        const struct start *start = &d->starts[k];
+        memcpy(d->runs, start->nodes, (size_t)d->remakes.words * sizeof *d->runs);
+        mp_bound_remakes_add(&d->remakes, start->at, set, d->runs);
+        const int64_t ticks = d->before[start->at] + mp_bound_remakes_ticks(&d->remakes, d->runs);
+        if (ticks > most) most = ticks;
+    }
+    return most;
+}
+
+static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t used)
+{
+    d->work_left -= WORK_OF_PUT;
+    if (ticks + ticks_before(d, set) >= d->target) return;
+    if (!mp_bound_labels_put(&d->next, set, ticks, used)) d->full = true;
+}
+
+/* What is wanted of a rank is held at the boundary or made after it; higher ranks are settled: what is wanted of them is held.
+ */
+static void settle(mp_bound_demand *d, int rank)
+{
+    mp_bound_labels_table *t = &d->next;
+    const mp_bound_order *o = d->x->order;
+    const int s = d->ranks.storage[rank], v = o->graph->producer[s];
+    const int64_t bytes = d->x->bytes[s];
+    d->work_left -= t->n;
+    if (d->work_left < 0) d->full = true;
+    for (int i = 0, n = t->n; i < n && !d->full; i++) {
+        if (t->ticks[i] == INT64_MAX || !mp_bound_has(mp_bound_labels_set(t, i), rank)) continue;
+        memcpy(d->set, mp_bound_labels_set(t, i), (size_t)t->words * sizeof *d->set);
+        const int64_t ticks = t->ticks[i], used = t->used[i];
+        if (used + bytes > d->x->room_bytes || !bytes)
+            t->ticks[i] = INT64_MAX;
+        else
+            t->used[i] += bytes;
+        mp_bound_remove(d->set, rank);
+        if (!bytes) put(d, d->set, ticks, used); /* there anyway */
+        if (!bytes || !o->repeatable[v]) continue;
+        for (int r = d->ranks.first[v]; r < rank; r++) mp_bound_remove(d->set, r);
+        for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++)
+            if (d->ranks.rank[o->reads[k]] >= 0) mp_bound_insert(d->set, d->ranks.rank[o->reads[k]]);
+        put(d, d->set, ticks + d->x->ticks[v], used);
+    }
+}
+
+/* From the labels of the boundary after it to those of boundary `at`. */
+static void go_back(mp_bound_demand *d)
+{
+    const uint64_t *needed = d->remakes.needed + (size_t)d->at * (size_t)d->ranks.words;
+    mp_bound_interval_start(d->x, d->nodes[d->at]);
+    choose_starts(d);
+    mp_bound_labels_empty(&d->next);
+    uint64_t *set = d->set;
+    for (int i = 0; i < d->now.n && !d->full; i++) {
+        memcpy(set, mp_bound_labels_set(&d->now, i), (size_t)d->ranks.words * sizeof *set);
+        for (int w = 0; w < d->ranks.words; w++) set[w] |= needed[w];
+        put(d, set, d->now.ticks[i], 0);
+    }
+    for (int r = d->ranks.n - 1; r >= 0 && !d->full; r--) settle(d, r);
+    if (d->full) return;
+    mp_bound_labels_drop_dominated(&d->next);
+    const mp_bound_labels_table t = d->now;
+    d->now = d->next;
+    d->next = t;
+}
+
+/* Back from the end as far as labels last; *n_few: how many narrow boundaries had few of them. */
+static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
+{
+    enum { FEW = 4 };
+    mp_status st = MP_OK;
+    d->target = target;
+    d->best = 0;
+    d->full = false;
+    d->work_left = work;
+    *n_few = 0;
+    if (d->now.most != most) {
+        mp_bound_labels_clear(&d->now);
+        mp_bound_labels_clear(&d->next);
+        MP_TRY(mp_bound_labels_init(&d->now, most, d->ranks.words, err));
+        MP_TRY(mp_bound_labels_init(&d->next, most, d->ranks.words, err));
+    }
+    mp_bound_labels_empty(&d->now);
+    memset(d->set, 0, (size_t)d->ranks.words * sizeof *d->set);
+    mp_bound_labels_put(&d->now, d->set, 0, 0);
+    for (d->at = d->n - 1; d->at >= 0 && d->now.n && !has_ended(d); d->at--) {
+        int64_t least = target;
+        go_back(d);
+        if (d->full) break;
+        for (int i = 0; i < d->now.n; i++) {
+            const int64_t ticks = d->now.ticks[i] + ticks_before(d, mp_bound_labels_set(&d->now, i));
+            if (ticks < least) least = ticks;
+        }
+        if (least > d->best) d->best = least;
+        if (is_narrow(d, d->at) && d->now.n <= FEW) ++*n_few;
+    }
+done:
+    return st;
+}
+
+mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err)
+{
+    int n_few;
+    const mp_status st = follow(d, ticks + ticks / STEP + 1, FEW_LABELS, FEW_WORK, &n_few, err);
+    *promising = st == MP_OK && (n_few > 0 || !d->full);
+    return st;
+}
+
+mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int n_few;
+    int64_t step = *ticks / STEP + 1;
+    for (int k = 0; k < TRIES && step > 0 && !has_ended(d); k++) {
+        const int64_t target = *ticks + step;
+        MP_TRY(follow(d, target, MOST_LABELS, MOST_WORK, &n_few, err));
+        if (d->best > *ticks) *ticks = d->best;
+        if (d->best < target && !d->full) break; /* a higher target leaves more, not others */
+        step = d->best < target ? step / 2 : 2 * step;
+    }
+done:
+    return st;
+}

@@ -1,0 +1,37 @@
+/* bound_demand.h - the bound of intervals at every loss and backward node, exact as long as few sets are wanted. For bound.c.
+ *
+ * From the end of the step back to its turn-around: what is wanted at a boundary was held at the boundary before it, where
+ * there is room for it, or made in between, from what was there. All sets that can be wanted are followed, each with the least
+ * ticks that it takes from there to the end. What comes before a boundary takes at least what a bound of the intervals up to
+ * there says (the caller's), and at least what has to run for the wanted set since an earlier boundary, because it has no room
+ * there. Sets with which a target is reached are dropped: the target itself bounds them.
+ */
+#ifndef PLANNER_BOUND_DEMAND_H
+#define PLANNER_BOUND_DEMAND_H
+
+#include "planner/bound.h"
+#include "planner/bound_interval.h"
+
+typedef struct mp_bound_demand mp_bound_demand;
+
+/* On MP_OK *out is released with mp_bound_demand_free (NULL is fine) before the order; NULL if there is nothing to look at, or
+ * too much of it. MP_NOMEM. O(nodes * graph + nodes * storages * nodes / 64). */
+mp_status mp_bound_demand_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+                              mp_bound_demand **out, mp_error *err);
+void mp_bound_demand_free(mp_bound_demand *d);
+
+/* The last boundaries with the least room around, where little can be held, at most `most` of them, the last one first: their
+ * nodes. */
+int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);
+/* Plans take at least `ticks` beyond first runs before the first run of this node, a boundary. O(boundaries). */
+void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
+
+/* Whether few sets are wanted at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
+ * MP_NOMEM. */
+mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err);
+/* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 sets
+ * at each boundary, and about a second, for each of at most 6 targets. After the relaxed decision diagrams of Bergman et al.
+ * 2016, from whose layers nothing is merged. */
+mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *err);
+
+#endif

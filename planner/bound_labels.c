@@ -1,0 +1,127 @@
+#include "planner/bound_labels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/memory.h"
+
+enum { MOST_COMPARED = 1000 };
+
+mp_status mp_bound_labels_init(mp_bound_labels_table *t, int most, int words, mp_error *err)
+{
+    mp_status st = MP_OK;
+    *t = (mp_bound_labels_table){.most = most, .words = words, .n_slots = 2 * (size_t)most + 1};
+    t->ticks = mp_alloc((size_t)most, sizeof *t->ticks);
+    t->used = mp_alloc((size_t)most, sizeof *t->used);
+    t->sets = mp_alloc((size_t)most * (size_t)words, sizeof *t->sets);
+    t->slots = mp_alloc(t->n_slots, sizeof *t->slots);
+    t->keys = mp_alloc(2 * (size_t)most, sizeof *t->keys);
+    MP_REQUIRE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound",
+               most);
+    mp_bound_labels_empty(t);
+done:
+    return st;
+}
+
+void mp_bound_labels_clear(mp_bound_labels_table *t)
+{
+    mp_free(t->ticks);
+    mp_free(t->used);
+    mp_free(t->sets);
+    mp_free(t->slots);
+    mp_free(t->keys);
+    memset(t, 0, sizeof *t);
+}
+
+void mp_bound_labels_empty(mp_bound_labels_table *t)
+{
+    t->n = 0;
+    for (size_t k = 0; k < t->n_slots; k++) t->slots[k] = -1;
+}
+
+uint64_t *mp_bound_labels_set(const mp_bound_labels_table *t, int label)
+{
+    return t->sets + (size_t)label * (size_t)t->words;
+}
+
+static size_t hash_of(const uint64_t *set, int words)
+{
+    uint64_t hash = 0;
+    for (int w = 0; w < words; w++) {
+        hash = (hash ^ set[w]) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    return (size_t)hash;
+}
+
+bool mp_bound_labels_put(mp_bound_labels_table *t, const uint64_t *set, int64_t ticks, int64_t used)
+{
+    const size_t size = (size_t)t->words * sizeof *set;
+    size_t at = hash_of(set, t->words) % t->n_slots;
+    for (; t->slots[at] >= 0; at = (at + 1) % t->n_slots) {
+        const int i = t->slots[at];
+        if (memcmp(mp_bound_labels_set(t, i), set, size)) continue;
+        if (ticks < t->ticks[i]) {
+            t->ticks[i] = ticks;
+            t->used[i] = used;
+        }
+        return true;
+    }
+    if (t->n == t->most) return false;
+    t->slots[at] = t->n;
+    t->ticks[t->n] = ticks;
+    t->used[t->n] = used;
+    memcpy(mp_bound_labels_set(t, t->n++), set, size);
+    return true;
+}
+
+/* Pairs of ticks and label. */
+static int by_ticks(const void *a, const void *b)
+{
+    const int64_t *p = a, *q = b;
+    const int k = p[0] == q[0];
+    return p[k] < q[k] ? -1 : p[k] > q[k];
+}
+
+static bool is_part(const uint64_t *set, const uint64_t *other, int words)
+{
+    for (int w = 0; w < words; w++)
+        if (set[w] & ~other[w]) return false;
+    return true;
+}
+
+/* `keys` becomes the list of those that are left. */
+static int choose(mp_bound_labels_table *t)
+{
+    int n = 0, n_left = 0;
+    for (int i = 0; i < t->n; i++) {
+        if (t->ticks[i] == INT64_MAX) continue;
+        t->keys[2 * n] = t->ticks[i];
+        t->keys[2 * n++ + 1] = i;
+    }
+    qsort(t->keys, (size_t)n, 2 * sizeof *t->keys, by_ticks);
+    for (int k = 0; k < n; k++) {
+        const int i = (int)t->keys[2 * k + 1];
+        bool dominated = false;
+        for (int j = 0; j < n_left && j < MOST_COMPARED && !dominated; j++)
+            dominated = is_part(mp_bound_labels_set(t, (int)t->keys[j]), mp_bound_labels_set(t, i), t->words);
+        if (!dominated) t->keys[n_left++] = i; /* n_left <= k: what it overwrites has been read */
+    }
+    return n_left;
+}
+
+void mp_bound_labels_drop_dominated(mp_bound_labels_table *t)
+{
+    const int n = choose(t);
+    /* in place: those that are left, by number, move down; a swap would do for their order, which matters to nobody */
+    for (int k = 0; k < n; k++) t->used[t->keys[k]] = -1;
+    int n_left = 0;
+    for (int i = 0; i < t->n; i++) {
+        if (t->used[i] != -1 || t->ticks[i] == INT64_MAX) continue;
+        t->ticks[n_left] = t->ticks[i];
+        t->used[n_left] = 0;
+        memmove(mp_bound_labels_set(t, n_left), mp_bound_labels_set(t, i), (size_t)t->words * sizeof *t->sets);
+        n_left++;
+    }
+    t->n = n_left;
+}

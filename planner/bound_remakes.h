@@ -1,0 +1,42 @@
+/* bound_remakes.h - which nodes certainly run again after a boundary for a storage to be there. For bound_demand.c.
+ *
+ * At a boundary a storage that is larger than the room is not held. If it is wanted later its maker runs, and so does, in turn,
+ * the maker of whatever that reads and that is not held either. For a set of storages these nodes, each once, are a bound.
+ */
+#ifndef PLANNER_BOUND_REMAKES_H
+#define PLANNER_BOUND_REMAKES_H
+
+#include "planner/bound_interval.h"
+
+/* Storages by rank: makers in an order that obeys "before", all that a node makes side by side. */
+typedef struct mp_bound_ranks {
+    int n, words;
+    int *rank;        /* per storage, -1: none */
+    int *storage;     /* per rank */
+    int *first, *end; /* per node: the ranks of what it makes */
+} mp_bound_ranks;
+
+/* Ranks for all storages that an interval has a vertex for. Released with mp_bound_ranks_clear, also after an error. MP_NOMEM.
+ */
+mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x, mp_error *err);
+void mp_bound_ranks_clear(mp_bound_ranks *ranks);
+
+typedef struct mp_bound_remakes {
+    const mp_bound_order *order;
+    const mp_bound_ranks *ranks;
+    int n, words;     /* boundaries; of a set of nodes */
+    uint64_t *nodes;  /* per boundary and rank */
+    uint64_t *needed; /* per boundary: ranks that nodes between it and the next read */
+} mp_bound_remakes;
+
+/* Released with mp_bound_remakes_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64).
+ */
+mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
+                                int n, mp_error *err);
+void mp_bound_remakes_clear(mp_bound_remakes *m);
+
+/* Adds to a set of nodes what runs after boundary i for a set of ranks. */
+void mp_bound_remakes_add(const mp_bound_remakes *m, int i, const uint64_t *ranks, uint64_t *nodes);
+int64_t mp_bound_remakes_ticks(const mp_bound_remakes *m, const uint64_t *nodes);
+
+#endif
