@@ -38,8 +38,4 @@ mp_status mp_prepare_grid_sample(const mp_operands *x, mp_call *call, mp_error *
 mp_status mp_prepare_roi_align(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_max_roi_pool(const mp_operands *x, mp_call *call, mp_error *err);
 
-/* Factors of the four neighbours of a point that lies `t` behind the second one (cubic convolution with parameter a), and their
- * derivatives by t (slopes NULL: not wanted). */
-void mp_cubic_weights(double t, double a, double weights[4], double slopes[4]);
-
 #endif

@@ -26,7 +26,7 @@ extern const mp_kernel mp_cuda_normalizations[], mp_cuda_softmaxes[], mp_cuda_lo
 extern const mp_kernel mp_cuda_attentions[];
 extern const mp_kernel mp_cuda_moves[];     /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
 extern const mp_kernel mp_cuda_gathers[];   /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */
-extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample */
+extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */
 extern const mp_kernel mp_cuda_sources[];   /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */
 
 /* The row for an operator in the tables of own kernels, NULL: none. */
