@@ -135,7 +135,7 @@ static void move_points(void *data, int64_t k)
 static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_sampler *s = call->state;
-    task t = {s, x, call->workspace_bytes ? x->workspace : NULL};
+    task t = {s, x, mp_sampling_sums(x)};
     int64_t n = x->in[0].dims[0], channels = x->in[0].dims[1], blocks = (s->n_points + POINTS - 1) / POINTS;
     (void)run, (void)err;
     if (!x->is_backward) mp_parallel(n * blocks, POINTS * channels * 4, sample_points, &t);

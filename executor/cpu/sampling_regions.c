@@ -140,7 +140,7 @@ static mp_status check_images(const mp_operands *x, const mp_array *images, int6
 static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_regions *s = call->state;
-    task t = {s, x, call->workspace_bytes ? x->workspace : NULL};
+    task t = {s, x, mp_sampling_sums(x)};
     mp_status st = MP_OK;
     (void)run;
     MP_TRY(check_images(x, &x->in[2], x->in[2].strides[0], err));

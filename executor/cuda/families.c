@@ -51,7 +51,7 @@ const mp_kernel mp_cuda_randoms[] = {
 static const mp_kernel *const families[] = {
     mp_cuda_unaries,        mp_cuda_binaries,  mp_cuda_randoms,   mp_cuda_pools,      mp_cuda_batch_normalizations,
     mp_cuda_normalizations, mp_cuda_softmaxes, mp_cuda_losses,    mp_cuda_reductions, mp_cuda_attentions,
-    mp_cuda_moves,          mp_cuda_gathers,   mp_cuda_samplings, mp_cuda_sources};
+    mp_cuda_moves,          mp_cuda_gathers,   mp_cuda_samplings, mp_cuda_sources,    mp_cuda_einsums};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {

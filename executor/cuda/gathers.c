@@ -14,12 +14,6 @@ static int size_of(const mp_array *a)
     return mp_dtype_bits(a->dtype) / 8;
 }
 
-static mp_status prepare_as_on_cpu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    const mp_kernel *cpu = mp_cpu_kernel(x->op);
-    return (x->is_backward ? cpu->backward : cpu->forward)(x, call, err);
-}
-
 /* Puts `bytes` behind the workspace there is. */
 static mp_status add_room(const mp_operands *x, int64_t bytes, mp_call *call, mp_error *err)
 {
@@ -59,7 +53,7 @@ static int64_t pick_room(const mp_operands *x, const mp_pick *p)
 static mp_status prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     call->run = run_gather;
     call->workspace_bytes = pick_room(x, call->state);
 done:
@@ -106,7 +100,7 @@ static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_
 static mp_status prepare_unpool(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     call->run = run_unpool;
     call->workspace_bytes =
         x->is_backward ? 0 : mp_cuda_rows_room(&((const mp_pick *)call->state)->rows, MP_MEET_SET, x->out[0].dtype);
@@ -146,7 +140,7 @@ static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, 
 static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     call->run = run_gather_elements;
     if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 && x->in[1].dims[axis_of(x)] > 1)
         MP_TRY(add_room(x, mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float), call, err));
@@ -210,7 +204,7 @@ static mp_status run_scatter_backward(const mp_call *call, const mp_operands *x,
 static mp_status prepare_scatter(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     const mp_scatter *s = call->state;
     if (x->out[0].dtype == MP_DTYPE_DOUBLE && s->how != MP_MEET_SET) {
         st = MP_NO_KERNEL(x, err, "a reduction of this type");
@@ -246,14 +240,14 @@ static mp_status run_one_hot(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status prepare_reverse(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = prepare_as_on_cpu(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_reverse;
     return st;
 }
 
 static mp_status prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = prepare_as_on_cpu(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_one_hot;
     return st;
 }

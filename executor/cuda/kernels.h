@@ -23,7 +23,7 @@ extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
 extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */
 extern const mp_kernel mp_cuda_randoms[];  /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */
 extern const mp_kernel mp_cuda_normalizations[], mp_cuda_softmaxes[], mp_cuda_losses[], mp_cuda_reductions[];
-extern const mp_kernel mp_cuda_attentions[];
+extern const mp_kernel mp_cuda_attentions[], mp_cuda_einsums[];
 extern const mp_kernel mp_cuda_moves[];     /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
 extern const mp_kernel mp_cuda_gathers[];   /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */
 extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */

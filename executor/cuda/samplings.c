@@ -17,7 +17,7 @@ static mp_status prepare_resize(const mp_operands *x, mp_call *call, mp_error *e
 {
     mp_status st = MP_OK;
     int n = 0;
-    MP_TRY(mp_prepare_resize(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     const mp_resizing *s = call->state;
     for (int d = 0; d < s->rank; d++) n += s->axis[d] >= 0;
     if (n > MP_CUDA_RESIZED) {
@@ -49,7 +49,7 @@ static mp_status prepare_grid(const mp_operands *x, mp_call *call, mp_error *err
 {
     mp_status st = MP_OK;
     mp_row_entries rows;
-    MP_TRY(mp_prepare_grid_sample(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     call->run = run_grid;
     call->workspace_bytes = 0;
     if (!wants(x, 0)) goto done;
@@ -74,7 +74,7 @@ static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_r
 
 static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_prepare_roi_align(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_align;
     call->workspace_bytes = 0;
     return st;
@@ -89,7 +89,7 @@ static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_ru
 
 static mp_status prepare_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_prepare_max_roi_pool(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_pool;
     return st;
 }
