@@ -41,7 +41,7 @@ mp_status mp_prepare_max_roi_pool(const mp_operands *x, mp_call *call, mp_error 
 /* Where the gradient of input 0 is summed up in float, plain, before it is rounded; NULL: it is a FLOAT itself. */
 static inline float *mp_sampling_sums(const mp_operands *x)
 {
-    return x->is_backward && x->from <= 0 && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 ? x->workspace : NULL;
+    return x->is_backward && x->from <= 0 && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 ? (float *)x->workspace : NULL;
 }
 
 #endif
