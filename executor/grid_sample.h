@@ -37,7 +37,7 @@ MP_INLINE double mp_sampler_reflect(double x, double low, double high, double *s
     }
     from = fabs(from);
     double extra = fmod(from, span), flips = floor(from / span);
-    bool odd = fmod(flips, 2) != 0;
+    bool odd = fmod(flips, 2.0) != 0;
     *slope = odd ? -sign : sign;
     return odd ? high - extra : extra + low;
 }
