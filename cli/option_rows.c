@@ -65,6 +65,7 @@ static const char *view_choice(size_t k)
 #define TRAIN (1u << CMD_TRAIN)
 #define PROFILE (1u << CMD_PROFILE)
 #define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | PACK | SWEEP | FIT | DRAW | TIMELINE | TRAIN | PROFILE)
+#define OPS (1u << CMD_OPS)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 /* clang-format off */
@@ -78,14 +79,14 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_FREEZE]      = {"freeze", KIND_LIST, AT(freeze), MODEL, "freeze", "PATTERN", NULL, 0, NULL, "do not train parameters of such names (* ? []); may be repeated"},
     [OPT_FUSE]        = {"fuse", KIND_CHOICE, AT(fuse), MODEL, "fuse", "WHERE", "none", 0, fuse_choice, "where the updates run: after all of backward, within it, or before the next forward"},
     [OPT_DTYPE]       = {"dtype", KIND_CHOICE, AT(dtype), MODEL, "dtype", "TYPE", "fp32", 0, dtype_choice, "of activations and gradients; fp16 and bf16 keep fp32 master weights"},
-    [OPT_DEVICE]      = {"device", KIND_CHOICE, AT(device), MODEL, "device", "NAME", "a100", 0, device_choice, "the profile that costs are taken from"},
+    [OPT_DEVICE]      = {"device", KIND_CHOICE, AT(device), MODEL | OPS, "device", "NAME", "a100", 0, device_choice, "the profile that costs are taken from; cpu and cuda also run"},
     [OPT_RULES]       = {"rules", KIND_CHOICE, AT(rules), MODEL, "rules", "WHOSE", "executor", 0, rules_choice, "what backward keeps: as little as it can, or what PyTorch's autograd keeps"},
     [OPT_NO_SIMPLIFY] = {"no-simplify", KIND_OFF, AT(simplify), MODEL, "simplify", NULL, NULL, 0, NULL, "take the operators as the file writes them"},
     [OPT_ACCUMULATE]  = {"accumulate", KIND_COUNT, AT(accumulate), MODEL, "accumulate", "K", NULL, 1, NULL, "micro-batches per update; their gradients add up"},
     [OPT_CLIP_NORM]   = {"clip-norm", KIND_POSITIVE, AT(clip_norm), MODEL, "clip_norm", "X", NULL, 0, NULL, "scale gradients down to this global norm before the update"},
     [OPT_INEXACT]     = {"inexact", KIND_FLAG, AT(inexact), MODEL, "inexact", NULL, NULL, 0, NULL, "plan with backward from a normalization's output too, which rounds differently"},
     [OPT_NO_FUSED_ATTENTION] = {"no-fused-attention", KIND_OFF, AT(fused_attention), MODEL, "fused_attention", NULL, NULL, 0, NULL, "keep the matrix of attention scores, operator by operator"},
-    [OPT_TF32]        = {"tf32", KIND_FLAG, AT(tf32), MODEL, "tf32", NULL, NULL, 0, NULL, "--device cuda: fp32 products round their factors to TF32 and use tensor cores"},
+    [OPT_TF32]        = {"tf32", KIND_FLAG, AT(tf32), MODEL, "tf32", NULL, NULL, 0, NULL, "on a GPU, fp32 products round their factors to TF32 and use tensor cores"},
     [OPT_FAST]        = {"fast", KIND_FLAG, AT(fast), MODEL, "fast", NULL, NULL, 0, NULL, "--device cuda: permit algorithms that differ from run to run in their last bits"},
     [OPT_WORKSPACE_LIMIT] = {"workspace-limit", KIND_BYTES, AT(workspace_limit), MODEL, "workspace_limit", "BYTES", NULL, 1, NULL, "--device cuda: what one call of a library may ask for (default: 256MiB)"},
     [OPT_COSTS]       = {"costs", KIND_TEXT, AT(costs), MODEL & ~(FIT | PROFILE), "costs", "FILE", NULL, 0, NULL, "seconds as 'memplan profile' has measured them, in place of the roofline"},

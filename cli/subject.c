@@ -96,8 +96,9 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     settings.tf32 = o->tf32;
     settings.fast = o->fast;
     if (o->workspace_limit) settings.workspace_limit = o->workspace_limit;
-    MP_REQUIRE(settled || !(o->tf32 || o->fast || o->workspace_limit), err, MP_INVALID,
-               "--tf32, --fast and --workspace-limit are for --device cuda");
+    MP_REQUIRE(settled || !(o->fast || o->workspace_limit), err, MP_INVALID,
+               "--fast and --workspace-limit are for --device cuda");
+    MP_REQUIRE(settled || !backend || !o->tf32, err, MP_INVALID, "--tf32 is for GPUs: --device cuda, or the profile of one");
     if (settled) backend->settle(&settings);
     if (backend && runs) MP_TRY(backend->open(err));
 done:
@@ -139,7 +140,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_TRY(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
-        mp_target target = mp_roofline(device);
+        const mp_device rounding = mp_device_at_tf32(device);
+        mp_target target = mp_roofline(o->tf32 ? &rounding : device);
         MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
     if (o->costs) MP_TRY(mp_costs_apply(o->costs, s->graph, err));

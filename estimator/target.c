@@ -2,16 +2,17 @@
 
 #include <string.h>
 
-#define DEVICE(name, title, fp32, fp16, bf16, bandwidth, launch, memory, cache, alignment) \
-    {name,                                                                                 \
-     title,                                                                                \
-     (fp32)*1e12,                                                                          \
-     (fp16)*1e12,                                                                          \
-     (bf16)*1e12,                                                                          \
-     (bandwidth)*1e9,                                                                      \
-     (launch)*1e-6,                                                                        \
-     (memory) * (1LL << 30),                                                               \
-     (cache) * (1LL << 20),                                                                \
+#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, cache, alignment) \
+    {name,                                                                                       \
+     title,                                                                                      \
+     (fp32)*1e12,                                                                                \
+     (tf32)*1e12,                                                                                \
+     (fp16)*1e12,                                                                                \
+     (bf16)*1e12,                                                                                \
+     (bandwidth)*1e9,                                                                            \
+     (launch)*1e-6,                                                                              \
+     (memory) * (1LL << 30),                                                                     \
+     (cache) * (1LL << 20),                                                                      \
      alignment},
 static const mp_device devices[] = {
 #include "estimator/devices.def"
@@ -33,6 +34,13 @@ const mp_device *mp_device_find(const char *name)
     for (size_t k = 0; k < mp_device_count(); k++)
         if (!strcmp(devices[k].name, name)) return &devices[k];
     return NULL;
+}
+
+mp_device mp_device_at_tf32(const mp_device *device)
+{
+    mp_device own = *device;
+    own.fp32_flops = own.tf32_flops;
+    return own;
 }
 
 /* max(compute, memory) + launch: Williams et al. 2009, "Roofline", with a fixed cost per node. */

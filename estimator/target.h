@@ -14,6 +14,7 @@ typedef struct mp_device {
     const char *name;
     const char *title; /* "NVIDIA A100 SXM4 80 GB" */
     double fp32_flops; /* peak of matrix products per second, multiply-add = 2 */
+    double tf32_flops; /* of products of FLOAT whose factors are rounded to TF32 */
     double fp16_flops, bf16_flops;
     double bytes_per_second; /* memory bandwidth */
     double launch_seconds;   /* fixed cost of one node */
@@ -25,6 +26,8 @@ typedef struct mp_device {
 size_t mp_device_count(void);
 const mp_device *mp_device_row(size_t k);
 const mp_device *mp_device_find(const char *name); /* NULL: none */
+/* The device as it is when products of FLOAT round their factors to TF32. */
+mp_device mp_device_at_tf32(const mp_device *device);
 
 /* What is asked about: one node that is about to be built. */
 typedef struct mp_work {

@@ -14,6 +14,8 @@ typedef struct mp_dropout {
 
 /* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, operands of two layouts, or a ratio that is computed. */
 mp_status mp_dropout_read(const mp_operands *x, mp_dropout *out, mp_error *err);
+/* The same as the call's state, whose `run` is the backend's. */
+mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* What is kept grows by this. */
 MP_INLINE float mp_dropout_factor(float ratio)

@@ -117,4 +117,18 @@ MP_INLINE void mp_store_float(void *data, mp_dtype dtype, int64_t at, float valu
         mp_store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : (int64_t)value);
 }
 
+/* With all the digits that a DOUBLE has. */
+MP_INLINE double mp_load_real(const void *data, mp_dtype dtype, int64_t at)
+{
+    return dtype == MP_DTYPE_DOUBLE ? ((const double *)data)[at] : (double)mp_load_float(data, dtype, at);
+}
+
+MP_INLINE void mp_store_real(void *data, mp_dtype dtype, int64_t at, double value)
+{
+    if (dtype == MP_DTYPE_DOUBLE)
+        ((double *)data)[at] = value;
+    else
+        mp_store_float(data, dtype, at, (float)value);
+}
+
 #endif

@@ -104,3 +104,63 @@ bool mp_factors_bias(const mp_array *c, const mp_factors *f)
     return f->alpha == 1 && f->beta == 1 && c->rank >= 1 && c->dims[c->rank - 1] == f->y.columns &&
            c->strides[c->rank - 1] == 1 && mp_array_elements(c) == f->y.columns;
 }
+
+mp_stacks mp_factors_forward(const mp_factors *f)
+{
+    mp_stacks p = {f->a, f->b, f->y};
+    if (!mp_stack_is_single(&p.b) || !mp_stack_fold(&p.a) || !mp_stack_fold(&p.c)) return (mp_stacks){f->a, f->b, f->y};
+    p.b.n_batch = 0;
+    return p;
+}
+
+mp_stacks mp_factors_gradient(const mp_factors *f, int factor)
+{
+    mp_stack dy = f->y, a = f->a, b = f->b;
+    if (mp_stack_is_single(&b) && mp_stack_fold(&dy) && mp_stack_fold(&a)) {
+        b.n_batch = 0;
+    } else {
+        dy = f->y;
+        a = f->a;
+    }
+    return factor ? (mp_stacks){mp_stack_transposed(a), dy, b} : (mp_stacks){dy, mp_stack_transposed(b), a};
+}
+
+bool mp_stacks_spread(mp_stacks *p, mp_array *terms, mp_array *to)
+{
+    const mp_stack c = p->c;
+    mp_stack *full = &p->c;
+    bool sums = false;
+    int n_batch = p->a.n_batch > p->b.n_batch ? p->a.n_batch : p->b.n_batch;
+    if (n_batch + 2 > MP_ARRAY_RANK) n_batch = MP_ARRAY_RANK - 2;
+    full->n_batch = n_batch;
+    for (int d = 0; d < n_batch; d++) {
+        int in_a = d - (n_batch - p->a.n_batch), in_b = d - (n_batch - p->b.n_batch), in_c = d - (n_batch - c.n_batch);
+        int64_t size_a = in_a < 0 ? 1 : p->a.batch[in_a], size_b = in_b < 0 ? 1 : p->b.batch[in_b];
+        full->batch[d] = size_a > size_b ? size_a : size_b;
+        full->batch_stride[d] = in_c < 0 ? 0 : c.batch_stride[in_c];
+        if (full->batch[d] != (in_c < 0 ? 1 : c.batch[in_c])) sums = true;
+    }
+    if (!sums) return false;
+    *to = mp_stack_array(&c, n_batch);
+    *terms = mp_stack_array(full, n_batch);
+    *terms = mp_array_plain(c.dtype, n_batch + 2, terms->dims);
+    for (int d = 0; d < n_batch; d++) full->batch_stride[d] = terms->strides[d];
+    full->row_stride = c.columns;
+    full->column_stride = 1;
+    return true;
+}
+
+mp_array mp_stack_array(const mp_stack *s, int n_batch)
+{
+    mp_array a = {.dtype = s->dtype, .rank = n_batch + 2};
+    for (int d = 0; d < n_batch; d++) {
+        int own = d - (n_batch - s->n_batch);
+        a.dims[d] = own < 0 ? 1 : s->batch[own];
+        a.strides[d] = own < 0 ? s->rows * s->columns : s->batch_stride[own];
+    }
+    a.dims[n_batch] = s->rows;
+    a.strides[n_batch] = s->row_stride;
+    a.dims[n_batch + 1] = s->columns;
+    a.strides[n_batch + 1] = s->column_stride;
+    return a;
+}

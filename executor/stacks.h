@@ -30,6 +30,20 @@ typedef struct mp_factors {
     double alpha, beta; /* y = alpha a b + beta c */
 } mp_factors;
 mp_factors mp_factors_read(const mp_operands *x);
+/* One product c = a b of them. */
+typedef struct mp_stacks {
+    mp_stack a, b, c;
+} mp_stacks;
+/* Y = A B, and the gradients dA = dY B^T (factor 0) and dB = A^T dY (factor 1): transpositions are strides, and batch
+ * dimensions that the right factor lacks are more rows where they can be. */
+mp_stacks mp_factors_forward(const mp_factors *f);
+mp_stacks mp_factors_gradient(const mp_factors *f, int factor);
+/* c becomes as large as a and b say. True: it was broadcast over batch dimensions, so that the terms, a plain array that c now
+ * is, have to be summed to `to`, where c was. */
+bool mp_stacks_spread(mp_stacks *p, mp_array *terms, mp_array *to);
+/* A stack as an array of n_batch + 2 dimensions. */
+mp_array mp_stack_array(const mp_stack *s, int n_batch);
+
 /* Whether c is a bias as libraries add it: one value per column, unscaled. */
 bool mp_factors_bias(const mp_array *c, const mp_factors *f);
 

@@ -54,6 +54,7 @@ try help_long plan --help
 try help_unknown help estimat
 try bare
 FILTER='grep -E ^(operator|Relu|Conv|Softmax|SimplifiedLayerNorm)' try ops ops
+FILTER='grep -E ^(operator|Relu|Conv|Softmax|SimplifiedLayerNorm)' try ops_cpu ops --device cpu
 try solvers solvers
 try devices devices
 try complete_commands complete pl
@@ -277,6 +278,8 @@ holds train_without_a_gpu_says_so_first sh -c "
     grep -q 'there is no NVIDIA\|has no GPU module\|cannot be loaded' why.txt && ! grep -q 'cannot run' why.txt"
 try train_auto train bert.onnx --budget auto --device cpu
 try plan_auto plan mlp.onnx --batch 64 --budget auto
+FILTER='grep Forward' try estimate_tf32 estimate resnet50.onnx --batch 32 --device h100 --tf32
+FILTER='grep Forward' try estimate_fp32 estimate resnet50.onnx --batch 32 --device h100
 try usage_tf32 plan mlp.onnx --batch 64 --budget 60% --device cpu --tf32
 try usage_workspace_limit plan mlp.onnx --batch 64 --budget 60% --workspace-limit lots
 try usage_sweep_auto sweep mlp.onnx --batch 64 --budgets auto

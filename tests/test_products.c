@@ -39,6 +39,7 @@ static void gradients_are_those_of_differences(void **state)
         {"MatMul", 13, "float32[2,3,4] float32[2,4,5]", "", 1, 0, 0, 0, 0, 0},
         {"MatMul", 13, "float32[2,1,3,4] float32[3,4,2]", "", 1, 0, 0, 0, 0, 0},
         {"MatMul", 13, "float32[3,4] float32[2,4,2]", "", 1, 0, 0, 0, 0, 0},
+        {"MatMul", 13, "float32[1,5,3,4] float32[5,4,6]", "", 1, 0, 0, 0, 0, 0},
         {"MatMul", 13, "float32[4] float32[2,4,3]", "", 1, 0, 0, 0, 0, 0},
         {"MatMul", 13, "float32[2,3,4] float32[4]", "", 1, 0, 0, 0, 0, 0},
         {"MatMul", 13, "float32[4] float32[4]", "", 1, 0, 0, 0, 0, 0},

@@ -401,6 +401,16 @@ static void the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch(voi
     work = (mp_work){.flops = 1, .moved_bytes = 2039000000000, .dtype = MP_DTYPE_BFLOAT16};
     assert_int_equal(target.cost(&target, &work, &cost, NULL), MP_OK);
     assert_true(fabs(cost.seconds - 1.000005) < 1e-9);
+    const mp_device rounding = mp_device_at_tf32(a100); /* 156 instead of 19.5 TFLOP/s, and for nothing but FLOAT */
+    work = (mp_work){.flops = 156e12, .moved_bytes = 2039, .dtype = MP_DTYPE_FLOAT};
+    assert_true(fabs(mp_roofline_seconds(&rounding, &work) - 1.000005) < 1e-9);
+    assert_true(fabs(mp_roofline_seconds(a100, &work) - 8.000005) < 1e-9);
+    work.dtype = MP_DTYPE_BFLOAT16;
+    assert_true(fabs(mp_roofline_seconds(&rounding, &work) - 0.500005) < 1e-9);
+    for (size_t k = 0; k < mp_device_count(); k++) {
+        const mp_device *d = mp_device_row(k);
+        assert_true(d->tf32_flops >= d->fp32_flops && d->tf32_flops <= d->bf16_flops);
+    }
     assert_null(mp_device_find("abacus"));
 }
 

@@ -50,14 +50,25 @@ static void compare(const kernel_run *a, const kernel_run *b, const mp_array *x,
                  twin_difference(x, y));
 }
 
+/* Gradients that are not to be added to may find anything where they lie. */
+static void dirty(const kernel_run *r, unsigned flags)
+{
+    for (int i = 0; (flags & KERNEL_BACKWARD) && !(flags & KERNEL_ADDS) && i < r->backward.n_in; i++) {
+        const mp_array *d = &r->backward.d_in[i];
+        if (d->dtype && d->data) memset(d->data, 0x41, (size_t)mp_array_bytes(d));
+    }
+}
+
 static void check(const kernel_case *c, unsigned flags)
 {
     kernel_use(&mp_cpu);
     kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, flags);
+    dirty(a, flags);
     kernel_forward(a);
     if (flags & KERNEL_BACKWARD) kernel_backward(a);
     kernel_use(twin);
     kernel_run *b = kernel_begin(c, MP_MODE_TRAIN, flags);
+    dirty(b, flags);
     const mp_kernel *kernel = twin->kernel(b->forward.op);
     if (kernel == mp_cpu.kernel(b->forward.op)) fail_msg("%s has no kernel of its own", c->kind);
     kernel_forward(b);

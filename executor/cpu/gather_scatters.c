@@ -64,13 +64,10 @@ done:
     return st;
 }
 
-/* The operand, or a copy of it where the output is about to overwrite it. */
 static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)
 {
-    mp_array a = x->in[i];
-    if (s->rescue_at[i] < 0 || a.data != x->out[0].data) return a;
-    a.data = (char *)x->workspace + s->rescue_at[i];
-    memcpy(a.data, x->in[i].data, (size_t)mp_array_bytes(&a));
+    mp_array a = mp_scatter_operand(s, x, i);
+    if (a.data != x->in[i].data) memcpy(a.data, x->in[i].data, (size_t)mp_array_bytes(&a));
     return a;
 }
 

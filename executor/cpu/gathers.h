@@ -51,6 +51,15 @@ mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_ar
 mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
                            int n_entry_dims, mp_row_entries *rows, mp_error *err);
 
+/* Entries then name their row by one index, which counts all rows. */
+static inline void mp_rows_by_number(mp_row_entries *rows)
+{
+    rows->first = 0;
+    rows->read_rank = 1;
+    rows->read_dims[0] = rows->n_rows;
+    rows->per_batch = rows->n_entries;
+}
+
 /* A list of entries, packed: row << 32 | entry. */
 int64_t mp_rows_list_bytes(const mp_row_entries *rows);   /* in the order of entries */
 int64_t mp_rows_sorted_bytes(const mp_row_entries *rows); /* sorted by row: twice the room */
@@ -103,7 +112,7 @@ static inline int64_t mp_index_at(const mp_array *indices, int64_t k)
     return mp_index_of(indices->data, indices->dtype, k);
 }
 
-/* What the rows below prepare: `state` of their calls. Gather, GatherND, Compress: */
+/* What the rows below prepare: `state` of their calls. Gather, GatherND, Compress, MaxUnpool: */
 typedef struct mp_pick {
     mp_row_entries rows;
     bool by_condition;
@@ -117,6 +126,14 @@ typedef struct mp_scatter {
     mp_row_entries rows;
     int64_t rescue_at[3]; /* where in the workspace an operand is saved that may lie where the output will; -1: it cannot */
 } mp_scatter;
+
+/* Operand i; its data lies in the workspace, where the caller copies it to, if the output is about to overwrite it. */
+static inline mp_array mp_scatter_operand(const mp_scatter *s, const mp_operands *x, int i)
+{
+    mp_array a = x->in[i];
+    if (s->rescue_at[i] >= 0 && a.data == x->out[0].data) a.data = (char *)x->workspace + s->rescue_at[i];
+    return a;
+}
 
 mp_status mp_prepare_gather(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_gather_nd(const mp_operands *x, mp_call *call, mp_error *err);

@@ -1,78 +1,47 @@
-/* pool_unpool.c - MaxUnpool: values go back to where MaxPool's indices say they were; everything else is zero. Indices count
- * the elements row-major of the tensor that was pooled: a larger output (output_shape) has rows of zeros more. */
-#include <string.h>
-
+/* pool_unpool.c - MaxUnpool: values go back to where MaxPool's indices say they were; everything else is zero, and of values
+ * that meet the last one stays. Indices count the elements row-major of the tensor that was pooled: a larger output
+ * (output_shape) has rows of zeros more.
+ */
 #include "estimator/window.h"
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/gathers.h"
+#include "executor/cpu/moves.h"
 #include "executor/cpu/pools.h"
-
-/* The tensor that was pooled. */
-typedef struct state {
-    int64_t dims[MP_ARRAY_RANK], n;
-} state;
-
-/* Where the k-th element, counted in these dimensions, lies in an array. */
-static int64_t place(const mp_array *a, const int64_t *dims, int64_t k)
-{
-    int64_t at = 0;
-    for (int d = a->rank - 1; d >= 0; d--) {
-        at += k % dims[d] * a->strides[d];
-        k /= dims[d];
-    }
-    return at;
-}
-
-static float load(const mp_array *a, int64_t at)
-{
-    float room;
-    return *mp_floats(a->data, a->dtype, at, 1, &room);
-}
-static void store(const mp_array *a, int64_t at, float value)
-{
-    if (a->dtype == MP_DTYPE_FLOAT)
-        ((float *)a->data)[at] = value;
-    else
-        mp_floats_done(a->data, a->dtype, at, 1, &value);
-}
 
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const mp_array *index = &x->in[1], *small = x->is_backward ? &x->d_in[0] : &x->in[0];
-    const mp_array *large = x->is_backward ? &x->d_out[0] : &x->out[0];
-    const state *s = call->state;
-    int64_t n = mp_array_elements(small);
+    mp_status st = MP_OK;
+    const mp_pick *p = call->state;
     (void)run;
-    if (!x->is_backward) memset(large->data, 0, (size_t)mp_array_bytes(large));
-    for (int64_t k = 0; k < n; k++) {
-        int64_t to = ((const int64_t *)index->data)[place(index, index->dims, k)];
-        if (to < 0 || to >= s->n)
-            return MP_FAIL(err, MP_INVALID, "%s ('%s'): index %lld is not one of %lld elements", x->op->kind, x->op->name,
-                           (long long)to, (long long)s->n);
-        if (x->is_backward)
-            store(small, place(small, small->dims, k), load(large, place(large, s->dims, to)));
-        else
-            store(large, place(large, s->dims, to), load(small, place(small, small->dims, k)));
+    MP_TRY(mp_rows_read(&p->rows, x, &x->in[1], x->workspace, err));
+    if (x->is_backward) {
+        mp_rows_gather(&p->rows, x->workspace, mp_dtype_bits(x->d_in[0].dtype) / 8, x->d_out[0].data, x->d_in[0].data);
+    } else {
+        mp_fill_zero(&x->out[0]);
+        mp_rows_meet(&p->rows, mp_rows_sort(&p->rows, x->workspace), MP_MEET_SET, x->out[0].dtype, x->out[0].data,
+                     x->in[0].data);
     }
-    return MP_OK;
+done:
+    return st;
 }
 
 mp_status mp_prepare_max_unpool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     mp_status st = MP_OK;
     mp_infer infer = {.model = (mp_model *)x->model, .op = (mp_operator *)x->op, .err = err, .missing_value = -1};
-    const mp_array *a = &x->in[0];
+    const mp_array *a = mp_moving_in(x, 0);
+    mp_array pooled = *mp_moving_out(x, 0);
     mp_window window;
-    state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    mp_pick *p;
+    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    MP_TRY(mp_check_picking(x, 1, err));
+    MP_REQUIRE(p = mp_alloc(1, sizeof *p), err, MP_NOMEM, "out of memory");
+    call->state = p;
     call->run = run;
     MP_TRY(mp_window_read(&infer, a->rank - 2, NULL, &window));
-    MP_TRY(mp_window_unslide(&infer, &window, a->dims + 2, NULL, s->dims + 2));
-    s->dims[0] = a->dims[0];
-    s->dims[1] = a->dims[1];
-    s->n = 1;
-    for (int d = 0; d < a->rank; d++) s->n *= s->dims[d];
+    MP_TRY(mp_window_unslide(&infer, &window, a->dims + 2, NULL, pooled.dims + 2));
+    MP_TRY(mp_rows_by_tuple(x, &pooled, a, 0, pooled.rank, a->rank, &p->rows, err));
+    mp_rows_by_number(&p->rows);
+    call->workspace_bytes = x->is_backward ? mp_rows_list_bytes(&p->rows) : mp_rows_sorted_bytes(&p->rows);
 done:
     return st;
 }

@@ -9,21 +9,16 @@
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
 #include "executor/cpu/pools.h"
-#include "executor/sliding.h"
+#include "executor/pool.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
-typedef enum rule { MAXIMUM, AVERAGE, NORM } rule;
-
 typedef struct state {
-    rule rule;
+    mp_pool pool;
     int n;                       /* spatial dimensions */
     int64_t in[DIMS], out[DIMS]; /* spatial sizes */
-    int64_t kernel[DIMS], stride[DIMS], dilation[DIMS], begin[DIMS], end[DIMS];
-    int64_t n_taps, n_out;
+    int64_t n_out;
     int64_t channels, block, n_blocks; /* block: channels that are worked on at once, contiguous */
-    bool counts_pads, wide_index, column_major;
-    double p;
 } state;
 
 typedef struct job {
@@ -48,9 +43,9 @@ static int64_t tap_at(const state *s, const mp_array *a, const int64_t *position
     bool data = true;
     *inside = true;
     for (int d = 0; d < s->n; d++) {
-        int64_t i = position[d] * s->stride[d] - s->begin[d] + tap[d] * s->dilation[d];
+        int64_t i = position[d] * s->pool.window.stride[d] - s->pool.window.begin[d] + tap[d] * s->pool.window.dilation[d];
         if (i < 0 || i >= s->in[d]) data = false;
-        if (i >= s->in[d] + s->end[d]) *inside = false;
+        if (i >= s->in[d] + s->pool.window.end[d]) *inside = false;
         at += i * a->strides[d + 2];
     }
     return data ? at : -1;
@@ -91,7 +86,7 @@ static void set_index(const state *s, const mp_operands *x, int64_t at, int64_t 
 {
     if (!x->extra[0].data) return;
     for (int64_t k = 0; k < n; k++) {
-        if (s->wide_index)
+        if (s->pool.wide)
             ((int32_t *)x->extra[0].data)[at + k] = where[k];
         else
             ((uint8_t *)x->extra[0].data)[at + k] = (uint8_t)where[k];
@@ -106,10 +101,11 @@ static void give_index(const job *j, const int64_t *position, int64_t sample, in
     if (!y || !y->data) return;
     for (int64_t k = 0; k < n; k++) {
         int64_t tap[DIMS], flat = 0, size = 1;
-        odometer(s->kernel, s->n, where[k], tap);
+        odometer(s->pool.window.kernel, s->n, where[k], tap);
         for (int d = 0; d < s->n; d++) {
-            int e = s->column_major ? d : s->n - 1 - d;
-            flat += (position[e] * s->stride[e] - s->begin[e] + tap[e] * s->dilation[e]) * size;
+            int e = s->pool.backwards ? d : s->n - 1 - d;
+            flat +=
+                (position[e] * s->pool.window.stride[e] - s->pool.window.begin[e] + tap[e] * s->pool.window.dilation[e]) * size;
             size *= s->in[e];
         }
         ((int64_t *)y->data)[sample * y->strides[0] + (channel + k) * y->strides[1] + output_at(s, y, position)] =
@@ -132,30 +128,30 @@ static void forward_piece(void *data, int64_t piece)
         odometer(s->out, s->n, o, position);
         memset(best, 0, sizeof best);
         memset(where, -1, sizeof where);
-        for (int64_t t = 0; t < s->n_taps; t++) {
+        for (int64_t t = 0; t < s->pool.n_taps; t++) {
             bool inside;
-            odometer(s->kernel, s->n, t, tap);
+            odometer(s->pool.window.kernel, s->n, t, tap);
             int64_t at = tap_at(s, x, position, tap, &inside);
-            if (at >= 0 || (s->counts_pads && inside)) count++;
+            if (at >= 0 || (s->pool.counts_pads && inside)) count++;
             if (at < 0) continue;
             const float *v = mp_floats(x->data, x->dtype, x_at + at, n, x_room);
-            if (s->rule == MAXIMUM)
+            if (s->pool.rule == MP_POOL_MAXIMUM)
                 take_larger(v, n, (int32_t)t, best, where);
-            else if (s->rule == AVERAGE)
+            else if (s->pool.rule == MP_POOL_AVERAGE)
                 add_to(v, n, 1, best);
             else
-                add_powers(v, n, s->p, best);
+                add_powers(v, n, s->pool.p, best);
         }
         int64_t to = y_at + output_at(s, y, position);
         float *out = room_of(y, to, y_room);
         for (int64_t k = 0; k < n; k++)
-            out[k] = s->rule == MAXIMUM   ? best[k]
-                     : s->rule == AVERAGE ? best[k] / (float)(count ? count : 1)
-                     : s->p == 2          ? sqrtf(best[k])
-                                          : powf(best[k], (float)(1 / s->p));
+            out[k] = s->pool.rule == MP_POOL_MAXIMUM   ? best[k]
+                     : s->pool.rule == MP_POOL_AVERAGE ? best[k] / (float)(count ? count : 1)
+                     : s->pool.p == 2                  ? sqrtf(best[k])
+                                                       : powf(best[k], (float)(1 / s->pool.p));
         mp_floats_done(y->data, y->dtype, to, n, out);
-        if (s->rule == MAXIMUM) set_index(s, j->x, to, n, where);
-        if (s->rule == MAXIMUM) give_index(j, position, sample, channel, n, where);
+        if (s->pool.rule == MP_POOL_MAXIMUM) set_index(s, j->x, to, n, where);
+        if (s->pool.rule == MP_POOL_MAXIMUM) give_index(j, position, sample, channel, n, where);
     }
 }
 
@@ -190,8 +186,8 @@ static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t
     for (int64_t k = 0; k < n; k++) {
         bool inside;
         int64_t t =
-            s->wide_index ? ((const int32_t *)j->x->extra[0].data)[y_at + k] : ((const uint8_t *)j->x->extra[0].data)[y_at + k];
-        odometer(s->kernel, s->n, t, tap);
+            s->pool.wide ? ((const int32_t *)j->x->extra[0].data)[y_at + k] : ((const uint8_t *)j->x->extra[0].data)[y_at + k];
+        odometer(s->pool.window.kernel, s->n, t, tap);
         int64_t at = tap_at(s, j->from, position, tap, &inside);
         if (at >= 0) add_one(j->from, x_at + at + k * j->from->strides[1], dy[k]);
     }
@@ -205,24 +201,25 @@ static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t 
     int64_t tap[DIMS], count = 0;
     float room[VECTOR], x_room[VECTOR], y_room[VECTOR];
     bool inside;
-    for (int64_t t = 0; t < s->n_taps; t++) {
-        odometer(s->kernel, s->n, t, tap);
-        if (tap_at(s, dx, position, tap, &inside) >= 0 || (s->counts_pads && inside)) count++;
+    for (int64_t t = 0; t < s->pool.n_taps; t++) {
+        odometer(s->pool.window.kernel, s->n, t, tap);
+        if (tap_at(s, dx, position, tap, &inside) >= 0 || (s->pool.counts_pads && inside)) count++;
     }
-    for (int64_t t = 0; t < s->n_taps; t++) {
-        odometer(s->kernel, s->n, t, tap);
+    for (int64_t t = 0; t < s->pool.n_taps; t++) {
+        odometer(s->pool.window.kernel, s->n, t, tap);
         int64_t at = tap_at(s, dx, position, tap, &inside);
         if (at < 0) continue;
         const float *old = mp_floats(dx->data, dx->dtype, x_at + at, n, room);
         float *sum = room_of(dx, x_at + at, room);
         if (sum != old) memcpy(sum, old, (size_t)n * sizeof *sum);
-        if (s->rule == AVERAGE) {
+        if (s->pool.rule == MP_POOL_AVERAGE) {
             add_to(dy, n, 1 / (float)count, sum);
         } else {
             const float *x = mp_floats(j->x->in[0].data, j->x->in[0].dtype, x_at + at, n, x_room);
             const float *y = mp_floats(j->x->out[0].data, j->x->out[0].dtype, y_at, n, y_room);
             for (int64_t k = 0; k < n; k++) {
-                float slope = s->p == 2 ? x[k] / y[k] : powf(fabsf(x[k]) / y[k], (float)s->p - 1) * (x[k] < 0 ? -1.0f : 1.0f);
+                float slope =
+                    s->pool.p == 2 ? x[k] / y[k] : powf(fabsf(x[k]) / y[k], (float)s->pool.p - 1) * (x[k] < 0 ? -1.0f : 1.0f);
                 if (y[k] > 0) sum[k] += dy[k] * slope;
             }
         }
@@ -245,7 +242,7 @@ static void backward_piece(void *data, int64_t piece)
         odometer(s->out, s->n, o, position);
         int64_t at = y_at + output_at(s, dy, position);
         const float *g = mp_floats(dy->data, dy->dtype, at, n, room);
-        if (s->rule == MAXIMUM)
+        if (s->pool.rule == MP_POOL_MAXIMUM)
             scatter(j, position, x_at, at, n, g);
         else
             spread(j, position, x_at, at, n, g);
@@ -263,80 +260,42 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
         j.to = &x->d_out[0];
         j.add = x->adds & call->adds & MP_BIT(0);
     }
-    mp_parallel(pieces, s->n_out * s->n_taps * s->block, x->is_backward ? backward_piece : forward_piece, &j);
+    mp_parallel(pieces, s->n_out * s->pool.n_taps * s->block, x->is_backward ? backward_piece : forward_piece, &j);
     return MP_OK;
 }
 
-static mp_status prepare_as(const mp_operands *x, mp_call *call, rule rule, bool global, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0], *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    mp_sliding window;
-    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
-    *s = (state){.rule = rule, .n = a->rank - 2, .n_taps = 1, .n_out = 1, .channels = a->dims[1], .block = 1};
+    MP_TRY(mp_pool_read(x, &s->pool, err));
+    s->n = a->rank - 2;
+    s->n_out = 1;
+    s->channels = a->dims[1];
     for (int d = 0; d < s->n; d++) {
         s->in[d] = a->dims[d + 2];
         s->out[d] = y->dims[d + 2];
         s->n_out *= s->out[d];
     }
-    MP_TRY(mp_sliding_pool(x->model, x->op, a, y, global, &window, err));
-    for (int d = 0; d < s->n; d++) {
-        s->kernel[d] = window.kernel[d];
-        s->stride[d] = window.stride[d];
-        s->dilation[d] = window.dilation[d];
-        s->begin[d] = window.begin[d];
-        s->end[d] = window.end[d];
-        s->n_taps *= s->kernel[d];
-    }
+    s->block = 1;
     if (a->strides[1] == 1 && y->strides[1] == 1) s->block = s->channels < VECTOR ? s->channels : VECTOR;
     s->n_blocks = s->block ? (s->channels + s->block - 1) / s->block : 0;
-    s->counts_pads = mp_operator_int(x->op, "count_include_pad", 0) && rule == AVERAGE;
-    s->column_major = mp_operator_int(x->op, "storage_order", 0);
-    s->wide_index = global || s->n_taps > 256;
-    s->p = mp_operator_attribute(x->op, "p") && mp_operator_attribute(x->op, "p")->kind == MP_ATTRIBUTE_FLOAT
-               ? mp_operator_float(x->op, "p", 2)
-               : (double)mp_operator_int(x->op, "p", 2);
 done:
     return st;
 }
 
-static mp_status max_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_as(x, call, MAXIMUM, false, err);
-}
-static mp_status average_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_as(x, call, AVERAGE, false, err);
-}
-static mp_status lp_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_as(x, call, NORM, false, err);
-}
-static mp_status global_max_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_as(x, call, MAXIMUM, true, err);
-}
-static mp_status global_average_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_as(x, call, AVERAGE, true, err);
-}
-static mp_status global_lp_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_as(x, call, NORM, true, err);
-}
-
 const mp_kernel mp_cpu_pools[] = {
-    {"MaxPool", "", max_pool, max_pool},
-    {"AveragePool", "", average_pool, average_pool},
-    {"LpPool", "", lp_pool, lp_pool},
-    {"GlobalMaxPool", "", global_max_pool, global_max_pool},
-    {"GlobalAveragePool", "", global_average_pool, global_average_pool},
-    {"GlobalLpPool", "", global_lp_pool, global_lp_pool},
+    {"MaxPool", "", prepare, prepare},
+    {"AveragePool", "", prepare, prepare},
+    {"LpPool", "", prepare, prepare},
+    {"GlobalMaxPool", "", prepare, prepare},
+    {"GlobalAveragePool", "", prepare, prepare},
+    {"GlobalLpPool", "", prepare, prepare},
     {"MaxUnpool", "", mp_prepare_max_unpool, mp_prepare_max_unpool},
     {0},
 };

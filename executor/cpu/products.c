@@ -17,16 +17,7 @@ static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t
 {
     mp_stack straight = *given, *s = &straight;
     mp_stack_straighten(s);
-    mp_array a = {.dtype = s->dtype, .rank = n_batch + 2};
-    for (int d = 0; d < n_batch; d++) {
-        int own = d - (n_batch - s->n_batch);
-        a.dims[d] = own < 0 ? 1 : s->batch[own];
-        a.strides[d] = own < 0 ? s->rows * s->columns : s->batch_stride[own];
-    }
-    a.dims[n_batch] = s->rows;
-    a.strides[n_batch] = s->row_stride;
-    a.dims[n_batch + 1] = s->columns;
-    a.strides[n_batch + 1] = s->column_stride;
+    mp_array a = mp_stack_array(s, n_batch);
     return mp_dnnl_desc(&a, op, desc, err);
 }
 
@@ -78,7 +69,7 @@ typedef struct product {
     mp_dnnl_op write, add; /* add: prepared where it may be asked for */
     bool is_there, sums;   /* sums: its terms lie in the workspace, and are summed from there */
     bool turned;           /* computed as C^T = B^T A^T, because the library writes rows, and C's columns lie contiguously */
-    mp_array terms;        /* their shape */
+    mp_array terms, to;    /* the terms; what they are summed to, with the same dimensions */
     int64_t terms_bytes;
 } product;
 
@@ -109,68 +100,44 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Prepares c = a b for a gradient: with `target` smaller than c where it was broadcast. */
-static mp_status prepare_product(const mp_operands *x, product *p, const mp_stack *a, const mp_stack *b, mp_stack c,
-                                 double alpha, bool may_add, mp_call *call, mp_error *err)
+/* Prepares the gradient of a factor. */
+static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_factors *f, int factor, mp_call *call,
+                                  mp_error *err)
 {
     mp_status st = MP_OK;
-    int n_batch = most(a->n_batch, b->n_batch);
+    mp_stacks stacks = mp_factors_gradient(f, factor);
     p->is_there = true;
-    mp_stack full = c;
-    for (int d = 0; d < n_batch; d++) {
-        int in_a = d - (n_batch - a->n_batch), in_b = d - (n_batch - b->n_batch), in_c = d - (n_batch - c.n_batch);
-        int64_t size = most(in_a < 0 ? 1 : a->batch[in_a], in_b < 0 ? 1 : b->batch[in_b]);
-        if (size != (in_c < 0 ? 1 : c.batch[in_c])) p->sums = true;
-        full.batch[d] = size;
-    }
-    if (p->sums) {
-        int64_t dims[MP_ARRAY_RANK];
-        full.n_batch = n_batch;
-        for (int d = 0; d < n_batch; d++) dims[d] = full.batch[d];
-        dims[n_batch] = c.rows;
-        dims[n_batch + 1] = c.columns;
-        p->terms = mp_array_plain(c.dtype, n_batch + 2, dims);
-        p->terms_bytes = rounded(mp_array_bytes(&p->terms));
-        for (int d = 0; d < n_batch; d++) full.batch_stride[d] = p->terms.strides[d];
-        full.row_stride = c.columns;
-        full.column_stride = 1;
-    }
-    mp_stack left = *a, right = *b;
+    p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
+    if (p->sums) p->terms_bytes = rounded(mp_array_bytes(&p->terms));
+    mp_stack left = stacks.a, right = stacks.b, full = stacks.c;
     mp_stack_straighten(&full);
     p->turned = full.row_stride == 1 && full.column_stride != 1;
     if (p->turned) {
-        left = mp_stack_transposed(*b);
-        right = mp_stack_transposed(*a);
+        left = mp_stack_transposed(stacks.b);
+        right = mp_stack_transposed(stacks.a);
         full = mp_stack_transposed(full);
     }
-    MP_TRY(multiply(&left, &right, &full, alpha, NULL, false, x->op, &p->write, err));
-    if (may_add && !p->sums) MP_TRY(multiply(&left, &right, &full, alpha, NULL, true, x->op, &p->add, err));
+    MP_TRY(multiply(&left, &right, &full, f->alpha, NULL, false, x->op, &p->write, err));
+    if ((x->adds & MP_BIT(factor)) && !p->sums)
+        MP_TRY(multiply(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
     call->workspace_bytes =
         most(call->workspace_bytes, p->terms_bytes + most(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
 done:
     return st;
 }
 
-static mp_status run_product(const product *p, const mp_operands *x, void *a, void *b, const mp_array *target,
-                             const mp_stack *shape, bool add, mp_error *err)
+static mp_status run_gradient(const product *p, const mp_operands *x, void *a, void *b, void *target, bool add, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_dnnl_op *op = add && !p->sums ? &p->add : &p->write;
     mp_dnnl_address(op, p->turned ? DNNL_ARG_WEIGHTS : DNNL_ARG_SRC, a);
     mp_dnnl_address(op, p->turned ? DNNL_ARG_SRC : DNNL_ARG_WEIGHTS, b);
-    mp_dnnl_address(op, DNNL_ARG_DST, p->sums ? x->workspace : target->data);
+    mp_dnnl_address(op, DNNL_ARG_DST, p->sums ? x->workspace : target);
     MP_TRY(mp_dnnl_run(op, (char *)x->workspace + p->terms_bytes, x->op, err));
     if (p->sums) {
-        mp_array terms = p->terms, to = {.dtype = target->dtype, .rank = shape->n_batch + 2, .data = target->data};
+        mp_array terms = p->terms, to = p->to;
         terms.data = x->workspace;
-        for (int d = 0; d < shape->n_batch; d++) {
-            to.dims[d] = shape->batch[d];
-            to.strides[d] = shape->batch_stride[d];
-        }
-        to.dims[shape->n_batch] = shape->rows;
-        to.strides[shape->n_batch] = shape->row_stride;
-        to.dims[shape->n_batch + 1] = shape->columns;
-        to.strides[shape->n_batch + 1] = shape->column_stride;
+        to.data = target;
         mp_sum_to(&terms, &to, 1, add);
     }
 done:
@@ -210,16 +177,13 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     mp_status st = MP_OK;
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
-    mp_factors f = mp_factors_read(x);
+    uint64_t adds = x->adds & call->adds;
     (void)run;
     if (s->gradient[1].is_there)
-        MP_TRY(
-            run_product(&s->gradient[1], x, x->in[0].data, dy->data, &x->d_in[1], &f.b, x->adds & call->adds & MP_BIT(1), err));
+        MP_TRY(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
     if (s->gradient[0].is_there)
-        MP_TRY(
-            run_product(&s->gradient[0], x, dy->data, x->in[1].data, &x->d_in[0], &f.a, x->adds & call->adds & MP_BIT(0), err));
-    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype)
-        mp_sum_to(dy, &x->d_in[2], (float)s->beta, x->adds & call->adds & MP_BIT(2));
+        MP_TRY(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) mp_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2));
 done:
     return st;
 }
@@ -234,39 +198,23 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->release = release;
     s->beta = f.beta;
     if (!x->is_backward) {
-        mp_stack a = f.a, y = f.y;
+        const mp_stacks p = mp_factors_forward(&f);
         call->run = run_forward;
         const mp_array *c = x->n_in > 2 && x->in[2].dtype ? &x->in[2] : NULL;
         s->has_bias = c && mp_factors_bias(c, &f);
         s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
         if (s->empty) goto done;
-        if (mp_stack_is_single(&f.b) && mp_stack_fold(&a) && mp_stack_fold(&y)) f.a = a, f.y = y, f.b.n_batch = 0;
         if (c && !s->has_bias)
-            MP_TRY(multiply(&f.a, &f.b, &f.y, f.alpha, NULL, true, x->op, &s->forward.add, err));
+            MP_TRY(multiply(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
         else
-            MP_TRY(multiply(&f.a, &f.b, &f.y, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
+            MP_TRY(multiply(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
         call->workspace_bytes = most(s->forward.add.scratchpad_bytes, s->forward.write.scratchpad_bytes);
         goto done;
     }
     call->run = run_backward;
     call->adds = x->adds;
-    mp_stack bt = mp_stack_transposed(f.b), at = mp_stack_transposed(f.a);
-    if (x->from < 1 && x->d_in[0].dtype) {
-        mp_stack dy = f.y, da = f.a;
-        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&da);
-        if (folds) bt.n_batch = 0;
-        MP_TRY(prepare_product(x, &s->gradient[0], folds ? &dy : &f.y, &bt, folds ? da : f.a, f.alpha, x->adds & MP_BIT(0),
-                               call, err));
-    }
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) {
-        mp_stack dy = f.y, a = f.a, db = f.b;
-        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&a);
-        if (folds) {
-            at = mp_stack_transposed(a);
-            db.n_batch = 0;
-        }
-        MP_TRY(prepare_product(x, &s->gradient[1], &at, folds ? &dy : &f.y, db, f.alpha, x->adds & MP_BIT(1), call, err));
-    }
+    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_gradient(x, &s->gradient[0], &f, 0, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(prepare_gradient(x, &s->gradient[1], &f, 1, call, err));
 done:
     return st;
 }

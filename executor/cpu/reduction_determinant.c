@@ -1,30 +1,7 @@
-/* reduction_determinant.c - Det: elimination with partial pivoting, in double. */
-#include <math.h>
-
+/* reduction_determinant.c - Det (executor/determinant.h). */
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/reduction.h"
-
-static double determinant(double *a, int64_t n)
-{
-    double result = 1;
-    for (int64_t c = 0; c < n; c++) {
-        int64_t best = c;
-        for (int64_t r = c + 1; r < n; r++)
-            if (fabs(a[r * n + c]) > fabs(a[best * n + c])) best = r;
-        if (a[best * n + c] == 0) return 0;
-        for (int64_t k = c; k < n && best != c; k++) {
-            double t = a[c * n + k];
-            a[c * n + k] = a[best * n + k];
-            a[best * n + k] = t;
-        }
-        result *= best == c ? a[c * n + c] : -a[c * n + c];
-        for (int64_t r = c + 1; r < n; r++) {
-            double factor = a[r * n + c] / a[c * n + c];
-            for (int64_t k = c; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
-        }
-    }
-    return result;
-}
+#include "executor/determinant.h"
 
 static mp_status run_determinant(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
@@ -42,7 +19,7 @@ static mp_status run_determinant(const mp_call *call, const mp_operands *x, cons
         for (int64_t k = 0; k < n * n; k++)
             room[k] = (double)mp_load_float(in->data, in->dtype,
                                             from + k / n * in->strides[in->rank - 2] + k % n * in->strides[in->rank - 1]);
-        mp_store_float(out->data, out->dtype, to, (float)determinant(room, n));
+        mp_store_float(out->data, out->dtype, to, (float)mp_determinant(room, n, 1));
     }
     return MP_OK;
 }

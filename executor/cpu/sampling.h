@@ -1,5 +1,5 @@
-/* sampling.h - what the family of samplings shares: weighted taps per output position. The tables are the same for every
- * backend. Private to backends. */
+/* sampling.h - what the family of samplings shares: weighted taps per output position, room for sums. The tables are the same
+ * for every backend. Private to backends. */
 #ifndef EXECUTOR_CPU_SAMPLING_H
 #define EXECUTOR_CPU_SAMPLING_H
 
@@ -38,8 +38,10 @@ mp_status mp_prepare_grid_sample(const mp_operands *x, mp_call *call, mp_error *
 mp_status mp_prepare_roi_align(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_max_roi_pool(const mp_operands *x, mp_call *call, mp_error *err);
 
-/* Factors of the four neighbours of a point that lies `t` behind the second one (cubic convolution with parameter a), and their
- * derivatives by t (slopes NULL: not wanted). */
-void mp_cubic_weights(double t, double a, double weights[4], double slopes[4]);
+/* Where the gradient of input 0 is summed up in float, plain, before it is rounded; NULL: it is a FLOAT itself. */
+static inline float *mp_sampling_sums(const mp_operands *x)
+{
+    return x->is_backward && x->from <= 0 && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 ? (float *)x->workspace : NULL;
+}
 
 #endif

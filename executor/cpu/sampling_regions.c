@@ -1,96 +1,48 @@
-/* sampling_regions.c - regions of interest as small images of one size: RoiAlign (averages or largest of interpolated points)
- * and MaxRoiPool. The gradient of RoiAlign: a channel belongs to one thread, which walks the regions in order.
+/* sampling_regions.c - RoiAlign (averages or largest of interpolated points) and MaxRoiPool (regions.h). The gradient of
+ * RoiAlign: a channel belongs to one thread, which walks the regions in order.
  */
 #include <math.h>
 #include <string.h>
 
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/sampling.h"
-
-typedef struct state {
-    bool half_pixel, largest;
-    double scale;
-    int64_t sampling_ratio;
-    int64_t height, width; /* of the output */
-} state;
+#include "executor/regions.h"
 
 typedef struct task {
-    const state *s;
+    const mp_regions *s;
     const mp_operands *x;
     float *sums; /* the input's gradient in float, plain, where its type is another */
 } task;
 
-/* Where the points of one bin lie: `rows` x `columns` of them, from (top, left) on. */
-typedef struct bin {
-    int64_t image, rows, columns;
-    double top, left, row_step, column_step;
-} bin;
-
-static bin bin_of(const task *t, int64_t region, int64_t row, int64_t column)
+static int64_t image_of(const task *t, int64_t region)
 {
-    const state *s = t->s;
-    const mp_array *rois = &t->x->in[1], *images = &t->x->in[2];
-    double corner[4], offset = s->half_pixel ? 0.5 : 0;
-    for (int k = 0; k < 4; k++)
-        corner[k] =
-            (double)mp_load_float(rois->data, rois->dtype, region * rois->strides[0] + k * rois->strides[1]) * s->scale -
-            offset;
-    double width = corner[2] - corner[0], height = corner[3] - corner[1];
-    if (!s->half_pixel) {
-        width = fmax(width, 1);
-        height = fmax(height, 1);
-    }
-    double bin_height = height / (double)s->height, bin_width = width / (double)s->width;
-    bin b = {.image = mp_load_whole(images->data, images->dtype, region * images->strides[0]),
-             .rows = s->sampling_ratio > 0 ? s->sampling_ratio : (int64_t)ceil(bin_height),
-             .columns = s->sampling_ratio > 0 ? s->sampling_ratio : (int64_t)ceil(bin_width)};
-    b.row_step = b.rows > 0 ? bin_height / (double)b.rows : 0;
-    b.column_step = b.columns > 0 ? bin_width / (double)b.columns : 0;
-    b.top = corner[1] + (double)row * bin_height + b.row_step / 2;
-    b.left = corner[0] + (double)column * bin_width + b.column_step / 2;
-    return b;
+    const mp_array *images = &t->x->in[2];
+    return mp_load_whole(images->data, images->dtype, region * images->strides[0]);
 }
 
-/* The four elements around a point, and their weights; false: it lies outside. */
-typedef struct corners {
-    int64_t row[4], column[4];
-    float weight[4];
-} corners;
-
-static bool corners_of(double y, double x, int64_t height, int64_t width, corners *c)
+static mp_bin bin_of(const task *t, int64_t region, int64_t row, int64_t column)
 {
-    if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return false;
-    y = fmax(y, 0);
-    x = fmax(x, 0);
-    int64_t top = (int64_t)y, left = (int64_t)x;
-    if (top >= height - 1) y = (double)(top = height - 1);
-    if (left >= width - 1) x = (double)(left = width - 1);
-    double down = y - (double)top, right = x - (double)left;
-    for (int k = 0; k < 4; k++) {
-        c->row[k] = k / 2 && top < height - 1 ? top + 1 : top;
-        c->column[k] = k % 2 && left < width - 1 ? left + 1 : left;
-        c->weight[k] = (float)((k / 2 ? down : 1 - down) * (k % 2 ? right : 1 - right));
-    }
-    return true;
+    const mp_array *rois = &t->x->in[1];
+    return mp_bin_of(t->s, rois->data, rois->dtype, region * rois->strides[0], rois->strides[1], row, column);
 }
 
 /* One output row of bins of a region, all channels. */
 static void align_row(void *data, int64_t k)
 {
     const task *t = data;
-    const state *s = t->s;
+    const mp_regions *s = t->s;
     const mp_array *in = &t->x->in[0], *out = &t->x->out[0];
-    int64_t region = k / s->height, row = k % s->height;
+    int64_t region = k / s->height, row = k % s->height, image = image_of(t, region);
     for (int64_t column = 0; column < s->width; column++) {
-        bin b = bin_of(t, region, row, column);
+        mp_bin b = bin_of(t, region, row, column);
         int64_t count = b.rows * b.columns;
         for (int64_t channel = 0; channel < in->dims[1]; channel++) {
-            int64_t base = b.image * in->strides[0] + channel * in->strides[1];
+            int64_t base = image * in->strides[0] + channel * in->strides[1];
             double sum = 0, most = -INFINITY;
             for (int64_t p = 0; p < count; p++) {
-                corners c;
-                if (!corners_of(b.top + (double)(p / b.columns) * b.row_step, b.left + (double)(p % b.columns) * b.column_step,
-                                in->dims[2], in->dims[3], &c)) {
+                mp_corners c;
+                if (!mp_corners_of(b.top + (double)(p / b.columns) * b.row_step,
+                                   b.left + (double)(p % b.columns) * b.column_step, in->dims[2], in->dims[3], &c)) {
                     most = fmax(most, 0);
                     continue;
                 }
@@ -115,7 +67,7 @@ static void align_row(void *data, int64_t k)
 static void spread_channel(void *data, int64_t channel)
 {
     const task *t = data;
-    const state *s = t->s;
+    const mp_regions *s = t->s;
     const mp_array *d = &t->x->d_in[0], *dy = &t->x->d_out[0];
     mp_array plain = mp_array_plain(MP_DTYPE_FLOAT, 4, d->dims);
     const mp_array *to = t->sums ? &plain : d;
@@ -124,20 +76,20 @@ static void spread_channel(void *data, int64_t channel)
     for (int64_t k = 0; k < n; k++)
         sums[k / plane * to->strides[0] + k % plane / d->dims[3] * to->strides[2] + k % d->dims[3] * to->strides[3]] = 0;
     for (int64_t region = 0; region < dy->dims[0]; region++)
-        for (int64_t o = 0; o < s->height * s->width; o++) {
+        for (int64_t image = image_of(t, region), o = 0; o < s->height * s->width; o++) {
             int64_t row = o / s->width, column = o % s->width;
-            bin b = bin_of(t, region, row, column);
+            mp_bin b = bin_of(t, region, row, column);
             int64_t count = b.rows * b.columns;
             float g = mp_load_float(dy->data, dy->dtype,
                                     region * dy->strides[0] + channel * dy->strides[1] + row * dy->strides[2] +
                                         column * dy->strides[3]);
             for (int64_t p = 0; p < count; p++) {
-                corners c;
-                if (!corners_of(b.top + (double)(p / b.columns) * b.row_step, b.left + (double)(p % b.columns) * b.column_step,
-                                d->dims[2], d->dims[3], &c))
+                mp_corners c;
+                if (!mp_corners_of(b.top + (double)(p / b.columns) * b.row_step,
+                                   b.left + (double)(p % b.columns) * b.column_step, d->dims[2], d->dims[3], &c))
                     continue;
                 for (int e = 0; e < 4; e++)
-                    sums[b.image * to->strides[0] + c.row[e] * to->strides[2] + c.column[e] * to->strides[3]] +=
+                    sums[image * to->strides[0] + c.row[e] * to->strides[2] + c.column[e] * to->strides[3]] +=
                         g * c.weight[e] / (float)count;
             }
         }
@@ -152,23 +104,13 @@ static void spread_channel(void *data, int64_t channel)
 static void pool_row(void *data, int64_t k)
 {
     const task *t = data;
-    const state *s = t->s;
+    const mp_regions *s = t->s;
     const mp_array *in = &t->x->in[0], *rois = &t->x->in[1], *out = &t->x->out[0];
-    int64_t region = k / s->height, row = k % s->height, at[5];
-    for (int e = 0; e < 5; e++) {
-        double v = (double)mp_load_float(rois->data, rois->dtype, region * rois->strides[0] + e * rois->strides[1]);
-        at[e] = (int64_t)(e ? round(v * s->scale) : v);
-    }
-    double height = fmax((double)(at[4] - at[2] + 1), 1) / (double)s->height,
-           width = fmax((double)(at[3] - at[1] + 1), 1) / (double)s->width;
-    int64_t top = at[2] + (int64_t)floor((double)row * height), bottom = at[2] + (int64_t)ceil((double)(row + 1) * height);
-    top = top < 0 ? 0 : top > in->dims[2] ? in->dims[2] : top;
-    bottom = bottom < 0 ? 0 : bottom > in->dims[2] ? in->dims[2] : bottom;
+    int64_t region = k / s->height, row = k % s->height, at[5], top, bottom, left, right;
+    mp_region_read(s, rois->data, rois->dtype, region * rois->strides[0], rois->strides[1], at);
+    mp_bin_span(at[2], at[4], s->height, row, in->dims[2], &top, &bottom);
     for (int64_t column = 0; column < s->width; column++) {
-        int64_t left = at[1] + (int64_t)floor((double)column * width),
-                right = at[1] + (int64_t)ceil((double)(column + 1) * width);
-        left = left < 0 ? 0 : left > in->dims[3] ? in->dims[3] : left;
-        right = right < 0 ? 0 : right > in->dims[3] ? in->dims[3] : right;
+        mp_bin_span(at[1], at[3], s->width, column, in->dims[3], &left, &right);
         for (int64_t channel = 0; channel < in->dims[1]; channel++) {
             float most = top < bottom && left < right ? -INFINITY : 0;
             for (int64_t r = top; r < bottom; r++)
@@ -197,8 +139,8 @@ static mp_status check_images(const mp_operands *x, const mp_array *images, int6
 
 static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const state *s = call->state;
-    task t = {s, x, call->workspace_bytes ? x->workspace : NULL};
+    const mp_regions *s = call->state;
+    task t = {s, x, mp_sampling_sums(x)};
     mp_status st = MP_OK;
     (void)run;
     MP_TRY(check_images(x, &x->in[2], x->in[2].strides[0], err));
@@ -215,7 +157,7 @@ done:
 
 static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const state *s = call->state;
+    const mp_regions *s = call->state;
     task t = {s, x, NULL};
     mp_status st = MP_OK;
     (void)run;
@@ -233,12 +175,12 @@ static bool is_float(mp_dtype dtype)
 static mp_status prepare(const mp_operands *x, mp_call *call, double scale, mp_error *err)
 {
     mp_status st = MP_OK;
-    state *s;
+    mp_regions *s;
     const mp_array *out = x->is_backward ? &x->d_out[0] : &x->out[0];
     if (!is_float(out->dtype) || !is_float(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
-    *s = (state){.scale = scale, .height = out->dims[2], .width = out->dims[3]};
+    *s = (mp_regions){.scale = scale, .height = out->dims[2], .width = out->dims[3]};
 done:
     return st;
 }
@@ -254,7 +196,7 @@ mp_status mp_prepare_roi_align(const mp_operands *x, mp_call *call, mp_error *er
     if (!largest && strcmp(mode, "avg") != 0) return MP_NO_KERNEL(x, err, "this mode");
     if (largest && x->is_backward) return MP_NO_KERNEL(x, err, "the gradient of the largest");
     MP_TRY(prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err));
-    state *s = call->state;
+    mp_regions *s = call->state;
     call->run = run_align;
     s->half_pixel = half_pixel;
     s->largest = largest;

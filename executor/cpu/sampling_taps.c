@@ -7,6 +7,7 @@
 
 #include "executor/cpu/elementwise.h"
 #include "executor/cpu/sampling.h"
+#include "executor/cubic.h"
 
 typedef enum coordinates {
     HALF_PIXEL,
@@ -155,26 +156,6 @@ static bool original(const resize *r, const axis *a, int64_t o, double *x)
     }
 }
 
-/* |x| <= 1, |x| < 2: the two pieces of the cubic convolution kernel. */
-static double cubic(double x, double a)
-{
-    x = fabs(x);
-    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-
-void mp_cubic_weights(double t, double a, double weights[4], double slopes[4])
-{
-    for (int k = 0; k < 4; k++) {
-        double x = t - (k - 1), distance = fabs(x);
-        weights[k] = cubic(x, a);
-        if (!slopes) continue;
-        double slope =
-            distance <= 1 ? (3 * (a + 2) * distance - 2 * (a + 3)) * distance : (3 * a * distance - 10 * a) * distance + 8 * a;
-        slopes[k] = x < 0 ? -slope : slope;
-    }
-}
-
 /* How far from its place a position reads: `reach` elements to the left of base and one more to the right. */
 static int reach_of(const resize *r, const axis *a)
 {
@@ -185,7 +166,7 @@ static int reach_of(const resize *r, const axis *a)
 static double weight_of(const resize *r, const axis *a, double distance)
 {
     if (r->antialias && a->scale < 1) distance *= a->scale;
-    if (r->how == CUBIC) return cubic(distance, r->cubic_a);
+    if (r->how == CUBIC) return mp_cubic(distance, r->cubic_a);
     return fabs(distance) < 1 ? 1 - fabs(distance) : 0;
 }
 

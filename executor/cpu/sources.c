@@ -23,19 +23,6 @@ struct source {
     int64_t n;
 };
 
-static void store_real(const mp_array *a, int64_t at, double value)
-{
-    if (a->dtype == MP_DTYPE_DOUBLE)
-        ((double *)a->data)[at] = value;
-    else
-        mp_store_float(a->data, a->dtype, at, (float)value);
-}
-
-static double load_real(const mp_array *a)
-{
-    return a->dtype == MP_DTYPE_DOUBLE ? *(const double *)a->data : (double)mp_load_float(a->data, a->dtype, 0);
-}
-
 /* The elements of an attribute that is one of the forms of `value`; NULL with *n 0 without one. */
 static void constant_value(const mp_operator *op, const int64_t **whole, const double **reals, int64_t *n)
 {
@@ -68,7 +55,7 @@ static void fill_constant(const source *s, int64_t from, int64_t n)
     for (int64_t k = from; k < from + n; k++) {
         int64_t own = count == 1 ? 0 : k;
         if (reals)
-            store_real(s->out, k, reals[own]);
+            mp_store_real(s->out->data, s->out->dtype, k, reals[own]);
         else
             mp_store_whole(s->out->data, s->out->dtype, k, whole ? whole[own] : 0);
     }
@@ -110,7 +97,8 @@ static void fill_range(const source *s, int64_t from, int64_t n)
     const mp_array *start = &s->x->in[0], *delta = &s->x->in[2];
     for (int64_t k = from; k < from + n; k++) {
         if (mp_dtype_is_float(s->out->dtype))
-            store_real(s->out, k, load_real(start) + (double)k * load_real(delta));
+            mp_store_real(s->out->data, s->out->dtype, k,
+                          mp_load_real(start->data, start->dtype, 0) + (double)k * mp_load_real(delta->data, delta->dtype, 0));
         else
             mp_store_whole(s->out->data, s->out->dtype, k,
                            mp_load_whole(start->data, start->dtype, 0) + k * mp_load_whole(delta->data, delta->dtype, 0));
@@ -123,7 +111,7 @@ static void fill_eye(const source *s, int64_t from, int64_t n)
     for (int64_t k = from; k < from + n; k++) {
         bool one = k % columns - k / columns == diagonal;
         if (mp_dtype_is_float(s->out->dtype))
-            store_real(s->out, k, one);
+            mp_store_real(s->out->data, s->out->dtype, k, one);
         else
             mp_store_whole(s->out->data, s->out->dtype, k, one);
     }
@@ -138,7 +126,7 @@ static void fill_window(const source *s, int64_t from, int64_t n)
         for (int t = 0; t < WINDOW_TERMS; t++)
             value += s->row->window[t] * (period > 0 ? cos(2 * pi * t * (double)k / period) : 1);
         if (mp_dtype_is_float(s->out->dtype))
-            store_real(s->out, k, value);
+            mp_store_real(s->out->data, s->out->dtype, k, value);
         else
             mp_store_whole(s->out->data, s->out->dtype, k, (int64_t)value);
     }

@@ -40,50 +40,18 @@ static void want(mp_call *call, int64_t bytes)
     if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
 }
 
-/* A stack as an array: batch dimensions, rows, columns. */
-static mp_array array_of(const mp_stack *s, int n_batch)
-{
-    mp_array a = {.dtype = s->dtype, .rank = n_batch + 2};
-    for (int d = 0; d < n_batch; d++) {
-        int own = d - (n_batch - s->n_batch);
-        a.dims[d] = own < 0 ? 1 : s->batch[own];
-        a.strides[d] = own < 0 ? 0 : s->batch_stride[own];
-    }
-    a.dims[n_batch] = s->rows;
-    a.strides[n_batch] = s->row_stride;
-    a.dims[n_batch + 1] = s->columns;
-    a.strides[n_batch + 1] = s->column_stride;
-    return a;
-}
-
-/* Prepares c = a b for the gradient of a factor, which c describes: it may have been broadcast. */
-static mp_status prepare_gradient(product *p, const mp_stack *a, const mp_stack *b, mp_stack c, double alpha, mp_call *call,
-                                  mp_error *err)
+/* Prepares the gradient of a factor. */
+static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    int n_batch = a->n_batch > b->n_batch ? a->n_batch : b->n_batch;
-    if (n_batch + 2 > MP_ARRAY_RANK) n_batch = MP_ARRAY_RANK - 2;
+    mp_stacks stacks = mp_factors_gradient(f, factor);
     p->is_there = true;
-    mp_stack full = c;
-    full.n_batch = n_batch;
-    for (int d = 0; d < n_batch; d++) {
-        int in_a = d - (n_batch - a->n_batch), in_b = d - (n_batch - b->n_batch), in_c = d - (n_batch - c.n_batch);
-        int64_t size_a = in_a < 0 ? 1 : a->batch[in_a], size_b = in_b < 0 ? 1 : b->batch[in_b];
-        full.batch[d] = size_a > size_b ? size_a : size_b;
-        full.batch_stride[d] = in_c < 0 ? 0 : c.batch_stride[in_c];
-        if (full.batch[d] != (in_c < 0 ? 1 : c.batch[in_c])) p->sums = true;
-    }
+    p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
     if (p->sums) {
-        p->to = array_of(&c, n_batch);
-        p->terms = array_of(&full, n_batch);
-        p->terms = mp_array_plain(c.dtype, n_batch + 2, p->terms.dims);
         p->terms_bytes = (mp_array_bytes(&p->terms) + 63) / 64 * 64;
-        for (int d = 0; d < n_batch; d++) full.batch_stride[d] = p->terms.strides[d];
-        full.row_stride = c.columns;
-        full.column_stride = 1;
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
-    MP_TRY(mp_blas_matmul_prepare(a, b, &full, alpha, 0, false, &p->matmul, err));
+    MP_TRY(mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, false, &p->matmul, err));
     want(call, p->terms_bytes + p->matmul.workspace_bytes);
 done:
     return st;
@@ -155,24 +123,19 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
     mp_status st = MP_OK;
     state *s = call->state;
     const mp_array *c = x->n_in > 2 && x->in[2].dtype ? &x->in[2] : NULL;
-    mp_stack a = f.a, y = f.y;
+    const mp_stacks p = mp_factors_forward(&f);
     call->run = run_forward;
     s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
     s->has_bias = c && !s->empty && mp_factors_bias(c, &f);
     s->prefilled = c && !s->has_bias;
     if (s->empty) goto done;
-    if (mp_stack_is_single(&f.b) && mp_stack_fold(&a) && mp_stack_fold(&y)) {
-        f.a = a;
-        f.y = y;
-        f.b.n_batch = 0;
-    }
-    st = mp_blas_matmul_prepare(&f.a, &f.b, &f.y, f.alpha, s->prefilled, s->has_bias, &s->forward.matmul,
+    st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias, &s->forward.matmul,
                                 s->has_bias ? NULL : err);
     if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: it is put there first */
         mp_blas_matmul_release(&s->forward.matmul);
         s->has_bias = false;
         s->prefilled = true;
-        st = mp_blas_matmul_prepare(&f.a, &f.b, &f.y, f.alpha, 1, false, &s->forward.matmul, err);
+        st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, 1, false, &s->forward.matmul, err);
     }
     want(call, s->forward.matmul.workspace_bytes);
 done:
@@ -183,24 +146,10 @@ static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *c
 {
     mp_status st = MP_OK;
     state *s = call->state;
-    mp_stack bt = mp_stack_transposed(f.b), at = mp_stack_transposed(f.a);
     call->run = run_backward;
     call->adds = x->adds;
-    if (x->from < 1 && x->d_in[0].dtype) {
-        mp_stack dy = f.y, da = f.a;
-        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&da);
-        if (folds) bt.n_batch = 0;
-        MP_TRY(prepare_gradient(&s->gradient[0], folds ? &dy : &f.y, &bt, folds ? da : f.a, f.alpha, call, err));
-    }
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) {
-        mp_stack dy = f.y, a = f.a, db = f.b;
-        bool folds = mp_stack_is_single(&f.b) && mp_stack_fold(&dy) && mp_stack_fold(&a);
-        if (folds) {
-            at = mp_stack_transposed(a);
-            db.n_batch = 0;
-        }
-        MP_TRY(prepare_gradient(&s->gradient[1], &at, folds ? &dy : &f.y, db, f.alpha, call, err));
-    }
+    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_gradient(&s->gradient[0], &f, 0, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(prepare_gradient(&s->gradient[1], &f, 1, call, err));
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) want(call, mp_cuda_sum_workspace_bytes(&x->d_out[0], &x->d_in[2]));
 done:
     return st;

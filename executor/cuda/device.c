@@ -4,6 +4,7 @@
 
 #include "executor/cuda/cuda.h"
 #include "executor/cuda/device.h"
+#include "executor/cuda/settings.h"
 #include "executor/cuda/step.h"
 
 /* What a step reads, on the host where it is written and on the device where it is read. */
@@ -97,7 +98,7 @@ cudaStream_t mp_cuda_stream(void)
     return device.stream;
 }
 
-const mp_device *mp_cuda_profile(void)
+static const mp_device *profile_of_card(void)
 {
     static mp_device profile;
     struct cudaDeviceProp p;
@@ -117,6 +118,14 @@ const mp_device *mp_cuda_profile(void)
     profile.name = "cuda";
     profile.memory_bytes = (int64_t)p.totalGlobalMem;
     return &profile;
+}
+
+const mp_device *mp_cuda_profile(void)
+{
+    static mp_device settled;
+    const mp_device *card = profile_of_card();
+    settled = mp_cuda_settings_get()->tf32 ? mp_device_at_tf32(card) : *card;
+    return &settled;
 }
 
 void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)

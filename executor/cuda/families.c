@@ -1,6 +1,4 @@
-/* families.c - own kernels as tables: elementwise operators on the GPU's engine, and dropout. */
-#include <string.h>
-
+/* families.c - own kernels as tables: elementwise operators on the GPU's engine, dropout, random numbers. */
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
 
@@ -24,23 +22,36 @@ static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(call->state = mp_alloc(1, sizeof(mp_dropout)), err, MP_NOMEM, "out of memory");
     call->run = run_dropout;
-    MP_TRY(mp_dropout_read(x, call->state, err));
-done:
-    return st;
+    return mp_dropout_prepare(x, call, err);
+}
+
+static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_cuda_draw(call->state, run, (uint32_t)x->op_index, x->n_in ? &x->in[0] : NULL, &x->out[0]);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_source(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_source;
+    return mp_random_source_prepare(x, call, err);
 }
 
 const mp_kernel mp_cuda_randoms[] = {
     {"Dropout", "", prepare_dropout, prepare_dropout},
+    {"RandomUniform", "", prepare_source, NULL},
+    {"RandomUniformLike", "", prepare_source, NULL},
+    {"RandomNormal", "", prepare_source, NULL},
+    {"RandomNormalLike", "", prepare_source, NULL},
+    {"Bernoulli", "", prepare_source, NULL},
     {0},
 };
 
 static const mp_kernel *const families[] = {
     mp_cuda_unaries,        mp_cuda_binaries,  mp_cuda_randoms,   mp_cuda_pools,      mp_cuda_batch_normalizations,
     mp_cuda_normalizations, mp_cuda_softmaxes, mp_cuda_losses,    mp_cuda_reductions, mp_cuda_attentions,
-    mp_cuda_moves,          mp_cuda_gathers,   mp_cuda_samplings, mp_cuda_sources};
+    mp_cuda_moves,          mp_cuda_gathers,   mp_cuda_samplings, mp_cuda_sources,    mp_cuda_einsums};
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {

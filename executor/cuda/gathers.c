@@ -14,12 +14,6 @@ static int size_of(const mp_array *a)
     return mp_dtype_bits(a->dtype) / 8;
 }
 
-static mp_status prepare_as_on_cpu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    const mp_kernel *cpu = mp_cpu_kernel(x->op);
-    return (x->is_backward ? cpu->backward : cpu->forward)(x, call, err);
-}
-
 /* Puts `bytes` behind the workspace there is. */
 static mp_status add_room(const mp_operands *x, int64_t bytes, mp_call *call, mp_error *err)
 {
@@ -31,28 +25,85 @@ done:
     return st;
 }
 
-/* ---- Gather, GatherND */
+/* ---- Gather, GatherND, Compress, MaxUnpool */
+
+static void pick(const mp_operands *x, const mp_row_entries *rows, const mp_array *indices, void *room)
+{
+    if (!x->is_backward) {
+        mp_cuda_rows_gather(rows, indices, size_of(&x->out[0]), x->in[0].data, x->out[0].data);
+    } else {
+        if (!(x->adds & 1)) mp_cuda_array_zero(&x->d_in[0]);
+        mp_cuda_rows_meet(rows, indices, MP_MEET_ADD, x->d_in[0].dtype, x->d_in[0].data, x->d_out[0].data, room);
+    }
+}
 
 static mp_status run_gather(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_pick *p = call->state;
     (void)run;
-    if (!x->is_backward) {
-        mp_cuda_rows_gather(&p->rows, &x->in[1], size_of(&x->out[0]), x->in[0].data, x->out[0].data);
-    } else {
-        if (!(x->adds & 1)) mp_cuda_array_zero(&x->d_in[0]);
-        mp_cuda_rows_meet(&p->rows, &x->in[1], MP_MEET_ADD, x->d_in[0].dtype, x->d_in[0].data, x->d_out[0].data, x->workspace);
-    }
+    pick(x, &p->rows, &x->in[1], x->workspace);
     return mp_cuda_launched(err);
+}
+
+static int64_t pick_room(const mp_operands *x, const mp_pick *p)
+{
+    return x->is_backward ? mp_cuda_rows_room(&p->rows, MP_MEET_ADD, x->d_in[0].dtype) : 0;
 }
 
 static mp_status prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     call->run = run_gather;
+    call->workspace_bytes = pick_room(x, call->state);
+done:
+    return st;
+}
+
+/* The list of what the condition takes lies behind the rest of the workspace. */
+static mp_status run_compress(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_row_entries rows = ((const mp_pick *)call->state)->rows;
+    mp_array list = mp_array_plain(MP_DTYPE_INT64, 1, &rows.n_entries);
+    int64_t room = pick_room(x, call->state);
+    (void)run;
+    list.data = (char *)x->workspace + (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    mp_rows_by_number(&rows);
+    mp_cuda_list_true(&x->in[1], rows.n_rows, &list);
+    pick(x, &rows, &list, x->workspace);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_compress(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(prepare_gather(x, call, err));
+    call->run = run_compress;
+    MP_TRY(add_room(x, mp_rows_list_bytes(&((const mp_pick *)call->state)->rows), call, err));
+done:
+    return st;
+}
+
+static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_row_entries *rows = &((const mp_pick *)call->state)->rows;
+    (void)run;
+    if (x->is_backward) {
+        mp_cuda_rows_gather(rows, &x->in[1], size_of(&x->d_in[0]), x->d_out[0].data, x->d_in[0].data);
+    } else {
+        mp_cuda_array_zero(&x->out[0]);
+        mp_cuda_rows_meet(rows, &x->in[1], MP_MEET_SET, x->out[0].dtype, x->out[0].data, x->in[0].data, x->workspace);
+    }
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_unpool(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_cpu_prepare(x, call, err));
+    call->run = run_unpool;
     call->workspace_bytes =
-        x->is_backward ? mp_cuda_rows_room(&((const mp_pick *)call->state)->rows, MP_MEET_ADD, x->d_in[0].dtype) : 0;
+        x->is_backward ? 0 : mp_cuda_rows_room(&((const mp_pick *)call->state)->rows, MP_MEET_SET, x->out[0].dtype);
 done:
     return st;
 }
@@ -89,7 +140,7 @@ static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, 
 static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     call->run = run_gather_elements;
     if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 && x->in[1].dims[axis_of(x)] > 1)
         MP_TRY(add_room(x, mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float), call, err));
@@ -99,13 +150,10 @@ done:
 
 /* ---- Scatter, ScatterElements, ScatterND */
 
-/* The operand, or a copy of it where the output is about to overwrite it. */
 static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)
 {
-    mp_array a = x->in[i];
-    if (s->rescue_at[i] < 0 || a.data != x->out[0].data) return a;
-    a.data = (char *)x->workspace + s->rescue_at[i];
-    mp_cuda_array_copy(&x->in[i], &a);
+    mp_array a = mp_scatter_operand(s, x, i);
+    if (a.data != x->in[i].data) mp_cuda_array_copy(&x->in[i], &a);
     return a;
 }
 
@@ -156,7 +204,7 @@ static mp_status run_scatter_backward(const mp_call *call, const mp_operands *x,
 static mp_status prepare_scatter(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_as_on_cpu(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     const mp_scatter *s = call->state;
     if (x->out[0].dtype == MP_DTYPE_DOUBLE && s->how != MP_MEET_SET) {
         st = MP_NO_KERNEL(x, err, "a reduction of this type");
@@ -192,14 +240,14 @@ static mp_status run_one_hot(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status prepare_reverse(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = prepare_as_on_cpu(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_reverse;
     return st;
 }
 
 static mp_status prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = prepare_as_on_cpu(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_one_hot;
     return st;
 }
@@ -208,6 +256,8 @@ const mp_kernel mp_cuda_gathers[] = {
     {"Gather", "", prepare_gather, prepare_gather},
     {"GatherND", "", prepare_gather, prepare_gather},
     {"GatherElements", "", prepare_gather_elements, prepare_gather_elements},
+    {"Compress", "", prepare_compress, prepare_compress},
+    {"MaxUnpool", "", prepare_unpool, prepare_unpool},
     {"Scatter", "", prepare_scatter, prepare_scatter},
     {"ScatterElements", "", prepare_scatter, prepare_scatter},
     {"ScatterND", "", prepare_scatter, prepare_scatter},

@@ -31,6 +31,10 @@ int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype d
 const uint64_t *mp_cuda_rows_sort(const mp_row_entries *rows, const mp_array *indices, void *room);
 int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows);
 
+/* The places of the first ones among the n first elements of a condition (BOOL, dense) that are true; INT64_MIN where there are
+ * no more. `list`: INT64, dense. */
+void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list);
+
 /* other = table[index]; table[index] meets other (which may be of another float type); table[index] = 0. */
 void mp_cuda_lines_gather(const mp_index_lines *lines);
 void mp_cuda_lines_meet(const mp_index_lines *lines, mp_meeting how);

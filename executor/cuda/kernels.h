@@ -16,16 +16,17 @@ extern "C" {
 #include "executor/lines.h"
 #include "executor/normalization.h"
 #include "executor/optimizer.h"
+#include "executor/random_source.h"
 #include "executor/reduced.h"
 
 extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
 extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */
-extern const mp_kernel mp_cuda_randoms[];  /* Dropout */
+extern const mp_kernel mp_cuda_randoms[];  /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */
 extern const mp_kernel mp_cuda_normalizations[], mp_cuda_softmaxes[], mp_cuda_losses[], mp_cuda_reductions[];
-extern const mp_kernel mp_cuda_attentions[];
+extern const mp_kernel mp_cuda_attentions[], mp_cuda_einsums[];
 extern const mp_kernel mp_cuda_moves[];     /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
-extern const mp_kernel mp_cuda_gathers[];   /* Gather, GatherElements, GatherND, Scatter*, OneHot, ReverseSequence */
-extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample */
+extern const mp_kernel mp_cuda_gathers[];   /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */
+extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */
 extern const mp_kernel mp_cuda_sources[];   /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */
 
 /* The row for an operator in the tables of own kernels, NULL: none. */
@@ -42,6 +43,10 @@ mp_status mp_cuda_launched(mp_error *err);
 /* to[i] = from[i] where it is kept; `given` (NULL: none) receives 1 and 0, `mask` (NULL: draw) is read instead of drawing. */
 void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
                   const uint8_t *mask, uint8_t *keeps, uint8_t *given);
+
+/* Each element from its own words; `probabilities`: read for Bernoulli only. */
+void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
+                  const mp_array *to);
 
 /* As in mp_backend. */
 void mp_cuda_add(mp_dtype dtype, int64_t n, const void *from, void *to);

@@ -133,8 +133,7 @@ static void plan_backward(const mp_operands *x, mp_call *call)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_kernel *cpu = mp_cpu_kernel(x->op);
-    mp_status st = (x->is_backward ? cpu->backward : cpu->forward)(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     if (st == MP_OK && x->is_backward) plan_backward(x, call);
     return st;

@@ -1,4 +1,5 @@
-/* randoms.cu - dropout, drawn as on the CPU: by (seed, step, operator, element), four elements from one block of words. */
+/* randoms.cu - dropout and random numbers, drawn as on the CPU: by (seed, step, operator, element); dropout
+ * makes four elements from one block of words. */
 #include "executor/cuda/grid.cuh"
 
 #include "executor/cuda/kernels.h"
@@ -51,4 +52,26 @@ void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, con
                   keeps,
                   given};
     mp_each(mp_quads(dropout->n), f);
+}
+
+struct draws_of {
+    mp_random_source source;
+    const mp_cuda_pass *pass;
+    uint32_t op;
+    const void *probabilities; /* NULL: none */
+    void *to;
+    mp_dtype probability_dtype, dtype;
+    MP_BODY void operator()(int64_t k) const
+    {
+        const double probability = probabilities ? mp_load_real(probabilities, probability_dtype, k) : 0;
+        mp_store_real(to, dtype, k, mp_random_value(&source, pass->seed, pass->step, op, (uint64_t)k, probability));
+    }
+};
+
+void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
+                  const mp_array *to)
+{
+    const bool reads = source->distribution == MP_BERNOULLI;
+    mp_each(source->n, draws_of{*source, mp_cuda_pass_of(run), op, reads ? probabilities->data : NULL, to->data,
+                                reads ? probabilities->dtype : MP_DTYPE_FLOAT, to->dtype});
 }

@@ -1,6 +1,7 @@
 /* reductions.cu - Reduce operators on floats and whole numbers, where extremes are, and running sums. */
 #include "executor/cuda/family.cuh"
 #include "executor/cuda/reduce.cuh"
+#include "executor/cuda/reductions.h"
 
 /* ---- one value from many. Operands: what is reduced, where the results go, a shift per result. */
 
@@ -440,5 +441,7 @@ extern "C" const mp_kernel mp_cuda_reductions[] = {
     {"ArgMax", "", prepare_extremes<false>, NULL},
     {"ArgMin", "", prepare_extremes<true>, NULL},
     {"CumSum", "", prepare_scan, prepare_scan},
+    {"TopK", "", mp_cuda_prepare_top_k, mp_cuda_prepare_top_k},
+    {"Det", "", mp_cuda_prepare_determinant, NULL},
     {},
 };

@@ -2,9 +2,10 @@
 #include "executor/cuda/samplings.h"
 
 #include "executor/cpu/kernels.h"
+#include "executor/cuda/boxes.h"
 #include "executor/cuda/kernels.h"
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     (void)run;
     mp_cuda_resize(call->state, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0],
@@ -12,25 +13,89 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
     return mp_cuda_launched(err);
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_resize(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     int n = 0;
-    MP_TRY(mp_prepare_resize(x, call, err));
+    MP_TRY(mp_cpu_prepare(x, call, err));
     const mp_resizing *s = call->state;
     for (int d = 0; d < s->rank; d++) n += s->axis[d] >= 0;
     if (n > MP_CUDA_RESIZED) {
         st = MP_NO_KERNEL(x, err, "resizing so many dimensions");
         goto done;
     }
-    call->run = run;
+    call->run = run_resize;
     call->workspace_bytes = mp_cuda_resize_room(s);
 done:
     return st;
 }
 
+static bool wants(const mp_operands *x, int i)
+{
+    return x->is_backward && x->from <= i && x->to > i && x->d_in[i].dtype;
+}
+
+static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_sampler *s = call->state;
+    (void)run;
+    if (!x->is_backward) mp_cuda_grid_sample(s, &x->in[0], &x->in[1], &x->out[0]);
+    if (wants(x, 0)) mp_cuda_grid_spread(s, &x->d_in[0], &x->in[1], &x->d_out[0], x->workspace);
+    if (wants(x, 1)) mp_cuda_grid_move(s, &x->in[0], &x->in[1], &x->d_out[0], &x->d_in[1]);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_grid(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_row_entries rows;
+    MP_TRY(mp_cpu_prepare(x, call, err));
+    call->run = run_grid;
+    call->workspace_bytes = 0;
+    if (!wants(x, 0)) goto done;
+    if (!mp_cuda_grid_rows(call->state, &x->d_in[0], &rows)) {
+        st = MP_NO_KERNEL(x, err, "so many points");
+        goto done;
+    }
+    call->workspace_bytes = mp_cuda_grid_room(&rows);
+done:
+    return st;
+}
+
+static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_regions *s = call->state;
+    (void)run;
+    if (!x->is_backward) mp_cuda_roi_align(s, &x->in[0], &x->in[1], &x->in[2], &x->out[0]);
+    if (wants(x, 0)) mp_cuda_roi_spread(s, &x->d_in[0], &x->in[1], &x->in[2], &x->d_out[0]);
+    if (wants(x, 1)) mp_cuda_array_zero(&x->d_in[1]); /* as on the CPU */
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = mp_cpu_prepare(x, call, err);
+    call->run = run_align;
+    call->workspace_bytes = 0;
+    return st;
+}
+
+static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    (void)run;
+    mp_cuda_roi_pool(call->state, &x->in[0], &x->in[1], &x->out[0]);
+    return mp_cuda_launched(err);
+}
+
+static mp_status prepare_pool(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = mp_cpu_prepare(x, call, err);
+    call->run = run_pool;
+    return st;
+}
+
 const mp_kernel mp_cuda_samplings[] = {
-    {"Resize", "", prepare, prepare},
-    {"Upsample", "", prepare, prepare},
-    {0},
+    {"Resize", "", prepare_resize, prepare_resize}, {"Upsample", "", prepare_resize, prepare_resize},
+    {"GridSample", "", prepare_grid, prepare_grid}, {"RoiAlign", "", prepare_align, prepare_align},
+    {"MaxRoiPool", "", prepare_pool, NULL},         {0},
 };

@@ -41,7 +41,7 @@ static mp_status prepare_bytes(const mp_operands *x, bool is_one, mp_call *call,
     known *s = NULL;
     if (is_one) out = mp_array_plain(out.dtype, 1, &(int64_t){1});
     here.out = &out;
-    MP_TRY(mp_cpu_kernel(x->op)->forward(&here, &cpu, err));
+    MP_TRY(mp_cpu_prepare(&here, &cpu, err));
     int64_t bytes = mp_array_bytes(&out);
     if (bytes > KNOWN_BYTES) {
         st = MP_NO_KERNEL(x, err, "a constant so large");
@@ -84,14 +84,14 @@ static mp_status run_eye(const mp_call *call, const mp_operands *x, const mp_run
 
 static mp_status prepare_range(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_kernel(x->op)->forward(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_range;
     return st;
 }
 
 static mp_status prepare_eye(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_kernel(x->op)->forward(x, call, err);
+    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_eye;
     return st;
 }

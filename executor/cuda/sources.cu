@@ -9,10 +9,6 @@ struct range_of {
     void *out;
     mp_dtype start_dtype, delta_dtype, dtype;
     bool is_float;
-    static MP_BODY double real(const void *data, mp_dtype dtype)
-    {
-        return dtype == MP_DTYPE_DOUBLE ? *(const double *)data : (double)mp_load_any(data, dtype, 0);
-    }
     MP_BODY void operator()(int64_t k) const
     {
         if (!is_float) {
@@ -20,11 +16,8 @@ struct range_of {
             mp_store_any_whole(out, dtype, k, first + k * step);
             return;
         }
-        const double value = real(start, start_dtype) + (double)k * real(delta, delta_dtype);
-        if (dtype == MP_DTYPE_DOUBLE)
-            ((double *)out)[k] = value;
-        else
-            mp_store_any(out, dtype, k, (float)value);
+        const double first = mp_load_real(start, start_dtype, 0), step = mp_load_real(delta, delta_dtype, 0);
+        mp_store_real(out, dtype, k, first + (double)k * step);
     }
 };
 

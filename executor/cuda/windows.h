@@ -10,25 +10,15 @@
 extern "C" {
 #endif
 
-#include "executor/sliding.h"
+#include "executor/pool.h"
 
 enum { MP_WINDOW_SPATIAL = 3 };
 
-typedef enum mp_window_rule { MP_WINDOW_MAXIMUM, MP_WINDOW_AVERAGE, MP_WINDOW_NORM } mp_window_rule;
-
-typedef struct mp_windows {
-    mp_window_rule rule;
-    mp_sliding window;
-    bool counts_pads;     /* averages are over pads too */
-    bool wide, backwards; /* positions of maxima are int32, not uint8; given positions count the first dimension fastest */
-    double p;             /* of the norm */
-} mp_windows;
-
 /* y from x. `where` (NULL: not wanted): per output, in the order of y's memory, the tap of its maximum; `given` (data NULL: not
  * wanted): its place in the whole input, as ONNX counts it. */
-void mp_windows_forward(const mp_windows *w, const mp_array *x, const mp_array *y, void *where, const mp_array *given);
+void mp_windows_forward(const mp_pool *pool, const mp_array *x, const mp_array *y, void *where, const mp_array *given);
 /* dx from dy, added to what is there if `add`. x and y: read for norms only; `where`: for maxima only. */
-void mp_windows_backward(const mp_windows *w, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
+void mp_windows_backward(const mp_pool *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
                          const void *where, bool add);
 
 #ifdef __cplusplus

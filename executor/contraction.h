@@ -1,0 +1,44 @@
+/* contraction.h - a sum of products over labelled dimensions, as loops: y[its labels] = sum of a[its labels] b[its labels] over
+ * all other labels. Einsum and its gradients, for every backend.
+ */
+#ifndef EXECUTOR_CONTRACTION_H
+#define EXECUTOR_CONTRACTION_H
+
+#include "estimator/einsum.h"
+#include "executor/element.h"
+
+typedef struct mp_contraction {
+    int n_kept, n_summed; /* labels of the result that have a size; all others */
+    int kept[MP_EINSUM_LABELS], summed[MP_EINSUM_LABELS];
+    int64_t size[MP_EINSUM_LABELS], stride[3][MP_EINSUM_LABELS]; /* of y, a, b: 0 where a label does not occur */
+    int64_t n_results, n_terms;
+} mp_contraction;
+
+/* `state` of Einsum's calls: forward, gradient of operand 0, of 1. */
+typedef struct mp_einsum_sums {
+    mp_contraction sum[3];
+} mp_einsum_sums;
+
+/* Where result k lies in y, and where its first term in a and b. */
+MP_INLINE void mp_contraction_result(const mp_contraction *c, int64_t k, int64_t at[3])
+{
+    at[0] = at[1] = at[2] = 0;
+    for (int d = c->n_kept - 1; d >= 0; d--) {
+        int label = c->kept[d];
+        for (int r = 0; r < 3; r++) at[r] += k % c->size[label] * c->stride[r][label];
+        k /= c->size[label];
+    }
+}
+
+/* Where term t lies, from the first one on. */
+MP_INLINE void mp_contraction_term(const mp_contraction *c, int64_t t, int64_t *a, int64_t *b)
+{
+    for (int d = c->n_summed - 1; d >= 0; d--) {
+        int label = c->summed[d];
+        *a += t % c->size[label] * c->stride[1][label];
+        *b += t % c->size[label] * c->stride[2][label];
+        t /= c->size[label];
+    }
+}
+
+#endif

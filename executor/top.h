@@ -1,0 +1,106 @@
+/* top.h - TopK: the k largest or smallest along an axis, in order, and where they were; of equals the first comes first, and a
+ * NaN is larger than everything. So there is one right answer, however it is found. For every backend.
+ */
+#ifndef EXECUTOR_TOP_H
+#define EXECUTOR_TOP_H
+
+#include "executor/array.h"
+#include "executor/element.h"
+
+/* `state` of its calls. */
+typedef struct mp_top {
+    int rank;                                                                                      /* of the other dimensions */
+    int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK]; /* their strides */
+    int64_t n_lines, length, k;
+    int64_t in_step, value_step, index_step; /* along the axis */
+    bool largest;
+} mp_top;
+
+/* Where line `k` begins in each of the three. */
+MP_INLINE void mp_top_locate(const mp_top *s, int64_t k, int64_t *in, int64_t *values, int64_t *indices)
+{
+    *in = *values = *indices = 0;
+    for (int d = s->rank - 1; d >= 0; d--) {
+        int64_t i = k % s->dims[d];
+        k /= s->dims[d];
+        *in += i * s->in[d];
+        *values += i * s->values[d];
+        *indices += i * s->indices[d];
+    }
+}
+
+/* One line: its elements, and the heap, whose root is the worst of those kept. */
+typedef struct mp_top_line {
+    const void *data;
+    mp_dtype dtype;
+    int64_t at, step;
+    int64_t *heap, heap_step;
+    bool largest;
+} mp_top_line;
+
+/* Whether element i comes before element j in the result. */
+MP_INLINE bool mp_top_before(const mp_top_line *l, int64_t i, int64_t j)
+{
+    int64_t a = l->at + i * l->step, b = l->at + j * l->step;
+    if (l->dtype == MP_DTYPE_FLOAT || l->dtype == MP_DTYPE_BFLOAT16 || l->dtype == MP_DTYPE_DOUBLE) {
+        double v = mp_load_real(l->data, l->dtype, a), w = mp_load_real(l->data, l->dtype, b);
+        if (v < w || (w != w && v == v)) return !l->largest;
+        if (v > w || (v != v && w == w)) return l->largest;
+    } else {
+        int64_t v = mp_load_whole(l->data, l->dtype, a), w = mp_load_whole(l->data, l->dtype, b);
+        if (v != w) return (l->dtype == MP_DTYPE_UINT64 ? (uint64_t)v > (uint64_t)w : v > w) == l->largest;
+    }
+    return i < j;
+}
+
+/* Puts `item` at the root of a heap of n and lets it sink below those that come later in the result. */
+MP_INLINE void mp_top_sink(const mp_top_line *l, int64_t n, int64_t root, int64_t item)
+{
+    for (;;) {
+        int64_t child = 2 * root + 1;
+        if (child >= n) break;
+        if (child + 1 < n && mp_top_before(l, l->heap[child * l->heap_step], l->heap[(child + 1) * l->heap_step])) child++;
+        if (mp_top_before(l, l->heap[child * l->heap_step], item)) break;
+        l->heap[root * l->heap_step] = l->heap[child * l->heap_step];
+        root = child;
+    }
+    l->heap[root * l->heap_step] = item;
+}
+
+/* The first element from i on that may come before the worst of those kept; n: none. */
+MP_INLINE int64_t mp_top_candidate(const mp_top_line *l, int64_t i, int64_t n)
+{
+    if (l->dtype != MP_DTYPE_FLOAT) return i;
+    const float *x = (const float *)l->data + l->at;
+    const float worst = x[l->heap[0] * l->step];
+    if (l->largest)
+        while (i < n && x[i * l->step] <= worst) i++;
+    else
+        while (i < n && x[i * l->step] >= worst) i++;
+    return i;
+}
+
+/* The heap becomes the list of the k first of n, in order. O(n log k). */
+MP_INLINE void mp_top_choose(const mp_top_line *l, int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < k; i++) l->heap[i * l->heap_step] = i;
+    for (int64_t root = k / 2 - 1; root >= 0; root--) mp_top_sink(l, k, root, l->heap[root * l->heap_step]);
+    for (int64_t i = k; k > 0 && (i = mp_top_candidate(l, i, n)) < n; i++)
+        if (mp_top_before(l, i, l->heap[0])) mp_top_sink(l, k, 0, i);
+    for (int64_t last = k - 1; last > 0; last--) {
+        int64_t worst = l->heap[0], item = l->heap[last * l->heap_step];
+        mp_top_sink(l, last, 0, item);
+        l->heap[last * l->heap_step] = worst;
+    }
+}
+
+/* One element, of the same type on both sides. */
+MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t to_at, mp_dtype dtype)
+{
+    if (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16 || dtype == MP_DTYPE_DOUBLE)
+        mp_store_real(to, dtype, to_at, mp_load_real(from, dtype, from_at));
+    else
+        mp_store_whole(to, dtype, to_at, mp_load_whole(from, dtype, from_at));
+}
+
+#endif
