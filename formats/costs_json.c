@@ -21,9 +21,8 @@ static json_t *algorithm_json(const mp_algorithm_cost *a)
 static json_t *cost_json(const char *name, const mp_node_cost *cost)
 {
     json_t *row = json_object(), *list = NULL;
-    bool ok =
-        row && mp_json_set(row, "name", mp_json_text(name)) && mp_json_set(row, "seconds", json_real(cost->seconds)) &&
-        (!cost->n_algorithms || mp_json_set(row, "algorithms", list = json_array()));
+    bool ok = row && mp_json_set(row, "name", mp_json_text(name)) && mp_json_set(row, "seconds", json_real(cost->seconds)) &&
+              (!cost->n_algorithms || mp_json_set(row, "algorithms", list = json_array()));
     for (size_t k = 0; ok && k < cost->n_algorithms; k++)
         ok = json_array_append_new(list, algorithm_json(&cost->algorithms[k])) == 0;
     if (ok) return row;
@@ -53,20 +52,6 @@ typedef struct reader {
     mp_error *err;
 } reader;
 
-static mp_status read_names(reader *r)
-{
-    mp_status st = MP_OK;
-    for (size_t k = 0; k < json_array_size(r->rows); k++) {
-        mp_row row;
-        const char *name;
-        MP_TRY(mp_row_at(r->rows, "nodes", k, &row, r->err));
-        MP_TRY(mp_row_text(&row, "name", true, &name));
-        MP_REQUIRE(mp_names_set(r->names, name, (int)k), r->err, MP_NOMEM, "no memory for the costs");
-    }
-done:
-    return st;
-}
-
 /* The seconds of a row, as the graph counts them; `node` is whom they are for. */
 static mp_status read_ticks(const reader *r, const mp_row *row, const char *node, int64_t *ticks)
 {
@@ -76,6 +61,23 @@ static mp_status read_ticks(const reader *r, const mp_row *row, const char *node
     if (!(seconds >= 0) || !isfinite(seconds)) MP_TRY(mp_row_fail(row, "\"seconds\" is not a number >= 0"));
     MP_REQUIRE(seconds / r->graph->tick_seconds < 9e15, r->err, MP_INVALID, "the node '%s' takes too long to be counted", node);
     *ticks = llround(seconds / r->graph->tick_seconds);
+done:
+    return st;
+}
+
+/* Sees that every row can be read, also those of nodes that the graph lacks. */
+static mp_status read_names(reader *r)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < json_array_size(r->rows); k++) {
+        mp_row row;
+        const char *name;
+        int64_t ticks;
+        MP_TRY(mp_row_at(r->rows, "nodes", k, &row, r->err));
+        MP_TRY(mp_row_text(&row, "name", true, &name));
+        MP_TRY(read_ticks(r, &row, name, &ticks));
+        MP_REQUIRE(mp_names_set(r->names, name, (int)k), r->err, MP_NOMEM, "no memory for the costs");
+    }
 done:
     return st;
 }

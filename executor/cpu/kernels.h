@@ -23,6 +23,9 @@ extern const mp_kernel mp_cpu_sources[];        /* Constant, ConstantOfShape, Sh
 /* The row for an operator, NULL: none. */
 const mp_kernel *mp_cpu_kernel(const mp_operator *op);
 
+/* As in mp_backend: of convolutions. */
+mp_status mp_cpu_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);
+
 /* to[k] += from[k]: an mp_add_function for FLOAT and BFLOAT16. */
 void mp_cpu_add(mp_dtype dtype, int64_t n, const void *from, void *to);
 
