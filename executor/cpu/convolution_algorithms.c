@@ -28,10 +28,18 @@ static void name_of(const mp_convolution *c, mp_convolution_pass pass, const_dnn
              here ? "" : " reordered");
 }
 
+/* Whether two names are of one kind of implementation ("jit:avx512_core", "jit:avx2"), on activations that lie alike: oneDNN
+ * lists the one for the newer processor first. */
+static bool of_a_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ":");
+    return n == strcspn(b, ":") && !strncmp(a, b, n) && !strchr(a, ' ') == !strchr(b, ' ');
+}
+
 static void put(mp_algorithms *list, const char *name)
 {
     for (int k = 0; k < list->n; k++)
-        if (!strcmp(list->list[k].name, name)) return;
+        if (of_a_kind(list->list[k].name, name)) return;
     if (list->n == MP_ALGORITHMS) return;
     snprintf(list->list[list->n].name, MP_ALGORITHM_NAME, "%s", name);
     list->list[list->n++].is_deterministic = true;
