@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -114,6 +115,40 @@ static void workspace_stays_within_its_limit(void **unused)
         assert_true(mp_dnn_plan_workspace_bytes(plan) <= 1000);
     else
         assert_int_equal(st, MP_UNSUPPORTED);
+    mp_dnn_forget();
+}
+
+/* What is listed can be had by its name, and is what was listed; the first is what is taken without a name. */
+static void algorithms_are_found_again_by_their_names(void **unused)
+{
+    (void)unused;
+    int n_sizes = 0;
+    set(true, false, INT64_C(256) << 20);
+    for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++) {
+        mp_dnn_graph g = convolution(kind, MP_DTYPE_FLOAT, LAST, 1);
+        mp_algorithms found = {0}, again = {0};
+        const mp_dnn_plan *plan, *first = plan_of(&g);
+        mp_error err = {0};
+        if (mp_dnn_algorithms(&g, &found, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_dnn_algorithms(&g, &again, NULL), MP_OK);
+        assert_memory_equal(&found, &again, sizeof found);
+        assert_true(found.n > 1);
+        for (int k = 0; k < found.n; k++) {
+            char engine[40];
+            for (int j = 0; j < k; j++) assert_string_not_equal(found.list[j].name, found.list[k].name);
+            if (mp_dnn_plan_find_named(&g, found.list[k].name, &plan, &err) != MP_OK) fail_msg("%s", err.message);
+            snprintf(engine, sizeof engine, "engine %d", mp_dnn_plan_engine(plan));
+            assert_memory_equal(found.list[k].name, engine, strlen(engine));
+            assert_true(found.list[k].is_deterministic && !mp_dnn_plan_notes(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+            assert_true(mp_dnn_plan_workspace_bytes(plan) <= INT64_C(256) << 20);
+            if (!k) assert_int_equal(mp_dnn_plan_engine(plan), mp_dnn_plan_engine(first));
+            if (!k) assert_int_equal(mp_dnn_plan_workspace_bytes(plan), mp_dnn_plan_workspace_bytes(first));
+            n_sizes += mp_dnn_plan_workspace_bytes(plan) != mp_dnn_plan_workspace_bytes(first);
+            print_message("%d: %s, %lld bytes\n", (int)kind, found.list[k].name, (long long)mp_dnn_plan_workspace_bytes(plan));
+        }
+        assert_int_equal(mp_dnn_plan_find_named(&g, "abacus", &plan, &err), MP_UNSUPPORTED);
+    }
+    assert_true(n_sizes > 0); /* there is something to trade */
     mp_dnn_forget();
 }
 
@@ -332,6 +367,7 @@ int main(void)
         cmocka_unit_test(engines_are_deterministic_and_exact),
         cmocka_unit_test(equal_graphs_are_planned_once),
         cmocka_unit_test(workspace_stays_within_its_limit),
+        cmocka_unit_test(algorithms_are_found_again_by_their_names),
         cmocka_unit_test(layouts_are_those_without_copies),
         cmocka_unit_test(every_operation_can_be_described),
         cmocka_unit_test(convolutions_of_every_form_are_prepared),
