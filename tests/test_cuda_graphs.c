@@ -144,7 +144,6 @@ static void algorithms_are_found_again_by_their_names(void **unused)
             if (!k) assert_int_equal(mp_dnn_plan_engine(plan), mp_dnn_plan_engine(first));
             if (!k) assert_int_equal(mp_dnn_plan_workspace_bytes(plan), mp_dnn_plan_workspace_bytes(first));
             n_sizes += mp_dnn_plan_workspace_bytes(plan) != mp_dnn_plan_workspace_bytes(first);
-            print_message("%d: %s, %lld bytes\n", (int)kind, found.list[k].name, (long long)mp_dnn_plan_workspace_bytes(plan));
         }
         assert_int_equal(mp_dnn_plan_find_named(&g, "abacus", &plan, &err), MP_UNSUPPORTED);
     }
@@ -234,6 +233,24 @@ static const mp_kernel *row(const mp_kernel *table, const mp_operator *op)
     return NULL;
 }
 
+/* Prepares a pass with every algorithm that is listed for it, and with one that is not there. Returns how many are. */
+static int prepare_algorithms(const mp_kernel *table, mp_operands x)
+{
+    mp_algorithms found;
+    mp_error err = {0};
+    mp_call call;
+    if (mp_cuda_algorithms(&x, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    for (int k = 0; k < found.n; k++) {
+        x.algorithm = found.list[k].name;
+        if (mp_call_prepare(row(table, x.op), &x, &call, &err) != MP_OK) fail_msg("%s: %s", x.algorithm, err.message);
+        assert_true(call.workspace_bytes <= INT64_C(257) << 20);
+        mp_call_release(&call);
+    }
+    x.algorithm = "abacus";
+    assert_int_equal(mp_call_prepare(row(table, x.op), &x, &call, NULL), MP_UNSUPPORTED);
+    return found.n;
+}
+
 /* Prepares forward and backward; where there is no GPU, sees that running a convolution is refused and not tried. Returns the
  * workspace of the forward call. */
 static int64_t prepare_case(const mp_kernel *table, const char *kind, const char *inputs, const char *attributes, bool bf16)
@@ -266,6 +283,11 @@ static int64_t prepare_case(const mp_kernel *table, const char *kind, const char
             assert_int_equal(call.run(&call, &x, &run, &err), MP_UNSUPPORTED);
         if (!backward) bytes = call.workspace_bytes;
         mp_call_release(&call);
+        for (int i = 0; table == mp_cuda_convolutions && i < 1 + backward; i++) { /* forward; data, weights */
+            if (backward) x.from = i;
+            if (backward) x.to = i + 1;
+            assert_true(prepare_algorithms(table, x) > 0);
+        }
     }
     mp_model_free(model);
     return bytes;
