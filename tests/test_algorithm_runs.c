@@ -190,7 +190,7 @@ static void an_algorithm_that_the_backend_lacks_is_refused(void **state)
     mp_error err = {0};
     training_case t = begin();
     take(&t, "abacus", MP_UNSUPPORTED, &err);
-    if (!strstr(err.message, "the cpu backend has no algorithm 'abacus' here for ")) fail_msg("%s", err.message);
+    if (!strstr(err.message, " backend has no algorithm 'abacus' here for ")) fail_msg("%s", err.message);
     training_end(&t);
 }
 
