@@ -6,39 +6,123 @@
 #include "cli/messages.h"
 #include "cli/quantities.h"
 #include "cli/train_report.h"
+#include "executor/algorithms.h"
 #include "formats/costs_json.h"
-#include "planner/arena.h"
 
 enum { STEPS = 5 }; /* without --steps; the first one warms up and does not count */
 
-static mp_status measure(const options *o, train_outcome *t, mp_error *err)
+/* The costs of all nodes; released with free_costs. */
+static mp_status new_costs(const mp_program *program, mp_node_cost **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *g = program->graph;
+    mp_node_cost *costs = mp_alloc(g->n_nodes, sizeof *costs);
+    MP_REQUIRE(*out = costs, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const mp_program_node *node = &program->nodes[i];
+        if (!node->n_algorithms) continue;
+        costs[i].algorithms = mp_alloc(node->n_algorithms, sizeof *costs[i].algorithms);
+        MP_REQUIRE(costs[i].algorithms, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
+        costs[i].n_algorithms = node->n_algorithms;
+        for (size_t k = 0; k < node->n_algorithms; k++) {
+            const mp_form *form = &g->nodes[i].forms[k];
+            costs[i].algorithms[k] = (mp_algorithm_cost){.name = form->algorithm,
+                                                         .workspace_bytes = form->workspace_bytes,
+                                                         .is_deterministic = node->algorithms[k].is_deterministic};
+        }
+    }
+done:
+    return st;
+}
+
+static void free_costs(mp_node_cost *costs, size_t n)
+{
+    for (size_t i = 0; costs && i < n; i++) mp_free(costs[i].algorithms);
+    mp_free(costs);
+}
+
+/* Trains with everything kept, every node in its form number `round`, or its last, and takes down what each took. */
+static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *g = t->subject.graph;
+    mp_report report = {0};
+    mp_plan *plan = NULL;
+    int *forms = mp_alloc(g->n_nodes, sizeof *forms);
+    MP_REQUIRE(forms, err, MP_NOMEM, "%zu steps", g->n_nodes);
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (round && costs[i].n_algorithms) forms[i] = (int)(round < costs[i].n_algorithms ? round : costs[i].n_algorithms - 1);
+    MP_TRY(train_keep_all(g, forms, &plan, err));
+    request->plan = plan;
+    MP_TRY(mp_train(request, &report, err));
+    const double steps = (double)(report.n_losses - 1);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const double seconds = report.node_seconds[i] /= steps;
+        if (!round) costs[i].seconds = seconds;
+        if (round < costs[i].n_algorithms) costs[i].algorithms[round].seconds = seconds;
+    }
+    if (!round) { /* as the backend does it by itself: what the report is about */
+        t->after = report;
+        report = (mp_report){0};
+    }
+done:
+    mp_report_free(&report);
+    mp_plan_free(plan);
+    mp_free(forms);
+    return st;
+}
+
+static mp_status measure(const options *o, train_outcome *t, mp_node_cost **costs, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_feed *feed = NULL;
     mp_parameter_source *source = NULL;
+    size_t n_rounds = 1;
     mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
     mp_train_request request = {.program = t->subject.program,
                                 .execution = {.hyper = hyper, .seed = (uint64_t)o->seed, .profile = true},
                                 .n_steps = o->steps > 1 ? o->steps : STEPS};
-    MP_TRY(train_keep_all(t->subject.graph, &t->plan, err));
+    MP_TRY(mp_program_list_algorithms(t->subject.program, err));
+    MP_TRY(new_costs(t->subject.program, costs, err));
     MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
     MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->seed, &feed, err));
-    request.plan = t->plan;
     request.feed = feed;
     request.parameters = source;
-    MP_TRY(mp_train(&request, &t->after, err));
-    double steps = (double)(t->after.n_losses - 1);
-    for (size_t k = 0; k < t->subject.graph->n_nodes; k++) t->after.node_seconds[k] /= steps;
+    for (size_t i = 0; i < t->subject.graph->n_nodes; i++)
+        if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
+    for (size_t round = 0; round < n_rounds; round++) MP_TRY(measure_round(&request, round, *costs, t, err));
 done:
     mp_feed_free(feed);
     mp_parameter_source_free(source);
     return st;
 }
 
+/* What the choice of algorithms is worth. */
+static void print_algorithms(const mp_node_cost *costs, size_t n)
+{
+    size_t n_nodes = 0, n_algorithms = 0;
+    double own = 0, fastest = 0;
+    char a[QUANTITY_MAX], b[QUANTITY_MAX];
+    for (size_t i = 0; i < n; i++) {
+        if (!costs[i].n_algorithms) continue;
+        double least = costs[i].seconds;
+        n_nodes++;
+        n_algorithms += costs[i].n_algorithms;
+        for (size_t k = 0; k < costs[i].n_algorithms; k++)
+            if (costs[i].algorithms[k].seconds < least) least = costs[i].algorithms[k].seconds;
+        own += costs[i].seconds;
+        fastest += least;
+    }
+    if (n_nodes)
+        printf("%zu nodes can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n", n_nodes,
+               n_algorithms, seconds_text(own, a), seconds_text(fastest, b));
+}
+
 int cmd_profile(options *o)
 {
     mp_error err = {0};
     train_outcome t = {0};
+    mp_node_cost *costs = NULL;
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("profile needs a file to write: -o costs.json");
     if (!option_given(o, OPT_DEVICE)) o->device = "cpu";
@@ -48,16 +132,17 @@ int cmd_profile(options *o)
         st = MP_FAIL(&err, MP_INVALID, "a training step has a loss, so --loss none is not for profile");
     if (st != MP_OK) {
         rc = input_failed(&err);
-    } else if (measure(o, &t, &err) != MP_OK || mp_costs_write(o->out, t.subject.graph, t.after.node_seconds, &err) != MP_OK) {
+    } else if (measure(o, &t, &costs, &err) != MP_OK || mp_costs_write(o->out, t.subject.graph, costs, &err) != MP_OK) {
         rc = output_failed(&err);
     } else if (strcmp(o->out, "-") != 0) {
         char title[256], text[QUANTITY_MAX];
         printf("%s, %s: a step takes %s with everything kept.\n", subject_title(&t.subject, title, sizeof title),
                t.subject.graph->target, seconds_text(t.after.step_seconds, text));
+        print_algorithms(costs, t.subject.graph->n_nodes);
         print_profile(t.subject.graph, t.after.node_seconds, 1);
     }
     mp_report_free(&t.after);
-    mp_plan_free(t.plan);
+    free_costs(costs, t.subject.graph ? t.subject.graph->n_nodes : 0);
     subject_free(&t.subject);
     return rc;
 }

@@ -13,6 +13,7 @@
 #include "formats/canvas.h"
 #include "formats/loss_picture.h"
 #include "formats/plan_json.h"
+#include "planner/algorithms.h"
 #include "planner/arena.h"
 #include "planner/arena_solve.h"
 #include "planner/floor.h"
@@ -95,6 +96,26 @@ done:
     return st;
 }
 
+/* Keep-all with the algorithms of the plan: two algorithms round differently, and both runs are to give the same. */
+static mp_status keep_all_like(train_outcome *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *g = t->subject.graph;
+    mp_plan *keep_all = NULL;
+    int *forms = mp_alloc(g->n_nodes, sizeof *forms);
+    MP_REQUIRE(forms, err, MP_NOMEM, "%zu steps", g->n_nodes);
+    for (size_t k = 0; k < t->plan->n_steps; k++) {
+        const mp_step *step = &t->plan->steps[k];
+        if (mp_node_has_algorithms(&g->nodes[step->node])) forms[step->node] = step->form;
+    }
+    MP_TRY(train_keep_all(g, forms, &keep_all, err));
+    mp_plan_free(t->keep_all);
+    t->keep_all = keep_all;
+done:
+    mp_free(forms);
+    return st;
+}
+
 static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -106,11 +127,12 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
                o->device);
     MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
                "training needs a loss, so --loss none is not for train");
-    MP_TRY(train_keep_all(t->subject.graph, &t->keep_all, err));
+    MP_TRY(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     if (o->plan)
         MP_TRY(subject_plan(&t->subject, o->plan, &t->plan, err));
     else
         MP_TRY(search(o, b, t, err));
+    if (o->before && mp_graph_has_algorithms(t->subject.graph)) MP_TRY(keep_all_like(t, err));
     if (t->plan->arena_bytes < 0) MP_TRY(mp_arena_layout(t->subject.graph, t->plan, err));
 done:
     return st;

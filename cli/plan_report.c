@@ -90,6 +90,16 @@ done:
     return st;
 }
 
+/* How many of the nodes that have algorithms do without their fastest one. */
+static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
+{
+    size_t n = 0, n_slower = 0;
+    for (size_t k = 0; k < graph->n_nodes; k++) n += mp_node_has_algorithms(&graph->nodes[k]);
+    for (size_t t = 0; t < plan->n_steps; t++)
+        n_slower += !plan->recompute[t] && plan->steps[t].form && mp_node_has_algorithms(&graph->nodes[plan->steps[t].node]);
+    if (n) printf("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
+}
+
 /* How close the plan is to the best there can be. */
 static void print_bound(const outcome *out)
 {
@@ -131,6 +141,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
     print_bound(out);
     MP_TRY(print_arena(graph, plan, err));
+    print_algorithms(graph, plan);
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
     MP_TRY(print_checkpoints(out, plan, err));
     MP_TRY(print_where(graph, plan, err));

@@ -6,6 +6,7 @@
 #include "cli/nearest.h"
 #include "estimator/target.h"
 #include "estimator/training.h"
+#include "executor/algorithms.h"
 #include "formats/costs_json.h"
 #include "formats/graph_dot.h"
 #include "formats/graph_json.h"
@@ -144,7 +145,11 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         mp_target target = mp_roofline(o->tf32 ? &rounding : device);
         MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
-    if (o->costs) MP_TRY(mp_costs_apply(o->costs, s->graph, err));
+    if (o->costs) {
+        const mp_costs_options costs = {.fast = o->fast, .workspace_limit = o->workspace_limit};
+        MP_TRY(mp_costs_apply(o->costs, s->graph, &costs, err));
+        if (s->program) MP_TRY(mp_program_take_algorithms(s->program, err));
+    }
 done:
     if (json) json_decref(json);
     mp_free(text);

@@ -142,6 +142,11 @@ const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room)
     return room->text;
 }
 
+bool mp_node_has_algorithms(const mp_node *node)
+{
+    return node->forms[0].algorithm != NULL;
+}
+
 bool mp_storage_is_static(const mp_storage *storage)
 {
     return storage->persistent || mp_kind_is_static(storage->kind);

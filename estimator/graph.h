@@ -62,6 +62,7 @@ typedef struct mp_form {
     mp_in_place *in_place;
     int64_t workspace_bytes;
     int64_t ticks;
+    const char *algorithm; /* which of the target's algorithms computes it; NULL: the one that it takes by itself */
 } mp_form;
 
 #define MP_NODE_ONCE 1u   /* may not run again */
@@ -77,7 +78,8 @@ typedef struct mp_node {
     int forward_of; /* backward: the forward node it belongs to; -1: unknown or none */
     unsigned flags;
     size_t n_forms; /* >= 1; form 0 is the base, the fastest */
-    mp_form *forms;
+    mp_form *forms; /* which of them are algorithms, all or none: then they differ in ticks and workspace only, and all runs of
+                       the node in a plan take the same one, because two algorithms round differently */
 } mp_node;
 
 typedef struct mp_graph {
@@ -114,10 +116,11 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 
 /* Checks the structure (ids distinct, every list in range and without repetition, at most one producer per storage of a kind
  * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base form
- * adds, bytes and ticks >= 0 with sums that leave room in an int64_t, no node that reads and makes the same storage unless its
- * kind is always live, in-place pairs lead from a read to a write or add and not from a carried gradient, nothing both carried
- * and always live, keep-all can run, no dependency cycle) and derives producer, writer, adders, readers and hash. MP_PARSE
- * names the node or storage. MP_NOMEM. O(total list length + n log n). */
+ * adds, algorithms of a node distinct and alike but for ticks and workspace, bytes and ticks >= 0 with sums that leave room in
+ * an int64_t, no node that reads and makes the same storage unless its kind is always live, in-place pairs lead from a read to
+ * a write or add and not from a carried gradient, nothing both carried and always live, keep-all can run, no dependency cycle)
+ * and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM. O(total list length + n
+ * log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
 
 /* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes
@@ -132,6 +135,9 @@ mp_label mp_node_label(const mp_graph *graph, int node);
 mp_label mp_storage_label(const mp_graph *graph, int storage);
 /* How reports call a storage: by its first tensor, else its own name, else its number (then written into *room). */
 const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room);
+
+/* Whether the node's forms are algorithms: one of them is for all its runs. */
+bool mp_node_has_algorithms(const mp_node *node);
 
 /* Always live: by kind or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);

@@ -152,6 +152,37 @@ done:
     return st;
 }
 
+static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
+{
+    return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
+}
+
+/* Whether two forms do the same with the same storages. */
+static bool alike(const mp_form *a, const mp_form *b)
+{
+    return same_list(a->reads, a->n_reads, b->reads, b->n_reads) && same_list(a->writes, a->n_writes, b->writes, b->n_writes) &&
+           same_list(a->adds, a->n_adds, b->adds, b->n_adds) && a->n_in_place == b->n_in_place &&
+           (!a->n_in_place || !memcmp(a->in_place, b->in_place, a->n_in_place * sizeof *a->in_place));
+}
+
+static mp_status check_algorithms(struct checker *c, int i)
+{
+    mp_status st = MP_OK;
+    const mp_node *node = &c->graph->nodes[i];
+    for (size_t k = 0; k < node->n_forms; k++) {
+        const mp_form *form = &node->forms[k];
+        MP_REQUIRE(!form->algorithm == !node->forms[0].algorithm, c->err, MP_PARSE,
+                   "%s has forms with an algorithm and forms without one", mp_node_label(c->graph, i).text);
+        MP_REQUIRE(!form->algorithm || alike(form, &node->forms[0]), c->err, MP_PARSE,
+                   "the algorithms of %s differ in more than seconds and workspace", mp_node_label(c->graph, i).text);
+        for (size_t j = 0; form->algorithm && j < k; j++)
+            MP_REQUIRE(strcmp(form->algorithm, node->forms[j].algorithm) != 0, c->err, MP_PARSE,
+                       "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text, form->algorithm);
+    }
+done:
+    return st;
+}
+
 static mp_status check_nodes(struct checker *c)
 {
     mp_status st = MP_OK;
@@ -170,6 +201,7 @@ static mp_status check_nodes(struct checker *c)
             MP_TRY(check_form(c, i, &node->forms[k], k == 0));
             if (node->forms[k].ticks > slowest) slowest = node->forms[k].ticks;
         }
+        MP_TRY(check_algorithms(c, i));
         for (size_t k = 0; k < node->forms[0].n_adds; k++) c->base_adds[node->forms[0].adds[k]] = false;
         MP_REQUIRE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
                    "up to %s the nodes add up to more ticks than can be counted", mp_node_label(graph, i).text);

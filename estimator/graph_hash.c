@@ -70,7 +70,7 @@ static void put_node(struct stream *s, const mp_node *node)
     put_text(s, mp_phase_name(node->phase));
     put_double(s, node->flops);
     put(s, (uint64_t)(int64_t)node->forward_of);
-    put(s, node->flags);
+    put(s, node->flags | (mp_node_has_algorithms(node) ? UINT64_C(1) << 32 : 0));
     put(s, node->n_forms);
     for (size_t k = 0; k < node->n_forms; k++) {
         const mp_form *form = &node->forms[k];
@@ -84,6 +84,7 @@ static void put_node(struct stream *s, const mp_node *node)
         }
         put(s, (uint64_t)form->workspace_bytes);
         put(s, (uint64_t)form->ticks);
+        if (form->algorithm) put_text(s, form->algorithm);
     }
 }
 

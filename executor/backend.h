@@ -46,6 +46,10 @@ typedef struct mp_backend {
      * has its loss; it stays sorted. */
     mp_status (*adapt)(mp_model *model, mp_dtype dtype, mp_error *err);
     const mp_kernel *(*kernel)(const mp_operator *op); /* NULL: none */
+    /* The algorithms to choose from for a node, as the settings permit them, the backend's own choice first; n 0: there is one
+     * way only. A call is prepared with one by x->algorithm: MP_UNSUPPORTED where this machine has none of that name. NULL:
+     * there is one way for every node. */
+    mp_status (*algorithms)(const mp_operands *x, mp_algorithms *out, mp_error *err);
     /* Around the steps, in the thread that runs them. On the CPU, numbers too small to be normal become zero: computing with
      * them is a hundred times slower. */
     void (*enter)(void);

@@ -165,7 +165,9 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     x->workspace = r->workspace;
     x->alternative = r->form;
     if (!added) x->adds = b->adds;
-    st = mp_call_run(&node->call, x, &run, e->program->backend->add, err);
+    x->algorithm = e->program->graph->nodes[r->node].forms[r->form].algorithm;
+    st =
+        mp_call_run(node->n_algorithms ? &node->algorithms[r->form].call : &node->call, x, &run, e->program->backend->add, err);
     x->adds = all;
     return st;
 }

@@ -2,6 +2,7 @@
 #ifndef EXECUTOR_EXECUTOR_H
 #define EXECUTOR_EXECUTOR_H
 
+#include "executor/algorithms.h"
 #include "executor/array.h"
 #include "executor/backend.h"
 #include "executor/evaluate.h"

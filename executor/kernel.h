@@ -36,7 +36,8 @@ typedef struct mp_operands {
     int op_index; /* of op in the model; random kernels count by it */
     mp_mode mode;
     bool is_backward;
-    int alternative; /* the form of the node: 0 is the base */
+    int alternative;       /* the form of the node: 0 is the base */
+    const char *algorithm; /* which of the backend's algorithms (mp_backend.algorithms) computes it; NULL: its own choice */
     int from, to;
     uint64_t adds;
     int n_in, n_out;
@@ -53,6 +54,16 @@ typedef struct mp_run {
     uint32_t step;  /* counts every pass through the network, micro-batches included */
     bool first_run; /* of this node in this step: running statistics move now, and not when it is recomputed */
 } mp_run;
+
+/* The algorithms that a backend has for a node; a name means the same in every process. */
+enum { MP_ALGORITHMS = 8, MP_ALGORITHM_NAME = 96 };
+typedef struct mp_algorithms {
+    int n;
+    struct {
+        char name[MP_ALGORITHM_NAME];
+        bool is_deterministic; /* the same bits in every run */
+    } list[MP_ALGORITHMS];
+} mp_algorithms;
 
 #define MP_BIT(i) (UINT64_C(1) << (i))
 

@@ -307,7 +307,11 @@ done:
 void mp_program_free(mp_program *p)
 {
     if (!p) return;
-    for (size_t k = 0; k < p->n_nodes; k++) mp_call_release(&p->nodes[k].call);
+    for (size_t k = 0; k < p->n_nodes; k++) {
+        mp_program_node *node = &p->nodes[k];
+        mp_call_release(&node->call);
+        for (size_t a = 0; a < node->n_algorithms; a++) mp_call_release(&node->algorithms[a].call);
+    }
     mp_free(p->nodes);
     mp_graph_free(p->graph);
     mp_bindings_free(p->bindings);

@@ -21,9 +21,16 @@ typedef struct mp_constant {
     int64_t n_bytes;
 } mp_constant;
 
+typedef struct mp_program_algorithm {
+    mp_call call;
+    bool is_deterministic; /* the same bits in every run; said of those that the backend has listed */
+} mp_program_algorithm;
+
 typedef struct mp_program_node {
-    mp_call call;         /* empty for nodes that are no operator's */
-    mp_operands operands; /* likewise */
+    mp_call call;                     /* empty for nodes that are no operator's */
+    mp_operands operands;             /* likewise */
+    size_t n_algorithms;              /* as the node's forms, where they are algorithms (algorithms.h); else 0 */
+    mp_program_algorithm *algorithms; /* per form; in place of `call` */
     size_t n_slots;
     mp_slot *slots;
 } mp_program_node;

@@ -1,11 +1,36 @@
 #include "formats/costs_json.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "estimator/names.h"
 #include "formats/json.h"
 
-mp_status mp_costs_write(const char *path, const mp_graph *graph, const double *seconds, mp_error *err)
+static json_t *algorithm_json(const mp_algorithm_cost *a)
+{
+    json_t *row = json_object();
+    if (row && mp_json_set(row, "name", mp_json_text(a->name)) && mp_json_set(row, "seconds", json_real(a->seconds)) &&
+        mp_json_set(row, "workspace_bytes", json_integer(a->workspace_bytes)) &&
+        mp_json_set(row, "deterministic", json_boolean(a->is_deterministic)))
+        return row;
+    json_decref(row);
+    return NULL;
+}
+
+static json_t *cost_json(const char *name, const mp_node_cost *cost)
+{
+    json_t *row = json_object(), *list = NULL;
+    bool ok = row && mp_json_set(row, "name", mp_json_text(name)) && mp_json_set(row, "seconds", json_real(cost->seconds)) &&
+              (!cost->n_algorithms || mp_json_set(row, "algorithms", list = json_array()));
+    for (size_t k = 0; ok && k < cost->n_algorithms; k++)
+        ok = json_array_append_new(list, algorithm_json(&cost->algorithms[k])) == 0;
+    if (ok) return row;
+    json_decref(row);
+    return NULL;
+}
+
+mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err)
 {
     mp_json_out out = {0};
     json_t *header =
@@ -14,30 +39,44 @@ mp_status mp_costs_write(const char *path, const mp_graph *graph, const double *
     mp_json_start(&out, header);
     json_decref(header);
     mp_json_begin_array(&out, "nodes");
-    for (size_t k = 0; k < graph->n_nodes; k++) {
-        json_t *row = json_object();
-        bool ok = row && mp_json_set(row, "name", mp_json_text(graph->nodes[k].name)) &&
-                  mp_json_set(row, "seconds", json_real(seconds[k]));
-        mp_json_row(&out, ok ? row : NULL);
-    }
+    for (size_t k = 0; k < graph->n_nodes; k++) mp_json_row(&out, cost_json(graph->nodes[k].name, &costs[k]));
     mp_json_end_array(&out);
     return mp_json_finish(&out, path, err);
 }
 
-static mp_status read_rows(const json_t *file, mp_names *names, double *seconds, mp_error *err)
+typedef struct reader {
+    mp_graph *graph;
+    const mp_costs_options *options;
+    const json_t *rows;
+    mp_names *names; /* of nodes, to their rows */
+    mp_error *err;
+} reader;
+
+/* The seconds of a row, as the graph counts them; `node` is whom they are for. */
+static mp_status read_ticks(const reader *r, const mp_row *row, const char *node, int64_t *ticks)
 {
     mp_status st = MP_OK;
-    const json_t *rows;
-    mp_row whole = {file, NULL, 0, err};
-    MP_TRY(mp_row_array(&whole, "nodes", true, &rows));
-    for (size_t k = 0; k < json_array_size(rows); k++) {
+    double seconds;
+    MP_TRY(mp_row_real(row, "seconds", true, &seconds));
+    if (!(seconds >= 0) || !isfinite(seconds)) MP_TRY(mp_row_fail(row, "\"seconds\" is not a number >= 0"));
+    MP_REQUIRE(seconds / r->graph->tick_seconds < 9e15, r->err, MP_INVALID, "the node '%s' takes too long to be counted", node);
+    *ticks = llround(seconds / r->graph->tick_seconds);
+done:
+    return st;
+}
+
+/* Sees that every row can be read, also those of nodes that the graph lacks. */
+static mp_status read_names(reader *r)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < json_array_size(r->rows); k++) {
         mp_row row;
         const char *name;
-        MP_TRY(mp_row_at(rows, "nodes", k, &row, err));
+        int64_t ticks;
+        MP_TRY(mp_row_at(r->rows, "nodes", k, &row, r->err));
         MP_TRY(mp_row_text(&row, "name", true, &name));
-        MP_TRY(mp_row_real(&row, "seconds", true, &seconds[k]));
-        if (!(seconds[k] >= 0) || !isfinite(seconds[k])) MP_TRY(mp_row_fail(&row, "\"seconds\" is not a number >= 0"));
-        MP_REQUIRE(mp_names_set(names, name, (int)k), err, MP_NOMEM, "no memory for the costs");
+        MP_TRY(read_ticks(r, &row, name, &ticks));
+        MP_REQUIRE(mp_names_set(r->names, name, (int)k), r->err, MP_NOMEM, "no memory for the costs");
     }
 done:
     return st;
@@ -52,30 +91,105 @@ static void set_ticks(mp_node *node, int64_t ticks)
     }
 }
 
-mp_status mp_costs_apply(const char *path, mp_graph *graph, mp_error *err)
+/* One algorithm as a form of the node; *form is left alone where the options do not permit it. */
+static mp_status read_algorithm(const reader *r, const mp_row *row, const mp_node *node, const mp_form *others, size_t n,
+                                mp_form *form, bool *permitted)
+{
+    mp_status st = MP_OK;
+    const char *name;
+    bool deterministic = true;
+    int64_t ticks, bytes = 0;
+    MP_TRY(mp_row_text(row, "name", true, &name));
+    MP_TRY(read_ticks(r, row, node->name, &ticks));
+    MP_TRY(mp_row_int(row, "workspace_bytes", false, &bytes));
+    MP_TRY(mp_row_flag(row, "deterministic", &deterministic));
+    if (bytes < 0 || bytes > INT64_MAX / 1024 || !mp_round_up(bytes, r->graph->alignment, &bytes))
+        MP_TRY(mp_row_fail(row, "\"workspace_bytes\" cannot be"));
+    for (size_t k = 0; k < n; k++)
+        if (!strcmp(others[k].algorithm, name)) MP_TRY(mp_row_fail(row, "the algorithm '%.60s' is there twice", name));
+    *permitted = (deterministic || r->options->fast) && !(r->options->workspace_limit && bytes > r->options->workspace_limit);
+    if (!*permitted) goto done;
+    *form = node->forms[0];
+    form->ticks = ticks;
+    form->workspace_bytes = bytes;
+    form->algorithm = mp_pool_text(r->graph->pool, name, strlen(name));
+    MP_REQUIRE(form->algorithm, r->err, MP_NOMEM, "no memory for the costs");
+done:
+    return st;
+}
+
+static int faster_then_smaller(const void *a, const void *b)
+{
+    const mp_form *x = a, *y = b;
+    if (x->ticks != y->ticks) return x->ticks < y->ticks ? -1 : 1;
+    if (x->workspace_bytes != y->workspace_bytes) return x->workspace_bytes < y->workspace_bytes ? -1 : 1;
+    return strcmp(x->algorithm, y->algorithm);
+}
+
+/* The node's forms become the row's algorithms, if any may be taken. */
+static mp_status read_algorithms(const reader *r, const mp_row *row, mp_node *node)
+{
+    mp_status st = MP_OK;
+    const json_t *list = NULL;
+    size_t n = 0, kept = 0;
+    MP_TRY(mp_row_array(row, "algorithms", false, &list));
+    if (!json_array_size(list)) goto done;
+    MP_REQUIRE(node->n_forms == 1, r->err, MP_INVALID, "the file has algorithms for '%s', which has alternatives already",
+               node->name);
+    mp_form *forms = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *forms);
+    MP_REQUIRE(forms, r->err, MP_NOMEM, "no memory for the costs");
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        mp_row one = *row; /* so that messages name the node */
+        bool permitted;
+        one.object = json_array_get(list, k);
+        if (!json_is_object(one.object)) MP_TRY(mp_row_fail(row, "algorithm %zu is no object", k));
+        MP_TRY(read_algorithm(r, &one, node, forms, n, &forms[n], &permitted));
+        n += permitted;
+    }
+    if (!n) goto done;
+    qsort(forms, n, sizeof *forms, faster_then_smaller);
+    for (size_t k = 0; k < n; k++)
+        if (!kept || forms[k].workspace_bytes < forms[kept - 1].workspace_bytes) forms[kept++] = forms[k];
+    node->forms = forms;
+    node->n_forms = kept;
+done:
+    return st;
+}
+
+static mp_status apply_rows(const reader *r)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < r->graph->n_nodes; k++) {
+        mp_node *node = &r->graph->nodes[k];
+        int at = mp_names_find(r->names, node->name);
+        int64_t ticks;
+        mp_row row;
+        MP_REQUIRE(at >= 0, r->err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
+                   node->name);
+        MP_TRY(mp_row_at(r->rows, "nodes", (size_t)at, &row, r->err));
+        MP_TRY(read_ticks(r, &row, node->name, &ticks));
+        set_ticks(node, ticks);
+        MP_TRY(read_algorithms(r, &row, node));
+    }
+done:
+    return st;
+}
+
+mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err)
 {
     mp_status st = MP_OK;
     json_t *file = NULL;
-    mp_names *names = mp_names_new();
-    double *seconds = NULL;
-    MP_REQUIRE(names, err, MP_NOMEM, "no memory for the costs");
+    reader r = {.graph = graph, .options = options, .names = mp_names_new(), .err = err};
+    MP_REQUIRE(r.names, err, MP_NOMEM, "no memory for the costs");
     MP_TRY(mp_json_read(path, "memplan-costs", &file, err));
-    seconds = mp_alloc(json_array_size(json_object_get(file, "nodes")) + 1, sizeof *seconds);
-    MP_REQUIRE(seconds, err, MP_NOMEM, "no memory for the costs");
-    MP_TRY(read_rows(file, names, seconds, err));
-    for (size_t k = 0; k < graph->n_nodes; k++) {
-        int row = mp_names_find(names, graph->nodes[k].name);
-        MP_REQUIRE(row >= 0, err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
-                   graph->nodes[k].name);
-        double ticks = seconds[row] / graph->tick_seconds;
-        MP_REQUIRE(ticks < 9e15, err, MP_INVALID, "the node '%s' takes too long to be counted", graph->nodes[k].name);
-        set_ticks(&graph->nodes[k], llround(ticks));
-    }
+    mp_row whole = {file, NULL, 0, err};
+    MP_TRY(mp_row_array(&whole, "nodes", true, &r.rows));
+    MP_TRY(read_names(&r));
+    MP_TRY(apply_rows(&r));
     MP_TRY(mp_graph_hash(graph, graph->hash, err));
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     if (file) json_decref(file);
-    mp_names_free(names);
-    mp_free(seconds);
+    mp_names_free(r.names);
     return st;
 }

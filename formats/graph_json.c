@@ -154,6 +154,7 @@ static mp_status read_form(struct reader *r, const mp_row *row, const mp_form *b
 {
     mp_status st = MP_OK;
     double seconds = base_seconds;
+    const char *algorithm = "";
     if (base) *form = *base;
     MP_TRY(read_list(r, row, "reads", !base, &form->reads, &form->n_reads));
     MP_TRY(read_list(r, row, "writes", !base, &form->writes, &form->n_writes));
@@ -162,6 +163,8 @@ static mp_status read_form(struct reader *r, const mp_row *row, const mp_form *b
     MP_TRY(mp_row_int(row, "workspace_bytes", false, &form->workspace_bytes));
     if (form->workspace_bytes < 0) MP_TRY(mp_row_fail(row, "\"workspace_bytes\" is negative"));
     MP_TRY(mp_row_real(row, "seconds", !base, &seconds));
+    MP_TRY(copy_text(r, row, "algorithm", &algorithm));
+    form->algorithm = algorithm[0] ? algorithm : NULL;
     if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(no_memory(r));
     r->seconds[r->n_seconds++] = seconds;
 done:
@@ -394,6 +397,7 @@ static bool set_form(json_t *row, const mp_graph *graph, const mp_form *form, co
         ok = ok && mp_json_set(row, "writes", list_json(graph, form->writes, form->n_writes));
     if (base ? !same_list(form->adds, form->n_adds, base->adds, base->n_adds) : form->n_adds > 0)
         ok = ok && mp_json_set(row, "adds", list_json(graph, form->adds, form->n_adds));
+    if (form->algorithm) ok = ok && mp_json_set(row, "algorithm", mp_json_text(form->algorithm));
     if (base ? !same_pairs(base, form) : form->n_in_place > 0) ok = ok && mp_json_set(row, "in_place", pairs_json(graph, form));
     return ok;
 }

@@ -14,7 +14,8 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
 {
     mp_status st = MP_OK;
     size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    MP_REQUIRE(runs, err, MP_NOMEM, "no memory to check a plan");
+    int *forms = mp_alloc(graph->n_nodes, sizeof *forms); /* of their first runs */
+    MP_REQUIRE(runs && forms, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
         MP_REQUIRE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
@@ -25,6 +26,11 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
         MP_REQUIRE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
                    "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
                    again ? "as no " : "as ");
+        if (!again) forms[step.node] = step.form;
+        const mp_form *taken = graph->nodes[step.node].forms;
+        MP_REQUIRE(step.form == forms[step.node] || !mp_node_has_algorithms(&graph->nodes[step.node]), err, MP_REFUTED,
+                   "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
+                   mp_node_label(graph, step.node).text, taken[step.form].algorithm, taken[forms[step.node]].algorithm);
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
@@ -35,6 +41,7 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     }
 done:
     mp_free(runs);
+    mp_free(forms);
     return st;
 }
 

@@ -22,7 +22,7 @@ enum {
 };
 
 /* The plans to start from, under the name of this searcher. */
-static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true};
+static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false};
 
 typedef struct ilp {
     mp_search *search;

@@ -430,12 +430,27 @@ static int form_making(const mp_node *node, int s)
     return -1;
 }
 
+/* Gives all runs of a node another algorithm. */
+static bool change_algorithm(mp_mover *m, int node)
+{
+    const mp_runs *x = m->runs;
+    const mp_run_list *runs = &x->of_node[node];
+    const int n = runs->n, n_forms = (int)x->graph->nodes[node].n_forms;
+    if (n > MP_MOVER_ROOM) return false;
+    const int form = (x->runs[runs->runs[0]].form + 1 + mp_mover_below(m, n_forms - 1)) % n_forms;
+    for (int k = 0; k < n; k++) m->extra[k] = runs->runs[k];
+    for (int k = 0; k < n; k++)
+        if (change_form(m, m->extra[k], form) < 0) return false;
+    return true;
+}
+
 /* What the new form reads and nothing makes yet is made from now on, and what only the old one read no longer. */
 static bool change_some(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const mp_node *node = &x->graph->nodes[m->choices[mp_mover_below(m, m->n_choices)]];
     const mp_run_list *runs = &x->of_node[node - x->graph->nodes];
+    if (mp_node_has_algorithms(node)) return change_algorithm(m, (int)(node - x->graph->nodes));
     const int run = runs->runs[mp_mover_below(m, runs->n)], old = x->runs[run].form;
     const int form = (old + 1 + mp_mover_below(m, (int)node->n_forms - 1)) % (int)node->n_forms;
     for (size_t k = 0; k < node->forms[form].n_reads; k++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "planner/algorithms.h"
 #include "planner/check.h"
 #include "planner/floor.h"
 #include "planner/order.h"
@@ -12,23 +13,23 @@
 #include "planner/schedule.h"
 
 static const mp_solver solvers[] = {
-    {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false},
-    {"none", "keeps everything: the baseline", "", mp_run_none, true},
+    {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true},
+    {"none", "keeps everything: the baseline", "", mp_run_none, true, true},
     {"chen", "sqrt(n) segments and the greedy search over segment sizes, between cut tensors", "Chen et al. 2016", mp_run_chen,
-     true},
+     true, false},
     {"segments", "one list of checkpoints, the user's own or the best that is found; recomputes segment by segment",
-     "PaddlePaddle's RecomputeOptimizer", mp_run_segments, true},
+     "PaddlePaddle's RecomputeOptimizer", mp_run_segments, true, false},
     {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
-     mp_run_lower_set, true},
+     mp_run_lower_set, true, false},
     {"exact", "the cheapest of all schedules, for tiny networks; best first over what has run and what is held",
-     "Hart, Nilsson and Raphael 1968", mp_run_exact, false},
+     "Hart, Nilsson and Raphael 1968", mp_run_exact, false, true},
     {"ilp", "an integer linear programme over which tensor is held when, for small networks; starts from lower-set's plans",
-     "Checkmate, Jain et al. 2020", mp_run_ilp, false},
+     "Checkmate, Jain et al. 2020", mp_run_ilp, false, false},
     {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
-     mp_run_chain, true},
+     mp_run_chain, true, false},
     {"priced", "minimum cuts with memory priced decide what is stored and what made again; segments; for graphs of any size",
-     "Everett 1963, Picard 1976", mp_run_priced, false},
-    {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false},
+     "Everett 1963, Picard 1976", mp_run_priced, false, false},
+    {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false, true},
 };
 
 size_t mp_solver_count(void)
@@ -50,6 +51,9 @@ typedef struct candidate {
 
 struct mp_search {
     const mp_request *request;
+    mp_request seen; /* by the searcher that runs: its graph may be the relaxed one */
+    mp_relaxed_graph relaxed;
+    bool has_algorithms;
     const char *solver; /* the searcher that runs */
     candidate best, smallest;
     int64_t baseline_ticks, bound_ticks, n_offers, n_offers_of_solver, n_moves, moves;
@@ -69,7 +73,7 @@ static double now(void)
 
 const mp_request *mp_search_request(const mp_search *search)
 {
-    return search->request;
+    return &search->seen;
 }
 int64_t mp_search_moves(const mp_search *search)
 {
@@ -186,7 +190,8 @@ static mp_status take(candidate *kept, const mp_step *steps, size_t n, int64_t p
 }
 
 /* Judges a schedule as it is. */
-static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
+                             mp_error *err)
 {
     mp_status st = MP_OK;
     mp_timeline *timeline = NULL;
@@ -204,6 +209,27 @@ static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_
     if (ticks) *ticks = time;
 done:
     mp_timeline_free(timeline);
+    return st;
+}
+
+/* Judges a schedule with the algorithms that suit the budget, and with those that make its peak the lowest. */
+static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = search->request->graph;
+    const int64_t budget_bytes = search->request->budget_bytes;
+    int64_t least_bytes;
+    mp_step *chosen = NULL;
+    if (!search->has_algorithms) return judge_steps(search, steps, n, peak_bytes, ticks, err);
+    MP_REQUIRE(chosen = mp_alloc(n, sizeof *chosen), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    if (n) memcpy(chosen, steps, n * sizeof *steps);
+    MP_TRY(mp_algorithms_choose(graph, chosen, n, 0, &least_bytes, err));
+    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
+    if (least_bytes >= budget_bytes) goto done;
+    MP_TRY(mp_algorithms_choose(graph, chosen, n, budget_bytes, NULL, err));
+    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
+done:
+    mp_free(chosen);
     return st;
 }
 
@@ -239,6 +265,17 @@ int64_t mp_default_moves(const mp_graph *graph)
     return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
 }
 
+/* Runs a searcher on the graph that it is made for. */
+static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
+{
+    const mp_graph *outer = search->seen.graph;
+    const bool relaxes = search->has_algorithms && !solver->chooses_algorithms;
+    search->seen.graph = relaxes ? &search->relaxed.graph : search->request->graph;
+    const mp_status st = solver->run(search, err);
+    search->seen.graph = outer;
+    return st;
+}
+
 mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err)
 {
     const char *outer = search->solver;
@@ -247,7 +284,7 @@ mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double 
     search->solver = solver->name;
     search->n_offers_of_solver = 0;
     search->share = share < outer_share ? share : outer_share;
-    const mp_status st = solver->run(search, err);
+    const mp_status st = run(search, solver, err);
     search->share = outer_share;
     search->solver = outer;
     search->n_offers_of_solver = n_offers;
@@ -331,7 +368,7 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     enum { LARGE = 6000 };
-    static const mp_solver first = {"priced", "", "", mp_run_priced_first, false};
+    static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false};
     mp_status st = MP_OK;
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
@@ -367,12 +404,11 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     const mp_graph *graph = request->graph;
     const mp_solver *solver = NULL;
     mp_answer found = {.floor_node = -1, .bound_ticks = -1};
-    mp_search search = {
-
-        .request = request,
-        .bound_ticks = -1,
-        .share = 1,
-        .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
+    mp_search search = {.request = request,
+                        .seen = *request,
+                        .has_algorithms = mp_graph_has_algorithms(graph),
+                        .bound_ticks = -1,
+                        .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
     MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
     MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
@@ -383,9 +419,10 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
+    if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_TRY(begin(&search, solver, err));
     MP_TRY(find_bound(&search, &found, err));
-    MP_TRY(solver->run(&search, err));
+    MP_TRY(run(&search, solver, err));
     take_claims(&search, &found);
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
@@ -398,6 +435,7 @@ done:
     mp_answer_free(&found);
     mp_free(search.best.steps);
     mp_free(search.smallest.steps);
+    mp_relaxed_graph_free(&search.relaxed);
     return st;
 }
 

@@ -82,10 +82,11 @@ typedef struct mp_search mp_search;
 
 /* What is asked, as the searcher sees it. */
 const mp_request *mp_search_request(const mp_search *search);
-/* Judges a schedule: kept if it is the best within the budget, or the smallest so far; *peak_bytes and *ticks (may be NULL)
- * tell what it came to. Where an order is to be kept, one that breaks it is judged with that order restored (order.h), or, if
- * its backward nodes break it, not at all: INT64_MAX. A schedule that cannot run is our bug: MP_INVALID. Deterministic: ties
- * keep the earlier one. */
+/* Judges a schedule: kept if it is the best within the budget, or the smallest so far. Where nodes have algorithms, the forms
+ * of their steps are chosen here, whatever they are: those that are best for this order (algorithms.h). *peak_bytes and *ticks
+ * (may be NULL) tell what it came to. Where an order is to be kept, one that breaks it is judged with that order restored
+ * (order.h), or, if its backward nodes break it, not at all: INT64_MAX. A schedule that cannot run is our bug: MP_INVALID.
+ * Deterministic: ties keep the earlier one. */
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                           mp_error *err);
 /* True when the search should end: time limit, the caller, or the number of offers allowed by `moves` is used up. */
@@ -115,6 +116,7 @@ typedef struct mp_solver {
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);
     bool climbs; /* what it offers for a budget is among what it offers for every larger one: a search answers for all below */
+    bool chooses_algorithms; /* it sees them; others see the relaxed graph (algorithms.h) and leave the choice to the offer */
 } mp_solver;
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);

@@ -13,7 +13,7 @@ passed=0 failed=0
 for text in tests/cli/*.onnx.txt; do
     protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto < "$text" > "$work/$(basename "$text" .txt)" || exit 2
 done
-cp tests/cli/*.json tests/cli/*.dot tests/cli/*.csv examples/branch.dot examples/resnet50.onnx "$work"
+cp tests/cli/*.json tests/cli/*.dot tests/cli/*.csv examples/branch.dot examples/resnet50.onnx examples/fashion_cnn.onnx "$work"
 cd "$work" || exit 2
 head -c 300 mlp.onnx > truncated.onnx
 head -c 300 chain.json > chain_truncated.json
@@ -365,6 +365,14 @@ printf '{"format": "memplan-costs", "version": 1, "nodes": [{"name": "a", "secon
 try costs_other plan bert.onnx --device cpu --costs other_costs.json --budget 100%
 try costs_bad plan bert.onnx --device cpu --costs bad_costs.json --budget 100%
 try costs_absent plan bert.onnx --device cpu --costs absent.json --budget 100%
+
+holds algorithms_are_measured_planned_and_trained_with sh -c "
+    '$memplan' profile fashion_cnn.onnx --batch 4 --steps 2 -o algorithms.json | grep -q 'can be computed in several ways' &&
+    '$memplan' plan fashion_cnn.onnx --batch 4 --device cpu --costs algorithms.json --budget 90% -o chosen.json > /dev/null &&
+    '$memplan' check fashion_cnn.onnx chosen.json > /dev/null &&
+    '$memplan' train fashion_cnn.onnx --plan chosen.json --steps 2 | grep -q 'the same, bit for bit'"
+sed 's/\[{"name":"[^"]*","seconds":[^,]*/[{"name":"abacus","seconds":0/' algorithms.json > unknown_algorithm.json
+try costs_unknown_algorithm plan fashion_cnn.onnx --batch 4 --device cpu --costs unknown_algorithm.json --budget 100%
 
 # ---- the system fails: exit status 1
 for command in help 'estimate mlp.onnx --batch 64 --json' 'graph mlp.onnx --batch 64'; do

@@ -23,7 +23,7 @@ losses() { sed -n '/"losses"/,/]/p' "$1"; }
 
 # ---- the tests of kernels and of whole steps
 for name in $TESTS unaries binaries randoms kernels convolutions pools normalizations softmaxes reductions products attention gathers \
-    sources samplings moves optimizer gradients execution recording accuracy cuda_graphs; do
+    sources samplings moves optimizer gradients execution algorithm_runs recording accuracy cuda_graphs; do
     test=$build/tests/test_$name
     [ -x "$test" ] || continue
     MEMPLAN_TEST_BACKEND=cuda timeout 120 "$test" > "$work/$name.log" 2>&1
@@ -69,6 +69,23 @@ check tests/gradients/cnn.onnx --accumulate 3
 check "$models/mobilenet_v2.onnx" --batch 8
 check "$models/resnet50.onnx" --batch 8 --dtype bf16
 check "$models/gpt2_small.onnx" --batch 1
+
+# ---- algorithms of convolutions: measured, planned with, and the bits of everything kept with the same ones: MODEL BATCH
+algorithms() {
+    title="algorithms of $(basename "$1" .onnx)"
+    [ -e "$1" ] || return
+    if ! timeout 300 "$build/memplan" profile "$1" --device cuda --batch "$2" --steps 4 --tf32 -o "$work/costs.json" > "$work/profile.out" 2>&1; then
+        note "$title" FAILED "$(tail -n 1 "$work/profile.out" | cut -c 1-100)"
+        return
+    fi
+    for budget in 100% floor+50%; do
+        timeout 120 "$build/memplan" train "$1" --device cuda --batch "$2" --steps 4 --tf32 --costs "$work/costs.json" --budget $budget \
+            > "$work/chosen.out" 2>&1 || { note "$title, $budget" FAILED "$(tail -n 1 "$work/chosen.out" | cut -c 1-100)"; return; }
+    done
+    note "$title" "$(sed -n 's/^\([0-9]* nodes can be computed.*\)/\1/p' "$work/profile.out")"
+}
+algorithms "$models/resnet18.onnx" 8
+algorithms "$models/mobilenet_v2.onnx" 8
 
 # ---- the losses of the CPU
 for net in mlp cnn unet bert gpt; do

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -117,6 +118,39 @@ static void workspace_stays_within_its_limit(void **unused)
     mp_dnn_forget();
 }
 
+/* What is listed can be had by its name, and is what was listed; the first is what is taken without a name. */
+static void algorithms_are_found_again_by_their_names(void **unused)
+{
+    (void)unused;
+    int n_sizes = 0;
+    set(true, false, INT64_C(256) << 20);
+    for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++) {
+        mp_dnn_graph g = convolution(kind, MP_DTYPE_FLOAT, LAST, 1);
+        mp_algorithms found = {0}, again = {0};
+        const mp_dnn_plan *plan, *first = plan_of(&g);
+        mp_error err = {0};
+        if (mp_dnn_algorithms(&g, &found, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_dnn_algorithms(&g, &again, NULL), MP_OK);
+        assert_memory_equal(&found, &again, sizeof found);
+        assert_true(found.n > 1);
+        for (int k = 0; k < found.n; k++) {
+            char engine[40];
+            for (int j = 0; j < k; j++) assert_string_not_equal(found.list[j].name, found.list[k].name);
+            if (mp_dnn_plan_find_named(&g, found.list[k].name, &plan, &err) != MP_OK) fail_msg("%s", err.message);
+            snprintf(engine, sizeof engine, "engine %d", mp_dnn_plan_engine(plan));
+            assert_memory_equal(found.list[k].name, engine, strlen(engine));
+            assert_true(found.list[k].is_deterministic && !mp_dnn_plan_notes(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+            assert_true(mp_dnn_plan_workspace_bytes(plan) <= INT64_C(256) << 20);
+            if (!k) assert_int_equal(mp_dnn_plan_engine(plan), mp_dnn_plan_engine(first));
+            if (!k) assert_int_equal(mp_dnn_plan_workspace_bytes(plan), mp_dnn_plan_workspace_bytes(first));
+            n_sizes += mp_dnn_plan_workspace_bytes(plan) != mp_dnn_plan_workspace_bytes(first);
+        }
+        assert_int_equal(mp_dnn_plan_find_named(&g, "abacus", &plan, &err), MP_UNSUPPORTED);
+    }
+    assert_true(n_sizes > 0); /* there is something to trade */
+    mp_dnn_forget();
+}
+
 /* Why layouts.c decides as it does; of an H200 only. */
 static void layouts_are_those_without_copies(void **unused)
 {
@@ -199,6 +233,24 @@ static const mp_kernel *row(const mp_kernel *table, const mp_operator *op)
     return NULL;
 }
 
+/* Prepares a pass with every algorithm that is listed for it, and with one that is not there. Returns how many are. */
+static int prepare_algorithms(const mp_kernel *table, mp_operands x)
+{
+    mp_algorithms found;
+    mp_error err = {0};
+    mp_call call;
+    if (mp_cuda_algorithms(&x, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    for (int k = 0; k < found.n; k++) {
+        x.algorithm = found.list[k].name;
+        if (mp_call_prepare(row(table, x.op), &x, &call, &err) != MP_OK) fail_msg("%s: %s", x.algorithm, err.message);
+        assert_true(call.workspace_bytes <= INT64_C(257) << 20);
+        mp_call_release(&call);
+    }
+    x.algorithm = "abacus";
+    assert_int_equal(mp_call_prepare(row(table, x.op), &x, &call, NULL), MP_UNSUPPORTED);
+    return found.n;
+}
+
 /* Prepares forward and backward; where there is no GPU, sees that running a convolution is refused and not tried. Returns the
  * workspace of the forward call. */
 static int64_t prepare_case(const mp_kernel *table, const char *kind, const char *inputs, const char *attributes, bool bf16)
@@ -231,6 +283,11 @@ static int64_t prepare_case(const mp_kernel *table, const char *kind, const char
             assert_int_equal(call.run(&call, &x, &run, &err), MP_UNSUPPORTED);
         if (!backward) bytes = call.workspace_bytes;
         mp_call_release(&call);
+        for (int i = 0; table == mp_cuda_convolutions && i < 1 + backward; i++) { /* forward; data, weights */
+            if (backward) x.from = i;
+            if (backward) x.to = i + 1;
+            assert_true(prepare_algorithms(table, x) > 0);
+        }
     }
     mp_model_free(model);
     return bytes;
@@ -332,6 +389,7 @@ int main(void)
         cmocka_unit_test(engines_are_deterministic_and_exact),
         cmocka_unit_test(equal_graphs_are_planned_once),
         cmocka_unit_test(workspace_stays_within_its_limit),
+        cmocka_unit_test(algorithms_are_found_again_by_their_names),
         cmocka_unit_test(layouts_are_those_without_copies),
         cmocka_unit_test(every_operation_can_be_described),
         cmocka_unit_test(convolutions_of_every_form_are_prepared),

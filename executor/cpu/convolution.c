@@ -52,40 +52,46 @@ done:
     return st;
 }
 
-/* The forward descriptor, which the backward ones take as a hint. */
-static dnnl_status_t forward_desc(const mp_convolution *c, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
-                                  const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+/* oneDNN's description of a pass with this algorithm. */
+static dnnl_status_t describe_pass(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
+                                   const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
+                                   const dnnl_memory_desc_t *dst, dnnl_convolution_desc_t *d)
 {
-    dnnl_convolution_desc_t d;
-    dnnl_status_t s;
     const dnnl_memory_desc_t *bias = c->has_bias ? &c->bias : NULL;
-    s = c->is_transposed
-            ? dnnl_dilated_deconvolution_forward_desc_init(&d, dnnl_forward_training, dnnl_deconvolution_direct, src, weights,
-                                                           bias, dst, c->strides, c->dilates, c->begin, c->end)
-            : dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias,
-                                                         dst, c->strides, c->dilates, c->begin, c->end);
-    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL) : s;
+    const dnnl_alg_kind_t turned =
+        algorithm == dnnl_convolution_direct ? dnnl_deconvolution_direct : dnnl_deconvolution_winograd;
+    switch (pass) {
+    case MP_CONVOLVE_FORWARD:
+        return c->is_transposed
+                   ? dnnl_dilated_deconvolution_forward_desc_init(d, dnnl_forward_training, turned, src, weights, bias, dst,
+                                                                  c->strides, c->dilates, c->begin, c->end)
+                   : dnnl_dilated_convolution_forward_desc_init(d, dnnl_forward_training, algorithm, src, weights, bias, dst,
+                                                                c->strides, c->dilates, c->begin, c->end);
+    case MP_CONVOLVE_DATA:
+        return c->is_transposed ? dnnl_dilated_deconvolution_backward_data_desc_init(d, turned, src, weights, dst, c->strides,
+                                                                                     c->dilates, c->begin, c->end)
+                                : dnnl_dilated_convolution_backward_data_desc_init(d, algorithm, src, weights, dst, c->strides,
+                                                                                   c->dilates, c->begin, c->end);
+    default:
+        return c->is_transposed ? dnnl_dilated_deconvolution_backward_weights_desc_init(
+                                      d, turned, src, weights, bias, dst, c->strides, c->dilates, c->begin, c->end)
+                                : dnnl_dilated_convolution_backward_weights_desc_init(d, algorithm, src, weights, bias, dst,
+                                                                                      c->strides, c->dilates, c->begin, c->end);
+    }
 }
 
-static dnnl_status_t backward_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
-                                   const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr,
-                                   const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
+/* The forward descriptor that backward ones take as a hint. */
+static mp_status make_hint(const mp_convolution *c, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
+                           const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, mp_error *err)
 {
+    mp_status st = MP_OK;
     dnnl_convolution_desc_t d;
-    dnnl_status_t s;
-    const dnnl_memory_desc_t *bias = c->has_bias ? &c->bias : NULL;
-    if (pass == MP_CONVOLVE_DATA)
-        s = c->is_transposed ? dnnl_dilated_deconvolution_backward_data_desc_init(&d, dnnl_deconvolution_direct, src, weights,
-                                                                                  dst, c->strides, c->dilates, c->begin, c->end)
-                             : dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, src, weights, dst,
-                                                                                c->strides, c->dilates, c->begin, c->end);
-    else
-        s = c->is_transposed
-                ? dnnl_dilated_deconvolution_backward_weights_desc_init(&d, dnnl_deconvolution_direct, src, weights, bias, dst,
-                                                                        c->strides, c->dilates, c->begin, c->end)
-                : dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, src, weights, bias, dst,
-                                                                      c->strides, c->dilates, c->begin, c->end);
-    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint) : s;
+    dnnl_memory_desc_t any[3] = {mp_dnnl_any(src), mp_dnnl_any(weights), mp_dnnl_any(dst)};
+    MP_TRY(mp_dnnl_check(describe_pass(c, MP_CONVOLVE_FORWARD, dnnl_convolution_direct, &any[0], &any[1], &any[2], &d), c->op,
+                         "the convolution", err));
+    MP_TRY(mp_dnnl_check(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL), c->op, "the convolution", err));
+done:
+    return st;
 }
 
 mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
@@ -94,30 +100,56 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
 {
     mp_status st = MP_OK;
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t hint = NULL, desc = NULL;
-    dnnl_memory_desc_t any[3] = {mp_dnnl_any(src), mp_dnnl_any(weights), mp_dnnl_any(dst)};
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_convolution_desc_t d;
+    const char *what = pass == MP_CONVOLVE_FORWARD ? "the convolution" : "the convolution's gradient";
     MP_TRY(mp_dnnl_attr(&attr, err));
-    if (pass == MP_CONVOLVE_FORWARD) {
-        MP_TRY(mp_dnnl_check(forward_desc(c, src, weights, dst, attr, &desc), c->op, "the convolution", err));
-    } else {
-        MP_TRY(mp_dnnl_check(forward_desc(c, &any[0], &any[1], &any[2], attr, &hint), c->op, "the convolution", err));
-        MP_TRY(mp_dnnl_check(backward_desc(c, pass, src, weights, dst, attr, hint, &desc), c->op, "the convolution's gradient",
-                             err));
-    }
-    *out = desc;
-    desc = NULL;
+    if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
+    MP_TRY(mp_dnnl_check(describe_pass(c, pass, dnnl_convolution_direct, src, weights, dst, &d), c->op, what, err));
+    MP_TRY(mp_dnnl_check(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err));
 done:
     if (attr) dnnl_primitive_attr_destroy(attr);
     if (hint) dnnl_primitive_desc_destroy(hint);
     return st;
 }
 
-/* Implementations that oneDNN falls back to are named so. */
-static bool is_slow(const_dnnl_primitive_desc_t desc)
+mp_status mp_convolution_each(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
+                              const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst,
+                              mp_convolution_visit visit, void *data, mp_error *err)
+{
+    mp_status st = MP_OK;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_primitive_desc_iterator_t each = NULL;
+    dnnl_convolution_desc_t d;
+    bool goes_on = true;
+    MP_TRY(mp_dnnl_attr(&attr, err));
+    if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
+    if (describe_pass(c, pass, algorithm, src, weights, dst, &d) != dnnl_success) goto done;
+    if (dnnl_primitive_desc_iterator_create(&each, &d, attr, mp_dnnl_engine(), hint) != dnnl_success) goto done;
+    do {
+        dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(each);
+        MP_REQUIRE(desc, err, MP_NOMEM, "%s ('%s'): oneDNN has no memory for a descriptor", c->op->kind, c->op->name);
+        goes_on = visit(data, &desc);
+        if (desc) dnnl_primitive_desc_destroy(desc);
+    } while (goes_on && dnnl_primitive_desc_iterator_next(each) == dnnl_success);
+done:
+    if (each) dnnl_primitive_desc_iterator_destroy(each);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    return st;
+}
+
+const char *mp_convolution_implementation(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
-    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name) return true;
-    return strstr(name, "ref") != NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name ? name : "";
+}
+
+bool mp_convolution_is_slow(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = mp_convolution_implementation(desc);
+    return !*name || strstr(name, "ref");
 }
 
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err)
@@ -126,12 +158,12 @@ mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass,
     dnnl_memory_desc_t src = mp_dnnl_any(&c->src), weights = mp_dnnl_any(&c->weights), dst = mp_dnnl_any(&c->dst);
     dnnl_primitive_desc_t here = NULL, anywhere = NULL;
     mp_status st = mp_convolution_desc(c, pass, &c->src, &weights, &c->dst, &here, &first);
-    if (st == MP_OK && !is_slow(here)) {
+    if (st == MP_OK && !mp_convolution_is_slow(here)) {
         *out = here;
         return MP_OK;
     }
     if (mp_convolution_desc(c, pass, &src, &weights, &dst, &anywhere, st == MP_OK ? NULL : err) == MP_OK &&
-        (st != MP_OK || !is_slow(anywhere))) {
+        (st != MP_OK || !mp_convolution_is_slow(anywhere))) {
         if (here) dnnl_primitive_desc_destroy(here);
         *out = anywhere;
         return MP_OK;

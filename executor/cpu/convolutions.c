@@ -69,12 +69,13 @@ static const dnnl_memory_desc_t *query(const_dnnl_primitive_desc_t desc, dnnl_qu
     return dnnl_primitive_desc_query_md(desc, what, 0);
 }
 
-static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_pass which, mp_error *err)
+/* `algorithm` NULL: the best. */
+static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_pass which, const char *algorithm, mp_error *err)
 {
     mp_status st = MP_OK;
     dnnl_primitive_desc_t desc = NULL;
     bool data = which == MP_CONVOLVE_DATA, weights = which == MP_CONVOLVE_WEIGHTS;
-    MP_TRY(mp_convolution_best(c, which, &desc, err));
+    MP_TRY(algorithm ? mp_convolution_named(c, which, algorithm, &desc, err) : mp_convolution_best(c, which, &desc, err));
     MP_TRY(mp_dnnl_primitive(desc, c->op, &p->op, err));
     MP_TRY(prepare_passage(p, &p->src, data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, data, &c->src,
                            query(desc, data ? dnnl_query_diff_src_md : dnnl_query_src_md), c->op, err));
@@ -168,26 +169,61 @@ done:
     return st;
 }
 
+/* What is computed: which passes over the convolution. */
+typedef struct work {
+    mp_convolution convolution;
+    bool forward, data, weights, only_bias;
+} work;
+
+static mp_status read_work(const mp_operands *x, work *w, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
+    bool bias = x->is_backward ? x->to > 2 && x->n_in > 2 && x->d_in[2].dtype : has_bias(x);
+    *w = (work){.forward = !x->is_backward};
+    w->weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
+    w->data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
+    w->only_bias = bias && x->is_backward && !w->weights;
+    MP_TRY(mp_convolution_read(x->model, x->op, &x->in[0], &x->in[1], y, bias ? &x->in[2] : NULL, &w->convolution, err));
+done:
+    return st;
+}
+
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
-    mp_convolution c;
-    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    bool bias = x->is_backward ? x->to > 2 && x->n_in > 2 && x->d_in[2].dtype : has_bias(x);
+    work w;
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(mp_convolution_read(x->model, x->op, &x->in[0], &x->in[1], y, bias ? &x->in[2] : NULL, &c, err));
-    if (!x->is_backward) MP_TRY(prepare_pass(&s->forward, &c, MP_CONVOLVE_FORWARD, err));
-    bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
-    if (weights) MP_TRY(prepare_pass(&s->weights, &c, MP_CONVOLVE_WEIGHTS, err));
-    s->only_bias = bias && x->is_backward && !weights;
-    if (x->is_backward && x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_pass(&s->data, &c, MP_CONVOLVE_DATA, err));
+    MP_TRY(read_work(x, &w, err));
+    s->only_bias = w.only_bias;
+    if (w.forward) MP_TRY(prepare_pass(&s->forward, &w.convolution, MP_CONVOLVE_FORWARD, x->algorithm, err));
+    if (w.weights) MP_TRY(prepare_pass(&s->weights, &w.convolution, MP_CONVOLVE_WEIGHTS, x->algorithm, err));
+    if (w.data) MP_TRY(prepare_pass(&s->data, &w.convolution, MP_CONVOLVE_DATA, x->algorithm, err));
     const pass *all[] = {&s->forward, &s->weights, &s->data};
     for (int k = 0; k < 3; k++)
         if (all[k]->workspace_bytes > call->workspace_bytes) call->workspace_bytes = all[k]->workspace_bytes;
+done:
+    return st;
+}
+
+mp_status mp_cpu_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_kernel *table = mp_cpu_convolutions;
+    work w;
+    out->n = 0;
+    if (!mp_kernel_find(&table, 1, x->op)) goto done;
+    MP_TRY(read_work(x, &w, err));
+    if (w.forward + w.weights + w.data != 1) goto done; /* a name would be for two passes */
+    MP_TRY(mp_convolution_algorithms(&w.convolution,
+                                     w.forward   ? MP_CONVOLVE_FORWARD
+                                     : w.weights ? MP_CONVOLVE_WEIGHTS
+                                                 : MP_CONVOLVE_DATA,
+                                     out, err));
 done:
     return st;
 }

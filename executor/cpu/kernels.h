@@ -25,6 +25,9 @@ const mp_kernel *mp_cpu_kernel(const mp_operator *op);
 /* Prepares what the CPU does for an operator that has such a row, for a backend that runs it in another way. */
 mp_status mp_cpu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
+/* As in mp_backend: of convolutions. */
+mp_status mp_cpu_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);
+
 /* to[k] += from[k]: an mp_add_function for FLOAT and BFLOAT16. */
 void mp_cpu_add(mp_dtype dtype, int64_t n, const void *from, void *to);
 

@@ -132,7 +132,7 @@ static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const 
     mp_dnn_graph g;
     const mp_dnn_plan **plan = &((state *)call->state)->plans[pass];
     describe(&g, pass, s, &x->in[0], &x->in[1], y, bias);
-    st = mp_dnn_plan_find(&g, plan, &why);
+    st = mp_dnn_plan_find_named(&g, x->algorithm, plan, &why);
     MP_REQUIRE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
     if (mp_dnn_plan_workspace_bytes(*plan) > call->workspace_bytes) call->workspace_bytes = mp_dnn_plan_workspace_bytes(*plan);
 done:
@@ -164,6 +164,32 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
         int64_t bytes = mp_cuda_sum_workspace_bytes(y, &to);
         if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
     }
+done:
+    return st;
+}
+
+/* A forward pass whose bias has an engine lists the engines with it, as prepare takes them. */
+mp_status mp_cuda_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_kernel *table = mp_cuda_convolutions;
+    mp_sliding window;
+    mp_dnn_graph g;
+    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
+    out->n = 0;
+    if (!mp_kernel_find(&table, 1, x->op)) goto done;
+    const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
+    const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
+    if (x->is_backward && weights == data) goto done; /* a name would be for two passes, or for none */
+    MP_TRY(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
+    const int pass = !x->is_backward ? FORWARD : weights ? WEIGHTS : DATA;
+    if (pass == FORWARD && has_bias(x)) {
+        describe(&g, pass, &window, &x->in[0], &x->in[1], y, &x->in[2]);
+        if (mp_dnn_algorithms(&g, out, NULL) != MP_OK) out->n = 0; /* as where prepare adds it apart */
+    }
+    if (out->n) goto done;
+    describe(&g, pass, &window, &x->in[0], &x->in[1], y, NULL);
+    MP_TRY(mp_dnn_algorithms(&g, out, err));
 done:
     return st;
 }

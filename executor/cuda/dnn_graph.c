@@ -1,6 +1,7 @@
 /* dnn_graph.c - describing graphs, keeping their plans, running them. */
 #include "executor/cuda/dnn_graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "estimator/memory.h"
@@ -96,25 +97,54 @@ static void plan_free(mp_dnn_plan *p)
     mp_free(p);
 }
 
+/* A plan of the graph under the settings of now, not yet opened. */
+static mp_status new_plan(const mp_dnn_graph *g, const char *algorithm, mp_dnn_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_dnn_plan *made;
+    MP_REQUIRE(g->n_tensors <= MP_DNN_TENSORS && g->n_operations <= MP_DNN_OPERATIONS, err, MP_UNSUPPORTED,
+               "a graph of %d tensors and %d operations is too large", (int)g->n_tensors, (int)g->n_operations);
+    MP_REQUIRE(made = mp_alloc(1, sizeof *made), err, MP_NOMEM, "out of memory");
+    memcpy(&made->graph, g, sizeof *g);
+    made->settings = *mp_cuda_settings_get();
+    snprintf(made->algorithm, sizeof made->algorithm, "%s", algorithm ? algorithm : "");
+    *out = made;
+done:
+    return st;
+}
+
+mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_dnn_plan *p = NULL;
+    out->n = 0;
+    MP_TRY(new_plan(g, NULL, &p, err));
+    MP_TRY(mp_dnn_plan_list(p, out, err));
+done:
+    plan_free(p);
+    return st;
+}
+
 mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err)
+{
+    return mp_dnn_plan_find_named(g, NULL, out, err);
+}
+
+mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, const mp_dnn_plan **out, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_cuda_settings *settings = mp_cuda_settings_get();
     mp_dnn_plan *made = NULL;
-    MP_REQUIRE(g->n_tensors <= MP_DNN_TENSORS && g->n_operations <= MP_DNN_OPERATIONS, err, MP_UNSUPPORTED,
-               "a graph of %d tensors and %d operations is too large", (int)g->n_tensors, (int)g->n_operations);
     for (size_t k = 0; k < n_plans; k++) {
         const mp_cuda_settings *s = &plans[k]->settings;
         if (s->tf32 == settings->tf32 && s->fast == settings->fast && s->workspace_limit == settings->workspace_limit &&
-            !memcmp(&plans[k]->graph, g, sizeof *g)) {
+            !strcmp(plans[k]->algorithm, algorithm ? algorithm : "") && !memcmp(&plans[k]->graph, g, sizeof *g)) {
             *out = plans[k];
             return MP_OK;
         }
     }
     MP_REQUIRE(mp_grow(&plans, &capacity, n_plans + 1, sizeof *plans), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(made = mp_alloc(1, sizeof *made), err, MP_NOMEM, "out of memory");
-    memcpy(&made->graph, g, sizeof *g);
-    made->settings = *settings;
+    MP_TRY(new_plan(g, algorithm, &made, err));
     MP_TRY(mp_dnn_plan_open(made, err));
     *out = plans[n_plans++] = made;
     made = NULL;

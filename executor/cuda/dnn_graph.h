@@ -16,7 +16,7 @@
 
 #include <cudnn.h>
 
-#include "executor/array.h"
+#include "executor/kernel.h"
 
 enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 16, MP_DNN_OPERATIONS = 6, MP_DNN_OPERANDS = 12 };
 
@@ -76,6 +76,11 @@ typedef struct mp_dnn_plan mp_dnn_plan;
 
 /* The plan of a graph, owned by the process. MP_UNSUPPORTED: cuDNN has no engine for it that the settings allow; MP_NOMEM. */
 mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err);
+/* The configurations that could be its plan (as the settings permit, one engine in several ways included), the one that
+ * mp_dnn_plan_find takes first; n 0: there is none. MP_NOMEM. */
+mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error *err);
+/* The plan with one of them; NULL: mp_dnn_plan_find. MP_UNSUPPORTED: cuDNN does not name it here. */
+mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, const mp_dnn_plan **out, mp_error *err);
 int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *plan);
 int mp_dnn_plan_engine(const mp_dnn_plan *plan);                                   /* cuDNN's number of it in this graph */
 bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note); /* whether its engine carries the note */

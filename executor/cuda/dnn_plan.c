@@ -1,7 +1,10 @@
-/* dnn_plan.c - the engine that runs a graph: cuDNN's heuristics in their order, the first that the settings allow. */
+/* dnn_plan.c - the engine that runs a graph: of cuDNN's heuristics in their order the first that the settings allow, or the one
+ * of a name. */
 #include "executor/cuda/dnn_plan.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "estimator/memory.h"
 #include "executor/cuda/cuda.h"
@@ -49,6 +52,41 @@ done:
     return st;
 }
 
+/* What a configuration is called: its engine's number, and the value of every knob, "engine 34, 2=5 13=1". cuDNN gives the same
+ * numbers in every process with the same version. */
+static mp_status name_config(cudnnBackendDescriptor_t config, int64_t engine, char name[MP_ALGORITHM_NAME], mp_error *err)
+{
+    mp_status st = MP_OK;
+    cudnnBackendDescriptor_t knobs[CUDNN_KNOB_TYPE_COUNTS] = {NULL};
+    int64_t n = 0, given = 0, value;
+    cudnnBackendKnobType_t type;
+    int length = snprintf(name, MP_ALGORITHM_NAME, "engine %" PRId64, engine);
+    for (int k = 0; k < CUDNN_KNOB_TYPE_COUNTS; k++)
+        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), err);
+    MP_CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                      CUDNN_KNOB_TYPE_COUNTS, &n, knobs),
+             err);
+    for (int64_t k = 0; k < n && k < CUDNN_KNOB_TYPE_COUNTS && length < MP_ALGORITHM_NAME; k++) {
+        MP_CUDNN(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &given, &type),
+                 err);
+        MP_CUDNN(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &given, &value),
+                 err);
+        length +=
+            snprintf(name + length, (size_t)(MP_ALGORITHM_NAME - length), "%s%d=%" PRId64, k ? " " : ", ", (int)type, value);
+    }
+done:
+    for (int k = 0; k < CUDNN_KNOB_TYPE_COUNTS; k++)
+        if (knobs[k]) cudnnBackendDestroyDescriptor(knobs[k]);
+    return st;
+}
+
+static bool is_listed(const mp_algorithms *list, const char *name)
+{
+    for (int k = 0; k < list->n; k++)
+        if (!strcmp(list->list[k].name, name)) return true;
+    return false;
+}
+
 /* Makes the execution plan of a configuration; *fits false: it has none, or one that takes too much workspace. */
 static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool *fits, mp_error *err)
 {
@@ -74,19 +112,30 @@ done:
     return st;
 }
 
-/* Takes the first of these configurations that may be taken. */
-static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64_t n, mp_error *err)
+/* Takes the first of these configurations that may be taken and, where a name is asked for, has it. With `list` it takes none,
+ * and lists all that could be. */
+static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64_t n, mp_algorithms *list, mp_error *err)
 {
     mp_status st = MP_OK;
     uint32_t never = forbidden(p);
-    for (int64_t k = 0; k < n && !p->config; k++) {
+    for (int64_t k = 0; k < n && !p->config && !(list && list->n == MP_ALGORITHMS); k++) {
         uint32_t notes = 0;
         int64_t number = 0;
         bool fits = false, compiles = false;
+        char name[MP_ALGORITHM_NAME] = "";
         MP_TRY(read_engine(configs[k], &notes, &compiles, &number, err));
         if (compiles || (notes & never)) continue;
+        if (list || p->algorithm[0]) MP_TRY(name_config(configs[k], number, name, err));
+        if (list ? is_listed(list, name) : strcmp(name, p->algorithm) != 0) continue;
         MP_TRY(try_plan(p, configs[k], &fits, err));
         if (!fits) continue;
+        if (list) {
+            snprintf(list->list[list->n].name, MP_ALGORITHM_NAME, "%s", name);
+            list->list[list->n++].is_deterministic = !(notes >> CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC & 1);
+            cudnnBackendDestroyDescriptor(p->plan);
+            p->plan = NULL;
+            continue;
+        }
         p->notes = notes;
         p->engine_index = number;
         p->config = configs[k];
@@ -96,8 +145,8 @@ done:
     return st;
 }
 
-/* Asks the heuristics in this mode, and chooses. A mode that fails or names nothing leaves p->config NULL. */
-static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_error *err)
+/* Asks the heuristics in this mode, and chooses or lists. A mode that fails or names nothing leaves p->config NULL. */
+static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorithms *list, mp_error *err)
 {
     mp_status st = MP_OK;
     cudnnBackendDescriptor_t graph = p->made[p->n_made - 1], device, heuristics = NULL, *configs = NULL;
@@ -120,7 +169,7 @@ static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_error *
     MP_CUDNN(
         cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &given, configs),
         err);
-    MP_TRY(choose(p, configs, given < n ? given : n, err));
+    MP_TRY(choose(p, configs, given < n ? given : n, list, err));
 done:
     for (int64_t k = 0; configs && k < n; k++)
         if (configs[k]) cudnnBackendDestroyDescriptor(configs[k]);
@@ -133,10 +182,21 @@ mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err)
 {
     mp_status st = MP_OK;
     MP_TRY(mp_dnn_describe(p, err));
-    MP_TRY(consult(p, CUDNN_HEUR_MODE_A, err));
-    if (!p->config) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, err));
+    MP_TRY(consult(p, CUDNN_HEUR_MODE_A, NULL, err));
+    if (!p->config) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, NULL, err));
+    MP_REQUIRE(p->config || !p->algorithm[0], err, MP_UNSUPPORTED, "cuDNN does not name '%s' for this", p->algorithm);
     MP_REQUIRE(p->config, err, MP_UNSUPPORTED, "cuDNN has no engine for this within %" PRId64 " bytes of workspace",
                p->settings.workspace_limit);
+done:
+    return st;
+}
+
+mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_dnn_describe(p, err));
+    MP_TRY(consult(p, CUDNN_HEUR_MODE_A, out, err));
+    if (!out->n) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, out, err));
 done:
     return st;
 }

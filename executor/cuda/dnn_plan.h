@@ -8,7 +8,8 @@
 
 struct mp_dnn_plan {
     mp_dnn_graph graph;
-    mp_cuda_settings settings; /* that it was made under */
+    mp_cuda_settings settings;         /* that it was made under */
+    char algorithm[MP_ALGORITHM_NAME]; /* the configuration that was asked for by name; "": the first that may be taken */
     /* Descriptors, in the order they were made: tensors, per operation its parameters and itself, the graph. */
     cudnnBackendDescriptor_t made[MP_DNN_TENSORS + 2 * MP_DNN_OPERATIONS + 1];
     int n_made;
@@ -17,8 +18,10 @@ struct mp_dnn_plan {
     uint32_t notes; /* bit k: numerical note k */
 };
 
-/* Fills everything behind `graph` and `settings`; close it even when this fails. */
+/* Fills everything behind `graph`, `settings` and `algorithm`; close it even when this fails. */
 mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err);
+/* Instead of that, the configurations that may be taken, in the heuristics' order. Leaves no plan; close it all the same. */
+mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err);
 void mp_dnn_plan_close(mp_dnn_plan *p);
 
 /* Makes the descriptors of tensors and operations, and the operation graph, which is the last of `made`. */

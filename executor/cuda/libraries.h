@@ -12,5 +12,7 @@ extern const mp_kernel mp_cuda_products[];             /* MatMul, FusedMatMul, G
 
 /* mp_backend's kernel. */
 const mp_kernel *mp_cuda_kernel(const mp_operator *op);
+/* mp_backend's algorithms: of convolutions. */
+mp_status mp_cuda_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);
 
 #endif

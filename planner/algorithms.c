@@ -1,0 +1,100 @@
+#include "planner/algorithms.h"
+
+#include <string.h>
+
+bool mp_graph_has_algorithms(const mp_graph *graph)
+{
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        if (mp_node_has_algorithms(&graph->nodes[k])) return true;
+    return false;
+}
+
+static int64_t least_workspace(const mp_node *node)
+{
+    int64_t least = node->forms[0].workspace_bytes;
+    for (size_t k = 1; k < node->n_forms; k++)
+        if (node->forms[k].workspace_bytes < least) least = node->forms[k].workspace_bytes;
+    return least;
+}
+
+/* The fastest form within so much workspace, of equally fast ones the smallest; there is one. */
+static int fastest_within(const mp_node *node, int64_t room_bytes)
+{
+    int best = -1;
+    for (size_t k = 0; k < node->n_forms; k++) {
+        const mp_form *form = &node->forms[k], *other = best < 0 ? NULL : &node->forms[best];
+        if (form->workspace_bytes > room_bytes) continue;
+        if (!other || form->ticks < other->ticks ||
+            (form->ticks == other->ticks && form->workspace_bytes < other->workspace_bytes))
+            best = (int)k;
+    }
+    return best;
+}
+
+mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
+                               mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    int64_t *most = mp_alloc(graph->n_nodes, sizeof *most); /* per node: what lives beside its workspace, where that is most */
+    int64_t least = 0;
+    MP_REQUIRE(most, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &graph->nodes[steps[t].node];
+        const int64_t own = node->forms[steps[t].form].workspace_bytes;
+        const int64_t beside = timeline->static_bytes + timeline->live_bytes[t] - own;
+        const int64_t peak = beside + (mp_node_has_algorithms(node) ? least_workspace(node) : own);
+        if (beside > most[steps[t].node]) most[steps[t].node] = beside;
+        if (peak > least) least = peak;
+    }
+    if (least_bytes) *least_bytes = least;
+    if (budget_bytes < least) budget_bytes = least;
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &graph->nodes[steps[t].node];
+        if (mp_node_has_algorithms(node)) steps[t].form = fastest_within(node, budget_bytes - most[steps[t].node]);
+    }
+done:
+    mp_timeline_free(timeline);
+    mp_free(most);
+    return st;
+}
+
+mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    mp_relaxed_graph x = {.graph = *graph};
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (mp_node_has_algorithms(&graph->nodes[i])) n += graph->nodes[i].n_forms;
+    x.graph.nodes = mp_alloc(graph->n_nodes, sizeof *x.graph.nodes);
+    x.forms = mp_alloc(n, sizeof *x.forms);
+    MP_REQUIRE(x.graph.nodes && x.forms, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    if (graph->n_nodes) memcpy(x.graph.nodes, graph->nodes, graph->n_nodes * sizeof *x.graph.nodes);
+    n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        if (!mp_node_has_algorithms(node)) continue;
+        mp_form *forms = x.graph.nodes[i].forms = &x.forms[n];
+        n += node->n_forms;
+        const mp_form *fastest = &node->forms[fastest_within(node, INT64_MAX)];
+        const int64_t workspace_bytes = least_workspace(node);
+        for (size_t k = 0; k < node->n_forms; k++) {
+            forms[k] = node->forms[k];
+            forms[k].ticks = fastest->ticks;
+            forms[k].workspace_bytes = workspace_bytes;
+        }
+    }
+    *out = x;
+    x = (mp_relaxed_graph){0};
+done:
+    mp_relaxed_graph_free(&x);
+    return st;
+}
+
+void mp_relaxed_graph_free(mp_relaxed_graph *relaxed)
+{
+    mp_free(relaxed->graph.nodes);
+    mp_free(relaxed->forms);
+    *relaxed = (mp_relaxed_graph){0};
+}

@@ -1,0 +1,31 @@
+/* algorithms.h - which algorithm computes each node, once the order of steps is known.
+ *
+ * The algorithms of a node (estimator/graph.h) differ in ticks and workspace only, and a workspace lives in its own step only.
+ * So the order alone says what room each step leaves, and the nodes choose without regard to each other: each takes the fastest
+ * of its algorithms whose workspace fits in all of its runs. For an order of steps that is the best choice there is.
+ */
+#ifndef PLANNER_ALGORITHMS_H
+#define PLANNER_ALGORITHMS_H
+
+#include "estimator/timeline.h"
+
+/* Whether some node of the graph has a choice. O(nodes). */
+bool mp_graph_has_algorithms(const mp_graph *graph);
+
+/* Sets, in place, the forms of all steps whose nodes have algorithms: the fastest that keep the peak within the budget. Where
+ * no choice does, of the choices with the lowest peak the fastest; *least_bytes (may be NULL) is that lowest peak. The steps
+ * can run (MP_INVALID else). MP_NOMEM. As mp_timeline_build. */
+mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
+                               mp_error *err);
+
+/* The same graph for searchers that leave this choice to others: every algorithm of a node has the ticks of its fastest and the
+ * workspace of its smallest. So what is a bound there is one here, and what cannot fit there cannot fit here. Only what differs
+ * is copied: `graph` has to outlive it, and mp_graph_free is not for it. MP_NOMEM. */
+typedef struct mp_relaxed_graph {
+    mp_graph graph;
+    mp_form *forms;
+} mp_relaxed_graph;
+mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err);
+void mp_relaxed_graph_free(mp_relaxed_graph *relaxed); /* a zeroed one is fine */
+
+#endif

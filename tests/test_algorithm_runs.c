@@ -1,0 +1,205 @@
+/* Algorithms on a backend: what it lists runs and gives the same but for rounding; a plan that chooses among them trains as
+ * keep-all does with the same ones, bit for bit, within its arena. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "executor/algorithms.h"
+#include "formats/costs_json.h"
+#include "planner/algorithms.h"
+#include "planner/arena.h"
+#include "planner/check.h"
+#include "tests/training_case.h"
+
+enum { STEPS = 2 };
+
+typedef struct outcome {
+    double losses[STEPS];
+    char hash[33];
+} outcome;
+
+static training_case begin(void)
+{
+    const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .options_json = "{}"};
+    return training_begin("tests/gradients/unet.onnx", 0, &options);
+}
+
+static outcome run(training_case *t, const mp_plan *plan, bool guards)
+{
+    const mp_execution_options options = {
+        .hyper = mp_hyper_default(MP_OPTIMIZER_SGD), .seed = 3, .poison = true, .guards = guards};
+    outcome o = {{0}, ""};
+    mp_error err = {0};
+    mp_execution *e;
+    if (mp_execution_new(t->program, plan, &options, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
+    training_run(t, e, 0, STEPS, o.losses);
+    if (!guards) assert_true(mp_execution_touched_bytes(e) <= plan->arena_bytes);
+    mp_execution_hash(e, o.hash);
+    mp_execution_free(e);
+    return o;
+}
+
+/* Everything kept, with the algorithms of this plan, or (NULL) every node in its form k or its last. */
+static mp_plan *keep_all(const training_case *t, const mp_plan *like, size_t k)
+{
+    const mp_graph *g = t->program->graph;
+    mp_plan *plan;
+    mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
+    mp_keep_all(g, steps);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const mp_node *node = &g->nodes[steps[i].node];
+        if (!mp_node_has_algorithms(node)) continue;
+        steps[i].form = (int)(k < node->n_forms ? k : node->n_forms - 1);
+        for (size_t u = 0; like && u < like->n_steps; u++)
+            if (like->steps[u].node == steps[i].node) steps[i].form = like->steps[u].form;
+    }
+    assert_int_equal(mp_plan_new(g, "none", steps, g->n_nodes, &plan, NULL), MP_OK);
+    mp_free(steps);
+    assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
+    return plan;
+}
+
+static size_t most_forms(const mp_graph *g)
+{
+    size_t n = 1;
+    for (size_t k = 0; k < g->n_nodes; k++)
+        if (mp_node_has_algorithms(&g->nodes[k]) && g->nodes[k].n_forms > n) n = g->nodes[k].n_forms;
+    return n;
+}
+
+static void every_algorithm_gives_the_same_but_for_rounding(void **state)
+{
+    (void)state;
+    training_case t = begin();
+    mp_plan *plain = training_keep_all(&t);
+    const outcome expected = run(&t, plain, false);
+    mp_plan_free(plain);
+    assert_int_equal(mp_program_list_algorithms(t.program, NULL), MP_OK);
+    const size_t most = most_forms(t.program->graph);
+    int n_differ = 0;
+    assert_true(most > 1);
+    for (size_t k = 0; k < most; k++) {
+        mp_plan *plan = keep_all(&t, NULL, k);
+        const outcome o = run(&t, plan, true);
+        for (int s = 0; s < STEPS; s++)
+            if (!(fabs(o.losses[s] - expected.losses[s]) < 1e-4 * fabs(expected.losses[s])))
+                fail_msg("algorithm %zu: loss %g, and %g by default", k, o.losses[s], expected.losses[s]);
+        if (!k) assert_string_equal(o.hash, expected.hash); /* the first is the backend's own choice */
+        n_differ += strcmp(o.hash, expected.hash) != 0;
+        mp_plan_free(plan);
+    }
+    assert_true(n_differ > 0); /* they are others */
+    training_end(&t);
+}
+
+/* Costs under which more workspace is more speed, applied to the program as a file.
+ */
+static void take(training_case *t, const char *unknown, mp_status expected, mp_error *err)
+{
+    char path[64];
+    const mp_graph *g = t->program->graph;
+    const mp_costs_options options = {0};
+    mp_node_cost *costs = mp_alloc(g->n_nodes, sizeof *costs);
+    mp_algorithm_cost *all = mp_alloc(g->n_nodes * MP_ALGORITHMS, sizeof *all);
+    assert_int_equal(mp_program_list_algorithms(t->program, NULL), MP_OK);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const mp_node *node = &g->nodes[i];
+        costs[i] = (mp_node_cost){.seconds = 1e-3, .algorithms = all + i * MP_ALGORITHMS};
+        if (!mp_node_has_algorithms(node)) continue;
+        costs[i].n_algorithms = node->n_forms;
+        for (size_t k = 0; k < node->n_forms; k++) {
+            const double bytes = (double)node->forms[k].workspace_bytes;
+            costs[i].algorithms[k] = (mp_algorithm_cost){unknown ? unknown : node->forms[k].algorithm, 1e-5 / (1 + bytes / 1e4),
+                                                         node->forms[k].workspace_bytes, true};
+            if (unknown) costs[i].n_algorithms = 1;
+        }
+    }
+    snprintf(path, sizeof path, "/tmp/memplan-runs-%ld.json", (long)getpid());
+    assert_int_equal(mp_costs_write(path, g, costs, NULL), MP_OK);
+    mp_free(costs);
+    mp_free(all);
+    training_end(t);
+    *t = begin();
+    if (mp_costs_apply(path, t->program->graph, &options, err) != MP_OK) fail_msg("%s", err->message);
+    assert_int_equal(mp_program_take_algorithms(t->program, err), expected);
+    unlink(path);
+}
+
+/* Forward runs twice over, with the algorithms that suit a budget between the least and what the fastest take. */
+static mp_plan *all_twice(const training_case *t, double part)
+{
+    const mp_graph *g = t->program->graph;
+    mp_plan *plan;
+    size_t n = 0;
+    int64_t least;
+    mp_step *steps = mp_alloc(2 * g->n_nodes, sizeof *steps);
+    for (int again = 0; again < 2; again++)
+        for (size_t i = 0; i < g->n_nodes; i++)
+            if (again || (g->nodes[i].phase == MP_PHASE_FORWARD && !(g->nodes[i].flags & MP_NODE_ONCE)))
+                steps[n++] = (mp_step){(int)i, 0};
+    assert_int_equal(mp_algorithms_choose(g, steps, n, INT64_MAX, &least, NULL), MP_OK);
+    assert_int_equal(mp_plan_new(g, "none", steps, n, &plan, NULL), MP_OK);
+    const int64_t budget = least + (int64_t)(part * (double)(plan->peak_bytes - least));
+    mp_plan_free(plan);
+    assert_int_equal(mp_algorithms_choose(g, steps, n, budget, NULL, NULL), MP_OK);
+    assert_int_equal(mp_plan_new(g, "none", steps, n, &plan, NULL), MP_OK);
+    assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
+    assert_int_equal(mp_plan_check(g, plan, NULL), MP_OK);
+    mp_free(steps);
+    return plan;
+}
+
+static void a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms(void **state)
+{
+    (void)state;
+    int n_other = 0, n_again = 0;
+    training_case t = begin();
+    mp_error err = {0};
+    take(&t, NULL, MP_OK, &err);
+    const mp_graph *g = t.program->graph;
+    for (int k = 0; k < 4; k++) {
+        static const double parts[] = {0.3, 0.05};
+        mp_plan *plan = k < 2 ? training_plan(&t, parts[k]) : all_twice(&t, k == 2 ? 0 : 0.5), *all = keep_all(&t, plan, 0);
+        const outcome a = run(&t, plan, false), b = run(&t, all, false), c = run(&t, plan, true);
+        assert_memory_equal(a.losses, b.losses, sizeof a.losses);
+        assert_memory_equal(a.losses, c.losses, sizeof a.losses);
+        assert_string_equal(a.hash, b.hash);
+        for (size_t s = 0; s < plan->n_steps; s++) {
+            const bool other = mp_node_has_algorithms(&g->nodes[plan->steps[s].node]) && plan->steps[s].form;
+            n_other += other && !plan->recompute[s];
+            n_again += other && plan->recompute[s];
+        }
+        mp_plan_free(plan);
+        mp_plan_free(all);
+    }
+    assert_true(n_other > 0 && n_again > 0);
+    training_end(&t);
+}
+
+static void an_algorithm_that_the_backend_lacks_is_refused(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    training_case t = begin();
+    take(&t, "abacus", MP_UNSUPPORTED, &err);
+    if (!strstr(err.message, " backend has no algorithm 'abacus' here for ")) fail_msg("%s", err.message);
+    training_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_algorithm_gives_the_same_but_for_rounding),
+        cmocka_unit_test(a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms),
+        cmocka_unit_test(an_algorithm_that_the_backend_lacks_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
