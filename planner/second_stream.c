@@ -5,6 +5,7 @@
 #include "planner/arena.h"
 #include "planner/arena_solve.h"
 #include "planner/check.h"
+#include "planner/schedule.h"
 
 enum { ROUNDS = 4, READS = 1, CHANGES = 2 };
 
@@ -12,7 +13,7 @@ typedef struct search {
     const mp_graph *graph;
     mp_step *steps;
     int n;
-    int64_t limit_bytes; /* of the peak */
+    int64_t limit_bytes; /* of what is there while updates run beside a step */
     char *used;          /* per storage: READS, CHANGES by the group at hand */
     int64_t *done;       /* per step, and the end: when all has run that it waits for */
     int64_t second_free; /* when the second stream has run all that was issued */
@@ -63,7 +64,8 @@ static mp_status fits(const search *x, int first, int end, int until, bool *yes)
     mp_timeline *timeline = NULL;
     set_wait(x, first, end, until);
     MP_TRY(mp_timeline_build(x->graph, x->steps, (size_t)x->n, &timeline, x->err));
-    *yes = timeline->peak_bytes <= x->limit_bytes;
+    *yes = true;
+    for (int t = end; t < until; t++) *yes &= timeline->static_bytes + timeline->live_bytes[t] <= x->limit_bytes;
 done:
     mp_timeline_free(timeline);
     return st;
@@ -138,6 +140,31 @@ done:
     return st;
 }
 
+/* The plan's order with its updates as early as they may run, if that is within the memory, else as it is. In keep-all's order
+ * they come last, where nothing is left to run beside. */
+static mp_status take_steps(search *x, const mp_plan *plan)
+{
+    mp_status st = MP_OK;
+    const size_t n = plan->n_steps;
+    size_t n_others = 0, n_early = 0;
+    mp_step *others = NULL, *early = NULL;
+    mp_timeline *timeline = NULL;
+    MP_REQUIRE(x->steps = mp_alloc(n, sizeof *x->steps), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
+    if (n) memcpy(x->steps, plan->steps, n * sizeof *x->steps);
+    if (x->graph->fuse != MP_FUSE_BACKWARD) goto done;
+    MP_REQUIRE(others = mp_alloc(n, sizeof *others), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
+    for (size_t t = 0; t < n; t++)
+        if (!is_update(x, (int)t)) others[n_others++] = plan->steps[t];
+    MP_TRY(mp_schedule_updates(x->graph, others, n_others, &early, &n_early, x->err));
+    MP_TRY(mp_timeline_build(x->graph, early, n_early, &timeline, x->err));
+    if (n_early == n && timeline->peak_bytes <= x->limit_bytes) memcpy(x->steps, early, n * sizeof *early);
+done:
+    mp_timeline_free(timeline);
+    mp_free(others);
+    mp_free(early);
+    return st;
+}
+
 /* A plan of these steps, with what the one before was asked for and has proved. */
 static mp_status renew(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err)
 {
@@ -166,11 +193,10 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
     search x = {.graph = graph, .n = (int)before->n_steps, .err = err};
     mp_plan *after = NULL;
     x.limit_bytes = before->budget_bytes >= 0 ? limit : before->peak_bytes;
-    x.steps = mp_alloc(before->n_steps, sizeof *x.steps);
+    MP_TRY(take_steps(&x, before));
     x.used = mp_alloc(graph->n_storages, sizeof *x.used);
     x.done = mp_alloc(before->n_steps + 1, sizeof *x.done);
-    MP_REQUIRE(x.steps && x.used && x.done, err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
-    if (before->n_steps) memcpy(x.steps, before->steps, before->n_steps * sizeof *x.steps);
+    MP_REQUIRE(x.used && x.done, err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
     *effect = (mp_second_stream){0};
     for (int round = 0; round < ROUNDS; round++) {
         MP_TRY(place_all(&x));
@@ -178,9 +204,8 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         mp_plan_free(after);
         after = NULL;
         MP_TRY(renew(graph, before, x.steps, &after, err));
-        if (mp_plan_need(after) <= limit || x.limit_bytes == before->peak_bytes) break;
-        x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena has beyond the peak */
-        if (x.limit_bytes < before->peak_bytes) x.limit_bytes = before->peak_bytes;
+        if (mp_plan_need(after) <= limit) break;
+        x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena has beyond what lives at once */
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {
         effect->n_updates = x.effect.n_updates;

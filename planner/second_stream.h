@@ -1,10 +1,11 @@
 /* second_stream.h - which updates of a plan run on a second stream, beside the rest of backward, and where that waits for them.
  *
- * Method: steps are gone through in order with a clock per stream, in the graph's ticks. The updates that follow on each other
- * are issued together, once all before them is done; the compute stream waits for them before the first step by which they have
- * run, as the clocks say, or before the first that changes or reads what they use. Where their gradients would then be over the
- * memory, the wait comes as late as that permits; where nothing is hidden, they stay in order. That both streams share the
- * device's bandwidth is left out, and the plan's seconds stay the sum over its steps.
+ * Method: updates are put where they can run first. Steps are gone through in order with a clock per stream, in the graph's
+ * ticks. The updates that follow on each other are issued together, once all before them is done; the compute stream waits for
+ * them before the first step by which they have run, as the clocks say, or before the first that changes or reads what they
+ * use. Where their gradients would then be over the memory, the wait comes as late as that permits; where nothing is hidden,
+ * they stay in order. That both streams share the device's bandwidth is left out, and the plan's seconds stay the sum over its
+ * steps.
  */
 #ifndef PLANNER_SECOND_STREAM_H
 #define PLANNER_SECOND_STREAM_H
