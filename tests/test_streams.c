@@ -51,7 +51,7 @@ static mp_plan *with_waits(const mp_graph *graph, const mp_plan *plan, uint64_t 
     mp_plan *beside = NULL;
     mp_step *steps = mp_alloc(plan->n_steps, sizeof *steps);
     memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
-    *n_beside = random_beside(graph, seed, 80, steps, plan->n_steps);
+    *n_beside = random_beside(graph, seed, 50, steps, plan->n_steps);
     if (mp_plan_new(graph, "test", steps, plan->n_steps, &beside, &err) != MP_OK) fail_msg("%s", err.message);
     if (mp_arena_layout(graph, beside, &err) != MP_OK) fail_msg("%s", err.message);
     if (mp_plan_check(graph, beside, &err) != MP_OK) fail_msg("%s", err.message);
