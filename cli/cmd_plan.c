@@ -24,6 +24,7 @@ static int settle(options *o, budget *b)
     if (!o->budget && !o->checkpoints && strcmp(o->solver, "none"))
         return usage_error("plan needs a budget: --budget 8GiB, --budget 60%% or --budget floor+50%%");
     if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
+    if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
     return EXIT_DONE;
 }
 
@@ -49,6 +50,10 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
     progress_start(&shown, out->floor_bytes);
     st = (o->offsets ? mp_solve_with_arena : mp_solve)(&request, &out->answer, err);
     progress_end(&shown);
+    if (st == MP_OK && o->second_stream && out->answer.plan) {
+        st = mp_plan_second_stream(request.graph, &out->answer.plan, &out->second_stream, err);
+        out->has_second_stream = st == MP_OK;
+    }
     clock_gettime(CLOCK_MONOTONIC, &to);
     out->planning_seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
 done:

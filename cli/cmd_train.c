@@ -17,6 +17,7 @@
 #include "planner/arena.h"
 #include "planner/arena_solve.h"
 #include "planner/floor.h"
+#include "planner/second_stream.h"
 #include "planner/solver.h"
 
 enum { STEPS = 10 }; /* without --steps */
@@ -53,6 +54,9 @@ static int settle(options *o, budget *b)
     if (!option_given(o, OPT_DEVICE) && !o->plan) o->device = "cpu";
     if (!o->plan && !o->budget) return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
     if (o->plan && o->budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
+    if (o->plan && o->second_stream)
+        return usage_error("--plan says itself which updates run on a second stream; plan with --second-stream");
+    if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
     if (o->plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan has been searched for, so --solver has nothing to do");
     mp_error err = {0};
@@ -91,6 +95,10 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan was found within %s", bytes_short(request.budget_bytes, text));
     t->plan = answer.plan;
     answer.plan = NULL;
+    if (o->second_stream) {
+        MP_TRY(mp_plan_second_stream(g, &t->plan, &t->second_stream, err));
+        t->has_second_stream = true;
+    }
 done:
     mp_answer_free(&answer);
     return st;

@@ -101,6 +101,7 @@ const option_row option_rows[N_OPTIONS] = {
     [OPT_MOVES]       = {"moves", KIND_COUNT, AT(moves), PLAN | SWEEP | FIT | TRAIN, NULL, "N", NULL, 1, NULL, "how many candidates a searcher may try (default: its own)"},
     [OPT_TIME_LIMIT]  = {"time-limit", KIND_POSITIVE, AT(time_limit), PLAN | PACK | TRAIN, NULL, "SECONDS", NULL, 0, NULL, "stop the search then, with the best so far"},
     [OPT_KEEP_ORDER]  = {"keep-order", KIND_FLAG, AT(keep_order), PLAN | SWEEP | FIT | TRAIN, NULL, NULL, NULL, 0, NULL, "run every node for the first time in the order of the file: search for recomputation only"},
+    [OPT_SECOND_STREAM] = {"second-stream", KIND_FLAG, AT(second_stream), PLAN | TRAIN, NULL, NULL, NULL, 0, NULL, "--fuse backward: run updates on a second stream beside backward, where memory and time permit"},
     [OPT_NO_OFFSETS]  = {"no-offsets", KIND_OFF, AT(offsets), PLAN, NULL, NULL, NULL, 0, NULL, "the budget is for what lives at once; give nothing an address"},
     [OPT_OUT]         = {"o", KIND_TEXT, AT(out), PLAN | GRAPH | PACK | PROFILE, NULL, "FILE", NULL, 0, NULL, "write the plan, graph, offsets or costs here; - is standard output"},
     [OPT_CAPACITY]    = {"capacity", KIND_TEXT, AT(capacity), PACK, NULL, "BYTES", NULL, 0, NULL, "how high the block may be: 1048576, 24GiB"},

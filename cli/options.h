@@ -64,6 +64,7 @@ typedef enum option_id {
     OPT_MOVES,
     OPT_TIME_LIMIT,
     OPT_KEEP_ORDER,
+    OPT_SECOND_STREAM,
     OPT_NO_OFFSETS,
     OPT_OUT,
     OPT_CAPACITY,
@@ -135,7 +136,7 @@ typedef struct options {
     const char *costs;       /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
-    bool nesterov, before, captures, profile, keep_order, offsets;
+    bool nesterov, before, captures, profile, keep_order, second_stream, offsets;
     const char *schedule, *save, *resume; /* schedule has a default, the others NULL: not given */
     bool minimize, per_op, json, help;
     size_t n_operands;

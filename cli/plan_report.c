@@ -142,6 +142,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     print_bound(out);
     MP_TRY(print_arena(graph, plan, err));
     print_algorithms(graph, plan);
+    if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
     MP_TRY(print_checkpoints(out, plan, err));
     MP_TRY(print_where(graph, plan, err));
@@ -271,6 +272,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
          mp_json_set(json, "planning_seconds", json_real(out->planning_seconds)) &&
          mp_json_set(json, "segments_peak_bytes", segments ? json_integer(peak) : json_null()) &&
          mp_json_set(json, "segments_seconds", segments ? json_real((double)ticks * graph->tick_seconds) : json_null());
+    if (out->has_second_stream)
+        ok = ok && mp_json_set(json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     MP_REQUIRE(ok, err, MP_NOMEM, "the answer");
     print_json(json_incref(json));
 done:

@@ -3,6 +3,7 @@
 #define CLI_PLAN_REPORT_H
 
 #include "cli/subject.h"
+#include "planner/second_stream.h"
 #include "planner/solver.h"
 
 typedef struct outcome {
@@ -12,6 +13,8 @@ typedef struct outcome {
     int64_t floor_bytes;
     int floor_node; /* -1: no nodes */
     mp_answer answer;
+    bool has_second_stream; /* it was asked for, and there is a plan */
+    mp_second_stream second_stream;
     double planning_seconds;
 } outcome;
 

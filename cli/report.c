@@ -124,3 +124,18 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node)
     printf("  and ");
     report_static(graph);
 }
+
+void report_second_stream(const mp_second_stream *effect, double tick_seconds)
+{
+    char hidden[QUANTITY_MAX], all[QUANTITY_MAX];
+    printf("  second stream: %zu of %zu updates run beside backward; of their %s it hides %s\n", effect->n_beside,
+           effect->n_updates, seconds_text((double)effect->update_ticks * tick_seconds, all),
+           seconds_text((double)effect->hidden_ticks * tick_seconds, hidden));
+}
+
+json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
+{
+    return json_pack("{sI sI sf sf}", "updates", (json_int_t)effect->n_updates, "beside", (json_int_t)effect->n_beside,
+                     "update_seconds", (double)effect->update_ticks * tick_seconds, "hidden_seconds",
+                     (double)effect->hidden_ticks * tick_seconds);
+}

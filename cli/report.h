@@ -2,9 +2,11 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "cli/subject.h"
+#include "planner/second_stream.h"
 
 /* Prints the name of a module or tensor list, one per line: grouped by the module that stands in the names
  * ("/layer1/layer1.0/conv1/ Conv_output_0" is of layer1.0.conv1), in order. On a terminal long groups are cut short, and `hint`
@@ -20,5 +22,9 @@ void report_static(const mp_graph *graph);
 
 /* Prints a node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
 void report_node(const mp_graph *graph, int node);
+
+/* What --second-stream came to: one line; as JSON, NULL without memory. */
+void report_second_stream(const mp_second_stream *effect, double tick_seconds);
+json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
 #endif

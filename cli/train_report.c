@@ -6,6 +6,7 @@
 
 #include "cli/messages.h"
 #include "cli/quantities.h"
+#include "cli/report.h"
 #include "planner/arena.h"
 
 bool train_identical(const train_outcome *t)
@@ -154,6 +155,10 @@ void print_train(const train_outcome *t, const options *o)
     printf("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
         printf("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
+    if (t->has_second_stream) {
+        report_second_stream(&t->second_stream, t->subject.graph->tick_seconds);
+        if (!t->subject.program->backend->issue_beside) puts("  This backend has one stream: they ran in order.");
+    }
     if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
     if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
@@ -198,6 +203,8 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
                     "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
                     t->has_before ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
                     (int)t->after.stopped);
+    if (all && t->has_second_stream)
+        json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json(all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

@@ -4,6 +4,7 @@
 
 #include "cli/subject.h"
 #include "executor/train.h"
+#include "planner/second_stream.h"
 
 typedef struct train_outcome {
     subject subject;
@@ -11,7 +12,9 @@ typedef struct train_outcome {
     bool has_before;
     bool fast;                    /* other last bits were permitted */
     size_t n_parameters, n_drawn; /* of those, without values in the model's file */
-    mp_report before, after;      /* keep-all, the plan */
+    bool has_second_stream;       /* it was asked for */
+    mp_second_stream second_stream;
+    mp_report before, after; /* keep-all, the plan */
 } train_outcome;
 
 /* True if both runs have the same losses and the same weights, bit for bit. */

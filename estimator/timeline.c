@@ -10,10 +10,11 @@
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
-struct state {  /* of a storage */
-    int span;   /* its present instance, NOT_LIVE or ALWAYS_LIVE */
-    int added;  /* contributions so far */
-    int used;   /* 1 + the last step in which it was half of an in-place pair */
+struct state {                     /* of a storage */
+    int span;                      /* its present instance, NOT_LIVE or ALWAYS_LIVE */
+    int added;                     /* contributions so far */
+    int used;                      /* 1 + the last step in which it was half of an in-place pair */
+    int read_until, changed_until; /* the first steps for which no update beside them reads it, or writes or adds to it */
     bool begun; /* made in this step: only then a reader of a carried gradient has to wait for all contributions */
 };
 
@@ -34,6 +35,51 @@ static void begin(struct walk *w, int storage, int t)
 {
     w->states[storage].span = (int)w->timeline->n_spans;
     w->timeline->spans[w->timeline->n_spans++] = (mp_span){storage, t, t, -1};
+}
+
+static int later(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The storage's present instance lives until step `last` at least. */
+static void live_until(struct walk *w, int storage, int last)
+{
+    mp_span *span = &w->timeline->spans[w->states[storage].span];
+    span->last = later(span->last, last);
+}
+
+/* Whether no update that runs beside step t keeps it from reading, or changing, a storage. */
+static mp_status leave_alone(struct walk *w, int t, mp_step step, int s, bool changes)
+{
+    const struct state *state = &w->states[s];
+    const int until = changes ? later(state->read_until, state->changed_until) : state->changed_until;
+    if (t >= until || (step.until && (state->span == ALWAYS_LIVE || !changes))) return MP_OK;
+    return MP_FAIL(w->err, MP_INVALID, "step %d: %s %s %s, which an update on the second stream uses up to step %d", t,
+                   mp_node_label(w->graph, step.node).text, changes ? "changes" : "reads", mp_storage_label(w->graph, s).text,
+                   until);
+}
+
+static mp_status leave_all_alone(struct walk *w, int t, mp_step step, const mp_form *form)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < form->n_reads; i++) MP_TRY(leave_alone(w, t, step, form->reads[i], false));
+    for (size_t i = 0; i < form->n_adds; i++) MP_TRY(leave_alone(w, t, step, form->adds[i], true));
+    for (size_t i = 0; i < form->n_writes; i++) MP_TRY(leave_alone(w, t, step, form->writes[i], true));
+done:
+    return st;
+}
+
+/* From the next step on, what a step uses that was issued on the second stream is in its use. */
+static void hold(struct walk *w, int until, const mp_form *form)
+{
+    struct state *states = w->states;
+    for (size_t i = 0; i < form->n_reads; i++)
+        states[form->reads[i]].read_until = later(states[form->reads[i]].read_until, until);
+    for (size_t i = 0; i < form->n_adds; i++)
+        states[form->adds[i]].changed_until = later(states[form->adds[i]].changed_until, until);
+    for (size_t i = 0; i < form->n_writes; i++)
+        states[form->writes[i]].changed_until = later(states[form->writes[i]].changed_until, until);
 }
 
 static int compare_storages(const void *a, const void *b)
@@ -65,7 +111,7 @@ static void order_spans(struct walk *w, size_t from)
     for (size_t k = from; k < n; k++) w->states[spans[k].storage].span = (int)k;
 }
 
-static mp_status read_storage(struct walk *w, int t, int node, int s)
+static mp_status read_storage(struct walk *w, int t, int end, int node, int s)
 {
     const mp_graph *graph = w->graph;
     struct state *state = &w->states[s];
@@ -81,11 +127,11 @@ static mp_status read_storage(struct walk *w, int t, int node, int s)
     if (state->span == NOT_LIVE)
         return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
-    w->timeline->spans[state->span].last = t;
+    live_until(w, s, end);
     return MP_OK;
 }
 
-static mp_status add_to_storage(struct walk *w, int t, int node, int s)
+static mp_status add_to_storage(struct walk *w, int t, int end, int node, int s)
 {
     const mp_graph *graph = w->graph;
     struct state *state = &w->states[s];
@@ -98,27 +144,34 @@ static mp_status add_to_storage(struct walk *w, int t, int node, int s)
     /* the gradient carried from the step before ends where this step's begins */
     if (!state->begun) begin(w, s, t);
     state->begun = true;
-    w->timeline->spans[state->span].last = t;
+    live_until(w, s, end);
     return MP_OK;
 }
 
-static mp_status run(struct walk *w, int t, mp_step step)
+static mp_status run(struct walk *w, const mp_step *steps, int t)
 {
     mp_status st = MP_OK;
+    const mp_step step = steps[t];
     const mp_form *form = &w->graph->nodes[step.node].forms[step.form];
+    const int end = mp_step_end(steps, t);
     size_t begun = t ? w->timeline->n_spans : 0;
-    for (size_t i = 0; i < form->n_reads; i++) MP_TRY(read_storage(w, t, step.node, form->reads[i]));
-    for (size_t i = 0; i < form->n_adds; i++) MP_TRY(add_to_storage(w, t, step.node, form->adds[i]));
+    MP_TRY(leave_all_alone(w, t, step, form));
+    for (size_t i = 0; i < form->n_reads; i++) MP_TRY(read_storage(w, t, end, step.node, form->reads[i]));
+    for (size_t i = 0; i < form->n_adds; i++) MP_TRY(add_to_storage(w, t, end, step.node, form->adds[i]));
     for (size_t i = 0; i < form->n_writes; i++) {
         struct state *state = &w->states[form->writes[i]];
         state->begun = true;
-        if (state->span != ALWAYS_LIVE) begin(w, form->writes[i], t);
+        if (state->span == ALWAYS_LIVE) continue;
+        begin(w, form->writes[i], t);
+        live_until(w, form->writes[i], end);
     }
     order_spans(w, begun);
     for (size_t i = 0; i < form->n_in_place; i++) {
-        int from = w->states[form->in_place[i].from].span, to = w->states[form->in_place[i].to].span;
-        if (from >= 0 && to >= 0) w->pairs[w->n_pairs++] = (struct pair){t, from, to};
+        const struct state *from = &w->states[form->in_place[i].from], *to = &w->states[form->in_place[i].to];
+        if (from->span < 0 || to->span < 0 || t < later(from->read_until, from->changed_until)) continue;
+        w->pairs[w->n_pairs++] = (struct pair){t, from->span, to->span};
     }
+    if (end > t) hold(w, step.until, form);
     MP_REQUIRE(!__builtin_add_overflow(w->timeline->ticks, form->ticks, &w->timeline->ticks), w->err, MP_INVALID,
                "step %d: the steps take more ticks than can be counted", t);
 done:
@@ -139,6 +192,22 @@ static void settle_pairs(struct walk *w)
     }
 }
 
+/* Workspace of each step, while that may run; live_bytes and beside_bytes are differences. */
+static void add_workspaces(struct walk *w, const mp_step *steps)
+{
+    mp_timeline *tl = w->timeline;
+    for (int t = 0; t < (int)tl->n_steps; t++) {
+        const int64_t bytes = w->graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
+        const int end = mp_step_end(steps, t);
+        tl->live_bytes[t] += bytes;
+        tl->live_bytes[end + 1] -= bytes;
+        if (end == t) continue;
+        tl->beside_bytes[t + 1] += bytes;
+        tl->beside_bytes[end + 1] -= bytes;
+    }
+    for (size_t t = 0; tl->beside_bytes && t < tl->n_steps; t++) tl->beside_bytes[t + 1] += tl->beside_bytes[t];
+}
+
 /* Bytes over time. live_bytes has n_steps + 1 elements and holds differences at first. */
 static void add_up(struct walk *w, const mp_step *steps)
 {
@@ -151,10 +220,11 @@ static void add_up(struct walk *w, const mp_step *steps)
         tl->live_bytes[span->first + (span->takes_room_of >= 0)] += bytes;
         tl->live_bytes[span->last + 1] -= bytes;
     }
+    add_workspaces(w, steps);
     tl->peak_step = tl->n_steps ? 0 : -1;
     for (size_t t = 0; t < tl->n_steps; t++) {
         live += tl->live_bytes[t];
-        tl->live_bytes[t] = live + graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
+        tl->live_bytes[t] = live;
         if (tl->live_bytes[t] > highest) {
             highest = tl->live_bytes[t];
             tl->peak_step = (int)t;
@@ -170,6 +240,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     struct walk w = {.graph = graph, .err = err};
     mp_timeline *tl = NULL;
     size_t most_spans = 0, most_pairs = 0;
+    bool beside = false;
     MP_REQUIRE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
         MP_REQUIRE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
@@ -177,6 +248,13 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         const mp_node *node = &graph->nodes[steps[t].node];
         MP_REQUIRE(steps[t].form >= 0 && (size_t)steps[t].form < node->n_forms, err, MP_INVALID,
                    "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].form);
+        MP_REQUIRE(!steps[t].until || node->phase == MP_PHASE_UPDATE, err, MP_INVALID,
+                   "step %zu: %s is no update, and only updates run on the second stream", t,
+                   mp_node_label(graph, steps[t].node).text);
+        MP_REQUIRE(!steps[t].until || (steps[t].until > (int)t && steps[t].until <= (int)n), err, MP_INVALID,
+                   "step %zu: %s runs on the second stream, and no step after it waits for it", t,
+                   mp_node_label(graph, steps[t].node).text);
+        beside |= steps[t].until != 0;
         most_spans += node->forms[steps[t].form].n_writes + node->forms[steps[t].form].n_adds;
         most_pairs += node->forms[steps[t].form].n_in_place;
     }
@@ -186,6 +264,8 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     MP_REQUIRE(tl = w.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes), err, MP_NOMEM, "no memory for a timeline of %zu steps",
                n);
+    MP_REQUIRE(!beside || (tl->beside_bytes = mp_alloc(n + 1, sizeof *tl->beside_bytes)), err, MP_NOMEM,
+               "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(tl->spans = mp_alloc(most_spans, sizeof *tl->spans), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(w.states = mp_alloc(graph->n_storages, sizeof *w.states), err, MP_NOMEM, "no memory for a timeline of %zu steps",
                n);
@@ -196,7 +276,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         w.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
         if (storage->carried && n) begin(&w, s, 0);
     }
-    for (size_t t = 0; t < n; t++) MP_TRY(run(&w, (int)t, steps[t]));
+    for (size_t t = 0; t < n; t++) MP_TRY(run(&w, steps, (int)t));
     for (int s = 0; s < (int)graph->n_storages; s++)
         if (graph->storages[s].carried && w.states[s].begun) tl->spans[w.states[s].span].last = (int)n - 1;
     settle_pairs(&w);
@@ -214,6 +294,7 @@ void mp_timeline_free(mp_timeline *timeline)
 {
     if (!timeline) return;
     mp_free(timeline->live_bytes);
+    mp_free(timeline->beside_bytes);
     mp_free(timeline->spans);
     mp_free(timeline);
 }
@@ -249,6 +330,7 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[span->last + 1] -= bytes;
     }
     for (size_t t = 0; t <= timeline->n_steps; t++) between_bytes[t] = live += between_bytes[t];
+    for (size_t t = 0; timeline->beside_bytes && t < timeline->n_steps; t++) between_bytes[t] += timeline->beside_bytes[t];
 }
 
 void mp_keep_all(const mp_graph *graph, mp_step *steps)
@@ -257,6 +339,6 @@ void mp_keep_all(const mp_graph *graph, mp_step *steps)
     for (int round = 0; round < 2; round++) {
         bool updates = (round == 1) != (graph->fuse == MP_FUSE_FORWARD);
         for (size_t i = 0; i < graph->n_nodes; i++)
-            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates) steps[n++] = (mp_step){(int)i, 0};
+            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates) steps[n++] = (mp_step){.node = (int)i};
     }
 }

@@ -9,6 +9,11 @@
  *  - an output takes the room of an input of at least its size that ends in the same step, for the first listed in-place pair
  *    that fits, each input and output at most once;
  *  - always-live storages count once, as static bytes.
+ * An update may be issued on a second stream (`until`), where such updates run one after the other, each after all steps before
+ * it; the steps up to `until` run beside it:
+ *  - what it reads, writes and adds to, and its workspace, lives until then, and nobody takes its room;
+ *  - no step in between writes or adds to what it reads, or touches what it writes or adds to. Other updates on the second
+ *    stream come after it there, and may, where that is always live.
  * live_bytes[t] is what is allocated while step t runs, workspace included, static bytes excluded.
  */
 #ifndef ESTIMATOR_TIMELINE_H
@@ -18,8 +23,16 @@
 
 typedef struct mp_step {
     int node;
-    int form; /* 0: the base; k: the node's k-th alternative */
+    int form;  /* 0: the base; k: the node's k-th alternative */
+    int until; /* 0: it runs in order; else it is issued on the second stream, and this step, or with the number of steps the
+                  end, waits for it */
 } mp_step;
+
+/* The last step that may run beside step t: t itself where that runs in order. */
+static inline int mp_step_end(const mp_step *steps, int t)
+{
+    return steps[t].until > t ? steps[t].until - 1 : t;
+}
 
 typedef struct mp_span {
     int storage;
@@ -29,7 +42,8 @@ typedef struct mp_span {
 
 typedef struct mp_timeline {
     size_t n_steps;
-    int64_t *live_bytes; /* per step */
+    int64_t *live_bytes;   /* per step */
+    int64_t *beside_bytes; /* per step: of these, workspace of steps that run beside it; NULL: no step does */
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
@@ -39,8 +53,9 @@ typedef struct mp_timeline {
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
- * what nothing has produced, or a sum before it is complete, or adds out of order; names the node. It does not judge whether
- * the plan is complete (planner/check.h does). MP_NOMEM. O(list lengths of the steps + spans log spans). */
+ * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what an update beside it does not
+ * permit; names the node. It does not judge whether the plan is complete (planner/check.h does). MP_NOMEM. O(list lengths of
+ * the steps + spans log spans). */
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
 

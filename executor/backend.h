@@ -58,13 +58,21 @@ typedef struct mp_backend {
      * and its updates have these factors (NULL: it has none). */
     void (*begin)(uint64_t seed, uint32_t step, const mp_update_factors *factors);
     /* What a pass enqueues, recorded once and then run in one go as often as one likes, each time with the values of the begin
-     * before it. Between record and recorded nothing runs, and of the backend only calls, add, copy, update and clip are used.
-     * recorded ends it, also where something failed in between; *recording is released with discard. NULL: it cannot. */
+     * before it. Between record and recorded nothing runs, and of the backend only calls, add, copy, update, clip and the
+     * second stream are used. recorded ends it, also where something failed in between; *recording is released with discard.
+     * NULL: it cannot. */
     mp_status (*record)(mp_error *err);
     mp_status (*recorded)(void **recording, mp_error *err);
     mp_status (*replay)(void *recording, mp_error *err);
     void (*discard)(void *recording);
     void (*wait)(void); /* until what was enqueued has run */
+    /* The second stream; NULL: there is one only, and what would run there runs in order. What is enqueued between issue_beside
+     * and issued_beside goes there, after all that was enqueued before. What is enqueued after wait_beside comes after all that
+     * went there up to the issued_beside of the same mark. Marks count up from 0 within a pass, and each is waited for before
+     * the pass ends. Also while recording. MP_IO: the device has failed. */
+    mp_status (*issue_beside)(mp_error *err);
+    mp_status (*issued_beside)(int mark, mp_error *err);
+    mp_status (*wait_beside)(int mark, mp_error *err);
     mp_add_function add;
     /* One update of n parameters, all in one go; the clipping factor over all gradients, with norm_workspace_bytes(the largest)
      * of room. */

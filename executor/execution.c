@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "executor/addresses.h"
+#include "executor/calls.h"
 
 /* Passes that run the same calls on the same addresses are of one kind: (does it add to gradients, does it update). */
 enum { PASS_ADDS = 1, PASS_UPDATES = 2, PASS_KINDS = 4 };
@@ -28,6 +29,7 @@ struct mp_execution {
     mp_update_factors factors; /* of the updates that run now */
     bool records;
     pass_kind kinds[PASS_KINDS];
+    mp_steps_calls calls;
     double *seconds, input_seconds;
     mp_pool *pool;
 };
@@ -63,6 +65,8 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_REQUIRE(e->seconds, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
     MP_TRY(list_gradients(e, err));
+    MP_TRY(mp_steps_calls_of(program, plan, options->one_by_one, program->backend->issue_beside && !options->profile, e->pool,
+                             &e->calls, err));
     e->records = program->backend->record && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
     e = NULL;
@@ -118,28 +122,20 @@ float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
     return NULL;
 }
 
-static bool is_update(const mp_execution *e, size_t t)
-{
-    return t < e->plan->n_steps && e->program->bindings->nodes[e->at.steps[t].node].task == MP_TASK_UPDATE;
-}
-
-/* The updates from plan step t on that follow on each other, in one call. Returns how many they are. */
-static size_t run_updates(mp_execution *e, size_t t)
+static void run_updates(mp_execution *e, const mp_steps_call *call)
 {
     const mp_program *p = e->program;
-    size_t n = 0;
-    for (; is_update(e, t + n) && !(n && e->options.one_by_one); n++) {
-        const mp_ready_step *r = &e->at.steps[t + n];
+    for (size_t k = 0; k < call->n_steps; k++) {
+        const mp_ready_step *r = &e->at.steps[call->step + k];
         const mp_binding *b = &p->bindings->nodes[r->node];
-        e->updates[n] = (mp_update){.dtype = p->bindings->dtype[b->parameter],
+        e->updates[k] = (mp_update){.dtype = p->bindings->dtype[b->parameter],
                                     .n = mp_tensor_room(&p->model->tensors[b->parameter]),
                                     .parameter = r->target,
                                     .gradient = r->source,
                                     .state = (float *)r->state,
                                     .clip = (const float *)r->clip};
     }
-    p->backend->update(e->updates, n, &e->factors);
-    return n;
+    p->backend->update(e->updates, call->n_steps, &e->factors);
 }
 
 static void run_clip(mp_execution *e, const mp_ready_step *r)
@@ -191,47 +187,63 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* After n steps from t on that took this long together: updates by their size, so that the parts add up. */
-static mp_status end_steps(mp_execution *e, size_t t, size_t n, double seconds, mp_error *err)
+/* After a call that took this long: updates by their size, so that the parts add up. */
+static mp_status end_call(mp_execution *e, const mp_steps_call *call, double seconds, mp_error *err)
 {
     mp_status st = MP_OK;
     double total = 0;
+    const size_t n = call->n_steps;
     for (size_t k = 0; n > 1 && k < n; k++) total += (double)e->updates[k].n;
     for (size_t k = 0; k < n; k++) {
+        const size_t t = call->step + k;
         if (e->options.profile)
-            e->seconds[e->at.steps[t + k].node] += n > 1 ? seconds * (double)e->updates[k].n / total : seconds;
-        if (e->options.guards) MP_TRY(mp_addresses_check_guards(&e->at, (int)(t + k), err));
-        if (e->options.poison) mp_addresses_poison(&e->at, (int)(t + k));
+            e->seconds[e->at.steps[t].node] += total > 0 ? seconds * (double)e->updates[k].n / total : seconds;
+        if (e->options.guards) MP_TRY(mp_addresses_check_guards(&e->at, (int)t, err));
+        if (e->options.poison) mp_addresses_poison(&e->at, (int)t);
     }
 done:
     return st;
 }
 
-/* The plan's steps, call by call. */
+static mp_status run_call(mp_execution *e, const mp_steps_call *call, int64_t pass, int kind, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_ready_step *r = &e->at.steps[call->step];
+    switch (e->program->bindings->nodes[r->node].task) {
+    case MP_TASK_FORWARD:
+    case MP_TASK_BACKWARD:
+        MP_TRY(run_operator(e, r, pass, kind & PASS_ADDS, err));
+        break;
+    case MP_TASK_ACCUMULATE:
+        run_accumulate(e, r);
+        break;
+    case MP_TASK_CLIP:
+        if (kind & PASS_UPDATES) run_clip(e, r);
+        break;
+    case MP_TASK_UPDATE:
+        if (kind & PASS_UPDATES) run_updates(e, call);
+        break;
+    }
+done:
+    return st;
+}
+
+/* The plan's steps, call by call. What an update on the second stream uses is dead only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (size_t t = 0, n; t < e->plan->n_steps; t += n) {
-        const mp_ready_step *r = &e->at.steps[t];
-        n = 1;
+    const mp_backend *b = e->program->backend;
+    int n_marks = 0;
+    for (size_t k = 0; k < e->calls.n; k++) {
+        const mp_steps_call *call = &e->calls.calls[k];
+        const bool beside = call->is_beside && (kind & PASS_UPDATES);
         double from = e->options.profile ? now() : 0;
-        switch (e->program->bindings->nodes[r->node].task) {
-        case MP_TASK_FORWARD:
-        case MP_TASK_BACKWARD:
-            MP_TRY(run_operator(e, r, pass, kind & PASS_ADDS, err));
-            break;
-        case MP_TASK_ACCUMULATE:
-            run_accumulate(e, r);
-            break;
-        case MP_TASK_CLIP:
-            if (kind & PASS_UPDATES) run_clip(e, r);
-            break;
-        case MP_TASK_UPDATE:
-            if (kind & PASS_UPDATES) n = run_updates(e, t);
-            break;
-        }
-        if (e->options.profile) e->program->backend->wait();
-        MP_TRY(end_steps(e, t, n, e->options.profile ? now() - from : 0, err));
+        if (beside) MP_TRY(b->issue_beside(err));
+        MP_TRY(run_call(e, call, pass, kind, err));
+        if (beside) MP_TRY(b->issued_beside(n_marks++, err));
+        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->wait_beside(call->wait, err));
+        if (e->options.profile) b->wait();
+        MP_TRY(end_call(e, call, e->options.profile ? now() - from : 0, err));
     }
 done:
     return st;
@@ -310,10 +322,11 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
     (void)err;
     e->program->backend->enter();
     if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
-    for (size_t t = 0, n; e->pending >= 0 && t < e->plan->n_steps; t += n) {
-        const mp_ready_step *r = &e->at.steps[t];
+    for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
+        const mp_steps_call *call = &e->calls.calls[k];
+        const mp_ready_step *r = &e->at.steps[call->step];
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
-        n = is_update(e, t) ? run_updates(e, t) : 1;
+        if (call->is_update) run_updates(e, call);
     }
     e->program->backend->wait(); /* the next pass has other factors */
     e->pending = -1;

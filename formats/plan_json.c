@@ -187,6 +187,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         MP_TRY(read_node(r, &row, &step->node));
         MP_TRY(read_small(&row, "alternative", false, &step->form));
         if (!json_is_integer(json_object_get(row.object, "alternative"))) step->form = 0;
+        MP_TRY(read_small(&row, "until", false, &step->until));
+        if (!json_is_integer(json_object_get(row.object, "until"))) step->until = 0;
         plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
         MP_TRY(mp_row_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
@@ -340,6 +342,7 @@ static json_t *step_json(const mp_plan *plan, const mp_graph *graph, size_t t)
     bool ok = mp_json_set(row, "node", json_integer(graph->nodes[plan->steps[t].node].id));
     if (plan->recompute) ok = ok && mp_json_set(row, "recompute", json_boolean(plan->recompute[t]));
     if (plan->steps[t].form) ok = ok && mp_json_set(row, "alternative", json_integer(plan->steps[t].form));
+    if (plan->steps[t].until) ok = ok && mp_json_set(row, "until", json_integer(plan->steps[t].until));
     if (plan->frees_start) {
         ok = ok && mp_json_set(row, "frees", frees = json_array());
         for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++)

@@ -94,6 +94,7 @@ static void add_up(mp_columns *c, int64_t *live)
         for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += live[(t - 1) * MP_N_LAYERS + k];
     for (size_t t = 0; t < c->n_steps; t++) {
         live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += c->graph->nodes[c->steps[t].node].forms[c->steps[t].form].workspace_bytes;
+        if (tl->beside_bytes) live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += tl->beside_bytes[t];
         for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += c->always[k];
     }
 }

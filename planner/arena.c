@@ -140,8 +140,9 @@ static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_f
     for (int t = 0; t < (int)plan->n_steps; t++) {
         MP_TRY(count_units(graph, workspace_of(graph, plan, t), &units, err));
         if (!units) continue;
-        pieces[n_pieces] = (mp_piece){t, t, units};
-        fit->items[fit->n++] = (mp_item){.size = units, .first = t, .last = t, .piece = n_pieces++, .n_pieces = 1};
+        const int end = mp_step_end(plan->steps, t);
+        pieces[n_pieces] = (mp_piece){t, end, units};
+        fit->items[fit->n++] = (mp_item){.size = units, .first = t, .last = end, .piece = n_pieces++, .n_pieces = 1};
     }
     for (size_t k = 0; k < fit->n; k++)
         MP_REQUIRE(mp_add(total, fit->items[k].size, &total) && total <= INT64_MAX / 2 / graph->alignment, err, MP_INVALID,
@@ -167,7 +168,9 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_fitting
     }
     for (int t = 0; t < (int)tl->n_steps; t++) {
         const int64_t bytes = workspace_of(g->graph, plan, t);
-        if (bytes) places[n++] = (mp_place){-1, t, t, fit->items[next++].offset * g->graph->alignment, bytes};
+        if (bytes)
+            places[n++] =
+                (mp_place){-1, t, mp_step_end(plan->steps, t), fit->items[next++].offset * g->graph->alignment, bytes};
     }
     plan->arena_bytes = 0;
     for (size_t k = 0; k < n; k++)

@@ -21,7 +21,7 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
 {
     if (!mp_grow(&w->steps, &w->capacity, w->n + run->n, sizeof *w->steps))
         return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of a chain");
-    for (size_t t = 0; t < run->n; t++) w->steps[w->n++] = (mp_step){run->nodes[t], 0};
+    for (size_t t = 0; t < run->n; t++) w->steps[w->n++] = (mp_step){.node = run->nodes[t]};
     return MP_OK;
 }
 

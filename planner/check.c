@@ -90,6 +90,26 @@ done:
     return st;
 }
 
+/* Only updates run on the second stream, and a later step, or the end, waits for each. */
+static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const mp_step step = plan->steps[t];
+        if (!step.until) continue;
+        MP_REQUIRE(graph->nodes[step.node].phase == MP_PHASE_UPDATE, err, MP_REFUTED,
+                   "step %zu: %s runs on the second stream, and is no update", t, mp_node_label(graph, step.node).text);
+        MP_REQUIRE(step.until > (int)t, err, MP_REFUTED,
+                   "step %zu: %s runs on the second stream until step %d, which does not come after it", t,
+                   mp_node_label(graph, step.node).text, step.until);
+        MP_REQUIRE(step.until <= (int)plan->n_steps, err, MP_REFUTED,
+                   "step %zu: %s runs on the second stream, and nothing waits for it: there are only %zu steps", t,
+                   mp_node_label(graph, step.node).text, plan->n_steps);
+    }
+done:
+    return st;
+}
+
 static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -256,6 +276,7 @@ mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *er
     MP_REQUIRE(plan->n_steps < INT32_MAX, err, MP_REFUTED, "the plan's %zu steps are too many", plan->n_steps);
     MP_TRY(check_runs(graph, plan, err));
     MP_TRY(check_updates(graph, plan, err));
+    MP_TRY(check_waits(graph, plan, err));
     MP_TRY(mp_replay_new(graph, plan->steps, plan->n_steps, &replay, err));
     MP_TRY(check_claims(graph, plan, replay, err));
 done:

@@ -1,6 +1,6 @@
 /* check.h - is this plan right? Replays a plan by the rules of the training graph, sharing no code with the timeline, and
- * compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the updates, recompute
- * flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
+ * compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the updates, waits for
+ * the second stream, recompute flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
  */
 #ifndef PLANNER_CHECK_H
 #define PLANNER_CHECK_H

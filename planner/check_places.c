@@ -46,7 +46,7 @@ static mp_status list_needs(const mp_replay *replay, struct room **out, size_t *
     if (!needs) return MP_FAIL(err, MP_NOMEM, "no memory to check %zu instances", replay->n_instances);
     size_t n = 0;
     for (size_t t = 0; t < replay->n_steps; t++)
-        if (replay->forms[t]->workspace_bytes) needs[n++] = (struct room){-1, (int)t, (int)t, -1};
+        if (replay->forms[t]->workspace_bytes) needs[n++] = (struct room){-1, (int)t, replay->ends[t], -1};
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
         /* two instances of one storage begin together only where a carried gradient is made anew in step 0: the new one has

@@ -5,6 +5,7 @@
  */
 #include "planner/check_replay.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum use_kind { READ, ADD, WRITE };
@@ -70,6 +71,40 @@ static bool in_turn(const struct history *h, int storage, int k, int step)
            (adder < graph->adders_start[storage + 1] && graph->adders[adder] == h->steps[step].node);
 }
 
+/* Up to which step updates on the second stream use a storage: as steps before the one at hand issued them, and as the one at
+ * hand does. */
+struct busy {
+    int step; /* at hand */
+    int read_until, changed_until, reads_until, changes_until;
+};
+
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The next use of a storage; refuted if it meets one on the second stream. */
+static mp_status meet(const struct history *h, struct busy *busy, struct use use, int s)
+{
+    const mp_step step = h->steps[use.step];
+    const bool changes = use.kind != READ;
+    char why[96];
+    if (use.step != busy->step) {
+        busy->step = use.step;
+        busy->read_until = most(busy->read_until, busy->reads_until);
+        busy->changed_until = most(busy->changed_until, busy->changes_until);
+    }
+    if (step.until && changes) busy->changes_until = most(busy->changes_until, step.until);
+    if (step.until && !changes) busy->reads_until = most(busy->reads_until, step.until);
+    const bool changed = use.step < busy->changed_until;
+    if (!changed && !(changes && use.step < busy->read_until)) return MP_OK;
+    /* on the second stream one runs after the other */
+    if (step.until && (!changes || mp_storage_is_static(&h->graph->storages[s]))) return MP_OK;
+    snprintf(why, sizeof why, ", which an update beside it %s; the wait for that is at step %d",
+             changed ? "changes" : "still reads", changed ? busy->changed_until : busy->read_until);
+    return refute(h, use.step, changes ? "changes" : "reads", s, why);
+}
+
 /* Tells the history of one storage: appends its instances. */
 static mp_status tell(struct history *h, int s)
 {
@@ -79,15 +114,18 @@ static mp_status tell(struct history *h, int s)
     bool is_static = mp_storage_is_static(storage), made = false; /* made: in this step, not carried in from the last */
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
     mp_instance *now = NULL; /* the instance that lives */
+    struct busy busy = {-1, 0, 0, 0, 0};
+    mp_status st;
 
     r->start[s] = n_before;
     if (storage->carried && r->n_steps) {
         now = &r->instances[r->n_instances++];
-        *now = (mp_instance){s, 0, 0, -1};
+        *now = (mp_instance){s, 0, 0, -1, false};
     }
     for (int u = h->uses_start[s]; u < h->uses_start[s + 1]; u++) {
         int t = h->uses[u].step;
         bool starts = false;
+        if ((st = meet(h, &busy, h->uses[u], s)) != MP_OK) return st;
         switch (h->uses[u].kind) {
         case READ:
             if (is_static && graph->writer[s] >= 0 && !made && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
@@ -111,12 +149,18 @@ static mp_status tell(struct history *h, int s)
         if (is_static) continue;
         if (starts) {
             now = &r->instances[r->n_instances++];
-            *now = (mp_instance){s, t, t, -1};
+            *now = (mp_instance){s, t, t, -1, false};
             made = true;
         }
-        now->last = t;
+        if (r->ends[t] >= now->last) {
+            now->held = r->ends[t] > t || (now->held && now->last == t);
+            now->last = r->ends[t];
+        }
     }
-    if (storage->carried && made) now->last = (int)r->n_steps - 1;
+    if (storage->carried && made) {
+        now->held = now->held && now->last == (int)r->n_steps - 1;
+        now->last = (int)r->n_steps - 1;
+    }
     r->checkpoint[s] = r->checkpoint[s] && !storage->carried && storage->kind != MP_KIND_SAVED && graph->producer[s] >= 0 &&
                        graph->nodes[graph->producer[s]].phase == MP_PHASE_FORWARD;
     return MP_OK;
@@ -149,7 +193,8 @@ static mp_status share_rooms(struct history *h)
             mp_in_place pair = r->forms[t]->in_place[i];
             int to = instance_at(r, pair.to, (int)t, false);
             if (taken[pair.from] == t + 1 || taken[pair.to] == t + 1) continue;
-            if (to < 0 || instance_at(r, pair.from, (int)t, true) < 0) continue;
+            int from = instance_at(r, pair.from, (int)t, true);
+            if (to < 0 || from < 0 || r->instances[from].held) continue;
             if (h->graph->storages[pair.from].bytes < h->graph->storages[pair.to].bytes) continue;
             taken[pair.from] = taken[pair.to] = t + 1;
             r->instances[to].room_of = pair.from;
@@ -172,8 +217,9 @@ static mp_status add_up(struct history *h)
         ends[x->last] += h->graph->storages[x->storage].bytes;
     }
     for (size_t t = 0; t < r->n_steps; t++) {
-        live += begins[t];
-        if (live + r->forms[t]->workspace_bytes > r->peak_bytes) r->peak_bytes = live + r->forms[t]->workspace_bytes;
+        live += begins[t] + r->forms[t]->workspace_bytes;
+        ends[r->ends[t]] += r->forms[t]->workspace_bytes;
+        if (live > r->peak_bytes) r->peak_bytes = live;
         live -= ends[t];
         if (__builtin_add_overflow(r->ticks, r->forms[t]->ticks, &r->ticks)) {
             mp_free(begins);
@@ -194,10 +240,14 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     struct history h = {.graph = graph, .steps = steps, .err = err};
     MP_REQUIRE(r = h.replay = mp_alloc(1, sizeof *r), err, MP_NOMEM, "no memory to check a plan");
     MP_REQUIRE(r->forms = mp_alloc(n, sizeof *r->forms), err, MP_NOMEM, "no memory to check a plan");
+    MP_REQUIRE(r->ends = mp_alloc(n, sizeof *r->ends), err, MP_NOMEM, "no memory to check a plan");
     MP_REQUIRE(r->start = mp_alloc(graph->n_storages + 1, sizeof *r->start), err, MP_NOMEM, "no memory to check a plan");
     MP_REQUIRE(r->checkpoint = mp_alloc(graph->n_storages, sizeof *r->checkpoint), err, MP_NOMEM, "no memory to check a plan");
     r->n_steps = n;
-    for (size_t t = 0; t < n; t++) r->forms[t] = &graph->nodes[steps[t].node].forms[steps[t].form];
+    for (size_t t = 0; t < n; t++) {
+        r->forms[t] = &graph->nodes[steps[t].node].forms[steps[t].form];
+        r->ends[t] = steps[t].until ? steps[t].until - 1 : (int)t;
+    }
     MP_TRY(collect_uses(&h));
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* uses, and carried instances */
     MP_REQUIRE(r->instances = mp_alloc(most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
@@ -218,6 +268,7 @@ void mp_replay_free(mp_replay *replay)
 {
     if (!replay) return;
     mp_free(replay->forms);
+    mp_free(replay->ends);
     mp_free(replay->instances);
     mp_free(replay->start);
     mp_free(replay->checkpoint);

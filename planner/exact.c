@@ -40,7 +40,7 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *held, mp_st
             MP_TRY(next_stage(x, *stage, &node->forms[k], &next));
             if (!mp_exact_is_safe(graph, &x->table.stages[*stage], &x->table.stages[next], *held, &node->forms[k], held))
                 continue;
-            if (steps) steps[(*n)++] = (mp_step){v, (int)k};
+            if (steps) steps[(*n)++] = (mp_step){.node = v, .form = (int)k};
             *stage = next;
             v = -1; /* others may be safe now */
             break;
@@ -132,7 +132,7 @@ static mp_status offer(exact *x, int k)
         int stage = 0; /* the first one has the number 0 */
         mp_exact_set held = s->made;
         if (s->parent >= 0) {
-            steps[n++] = (mp_step){s->form->node, s->form->number};
+            steps[n++] = (mp_step){.node = s->form->node, .form = s->form->number};
             MP_TRY(next_stage(x, t->states[s->parent].stage, s->form, &stage));
         }
         MP_TRY(take_safe_steps(x, &stage, &held, steps, &n));

@@ -65,7 +65,7 @@ mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps,
     for (int i = 0; i < m->n_stages; i++) {
         const bool *again = runs + (size_t)i * (size_t)m->n_places;
         for (int p = 0; p < m->first[i + 1]; p++)
-            if (p >= m->first[i] || again[p]) list[n_list++] = (mp_step){m->node[p], 0};
+            if (p >= m->first[i] || again[p]) list[n_list++] = (mp_step){.node = m->node[p]};
     }
     MP_TRY(mp_schedule_updates(m->graph, list, n_list, steps, n, err));
 done:

@@ -38,7 +38,7 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
         for (; is_forward && !has_run[node] && next < node; next++) {
             if (graph->nodes[next].phase != MP_PHASE_FORWARD || has_run[next]) continue;
             has_run[next] = true;
-            all[at++] = (mp_step){next, form[next]};
+            all[at++] = (mp_step){.node = next, .form = form[next]};
         }
         has_run[node] = true;
         all[at++] = steps[t];

@@ -12,6 +12,7 @@
 #include "planner/pack.h"
 #include "planner/plan.h"
 #include "planner/schedule.h"
+#include "planner/second_stream.h"
 #include "planner/solver.h"
 #include "planner/spread.h"
 #include "planner/sweep.h"

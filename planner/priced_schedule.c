@@ -80,7 +80,7 @@ static void make_again(walk *w, int stage)
         const int k = w->asked[i] = mp_heap_pop(&w->in_order);
         const mp_form *form = form_of(w->x, k);
         w->is_asked[k] = false;
-        w->steps[w->n++] = (mp_step){w->x->node[k], 0};
+        w->steps[w->n++] = (mp_step){.node = w->x->node[k]};
         for (size_t i_write = 0; i_write < form->n_writes; i_write++) w->missing[form->writes[i_write]] = false;
     }
 }
@@ -116,7 +116,7 @@ mp_status mp_priced_schedule(const mp_priced *x, mp_step **steps, size_t *n, mp_
     for (int k = 0; k < x->n; k++) w.stage[x->node[k]] = k;
     for (int k = 0; k < x->n; k++) {
         if (k >= x->turn) make_again(&w, k);
-        w.steps[w.n++] = (mp_step){x->node[k], 0};
+        w.steps[w.n++] = (mp_step){.node = x->node[k]};
         if (x->lets_go && k >= x->turn) let_go(&w, k);
     }
     MP_TRY(mp_schedule_updates(x->graph, w.steps, w.n, steps, n, err));

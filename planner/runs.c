@@ -332,7 +332,7 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
     size_t n = 0;
     for (int s = 0; s < x->axis.n_slots; s++) {
         const int run = x->at_slot[s];
-        if (run >= 0 && run != x->end) steps[n++] = (mp_step){x->runs[run].node, x->runs[run].form};
+        if (run >= 0 && run != x->end) steps[n++] = (mp_step){.node = x->runs[run].node, .form = x->runs[run].form};
     }
     return n;
 }

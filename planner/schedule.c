@@ -59,7 +59,7 @@ static int forward_producer(const mp_graph *graph, int s)
 static mp_status push(schedule *x, int node, mp_error *err)
 {
     if (!mp_grow(&x->steps, &x->capacity, x->n_steps + 1, sizeof *x->steps)) return no_memory(err);
-    x->steps[x->n_steps++] = (mp_step){node, 0};
+    x->steps[x->n_steps++] = (mp_step){.node = node};
     return MP_OK;
 }
 

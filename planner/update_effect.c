@@ -26,7 +26,7 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     mp_update_effect e = {0};
     MP_REQUIRE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
     for (size_t k = 0; k < graph->n_nodes; k++)
-        if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){(int)k, 0};
+        if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){.node = (int)k};
     MP_TRY(mp_schedule_updates(graph, others, n_others, &steps, &n, err));
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
     MP_REQUIRE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);

@@ -83,7 +83,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     for (size_t t = 0; t < n; t++) all[t + start[2 * t + 2]] = steps[t];
     for (size_t u = 0; u < n_updates; u++) {
         const size_t at = start[place[u]]++;
-        all[(size_t)place[u] / 2 + at] = (mp_step){update[u], 0};
+        all[(size_t)place[u] / 2 + at] = (mp_step){.node = update[u]};
     }
     *out = all;
     *n_out = n + n_updates;

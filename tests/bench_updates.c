@@ -48,7 +48,7 @@ static mp_status make_plan(contender *c, mp_error *err)
     size_t n = 0, n_steps;
     MP_REQUIRE(others, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < g->n_nodes; k++)
-        if (g->nodes[k].phase != MP_PHASE_UPDATE) others[n++] = (mp_step){(int)k, 0};
+        if (g->nodes[k].phase != MP_PHASE_UPDATE) others[n++] = (mp_step){.node = (int)k};
     MP_TRY(mp_schedule_updates(g, others, n, &steps, &n_steps, err));
     MP_TRY(mp_plan_new(g, "none", steps, n_steps, &c->plan, err));
     MP_TRY(mp_arena_layout(g, c->plan, err));

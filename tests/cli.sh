@@ -92,6 +92,8 @@ try usage_sweep_twice sweep mlp.onnx --batch 64 --solvers chen,chen
 try usage_sweep_budget sweep mlp.onnx --batch 64 --budgets 60%,half
 try usage_sweep_empty sweep mlp.onnx --batch 64 --budgets 60%,,70%
 try usage_sweep_picture sweep mlp.onnx --batch 64 -o curve.jpg
+try usage_second_stream plan mlp.onnx --batch 64 --budget 60% --second-stream
+try usage_second_stream_plan train mlp.onnx --plan plan.json --second-stream
 try usage_fit_memory fit mlp.onnx
 try usage_fit_share fit mlp.onnx --memory 60%
 try usage_fit_overhead fit mlp.onnx --memory 1GiB --overhead much
@@ -132,6 +134,9 @@ try estimate_graph estimate chain.json
 try estimate_graph_json estimate chain.json --json
 try plan_none plan mlp.onnx --batch 4096 --solver none
 try plan_floor plan mlp.onnx --batch 4096 --budget floor+60% --solver chen -o plan.json
+try plan_second_stream plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream -o second.json
+holds check_second_stream sh -c "'$memplan' check mlp.onnx second.json && grep -q '\"until\"' second.json"
+try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream --json
 try plan_json plan mlp.onnx --batch 4096 --budget floor+60% --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
@@ -298,6 +303,9 @@ holds train_is_identical sh -c "
 holds train_stays_within_its_arena sh -c "
     planned=\$(grep '\"arena_bytes' train.json | tail -n 1 | tr -dc 0-9) measured=\$(grep '\"measured' train.json | tail -n 1 | tr -dc 0-9)
     test \$measured -le \$planned && test \$measured -gt \$((planned * 3 / 4))"
+holds train_runs_a_second_stream sh -c "
+    '$memplan' train bert.onnx --budget 100% --fuse backward --second-stream --steps 2 --json > second.out && grep -q '\"identical\": true' second.out &&
+    grep -q '\"hidden_seconds\"' second.out && ! grep -q '\"beside\": 0' second.out"
 holds train_takes_a_plan sh -c "
     '$memplan' plan bert.onnx --device cpu --budget floor+80% -o cpu.json > /dev/null && '$memplan' check bert.onnx cpu.json > /dev/null &&
     '$memplan' train bert.onnx --plan cpu.json --steps 2 --no-before > /dev/null"

@@ -109,7 +109,7 @@ SPOIL(recompute_at_the_end)
     int t = find_step(graph, plan, random, MP_PHASE_FORWARD, 0);
     if (t < 0 || (graph->nodes[plan->steps[t].node].flags & MP_NODE_ONCE)) return false;
     if (!graph->nodes[plan->steps[t].node].forms[0].ticks || graph->fuse != MP_FUSE_FORWARD) return false;
-    return insert_step(plan, plan->n_steps, (mp_step){plan->steps[t].node, 0});
+    return insert_step(plan, plan->n_steps, (mp_step){.node = plan->steps[t].node});
 }
 SPOIL(read_before_produced)
 {

@@ -287,7 +287,7 @@ static bool run(struct oracle *o, int k, int v, int form_number)
         uint64_t stay = kept;
         for (int c = 0; c < n_choices; c++)
             if (choice >> c & 1) stay |= choices[c];
-        struct state next = {ran, (at.live & ~touched) | stay, 0, 0, k, {v, form_number}, false};
+        struct state next = {ran, (at.live & ~touched) | stay, 0, 0, k, {.node = v, .form = form_number}, false};
         int64_t bytes = step_bytes(o, &at, form, begins, at.live & touched & ~stay);
         if (bytes > o->room) continue;
         next.extra = at.extra + form->ticks - (at.ran & one(v) ? 0 : o->least[v]);
@@ -306,7 +306,7 @@ static void begin(struct oracle *o)
         if (b >= 0 && o->graph->storages[s].carried && o->readers[b]) carried |= one(b);
     }
     for (uint64_t live = carried;; live = (live - 1) & carried) {
-        reach(o, (struct state){0, live, 0, 0, -1, {-1, 0}, false});
+        reach(o, (struct state){0, live, 0, 0, -1, {.node = -1}, false});
         if (!live) break;
     }
 }

@@ -40,15 +40,31 @@ static bool begins(const mp_graph *graph, const mp_step *steps, int t, int s)
     return true;
 }
 
+/* The last step at which step u may be running. */
+static int runs_to(const mp_step *steps, int u)
+{
+    return steps[u].until ? steps[u].until - 1 : u;
+}
+
+/* Whether a step before t that may still be running at t uses s. */
+static bool held(const mp_graph *graph, const mp_step *steps, int t, int s)
+{
+    for (int u = 0; u < t; u++)
+        if (runs_to(steps, u) >= t &&
+            (read_at(graph, steps[u], s) || written_at(graph, steps[u], s) || added_at(graph, steps[u], s)))
+            return true;
+    return false;
+}
+
 /* The last step that uses the instance of s that begins at `first`, before another begins. `from` is the first step to look at.
  */
 static int ends(const mp_graph *graph, const mp_step *steps, int n, int s, int first, int from)
 {
-    int end = first;
+    int end = first < from ? runs_to(steps, first) : first;
     for (int u = from; u < n; u++) {
-        if (read_at(graph, steps[u], s)) end = u;
+        if (read_at(graph, steps[u], s) && runs_to(steps, u) > end) end = runs_to(steps, u);
         if (begins(graph, steps, u, s)) break;
-        if (added_at(graph, steps[u], s)) end = u;
+        if (added_at(graph, steps[u], s) && runs_to(steps, u) > end) end = runs_to(steps, u);
     }
     return end;
 }
@@ -102,13 +118,14 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
                 used = used || (taken && (f->in_place[j].from == from || f->in_place[j].to == to));
             }
             mp_span *span = find(&sim, to, t, -1);
-            if (used || !span || !find(&sim, from, -1, t)) continue;
+            if (used || !span || !find(&sim, from, -1, t) || held(graph, steps, t, from)) continue;
             if (graph->storages[from].bytes >= graph->storages[to].bytes) span->takes_room_of = from;
         }
     }
     for (int t = 0; t < n_steps; t++) {
         const mp_form *f = form_at(graph, steps[t]);
-        sim.live_bytes[t] = f->workspace_bytes;
+        for (int u = 0; u <= t; u++)
+            if (runs_to(steps, u) >= t) sim.live_bytes[t] += form_at(graph, steps[u])->workspace_bytes;
         for (size_t k = 0; k < sim.n_spans; k++) {
             const mp_span *span = &sim.spans[k];
             bool guest = span->first == t && span->takes_room_of >= 0;

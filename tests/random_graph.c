@@ -423,7 +423,7 @@ mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, s
         if (form < 0) continue;
         most_extra -= s.runs[node] > 0;
         left -= s.runs[node] == 0;
-        steps[n_steps++] = (mp_step){node, form};
+        steps[n_steps++] = (mp_step){.node = node, .form = form};
         take(&s, steps[n_steps - 1]);
     }
     mp_free(s.runs);
@@ -480,7 +480,7 @@ void place_first_fit(const mp_graph *graph, mp_plan *plan)
         }
         while (k < tl->n_spans && tl->spans[k].first == t) k++;
         int64_t workspace = graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes;
-        if (workspace) place(plan, graph->alignment, (mp_place){-1, t, t, 0, workspace}, -1);
+        if (workspace) place(plan, graph->alignment, (mp_place){-1, t, mp_step_end(plan->steps, t), 0, workspace}, -1);
     }
     if (!plan->n_places) plan->arena_bytes = -1;
     mp_timeline_free(tl);

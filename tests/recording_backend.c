@@ -6,7 +6,8 @@
 enum { MOST_UPDATES = 256, MOST_ENTRIES = 4096 };
 
 typedef struct entry {
-    enum { CALL, ADD, COPY, UPDATE, CLIP } what;
+    enum { CALL, ADD, COPY, UPDATE, CLIP, ISSUE, ISSUED, WAIT } what;
+    int mark;
     const mp_call *call;
     mp_operands operands; /* with arrays of its own */
     mp_run run;
@@ -171,6 +172,27 @@ static void clip(const mp_update *gradients, size_t n, double clip_norm, void *w
     e->to = factor;
 }
 
+static mp_status issue_beside(mp_error *err)
+{
+    if (!current) return inner->issue_beside(err);
+    put(ISSUE);
+    return MP_OK;
+}
+
+static mp_status issued_beside(int mark, mp_error *err)
+{
+    if (!current) return inner->issued_beside(mark, err);
+    put(ISSUED)->mark = mark;
+    return MP_OK;
+}
+
+static mp_status wait_beside(int mark, mp_error *err)
+{
+    if (!current) return inner->wait_beside(mark, err);
+    put(WAIT)->mark = mark;
+    return MP_OK;
+}
+
 static mp_status record(mp_error *err)
 {
     used();
@@ -226,6 +248,15 @@ static mp_status replay(void *memory, mp_error *err)
             break;
         case CLIP:
             inner->clip(e->updates, e->n_updates, e->clip_norm, (void *)e->from, e->to);
+            break;
+        case ISSUE:
+            MP_TRY(inner->issue_beside(err));
+            break;
+        case ISSUED:
+            MP_TRY(inner->issued_beside(e->mark, err));
+            break;
+        case WAIT:
+            MP_TRY(inner->wait_beside(e->mark, err));
             break;
         }
     }
@@ -292,6 +323,11 @@ const mp_backend *recording_backend(const mp_backend *of)
     ours.discard = discard;
     ours.wait = wait_for_all;
     ours.add = add;
+    if (of->issue_beside) {
+        ours.issue_beside = issue_beside;
+        ours.issued_beside = issued_beside;
+        ours.wait_beside = wait_beside;
+    }
     ours.copy = copy;
     ours.update = update;
     ours.clip = clip;

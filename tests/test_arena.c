@@ -122,7 +122,7 @@ static mp_plan *carried_plan(const int *order, size_t n, mp_graph **graph)
     mp_graph *g;
     mp_plan *plan = NULL;
     mp_error err = {0};
-    mp_step steps[3] = {{0, 0}};
+    mp_step steps[3] = {{0}};
     const bool without = n == 2; /* the activation: backward needs nothing */
     assert_int_equal(mp_graph_new("carried", &g, NULL), MP_OK);
     g->fuse = MP_FUSE_FORWARD;

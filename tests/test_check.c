@@ -182,7 +182,8 @@ static void checkpoints_are_what_backward_reads_of_the_first_run(void **state)
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     int found[3];
     size_t n;
-    const mp_step keep[] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}}, again[] = {{0, 0}, {1, 0}, {2, 0}, {0, 0}, {3, 0}};
+    const mp_step keep[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {3, 0, 0}},
+                  again[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {3, 0, 0}};
     assert_int_equal(mp_plan_checkpoints(g, keep, 4, found, &n, NULL), MP_OK);
     assert_true(n == 1 && found[0] == 0); /* b is read by the loss only */
     assert_int_equal(mp_plan_checkpoints(g, again, 5, found, &n, NULL), MP_OK);

@@ -84,7 +84,7 @@ static void enumerate(struct enumeration *e)
         if (e->runs[i] > (repeatable ? 1 : 0) || !e->n_left) continue;
         for (int k = 0; k < (int)node->n_forms; k++) {
             if (!may_run(e, i, &node->forms[k])) continue;
-            e->steps[e->n++] = (mp_step){i, k};
+            e->steps[e->n++] = (mp_step){.node = i, .form = k};
             e->n_left -= e->runs[i]++ == 0;
             enumerate(e);
             e->n_left += --e->runs[i] == 0;

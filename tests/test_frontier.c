@@ -22,7 +22,7 @@ static void a_frontier_answers_as_a_list_of_all_would(void **state)
         for (int k = 0; k < ADDED; k++) {
             peak[k] = random_below(&random, 40);
             ticks[k] = random_below(&random, 40);
-            const mp_step step = {k, 0};
+            const mp_step step = {.node = k};
             assert_int_equal(mp_frontier_add(&frontier, &step, 1, peak[k], ticks[k], NULL), MP_OK);
             for (int64_t budget = -1; budget <= 40; budget++) {
                 const mp_frontier_point *p = mp_frontier_within(&frontier, budget);

@@ -60,8 +60,8 @@ static void judge(brute *b)
     size_t n = 0, n_all = 0;
     for (int i = 0, k = 0; i < b->n_stages; i++) {
         for (; k < b->n_chosen && b->slots[b->chosen[k]].stage == i; k++)
-            b->steps[n++] = (mp_step){b->slots[b->chosen[k]].node, 0};
-        for (int p = b->first[i]; p < b->first[i + 1]; p++) b->steps[n++] = (mp_step){b->node[p], 0};
+            b->steps[n++] = (mp_step){.node = b->slots[b->chosen[k]].node};
+        for (int p = b->first[i]; p < b->first[i + 1]; p++) b->steps[n++] = (mp_step){.node = b->node[p]};
     }
     assert_int_equal(mp_schedule_updates(b->graph, b->steps, n, &all, &n_all, NULL), MP_OK);
     assert_int_equal(mp_timeline_build(b->graph, all, n_all, &timeline, NULL), MP_OK);

@@ -40,6 +40,8 @@ static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsig
         int64_t live = sim.static_bytes; /* what was there in the step before and is in this one */
         for (size_t k = 0; k < sim.n_spans; k++)
             if (sim.spans[k].first < t && sim.spans[k].last >= t) live += graph->storages[sim.spans[k].storage].bytes;
+        for (int u = 0; u < t; u++)
+            if (steps[u].until > t) live += graph->nodes[steps[u].node].forms[steps[u].form].workspace_bytes;
         if (between[t] != live)
             fail_msg("seed %llu: %lld bytes before step %d, not %lld", seed, (long long)between[t], t, (long long)live);
     }
@@ -52,12 +54,15 @@ static void timeline_equals_the_simulator_on_random_training_graphs(void **state
 {
     (void)state;
     size_t rooms = 0, recomputed = 0;
+    int beside = 0;
     for (uint64_t seed = 1; seed <= 500; seed++) {
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
         size_t n;
         mp_step *steps = random_schedule(graph, seed, (int)(seed % 4) * 6, &n);
         compare(graph, steps, n, seed);
         recomputed += n - graph->n_nodes;
+        beside += random_beside(graph, seed, 60, steps, n);
+        compare(graph, steps, n, seed);
         for (size_t i = 0; i < graph->n_nodes; i++) rooms += graph->nodes[i].forms[0].n_in_place;
         steps = (mp_free(steps), mp_alloc(graph->n_nodes, sizeof *steps));
         mp_keep_all(graph, steps);
@@ -65,7 +70,7 @@ static void timeline_equals_the_simulator_on_random_training_graphs(void **state
         mp_free(steps);
         mp_graph_free(graph);
     }
-    assert_true(rooms > 500 && recomputed > 500); /* the generator makes what is to be tested */
+    assert_true(rooms > 500 && recomputed > 500 && beside > 200); /* the generator makes what is to be tested */
     assert_int_equal(mp_alloc_live, 0);
 }
 
@@ -113,7 +118,7 @@ static void chain_with_a_recomputation_is_as_done_by_hand(void **state)
     (void)state;
     mp_graph *g = chain();
     /* step 0 makes a; 1 makes b in its room, beside 3 of workspace; 2 makes a again, read by nobody; 3 reads b */
-    const mp_step steps[] = {{0, 0}, {1, 0}, {0, 0}, {2, 0}};
+    const mp_step steps[] = {{0, 0, 0}, {1, 0, 0}, {0, 0, 0}, {2, 0, 0}};
     mp_timeline *tl;
     assert_int_equal(mp_timeline_build(g, steps, 4, &tl, NULL), MP_OK);
     const int64_t live[] = {10, 10 + 3, 8 + 10, 8 + 5};
@@ -133,7 +138,7 @@ static void chain_with_a_recomputation_is_as_done_by_hand(void **state)
     assert_int_equal(tl->spans[holders[0]].storage, 1);
     mp_timeline_free(tl);
 
-    const mp_step apart[] = {{0, 0}, {1, 1}, {2, 0}}; /* the other form of f1: no workspace, nothing in place */
+    const mp_step apart[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}; /* the other form of f1: no workspace, nothing in place */
     assert_int_equal(mp_timeline_build(g, apart, 3, &tl, NULL), MP_OK);
     assert_int_equal(tl->peak_bytes, 1018);
     assert_int_equal(tl->peak_step, 1);
@@ -155,9 +160,10 @@ static void orders_that_cannot_run_are_refused(void **state)
 {
     (void)state;
     mp_graph *g = chain();
-    expect(g, (const mp_step[]){{0, 0}, {2, 0}}, 2, "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced");
-    expect(g, (const mp_step[]){{7, 0}}, 1, "step 0 names node number 7, which is not there");
-    expect(g, (const mp_step[]){{0, 1}}, 1, "step 0: node 0 (f0) has no alternative 1");
+    expect(g, (const mp_step[]){{0, 0, 0}, {2, 0, 0}}, 2,
+           "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced");
+    expect(g, (const mp_step[]){{7, 0, 0}}, 1, "step 0 names node number 7, which is not there");
+    expect(g, (const mp_step[]){{0, 1, 0}}, 1, "step 0: node 0 (f0) has no alternative 1");
     mp_graph_free(g);
 
     /* a sum of two, read by a third node */
@@ -174,12 +180,12 @@ static void orders_that_cannot_run_are_refused(void **state)
         *(i < 2 ? &n->forms[0].n_adds : &n->forms[0].n_reads) = 1;
     }
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
-    expect(g, (const mp_step[]){{0, 0}, {2, 0}}, 2,
+    expect(g, (const mp_step[]){{0, 0, 0}, {2, 0, 0}}, 2,
            "step 1: node 2 reads storage 0 (d), to which only 1 of 2 nodes have added");
-    expect(g, (const mp_step[]){{1, 0}}, 1, "step 0: node 1 adds to storage 0 (d) out of order");
+    expect(g, (const mp_step[]){{1, 0, 0}}, 1, "step 0: node 1 adds to storage 0 (d) out of order");
     g->storages[0].any_sum_order = true;
     mp_timeline *tl;
-    assert_int_equal(mp_timeline_build(g, (const mp_step[]){{1, 0}, {0, 0}, {2, 0}}, 3, &tl, NULL), MP_OK);
+    assert_int_equal(mp_timeline_build(g, (const mp_step[]){{1, 0, 0}, {0, 0, 0}, {2, 0, 0}}, 3, &tl, NULL), MP_OK);
     assert_int_equal(tl->spans[0].last, 2);
     mp_timeline_free(tl);
     mp_graph_free(g);
@@ -190,7 +196,7 @@ static void what_is_asked_for_is_made_before_it_is_read(void **state)
 {
     (void)state;
     mp_graph *g = chain();
-    const mp_step right[] = {{0, 0}, {1, 1}, {2, 0}}, wrong[] = {{0, 0}, {2, 0}, {1, 1}};
+    const mp_step right[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}, wrong[] = {{0, 0, 0}, {2, 0, 0}, {1, 1, 0}};
     mp_timeline *tl;
     mp_plan *plan;
     mp_error err = {0};

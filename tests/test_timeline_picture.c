@@ -114,7 +114,7 @@ static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
     (void)state;
     mp_graph *g = chain("a");
     /* a is dropped after f1 and made again: the first one is read by forward only */
-    const mp_step steps[] = {{F0, 0}, {F1, 0}, {LOSS, 0}, {F0, 0}, {B1, 0}, {UPDATE, 0}};
+    const mp_step steps[] = {{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {F0, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}};
     mp_columns *c;
     assert_int_equal(mp_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
     assert_int_equal(c->n, 6);
@@ -128,7 +128,9 @@ static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
     assert_int_equal(c->peak_column, 1);
     mp_columns_free(c);
     /* kept, it is read by backward */
-    assert_int_equal(mp_columns_new(g, (mp_step[]){{F0, 0}, {F1, 0}, {LOSS, 0}, {B1, 0}, {UPDATE, 0}}, 5, 2, &c, NULL), MP_OK);
+    assert_int_equal(
+        mp_columns_new(g, (mp_step[]){{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}}, 5, 2, &c, NULL),
+        MP_OK);
     assert_int_equal(c->n, 2); /* three steps and two */
     assert_column(c, 0, (int64_t[]){3, 0, 4, 8, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
     assert_column(c, 1, (int64_t[]){3, 0, 4, 0, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
@@ -201,7 +203,7 @@ static void a_picture_says_what_its_plan_saves(void **state)
 {
     (void)state;
     mp_graph *g = chain("<a> & \"\xC3\xA9\"\nnext");
-    const mp_step steps[] = {{F0, 0}, {F1, 0}, {LOSS, 0}, {F0, 0}, {B1, 0}, {UPDATE, 0}};
+    const mp_step steps[] = {{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {F0, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}};
     mp_plan *plan;
     assert_int_equal(mp_plan_new(g, "hand", steps, 6, &plan, NULL), MP_OK);
     plan->budget_bytes = 3200;

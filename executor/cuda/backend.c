@@ -13,6 +13,7 @@
 #include "executor/cuda/recording.h"
 #include "executor/cuda/settings.h"
 #include "executor/cuda/step.h"
+#include "executor/cuda/streams.h"
 
 /* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
 static void *staging;
@@ -165,6 +166,9 @@ static const mp_backend cuda = {.name = "cuda",
                                 .replay = mp_cuda_replay,
                                 .discard = mp_cuda_discard,
                                 .wait = wait_for_stream,
+                                .issue_beside = mp_cuda_issue_beside,
+                                .issued_beside = mp_cuda_issued_beside,
+                                .wait_beside = mp_cuda_wait_beside,
                                 .add = mp_cuda_add,
                                 .update = mp_cuda_update,
                                 .norm_workspace_bytes = mp_cuda_norm_workspace_bytes,

@@ -1,8 +1,8 @@
 /* cuda.h - what all files of the GPU module share: the device they run on, and errors of its libraries as ours.
  *
- * The device is opened once, at the first call that needs it, and stays open until the process ends: a CUDA context, one
- * stream on which everything is enqueued, and the handles of cuDNN and cublasLt. Nothing here is thread-safe: one thread
- * trains.
+ * The device is opened once, at the first call that needs it, and stays open until the process ends: a CUDA context, the
+ * stream on which everything is enqueued, but for the updates that run beside it, and the handles of cuDNN and cublasLt.
+ * Nothing here is thread-safe: one thread trains.
  */
 #ifndef EXECUTOR_CUDA_CUDA_H
 #define EXECUTOR_CUDA_CUDA_H
@@ -27,7 +27,7 @@ typedef struct mp_cuda_device {
 /* The open device. MP_UNSUPPORTED: there is no GPU, no driver, one too old for this module, or an architecture it has no code
  * for; one sentence says which. */
 mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err);
-/* The stream of the open device; NULL before mp_cuda_open. */
+/* The stream that is enqueued on: the open device's, or the second one (streams.h); NULL before mp_cuda_open. */
 cudaStream_t mp_cuda_stream(void);
 
 /* Fails with what the library says: "cuDNN: ... (in cudnnBackendExecute)". MP_NOMEM where memory is what lacks. */

@@ -6,6 +6,7 @@
 #include "executor/cuda/device.h"
 #include "executor/cuda/settings.h"
 #include "executor/cuda/step.h"
+#include "executor/cuda/streams.h"
 
 /* What a step reads, on the host where it is written and on the device where it is read. */
 typedef struct step_values {
@@ -71,7 +72,7 @@ static mp_status open_device(mp_error *err)
     snprintf(device.name, sizeof device.name, "%.60s", p.name);
     MP_REQUIRE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
                "--device cuda: %s is of architecture %d.%d, for which this build has no code", device.name, p.major, p.minor);
-    MP_CUDA(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), err);
+    MP_TRY(mp_cuda_streams_open(&device.stream, err));
     MP_CUDA(cudaHostAlloc((void **)&on_host, sizeof *on_host, cudaHostAllocDefault), err);
     MP_CUDA(cudaMalloc((void **)&on_device, sizeof *on_device), err);
     memset(on_host, 0, sizeof *on_host);
@@ -91,11 +92,6 @@ mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err)
     *out = &device;
 done:
     return st;
-}
-
-cudaStream_t mp_cuda_stream(void)
-{
-    return device.stream;
 }
 
 static const mp_device *profile_of_card(void)
@@ -145,6 +141,6 @@ const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
 {
     if (!memcmp(&on_host->factors, factors, sizeof *factors)) return &on_device->factors;
     on_host->factors = *factors;
-    cudaMemcpyAsync(&on_device->factors, &on_host->factors, sizeof on_host->factors, cudaMemcpyHostToDevice, device.stream);
+    cudaMemcpyAsync(&on_device->factors, &on_host->factors, sizeof on_host->factors, cudaMemcpyHostToDevice, mp_cuda_stream());
     return &on_device->factors;
 }

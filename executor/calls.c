@@ -1,0 +1,42 @@
+#include "executor/calls.h"
+
+static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)
+{
+    return program->bindings->nodes[plan->steps[t].node].task == MP_TASK_UPDATE;
+}
+
+/* Lists the calls, but for waits. `waited[t]`: step t waits for something. */
+static void list(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, const bool *waited,
+                 mp_steps_calls *out)
+{
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const bool update = is_update(program, plan, t), beside = two_streams && plan->steps[t].until;
+        mp_steps_call *last = out->n ? &out->calls[out->n - 1] : NULL;
+        if (last && update && last->is_update && !one_by_one && !waited[t] &&
+            (!two_streams || plan->steps[t].until == plan->steps[last->step].until))
+            last->n_steps++;
+        else
+            out->calls[out->n++] = (mp_steps_call){t, 1, update, beside, -1};
+    }
+}
+
+mp_status mp_steps_calls_of(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
+                            mp_steps_calls *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = plan->n_steps;
+    int *mark = mp_alloc(n + 1, sizeof *mark), n_marks = 0; /* per step, and the end: 1 + the last mark it waits for */
+    bool *waited = mp_alloc(n + 1, sizeof *waited);
+    *out = (mp_steps_calls){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
+    MP_REQUIRE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n && two_streams; t++)
+        if (plan->steps[t].until) waited[plan->steps[t].until] = true;
+    list(program, plan, one_by_one, two_streams, waited, out);
+    for (size_t k = 0; k < out->n; k++)
+        if (out->calls[k].is_beside) mark[plan->steps[out->calls[k].step].until] = ++n_marks;
+    for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
+done:
+    mp_free(mark);
+    mp_free(waited);
+    return st;
+}

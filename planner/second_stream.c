@@ -1,0 +1,226 @@
+#include "planner/second_stream.h"
+
+#include <string.h>
+
+#include "planner/arena.h"
+#include "planner/arena_solve.h"
+#include "planner/check.h"
+#include "planner/schedule.h"
+
+enum { ROUNDS = 4, READS = 1, CHANGES = 2 };
+
+typedef struct search {
+    const mp_graph *graph;
+    mp_step *steps;
+    int n;
+    int64_t limit_bytes; /* of what is there while updates run beside a step */
+    char *used;          /* per storage: READS, CHANGES by the group at hand */
+    int64_t *done;       /* per step, and the end: when all has run that it waits for */
+    int64_t second_free; /* when the second stream has run all that was issued */
+    mp_second_stream effect;
+    mp_error *err;
+} search;
+
+static const mp_form *form_at(const search *x, int t)
+{
+    return &x->graph->nodes[x->steps[t].node].forms[x->steps[t].form];
+}
+
+static bool is_update(const search *x, int t)
+{
+    return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
+}
+
+static void mark(const search *x, const mp_form *form, bool on)
+{
+    for (size_t i = 0; i < form->n_reads; i++) x->used[form->reads[i]] |= READS;
+    for (size_t i = 0; i < form->n_writes; i++) x->used[form->writes[i]] |= CHANGES;
+    for (size_t i = 0; i < form->n_adds; i++) x->used[form->adds[i]] |= CHANGES;
+    for (size_t i = 0; i < form->n_reads && !on; i++) x->used[form->reads[i]] = 0;
+    for (size_t i = 0; i < form->n_writes && !on; i++) x->used[form->writes[i]] = 0;
+    for (size_t i = 0; i < form->n_adds && !on; i++) x->used[form->adds[i]] = 0;
+}
+
+/* Whether a step has to wait for the group at hand. */
+static bool meets(const search *x, const mp_form *form)
+{
+    for (size_t i = 0; i < form->n_reads; i++)
+        if (x->used[form->reads[i]] & CHANGES) return true;
+    for (size_t i = 0; i < form->n_writes; i++)
+        if (x->used[form->writes[i]]) return true;
+    for (size_t i = 0; i < form->n_adds; i++)
+        if (x->used[form->adds[i]]) return true;
+    return false;
+}
+
+static void set_wait(const search *x, int first, int end, int until)
+{
+    for (int t = first; t < end; t++) x->steps[t].until = until;
+}
+
+static mp_status fits(const search *x, int first, int end, int until, bool *yes)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    set_wait(x, first, end, until);
+    MP_TRY(mp_timeline_build(x->graph, x->steps, (size_t)x->n, &timeline, x->err));
+    *yes = true;
+    for (int t = end; t < until; t++) *yes &= timeline->static_bytes + timeline->live_bytes[t] <= x->limit_bytes;
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+/* The latest wait up to `until` that is within the memory; `end`: none. More lives the later it is. */
+static mp_status latest_within(const search *x, int first, int end, int until, int *out)
+{
+    mp_status st = MP_OK;
+    int within = end, over = until + 1;
+    for (int probe = until; over - within > 1; probe = within + (over - within) / 2) {
+        bool yes;
+        MP_TRY(fits(x, first, end, probe, &yes));
+        if (yes)
+            within = probe;
+        else
+            over = probe;
+    }
+    set_wait(x, first, end, within > end ? within : 0);
+    *out = within;
+done:
+    return st;
+}
+
+/* The updates of steps [first, end), which are issued at `clock`. Sets their waits; *beside: they have one. */
+static mp_status place_group(search *x, int first, int end, int64_t clock, bool *beside)
+{
+    mp_status st = MP_OK;
+    int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
+    int until = end;
+    *beside = false;
+    for (int t = first; t < end; t++) ticks += form_at(x, t)->ticks;
+    x->effect.update_ticks += ticks;
+    x->effect.n_updates += (size_t)(end - first);
+    for (int t = first; t < end; t++) mark(x, form_at(x, t), true);
+    for (; until < x->n && passed < start + ticks && !meets(x, form_at(x, until)); until++)
+        if (!is_update(x, until)) passed += form_at(x, until)->ticks; /* the others may run on the second stream too */
+    for (int t = first; t < end; t++) mark(x, form_at(x, t), false);
+    if (until > end && passed > start) MP_TRY(latest_within(x, first, end, until, &until));
+    passed = clock;
+    for (int t = end; t < until; t++)
+        if (!is_update(x, t)) passed += form_at(x, t)->ticks;
+    if (passed <= start) { /* nothing would be hidden */
+        set_wait(x, first, end, 0);
+        goto done;
+    }
+    *beside = true;
+    x->second_free = start + ticks;
+    if (x->done[until] < start + ticks) x->done[until] = start + ticks;
+    x->effect.n_beside += (size_t)(end - first);
+    x->effect.hidden_ticks += passed < start + ticks ? passed - start : ticks;
+done:
+    return st;
+}
+
+static mp_status place_all(search *x)
+{
+    mp_status st = MP_OK;
+    int64_t clock = 0;
+    x->effect = (mp_second_stream){0};
+    x->second_free = 0;
+    memset(x->done, 0, ((size_t)x->n + 1) * sizeof *x->done);
+    set_wait(x, 0, x->n, 0);
+    for (int t = 0, end; t < x->n; t = end) {
+        bool beside = false;
+        if (clock < x->done[t]) clock = x->done[t];
+        for (end = t + 1; is_update(x, t) && end < x->n && is_update(x, end) && !x->done[end];) end++;
+        if (is_update(x, t)) MP_TRY(place_group(x, t, end, clock, &beside));
+        for (int s = t; s < end && !beside; s++) clock += form_at(x, s)->ticks;
+    }
+done:
+    return st;
+}
+
+/* The plan's order with its updates as early as they may run, if that is within the memory, else as it is. In keep-all's order
+ * they come last, where nothing is left to run beside. */
+static mp_status take_steps(search *x, const mp_plan *plan)
+{
+    mp_status st = MP_OK;
+    const size_t n = plan->n_steps;
+    size_t n_others = 0, n_early = 0;
+    mp_step *others = NULL, *early = NULL;
+    mp_timeline *timeline = NULL;
+    MP_REQUIRE(x->steps = mp_alloc(n, sizeof *x->steps), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
+    if (n) memcpy(x->steps, plan->steps, n * sizeof *x->steps);
+    if (x->graph->fuse != MP_FUSE_BACKWARD) goto done;
+    MP_REQUIRE(others = mp_alloc(n, sizeof *others), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
+    for (size_t t = 0; t < n; t++)
+        if (!is_update(x, (int)t)) others[n_others++] = plan->steps[t];
+    MP_TRY(mp_schedule_updates(x->graph, others, n_others, &early, &n_early, x->err));
+    MP_TRY(mp_timeline_build(x->graph, early, n_early, &timeline, x->err));
+    if (n_early == n && timeline->peak_bytes <= x->limit_bytes) memcpy(x->steps, early, n * sizeof *early);
+done:
+    mp_timeline_free(timeline);
+    mp_free(others);
+    mp_free(early);
+    return st;
+}
+
+/* A plan of these steps, with what the one before was asked for and has proved. */
+static mp_status renew(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_plan *plan = NULL;
+    MP_TRY(mp_plan_new(graph, before->solver, steps, before->n_steps, &plan, err));
+    plan->seed = before->seed;
+    plan->budget_bytes = before->budget_bytes;
+    plan->floor_bytes = before->floor_bytes;
+    plan->lower_bound_seconds = before->lower_bound_seconds;
+    mp_free(plan->bound_covers);
+    MP_REQUIRE(plan->bound_covers = mp_plan_text(before->bound_covers), err, MP_NOMEM, "out of memory");
+    if (before->arena_bytes >= 0) MP_TRY(mp_arena_layout(graph, plan, err));
+    *out = plan;
+    plan = NULL;
+done:
+    mp_plan_free(plan);
+    return st;
+}
+
+mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second_stream *effect, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_plan *before = *plan;
+    const int64_t limit = before->budget_bytes >= 0 ? before->budget_bytes : mp_plan_need(before);
+    search x = {.graph = graph, .n = (int)before->n_steps, .err = err};
+    mp_plan *after = NULL;
+    x.limit_bytes = before->budget_bytes >= 0 ? limit : before->peak_bytes;
+    MP_TRY(take_steps(&x, before));
+    x.used = mp_alloc(graph->n_storages, sizeof *x.used);
+    x.done = mp_alloc(before->n_steps + 1, sizeof *x.done);
+    MP_REQUIRE(x.used && x.done, err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
+    *effect = (mp_second_stream){0};
+    for (int round = 0; round < ROUNDS; round++) {
+        MP_TRY(place_all(&x));
+        if (!x.effect.n_beside) break;
+        mp_plan_free(after);
+        after = NULL;
+        MP_TRY(renew(graph, before, x.steps, &after, err));
+        if (mp_plan_need(after) <= limit) break;
+        x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena has beyond what lives at once */
+    }
+    if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {
+        effect->n_updates = x.effect.n_updates;
+        effect->update_ticks = x.effect.update_ticks;
+        goto done;
+    }
+    MP_TRY(mp_plan_check(graph, after, err));
+    *effect = x.effect;
+    mp_plan_free(*plan);
+    *plan = after;
+    after = NULL;
+done:
+    mp_plan_free(after);
+    mp_free(x.steps);
+    mp_free(x.used);
+    mp_free(x.done);
+    return st;
+}

@@ -1,0 +1,36 @@
+#include "random_graph.h"
+
+static bool lists(const int *list, size_t n, int storage)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == storage) return true;
+    return false;
+}
+
+/* Whether two forms leave each other alone: neither changes what the other uses. */
+static bool apart(const mp_form *update, const mp_form *other)
+{
+    for (size_t i = 0; i < update->n_reads; i++)
+        if (lists(other->writes, other->n_writes, update->reads[i]) || lists(other->adds, other->n_adds, update->reads[i]))
+            return false;
+    for (size_t i = 0; i < update->n_writes; i++)
+        if (lists(other->reads, other->n_reads, update->writes[i]) ||
+            lists(other->writes, other->n_writes, update->writes[i]) || lists(other->adds, other->n_adds, update->writes[i]))
+            return false;
+    return true;
+}
+
+int random_beside(const mp_graph *graph, uint64_t seed, int percent, mp_step *steps, size_t n)
+{
+    random_source random = {seed ^ UINT64_C(0x2f0c81d3)};
+    int n_beside = 0;
+    for (int t = 0; t < (int)n; t++) {
+        int last = t + 1;
+        const mp_form *form = &graph->nodes[steps[t].node].forms[steps[t].form];
+        if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE || !random_chance(&random, percent)) continue;
+        while (last < (int)n && apart(form, &graph->nodes[steps[last].node].forms[steps[last].form])) last++;
+        steps[t].until = t + 1 + random_below(&random, last - t);
+        n_beside += steps[t].until > t + 1;
+    }
+    return n_beside;
+}

@@ -1,0 +1,395 @@
+/* Updates on a second stream: lifetimes and waits against numbers worked out by hand, the checker's verdict on random plans
+ * with waits and on each way to get one wrong, files, and where waits are put. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "formats/file.h"
+#include "formats/plan_json.h"
+#include "planner/arena.h"
+#include "planner/arena_solve.h"
+#include "planner/check.h"
+#include "planner/check_replay.h"
+#include "planner/second_stream.h"
+#include "random_graph.h"
+
+/* b0 makes the gradient g of w; the update has a workspace of 2. b1 reads g too and may leave its own output in g's room; b2
+ * and b3 go on from there. Each step takes 10 ticks, the update 15. */
+enum { W, G, A1, A2, A3, N_STORAGES };
+enum { B0, UPDATE, B1, B2, B3, N_NODES };
+
+static mp_graph *chain(void)
+{
+    static const struct {
+        mp_kind kind;
+        int64_t bytes;
+        const char *name;
+    } storages[N_STORAGES] = {{MP_KIND_PARAMETER, 100, "w"},
+                              {MP_KIND_GRADIENT, 8, "g"},
+                              {MP_KIND_ACTIVATION_GRADIENT, 5, "a1"},
+                              {MP_KIND_ACTIVATION_GRADIENT, 4, "a2"},
+                              {MP_KIND_ACTIVATION_GRADIENT, 3, "a3"}};
+    static const struct {
+        int read, write;
+        const char *name;
+    } nodes[N_NODES] = {{W, G, "b0"}, {G, W, "update"}, {G, A1, "b1"}, {A1, A2, "b2"}, {A2, A3, "b3"}};
+    mp_graph *g;
+    assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
+    g->fuse = MP_FUSE_BACKWARD;
+    for (int s = 0; s < N_STORAGES; s++) {
+        mp_storage *storage;
+        assert_int_equal(mp_graph_storage(g, &storage, NULL), MP_OK);
+        storage->kind = storages[s].kind;
+        storage->bytes = storage->payload_bytes = storages[s].bytes;
+        storage->name = storages[s].name;
+    }
+    for (int k = 0; k < N_NODES; k++) {
+        mp_node *node;
+        const int update_reads[] = {W, G};
+        assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+        node->name = nodes[k].name;
+        node->phase = k == UPDATE ? MP_PHASE_UPDATE : MP_PHASE_BACKWARD;
+        mp_form *f = &node->forms[0];
+        f->n_reads = k == UPDATE ? 2 : 1;
+        f->reads = mp_graph_list(g, k == UPDATE ? update_reads : &nodes[k].read, f->n_reads);
+        f->writes = mp_graph_list(g, &nodes[k].write, 1);
+        f->n_writes = 1;
+        f->ticks = k == UPDATE ? 15 : 10;
+        f->workspace_bytes = k == UPDATE ? 2 : 0;
+    }
+    mp_form *b1 = &g->nodes[B1].forms[0];
+    b1->in_place = mp_pool_alloc(g->pool, 1, sizeof *b1->in_place);
+    b1->in_place[0] = (mp_in_place){G, A1};
+    b1->n_in_place = 1;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    return g;
+}
+
+static void lifetimes_end_where_the_wait_is(void **state)
+{
+    (void)state;
+    static const struct {
+        int until;
+        int64_t live[5], between[6];
+        int last_of_g, room_of_a1;
+    } cases[] = {
+        /* a1 lies in g's room while that is still there */
+        {0, {8, 10, 8, 9, 7}, {100, 108, 108, 105, 104, 100}, 2, G},
+        {2, {8, 10, 8, 9, 7}, {100, 108, 108, 105, 104, 100}, 2, G},
+        /* the update reads g beside b1, which has to lay a1 elsewhere, and keeps its workspace */
+        {3, {8, 10, 8 + 2 + 5, 9, 7}, {100, 108, 110, 105, 104, 100}, 2, -1},
+        {5, {8, 10, 8 + 2 + 5, 8 + 2 + 9, 8 + 2 + 7}, {100, 108, 110, 115, 114, 100}, 4, -1},
+    };
+    mp_graph *g = chain();
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const mp_step steps[] = {{B0, 0, 0}, {UPDATE, 0, cases[k].until}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}};
+        mp_timeline *tl;
+        mp_plan *plan;
+        mp_error err = {0};
+        int64_t between[6];
+        assert_int_equal(mp_timeline_build(g, steps, 5, &tl, NULL), MP_OK);
+        assert_memory_equal(tl->live_bytes, cases[k].live, sizeof cases[k].live);
+        assert_int_equal(tl->ticks, 55);
+        assert_int_equal(tl->spans[0].storage, G);
+        assert_int_equal(tl->spans[0].last, cases[k].last_of_g);
+        assert_int_equal(tl->spans[1].takes_room_of, cases[k].room_of_a1);
+        mp_timeline_between(g, tl, between);
+        assert_memory_equal(between, cases[k].between, sizeof between);
+        mp_timeline_free(tl);
+        assert_int_equal(mp_plan_new(g, "", steps, 5, &plan, NULL), MP_OK);
+        assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
+        if (mp_plan_check(g, plan, &err) != MP_OK) fail_msg("until %d: %s", cases[k].until, err.message);
+        assert_int_equal(plan->arena_bytes, plan->peak_bytes - 100); /* a chain has no fragmentation */
+        mp_plan_free(plan);
+    }
+    mp_graph_free(g);
+}
+
+static void expect(const mp_graph *g, const mp_step *steps, size_t n, const char *timeline, const char *replay)
+{
+    mp_error err = {0};
+    mp_timeline *tl;
+    mp_replay *found;
+    assert_int_equal(mp_timeline_build(g, steps, n, &tl, &err), MP_INVALID);
+    assert_string_equal(err.message, timeline);
+    if (!replay) return;
+    err = (mp_error){0};
+    assert_int_equal(mp_replay_new(g, steps, n, &found, &err), MP_REFUTED);
+    assert_string_equal(err.message, replay);
+}
+
+static void what_an_update_uses_is_left_alone(void **state)
+{
+    (void)state;
+    mp_graph *g = chain();
+    expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}, {B0, 0, 0}}, 3,
+           "step 2: node 0 (b0) reads storage 0 (w), which an update on the second stream uses up to step 3",
+           "step 2: node 0 (b0) reads storage 0 (w), which an update beside it changes; the wait for that is at step 3");
+    g->nodes[B0].forms[0].n_reads = 0;
+    expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 4}, {B1, 0, 0}, {B0, 0, 0}}, 4,
+           "step 3: node 0 (b0) changes storage 1 (g), which an update on the second stream uses up to step 4",
+           "step 3: node 0 (b0) changes storage 1 (g), which an update beside it still reads; the wait for that is at step 4");
+    expect(g, (const mp_step[]){{B0, 0, 2}, {UPDATE, 0, 0}}, 2,
+           "step 0: node 0 (b0) is no update, and only updates run on the second stream", NULL);
+    expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}}, 2,
+           "step 1: node 1 (update) runs on the second stream, and no step after it waits for it", NULL);
+    expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 1}, {B1, 0, 0}}, 3,
+           "step 1: node 1 (update) runs on the second stream, and no step after it waits for it", NULL);
+    mp_graph_free(g);
+}
+
+static mp_plan *random_plan(uint64_t seed, mp_graph **graph, int *n_beside)
+{
+    mp_error err = {0};
+    mp_plan *plan;
+    size_t n;
+    *graph = random_graph(seed, 2 + (int)(seed % 9), (mp_fuse)(seed % MP_N_FUSES), false);
+    mp_step *steps = random_schedule(*graph, seed, (int)(seed % 4) * 5, &n);
+    *n_beside = random_beside(*graph, seed, 70, steps, n);
+    if (mp_plan_new(*graph, "test", steps, n, &plan, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+    mp_free(steps);
+    if (mp_arena_layout(*graph, plan, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+    return plan;
+}
+
+static void random_plans_with_waits_are_accepted_and_come_back(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/memplan-second-stream-XXXXXX";
+    int all = 0, file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        mp_graph *graph;
+        mp_plan *again;
+        mp_error err = {0};
+        int n_beside;
+        mp_plan *plan = random_plan(seed, &graph, &n_beside);
+        all += n_beside;
+        if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+        assert_int_equal(mp_plan_write(plan, graph, path, &err), MP_OK);
+        if (mp_plan_read(path, graph, &again, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+        assert_memory_equal(plan->steps, again->steps, plan->n_steps * sizeof *plan->steps);
+        if (mp_plan_check(graph, again, &err) != MP_OK) fail_msg("seed %d, read: %s", (int)seed, err.message);
+        mp_plan_free(again);
+        mp_plan_free(plan);
+        mp_graph_free(graph);
+    }
+    assert_true(all > 150);
+    unlink(path);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+/* The first step that runs on the second stream; -1: none. */
+static int first_beside(const mp_plan *plan)
+{
+    for (int t = 0; t < (int)plan->n_steps; t++)
+        if (plan->steps[t].until > t + 1) return t;
+    return -1;
+}
+
+static bool waits_for_nothing(const mp_graph *graph, mp_plan *plan, int t)
+{
+    (void)graph;
+    plan->steps[t].until = (int)plan->n_steps + 1;
+    return true;
+}
+static bool waits_before_it_is_issued(const mp_graph *graph, mp_plan *plan, int t)
+{
+    (void)graph;
+    plan->steps[t].until = t;
+    return t > 0;
+}
+static bool is_no_update(const mp_graph *graph, mp_plan *plan, int t)
+{
+    for (t = 0; t + 1 < (int)plan->n_steps && graph->nodes[plan->steps[t].node].phase == MP_PHASE_UPDATE;) t++;
+    plan->steps[t].until = (int)plan->n_steps;
+    return true;
+}
+/* After a step that reads the parameter. */
+static bool waits_too_late(const mp_graph *graph, mp_plan *plan, int t)
+{
+    const mp_form *update = &graph->nodes[plan->steps[t].node].forms[plan->steps[t].form];
+    for (int u = plan->steps[t].until; u < (int)plan->n_steps; u++) {
+        const mp_form *form = &graph->nodes[plan->steps[u].node].forms[plan->steps[u].form];
+        if (plan->steps[u].until) continue;
+        for (size_t i = 0; i < form->n_reads; i++)
+            if (form->reads[i] == update->writes[0]) {
+                plan->steps[t].until = u + 1;
+                return true;
+            }
+    }
+    return false;
+}
+/* What was laid out for a longer life, or a shorter one. */
+static bool waits_one_step_earlier(const mp_graph *graph, mp_plan *plan, int t)
+{
+    const int node = plan->steps[t].node;
+    plan->steps[t].until--;
+    for (size_t i = 0; i < graph->nodes[node].forms[0].n_reads; i++) {
+        const mp_storage *s = &graph->storages[graph->nodes[node].forms[0].reads[i]];
+        if (!mp_storage_is_static(s) && s->bytes && !s->carried) return true;
+    }
+    return false;
+}
+
+static void every_wrong_wait_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        bool (*spoil)(const mp_graph *graph, mp_plan *plan, int t);
+        const char *fault;
+    } rows[] = {{waits_for_nothing, "and nothing waits for it: there are only"},
+                {waits_before_it_is_issued, "which does not come after it"},
+                {is_no_update, "runs on the second stream, and is no update"},
+                {waits_too_late, "which an update beside it changes; the wait for that is at step"},
+                {waits_one_step_earlier, "step "}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        int n_spoilt = 0;
+        for (uint64_t seed = 1; seed <= 300; seed++) {
+            mp_graph *graph;
+            mp_error err = {0};
+            int n_beside;
+            mp_plan *plan = random_plan(seed, &graph, &n_beside);
+            const int t = first_beside(plan);
+            if (t >= 0 && rows[k].spoil(graph, plan, t)) {
+                n_spoilt++;
+                if (mp_plan_check(graph, plan, &err) != MP_REFUTED) fail_msg("row %zu, seed %d: %s", k, (int)seed, err.message);
+                if (!strstr(err.message, rows[k].fault)) fail_msg("row %zu, seed %d: %s", k, (int)seed, err.message);
+            }
+            mp_plan_free(plan);
+            mp_graph_free(graph);
+        }
+        if (n_spoilt < 10) fail_msg("row %zu: only %d plans could be spoilt", k, n_spoilt);
+    }
+}
+
+/* What mp_plan_second_stream makes of the chain within a budget; -1: none. Its wait is at *until. Before, the update comes
+ * early, with a peak of 110, or late, with one of 117. */
+static mp_second_stream place(const mp_graph *g, bool late, int64_t budget_bytes, int *until)
+{
+    static const mp_step orders[2][5] = {{{B0, 0, 0}, {UPDATE, 0, 0}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}},
+                                         {{B0, 0, 0}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}, {UPDATE, 0, 0}}};
+    const int64_t need = late ? 117 : 110;
+    mp_second_stream effect;
+    mp_plan *plan;
+    mp_error err = {0};
+    assert_int_equal(mp_plan_new(g, "", orders[late], 5, &plan, NULL), MP_OK);
+    plan->budget_bytes = budget_bytes;
+    assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
+    if (mp_plan_second_stream(g, &plan, &effect, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(plan->budget_bytes, budget_bytes);
+    assert_true(plan->arena_bytes >= 0 && mp_plan_need(plan) <= (budget_bytes < 0 ? need : budget_bytes));
+    if (mp_plan_check(g, plan, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(plan->steps[1].node, UPDATE);
+    *until = plan->steps[1].until;
+    mp_plan_free(plan);
+    return effect;
+}
+
+static void waits_are_as_late_as_time_and_memory_want(void **state)
+{
+    (void)state;
+    static const struct {
+        bool late;
+        int64_t budget_bytes, update_ticks;
+        int until;
+        int64_t hidden;
+    } cases[] = {
+        {false, 1000, 15, 4, 15},                         /* b1 and b2 take 20 */
+        {false, 1000, 20, 4, 20},                         /* just */
+        {false, 1000, 21, 5, 21},                         /* b3 too */
+        {false, 1000, 100, 5, 30},                        /* the end waits, with 30 of 100 hidden */
+        {false, 119, 15, 4, 15},                          /* what lives beside b2 is 119 */
+        {false, 118, 15, 3, 10},                          /* so only b1 may run beside it, with 115 */
+        {false, 114, 15, 0, 0},    {false, -1, 15, 0, 0}, /* not over its own 110 */
+        {true, 1000, 15, 4, 15},   {true, -1, 15, 3, 10}, /* its own are 117 */
+    };
+    mp_graph *g = chain();
+    g->nodes[B1].forms[0].n_reads = g->nodes[B1].forms[0].n_in_place = 0; /* or the update would come after it */
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int until;
+        g->nodes[UPDATE].forms[0].ticks = cases[k].update_ticks;
+        const mp_second_stream effect = place(g, cases[k].late, cases[k].budget_bytes, &until);
+        assert_int_equal(until, cases[k].until);
+        assert_int_equal(effect.hidden_ticks, cases[k].hidden);
+        assert_int_equal(effect.n_beside, cases[k].until > 0);
+        assert_int_equal(effect.n_updates, 1);
+        assert_int_equal(effect.update_ticks, cases[k].update_ticks);
+    }
+    mp_graph_free(g);
+}
+
+static bool is_update(const mp_graph *graph, mp_step step)
+{
+    return graph->nodes[step.node].phase == MP_PHASE_UPDATE;
+}
+
+/* Whether two plans agree on all steps but updates. */
+static bool same_but_updates(const mp_graph *graph, const mp_step *a, const mp_step *b, size_t n)
+{
+    for (size_t i = 0, j = 0; i < n; i++) {
+        if (is_update(graph, a[i])) continue;
+        while (j < n && is_update(graph, b[j])) j++;
+        if (j == n || a[i].node != b[j].node || a[i].form != b[j].form || a[i].until) return false;
+        j++;
+    }
+    return true;
+}
+
+/* On random graphs: within the memory, the same twice, and only updates change. */
+static void what_is_put_on_the_second_stream_fits(void **state)
+{
+    (void)state;
+    size_t all = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 11), (mp_fuse)(seed % MP_N_FUSES), false);
+        size_t n;
+        mp_step *steps = random_schedule(graph, seed, (int)(seed % 3) * 4, &n);
+        mp_plan *plans[2];
+        mp_second_stream effect = {0};
+        mp_error err = {0};
+        int64_t limit = 0;
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(mp_plan_new(graph, "test", steps, n, &plans[k], &err), MP_OK);
+            assert_int_equal(mp_arena_layout(graph, plans[k], &err), MP_OK);
+            limit = mp_plan_need(plans[k]);
+            if (seed % 2) plans[k]->budget_bytes = limit += limit / 8;
+            plans[k]->seed = 9;
+            if (mp_plan_second_stream(graph, &plans[k], &effect, &err) != MP_OK)
+                fail_msg("seed %d: %s", (int)seed, err.message);
+        }
+        assert_memory_equal(plans[0]->steps, plans[1]->steps, n * sizeof *steps);
+        assert_true(mp_plan_need(plans[0]) <= limit && plans[0]->seed == 9);
+        assert_true(effect.hidden_ticks <= effect.update_ticks && effect.n_beside <= effect.n_updates);
+        assert_true(same_but_updates(graph, plans[0]->steps, steps, n));
+        all += effect.n_beside;
+        mp_plan_free(plans[0]);
+        mp_plan_free(plans[1]);
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+    assert_true(all > 50);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lifetimes_end_where_the_wait_is),
+        cmocka_unit_test(what_an_update_uses_is_left_alone),
+        cmocka_unit_test(random_plans_with_waits_are_accepted_and_come_back),
+        cmocka_unit_test(every_wrong_wait_is_refused),
+        cmocka_unit_test(waits_are_as_late_as_time_and_memory_want),
+        cmocka_unit_test(what_is_put_on_the_second_stream_fits),
+    };
+    return cmocka_run_group_tests_name("planner/second_stream", tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* Updates on a second stream, run: the same losses and weights, bit for bit, as in order, where the second stream runs nothing
+ * before it is waited for and whatever has died is overwritten; recorded and not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/arena.h"
+#include "planner/check.h"
+#include "planner/second_stream.h"
+#include "tests/backend_case.h"
+#include "tests/deferring_backend.h"
+#include "tests/random_graph.h"
+#include "tests/recording_backend.h"
+#include "tests/training_case.h"
+
+enum { STEPS = 3 };
+
+typedef struct outcome {
+    double losses[STEPS];
+    char hash[33];
+} outcome;
+
+static outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options)
+{
+    outcome o = {{0}, ""};
+    mp_error err = {0};
+    mp_execution *e;
+    if (mp_execution_new(t->program, plan, options, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
+    training_run(t, e, 0, STEPS, o.losses);
+    mp_execution_hash(e, o.hash);
+    mp_execution_free(e);
+    return o;
+}
+
+static void assert_same(const outcome *a, const outcome *b, const char *what)
+{
+    if (memcmp(a->losses, b->losses, sizeof a->losses) != 0 || strcmp(a->hash, b->hash) != 0)
+        fail_msg("%s changes the result", what);
+}
+
+/* The plan's steps with random waits, with offsets, checked. */
+static mp_plan *with_waits(const mp_graph *graph, const mp_plan *plan, uint64_t seed, int *n_beside)
+{
+    mp_error err = {0};
+    mp_plan *beside = NULL;
+    mp_step *steps = mp_alloc(plan->n_steps, sizeof *steps);
+    memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
+    *n_beside = random_beside(graph, seed, 50, steps, plan->n_steps);
+    if (mp_plan_new(graph, "test", steps, plan->n_steps, &beside, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_arena_layout(graph, beside, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_plan_check(graph, beside, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_free(steps);
+    return beside;
+}
+
+static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/gpt.onnx"};
+
+static void what_runs_beside_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        for (int fuse = MP_FUSE_BACKWARD; fuse <= MP_FUSE_FORWARD; fuse++) {
+            mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW,
+                                           .fuse = (mp_fuse)fuse,
+                                           .dtype = k == 1 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
+                                           .accumulate = k == 0 ? 2 : 1};
+            training_case t = training_begin_on(deferring_backend(backend_of_tests()), networks[k], 0, &options);
+            mp_execution_options poisoned = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
+            mp_execution_options guarded = poisoned, single = poisoned;
+            guarded.guards = true;
+            single.one_by_one = true;
+            mp_plan *plan = training_plan(&t, 0.5);
+            const outcome in_order = run(&t, plan, &poisoned);
+            assert_int_equal(deferring_counted.n_issued, 0);
+            for (uint64_t seed = 1; seed <= 3; seed++) {
+                int n_beside;
+                mp_plan *beside = with_waits(t.program->graph, plan, seed, &n_beside);
+                deferring_counted = (deferring_counts){0};
+                const outcome o = run(&t, beside, seed == 2 ? &guarded : seed == 3 ? &single : &poisoned);
+                assert_same(&in_order, &o, networks[k]);
+                /* forward-fused: the last step's updates are for the flush */
+                const int passes = fuse == MP_FUSE_FORWARD ? STEPS - 1 : STEPS;
+                assert_true(deferring_counted.n_issued > 0 && deferring_counted.n_updates >= passes * n_beside);
+                assert_int_equal(deferring_counted.n_faults, 0);
+                mp_plan_free(beside);
+            }
+            mp_plan_free(plan);
+            training_end(&t);
+        }
+    }
+}
+
+static void recorded_passes_keep_both_streams(void **state)
+{
+    (void)state;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_MOMENTUM, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_on(recording_backend(deferring_backend(backend_of_tests())), networks[1], 0, &options);
+    mp_execution_options recorded = {.hyper = mp_hyper_default(MP_OPTIMIZER_MOMENTUM), .seed = 3}, by_call = recorded;
+    int n_beside;
+    by_call.by_call = true;
+    mp_plan *plan = training_keep_all(&t), *beside = with_waits(t.program->graph, plan, 5, &n_beside);
+    const outcome in_order = run(&t, plan, &by_call), o = run(&t, beside, &recorded);
+    assert_same(&in_order, &o, "a recording with two streams");
+    assert_true(n_beside > 0 && recording_counted.n_replayed == STEPS - 1);
+    assert_true(deferring_counted.n_updates >= STEPS * n_beside);
+    assert_int_equal(deferring_counted.n_faults + recording_counted.n_faults, 0);
+    mp_plan_free(beside);
+    mp_plan_free(plan);
+    training_end(&t);
+}
+
+/* Profiled, or on a backend with one stream, the same plan runs in order. */
+static void without_a_second_stream_it_runs_in_order(void **state)
+{
+    (void)state;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
+    mp_execution_options plain = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD), .seed = 3, .poison = true}, profiled = plain;
+    profiled.profile = true;
+    training_case t = training_begin(networks[0], 0, &options);
+    int n_beside;
+    mp_plan *plan = training_keep_all(&t), *beside = with_waits(t.program->graph, plan, 1, &n_beside);
+    const outcome in_order = run(&t, plan, &plain), o = run(&t, beside, &plain);
+    assert_same(&in_order, &o, "a plan with waits on one stream");
+    training_end(&t);
+    t = training_begin_on(deferring_backend(backend_of_tests()), networks[0], 0, &options);
+    const outcome p = run(&t, beside, &profiled);
+    assert_same(&in_order, &p, "a profile");
+    assert_int_equal(deferring_counted.n_issued, 0);
+    mp_plan_free(beside);
+    mp_plan_free(plan);
+    training_end(&t);
+}
+
+/* What a plan for a network gets: within its memory, and the same results. */
+static void a_plan_gets_waits_within_its_memory(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
+        mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
+        mp_execution_options poisoned = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
+        training_case t = training_begin_on(deferring_backend(backend_of_tests()), networks[k], 0, &options);
+        for (int part = 0; part < 2; part++) {
+            mp_plan *plan = part ? training_plan(&t, 0.5) : training_keep_all(&t);
+            const int64_t need = plan->static_bytes + plan->arena_bytes;
+            mp_second_stream effect;
+            mp_error err = {0};
+            const outcome in_order = run(&t, plan, &poisoned);
+            deferring_counted = (deferring_counts){0};
+            if (mp_plan_second_stream(t.program->graph, &plan, &effect, &err) != MP_OK) fail_msg("%s", err.message);
+            assert_true(plan->static_bytes + plan->arena_bytes <= need);
+            assert_true((k == 0 || effect.n_beside > 0) && effect.hidden_ticks <= effect.update_ticks);
+            const outcome o = run(&t, plan, &poisoned);
+            assert_same(&in_order, &o, networks[k]);
+            assert_int_equal(deferring_counted.n_updates, STEPS * (int)effect.n_beside);
+            assert_int_equal(deferring_counted.n_faults, 0);
+            mp_plan_free(plan);
+        }
+        training_end(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_runs_beside_changes_nothing),
+        cmocka_unit_test(recorded_passes_keep_both_streams),
+        cmocka_unit_test(without_a_second_stream_it_runs_in_order),
+        cmocka_unit_test(a_plan_gets_waits_within_its_memory),
+    };
+    return cmocka_run_group_tests_name("executor/streams", tests, NULL, NULL);
+}
