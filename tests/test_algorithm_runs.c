@@ -144,7 +144,7 @@ static mp_plan *all_twice(const training_case *t, double part)
     for (int again = 0; again < 2; again++)
         for (size_t i = 0; i < g->n_nodes; i++)
             if (again || (g->nodes[i].phase == MP_PHASE_FORWARD && !(g->nodes[i].flags & MP_NODE_ONCE)))
-                steps[n++] = (mp_step){(int)i, 0};
+                steps[n++] = (mp_step){.node = (int)i};
     assert_int_equal(mp_algorithms_choose(g, steps, n, INT64_MAX, &least, NULL), MP_OK);
     assert_int_equal(mp_plan_new(g, "none", steps, n, &plan, NULL), MP_OK);
     const int64_t budget = least + (int64_t)(part * (double)(plan->peak_bytes - least));
