@@ -1,21 +1,15 @@
 /* anneal.c - simulated annealing over whole schedules: what is recomputed, how often, where, and, unless the order is to be
  * kept, when everything runs. Starts from the best that the searchers before it have found.
  *
- * Two chains, always, each in a thread of its own: one that leaves first runs where they are, and one that moves them too;
- * where there is no backward phase and that one is ahead after a round, order is all, and both do. After each round both go on
- * from the better of their results. Energy is ticks, and a price on every byte over the budget in every step; the price rises
- * while the budget is exceeded for long. Kirkpatrick, Gelatt, Vecchi 1983.
+ * Two walks, always: one that leaves first runs where they are, and one that moves them too; where there is no backward phase
+ * and that one is ahead after a round, order is all, and both do. After each round both go on from the better of their results.
  */
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "planner/moves.h"
+#include "planner/anneal_walk.h"
 #include "planner/schedule.h"
-#include "planner/solver.h"
 
-enum { CHAINS = 2, LOOK = 512, LEAST_MOVES = 2000, N_ROUNDS = 3, REFINING = 2 /* a round */ };
+enum { WALKS = 2, LEAST_MOVES = 2000, N_ROUNDS = 3, HOT = 1, REFINING = 2 /* rounds */ };
 
 /* Temperatures are in units, the ticks of a common operator: a first cool round does what can be done near the start, a hot one
  * finds another valley, and a last cool one goes down to its bottom. */
@@ -23,167 +17,18 @@ static const struct {
     double share, hot, cold;
 } rounds[N_ROUNDS] = {{0.15, 1.5, 0.1}, {0.60, 4, 0.15}, {0.25, 1.3, 0.1}};
 
-/* An order without updates. */
-typedef struct order {
-    mp_step *steps;
-    size_t n, capacity;
-    int64_t ticks; /* INT64_MAX: nothing within the budget yet */
-} order;
-
-typedef struct chain {
+typedef struct annealing {
     mp_search *search;
-    bool leads;       /* asks the search whether to stop; one chain does */
-    double from, end; /* of the round, in shares of the time limit */
-    atomic_bool *stop;
-    const mp_graph *graph;
-    int64_t budget_bytes;
-    uint64_t seed;
-    bool keeps_order;
+    mp_walk walks[WALKS];
+    mp_walk_order best;  /* what a round starts from: the best, else ... */
+    int64_t least_bytes; /* ... what exceeds the budget least, by what lives there */
+    atomic_bool stop;
+    bool goes_back, order_is_all;
     double unit;
-    int64_t enough;     /* ticks, without updates, below which nothing can be */
-    const order *start; /* of the round */
-    order best;
-    order
-        smallest; /* while there is no best one: of those over the budget the one that is least so; its ticks are those bytes */
-    int64_t n_moves;
-    double hot, cold;
-    mp_status status;
-    mp_error err;
-    long n_live; /* of mp_alloc_live, from a thread of its own */
-} chain;
-
-static mp_status copy_order(order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
-{
-    if (!mp_grow(&to->steps, &to->capacity, n + 1, sizeof *to->steps))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for %zu steps", n);
-    for (size_t t = 0; t < n; t++) to->steps[t] = steps[t];
-    to->n = n;
-    to->ticks = ticks;
-    return MP_OK;
-}
-
-static mp_status keep_order_of(order *to, const mp_runs *x, int64_t ticks, mp_error *err)
-{
-    if (!mp_grow(&to->steps, &to->capacity, (size_t)x->n_on + 1, sizeof *to->steps))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", x->n_on);
-    to->n = mp_runs_steps(x, to->steps);
-    to->ticks = ticks;
-    return MP_OK;
-}
-
-static mp_status keep_smallest(chain *c, const mp_runs *x, mp_error *err)
-{
-    if (c->best.ticks < INT64_MAX) return MP_OK;
-    const int64_t most = mp_axis_most(&x->axis);
-    return most < c->smallest.ticks ? keep_order_of(&c->smallest, x, most, err) : MP_OK;
-}
-
-static mp_status keep_best(chain *c, const mp_runs *x, mp_error *err)
-{
-    return x->axis.total_over > 0 || x->ticks >= c->best.ticks ? MP_OK : keep_order_of(&c->best, x, x->ticks, err);
-}
-
-static bool stopped(chain *c)
-{
-    if (c->leads) mp_search_count_moves(c->search, LOOK);
-    if (c->leads && mp_search_stopped(c->search)) atomic_store(c->stop, true);
-    if (c->best.ticks <= c->enough) { /* the first chain's result counts then, wherever the other one stands */
-        if (c->leads) atomic_store(c->stop, true);
-        return true;
-    }
-    return atomic_load(c->stop);
-}
-
-/* How much of a round is over after k moves: what a time limit leaves for it, if that is less than its moves take. */
-static double progress_of(const chain *c, int64_t k)
-{
-    const double by_moves = (double)k / (double)c->n_moves, elapsed = mp_search_elapsed(c->search);
-    const double by_time = elapsed > c->from ? (elapsed - c->from) / (c->end - c->from) : 0;
-    return by_moves > by_time ? by_moves : by_time;
-}
-
-/* The moves of a round, while the temperature falls from hot to cold. */
-static mp_status walk(chain *c, mp_runs *x, mp_mover *mover, mp_error *err)
-{
-    mp_status st = MP_OK;
-    enum { PRICE = 20, PATIENCE = 8 };
-    const double least = PRICE * c->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1);
-    double price = least, t = 0, now = 0;
-    int n_over = 0; /* looks in a row that found the budget exceeded */
-    for (int64_t k = 0; k < c->n_moves; k++) {
-        if (k % LOOK == 0) {
-            const double progress = progress_of(c, k);
-            if (stopped(c) || progress >= 1) break;
-            if (x->n_shifted > x->n_on) mp_runs_spread(x);
-            MP_TRY(keep_smallest(c, x, err));
-            n_over = x->axis.total_over > 0 ? n_over + 1 : 0;
-            if (n_over > PATIENCE && price < 1000 * least) price *= 1.05;
-            if (!n_over && price > least) price *= 0.95;
-            now = (double)x->ticks + price * (double)x->axis.total_over;
-            t = c->unit * c->hot * pow(c->cold / c->hot, progress);
-        }
-        const bool done = mp_move(mover);
-        MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
-        const double then = (double)x->ticks + price * (double)x->axis.total_over;
-        if (done && (then <= now || then - now <= -t * log(1 - mp_mover_uniform(mover)))) {
-            mp_runs_keep(x);
-            now = then;
-            MP_TRY(keep_best(c, x, err));
-        } else {
-            mp_runs_undo(x);
-            mp_runs_keep(x);
-        }
-    }
-done:
-    return st;
-}
-
-static mp_status run_round(chain *c, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_runs *x = NULL;
-    mp_mover mover = {0};
-    MP_TRY(mp_runs_new(c->graph, c->budget_bytes, c->start->steps, c->start->n, &x, err));
-    MP_TRY(mp_mover_new(x, c->seed, c->keeps_order, &mover, err));
-    MP_TRY(keep_best(c, x, err));
-    MP_TRY(walk(c, x, &mover, err));
-done:
-    mp_mover_free(&mover);
-    mp_runs_free(x);
-    return st;
-}
-
-static void *run_chain(void *data)
-{
-    chain *c = data;
-    const long before = mp_alloc_live;
-    c->status = run_round(c, &c->err);
-    c->n_live = mp_alloc_live - before;
-    return NULL;
-}
-
-/* The chains' rounds, side by side where a thread can be had. */
-static mp_status run_chains(chain *chains, mp_error *err)
-{
-    pthread_t threads[CHAINS];
-    bool is_apart[CHAINS] = {false};
-    for (int k = 1; k < CHAINS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run_chain, &chains[k]);
-    run_chain(&chains[0]);
-    for (int k = 1; k < CHAINS; k++) {
-        if (is_apart[k]) {
-            pthread_join(threads[k], NULL);
-            mp_alloc_live += chains[k].n_live;
-        } else {
-            run_chain(&chains[k]);
-        }
-    }
-    for (int k = 0; k < CHAINS; k++) {
-        if (chains[k].status == MP_OK) continue;
-        if (err && err->code == MP_OK) *err = chains[k].err;
-        return chains[k].status;
-    }
-    return MP_OK;
-}
+    int64_t n_moves, enough;
+    double shares; /* of the rounds to come */
+    int n_rounds;  /* done */
+} annealing;
 
 static int by_value(const void *a, const void *b)
 {
@@ -207,13 +52,12 @@ done:
     return st;
 }
 
-static mp_status offer(mp_search *search, const order *found, mp_error *err)
+static mp_status offer(mp_search *search, const mp_walk_order *found, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
     mp_step *steps = NULL;
     size_t n;
-    if (found->ticks == INT64_MAX) return MP_OK;
     MP_TRY(mp_schedule_updates_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
     MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
 done:
@@ -251,68 +95,101 @@ static int64_t count_moves(const mp_search *search)
     return n < LEAST_MOVES ? LEAST_MOVES : n;
 }
 
+static mp_status begin(annealing *a, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(a->search);
+    const mp_step *steps;
+    size_t n;
+    MP_TRY(find_unit(request->graph, &a->unit, err));
+    a->n_moves = count_moves(a->search);
+    a->enough = mp_search_enough(a->search);
+    for (size_t k = 0; k < request->graph->n_nodes; k++) {
+        const mp_node *node = &request->graph->nodes[k];
+        if (node->phase == MP_PHASE_UPDATE) a->enough -= node->forms[0].ticks;
+        a->goes_back = a->goes_back || node->phase == MP_PHASE_BACKWARD;
+    }
+    mp_search_best(a->search, &steps, &n);
+    MP_TRY(mp_walk_order_copy(&a->best, steps, n, INT64_MAX, err));
+done:
+    return st;
+}
+
+/* Takes what the walks of a round have found. */
+static mp_status take_results(annealing *a, mp_error *err)
+{
+    mp_status st = MP_OK;
+    a->order_is_all = a->order_is_all || (!a->goes_back && a->walks[1].best.ticks < a->walks[0].best.ticks);
+    for (int k = 0; k < WALKS; k++) {
+        const mp_walk_order *found = &a->walks[k].best;
+        if (found->ticks < a->best.ticks) MP_TRY(mp_walk_order_copy(&a->best, found->steps, found->n, found->ticks, err));
+    }
+    if (a->best.ticks < INT64_MAX) MP_TRY(offer(a->search, &a->best, err));
+    for (int k = 0; k < WALKS && a->best.ticks == INT64_MAX; k++) {
+        const mp_walk_order *found = &a->walks[k].smallest;
+        if (a->walks[k].smallest_bytes >= a->least_bytes) continue;
+        a->least_bytes = a->walks[k].smallest_bytes;
+        MP_TRY(mp_walk_order_copy(&a->best, found->steps, found->n, INT64_MAX, err));
+        MP_TRY(offer(a->search, &a->best, err));
+    }
+done:
+    return st;
+}
+
+static mp_status run_round(annealing *a, int round, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(a->search);
+    const double elapsed = mp_search_elapsed(a->search);
+    for (int k = 0; k < WALKS; k++) {
+        mp_walk *w = &a->walks[k];
+        w->search = a->search;
+        w->leads = !k;
+        w->from = elapsed;
+        w->end = elapsed + (1 - elapsed) * rounds[round].share / a->shares;
+        w->stop = &a->stop;
+        w->seed = (request->seed * WALKS + (uint64_t)k) * (N_ROUNDS + 1) + (uint64_t)a->n_rounds;
+        w->keeps_order = request->keep_order || (!k && !a->order_is_all);
+        w->unit = a->unit;
+        w->hot = rounds[round].hot;
+        w->cold = rounds[round].cold;
+        w->n_moves = (int64_t)(rounds[round].share * (double)a->n_moves);
+        w->enough = a->enough;
+        w->start = &a->best;
+        w->best.ticks = a->best.ticks;
+    }
+    a->n_rounds++;
+    MP_TRY(mp_walk_all(a->walks, WALKS, err));
+    MP_TRY(take_results(a, err));
+done:
+    return st;
+}
+
+static bool is_over(annealing *a)
+{
+    return atomic_load(&a->stop) || mp_search_settled(a->search) || is_close(a->search);
+}
+
 mp_status mp_run_anneal(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    atomic_bool stop = false;
-    chain chains[CHAINS] = {0};
-    order best = {.ticks = INT64_MAX};
-    const mp_step *start;
-    size_t n_start;
-    bool goes_back = false, order_is_all = false;
-    double unit = 1;
-    const int64_t n_moves = count_moves(search);
-    int64_t enough = mp_search_enough(search);
-    double shares = 0; /* of the rounds to come */
+    annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
     const int first = request->refine || is_large(request) ? REFINING : 0;
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
-    MP_TRY(find_unit(request->graph, &unit, err));
-    for (size_t k = 0; k < request->graph->n_nodes; k++) {
-        const mp_node *node = &request->graph->nodes[k];
-        if (node->phase == MP_PHASE_UPDATE) enough -= node->forms[0].ticks;
-        goes_back = goes_back || node->phase == MP_PHASE_BACKWARD;
-    }
-    mp_search_best(search, &start, &n_start);
-    MP_TRY(copy_order(&best, start, n_start, INT64_MAX, err));
-    for (int r = first; r < N_ROUNDS; r++) shares += rounds[r].share;
-    for (int r = first; r < N_ROUNDS && !atomic_load(&stop) && !mp_search_settled(search) && !is_close(search); r++) {
-        const double elapsed = mp_search_elapsed(search);
-        for (int k = 0; k < CHAINS; k++) {
-            chain *c = &chains[k];
-            c->search = search;
-            c->leads = !k;
-            c->from = elapsed;
-            c->end = elapsed + (1 - elapsed) * rounds[r].share / shares;
-            c->stop = &stop;
-            c->graph = request->graph;
-            c->budget_bytes = request->budget_bytes;
-            c->seed = (request->seed * CHAINS + (uint64_t)k) * N_ROUNDS + (uint64_t)r;
-            c->keeps_order = request->keep_order || (!k && !order_is_all);
-            c->unit = unit;
-            c->enough = enough;
-            c->start = &best;
-            c->best.ticks = best.ticks;
-            c->smallest.ticks = INT64_MAX;
-            c->n_moves = (int64_t)(rounds[r].share * (double)n_moves);
-            c->hot = rounds[r].hot;
-            c->cold = rounds[r].cold;
-            c->err = (mp_error){0};
-        }
-        shares -= rounds[r].share;
-        MP_TRY(run_chains(chains, err));
-        order_is_all = order_is_all || (!goes_back && chains[1].best.ticks < chains[0].best.ticks);
-        for (int k = 0; k < CHAINS; k++)
-            if (chains[k].best.ticks < best.ticks)
-                MP_TRY(copy_order(&best, chains[k].best.steps, chains[k].best.n, chains[k].best.ticks, err));
-        MP_TRY(offer(search, &best, err));
-        for (int k = 0; k < CHAINS && best.ticks == INT64_MAX; k++) MP_TRY(offer(search, &chains[k].smallest, err));
+    MP_TRY(begin(&a, err));
+    for (int round = first; round < N_ROUNDS; round++) a.shares += rounds[round].share;
+    for (int round = first; round < N_ROUNDS && !is_over(&a); round++) {
+        const bool had_none = round > 0 && a.best.ticks == INT64_MAX;
+        MP_TRY(run_round(&a, round, err));
+        if (round == HOT && had_none && !is_over(&a)) MP_TRY(run_round(&a, round, err)); /* the first was for bytes */
+        a.shares -= rounds[round].share;
     }
 done:
-    for (int k = 0; k < CHAINS; k++) {
-        mp_free(chains[k].best.steps);
-        mp_free(chains[k].smallest.steps);
+    for (int k = 0; k < WALKS; k++) {
+        mp_free(a.walks[k].best.steps);
+        mp_free(a.walks[k].smallest.steps);
     }
-    mp_free(best.steps);
+    mp_free(a.best.steps);
     return st;
 }

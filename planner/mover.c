@@ -1,5 +1,96 @@
-/* mover.c - what the moves of moves.c choose from. */
-#include "planner/moves.h"
+/* mover.c - what moves choose from, and what every one of them asks. */
+#include "planner/mover.h"
+
+#include "planner/lifetimes.h"
+
+enum { TRIES = 24 };
+
+/* ---- chance ---- */
+
+static uint64_t next(mp_mover *m)
+{
+    uint64_t z = m->random += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+double mp_mover_uniform(mp_mover *m)
+{
+    return (double)(next(m) >> 11) * 0x1p-53;
+}
+
+int mp_mover_below(mp_mover *m, int n)
+{
+    return (int)((next(m) >> 32) * (uint64_t)n >> 32);
+}
+
+/* ---- runs ---- */
+
+bool mp_run_is_extra(const mp_runs *x, int run)
+{
+    const int node = x->runs[run].node;
+    return node >= 0 && x->of_node[node].n > 1 && x->of_node[node].runs[0] != run;
+}
+
+int mp_mover_any_run(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    for (int k = 0; k < TRIES; k++) {
+        const int run = mp_mover_below(m, x->n_runs);
+        if (run != x->end && x->runs[run].slot >= 0) return run;
+    }
+    return -1;
+}
+
+int mp_mover_any_extra(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    for (int k = 0; k < TRIES; k++) {
+        const int run = mp_mover_below(m, x->n_runs);
+        if (run != x->end && x->runs[run].slot >= 0 && mp_run_is_extra(x, run)) return run;
+    }
+    return -1;
+}
+
+int mp_run_neighbour(const mp_runs *x, int slot, int step)
+{
+    for (slot += step; slot >= 0 && slot < x->axis.n_slots; slot += step)
+        if (x->at_slot[slot] >= 0) return x->at_slot[slot];
+    return -1;
+}
+
+bool mp_run_is_dead(const mp_runs *x, int run)
+{
+    const mp_run *r = &x->runs[run];
+    const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
+    for (size_t k = 0; k < form->n_writes; k++) {
+        const int s = form->writes[k];
+        if (!mp_storage_is_static(&x->graph->storages[s]) && mp_runs_next_read(x, s, r->slot) >= 0) return false;
+    }
+    return true;
+}
+
+int mp_run_latest_maker(const mp_runs *x, int s, int slot)
+{
+    const int at = mp_run_list_find(x, &x->makers[s], slot) - 1;
+    return at < 0 ? -1 : x->makers[s].runs[at];
+}
+
+void mp_run_drop(mp_runs *x, int run)
+{
+    const mp_form *form = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
+    const int slot = x->runs[run].slot;
+    mp_runs_remove(x, run);
+    for (size_t k = 0; k < form->n_reads; k++) {
+        const int s = form->reads[k];
+        if (mp_storage_is_static(&x->graph->storages[s])) continue;
+        const int maker = mp_run_latest_maker(x, s, slot);
+        if (maker >= 0 && mp_run_is_extra(x, maker) && mp_run_is_dead(x, maker)) mp_run_drop(x, maker);
+    }
+}
+
+/* ---- the mover ---- */
 
 bool mp_can_rerun(const mp_graph *g, int node)
 {

@@ -31,8 +31,7 @@ void mp_mover_free(mp_mover *mover); /* a zeroed one is fine */
 /* Makes one move, not yet kept. False: what was drawn cannot be done (nothing has changed, or what has can be undone). */
 bool mp_move(mp_mover *mover);
 
-/* The generator behind the moves (splitmix64): a number in [0, 1), and one in [0, n). */
+/* The generator behind the moves (splitmix64): a number in [0, 1). */
 double mp_mover_uniform(mp_mover *mover);
-int mp_mover_below(mp_mover *mover, int n);
 
 #endif

@@ -1,0 +1,166 @@
+#include "planner/anneal_walk.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#include "planner/moves.h"
+
+enum { LOOK = 512, MOST = 8 /* walks at once */ };
+
+mp_status mp_walk_order_copy(mp_walk_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
+{
+    if (!mp_grow(&to->steps, &to->capacity, n + 1, sizeof *to->steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %zu steps", n);
+    for (size_t t = 0; t < n; t++) to->steps[t] = steps[t];
+    to->n = n;
+    to->ticks = ticks;
+    return MP_OK;
+}
+
+static mp_status take(mp_walk_order *to, const mp_runs *x, int64_t ticks, mp_error *err)
+{
+    if (!mp_grow(&to->steps, &to->capacity, (size_t)x->n_on + 1, sizeof *to->steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", x->n_on);
+    to->n = mp_runs_steps(x, to->steps);
+    to->ticks = ticks;
+    return MP_OK;
+}
+
+static bool has_none(const mp_walk *w)
+{
+    return w->best.ticks == INT64_MAX;
+}
+
+static mp_status keep_smallest(mp_walk *w, const mp_runs *x, mp_error *err)
+{
+    const int64_t most = mp_axis_most(&x->axis);
+    if (!has_none(w) || most >= w->smallest_bytes) return MP_OK;
+    w->smallest_bytes = most;
+    return take(&w->smallest, x, INT64_MAX, err);
+}
+
+static mp_status keep_best(mp_walk *w, const mp_runs *x, mp_error *err)
+{
+    return x->axis.total_over > 0 || x->ticks >= w->best.ticks ? MP_OK : take(&w->best, x, x->ticks, err);
+}
+
+static bool stopped(mp_walk *w)
+{
+    if (w->leads) mp_search_count_moves(w->search, LOOK);
+    if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
+    if (w->best.ticks <= w->enough) { /* the leader's result counts then, wherever the others stand */
+        if (w->leads) atomic_store(w->stop, true);
+        return true;
+    }
+    return atomic_load(w->stop);
+}
+
+/* How much of a walk is over after k moves: what a time limit leaves for it, if that is less than its moves take. */
+static double progress_of(const mp_walk *w, int64_t k)
+{
+    const double by_moves = (double)k / (double)w->n_moves, elapsed = mp_search_elapsed(w->search);
+    const double by_time = elapsed > w->from ? (elapsed - w->from) / (w->end - w->from) : 0;
+    return by_moves > by_time ? by_moves : by_time;
+}
+
+/* What a byte over the budget costs in a step. */
+typedef struct price {
+    double ticks, least;
+    int n_over; /* looks in a row that found the budget exceeded */
+} price;
+
+static void adjust(price *p, bool is_over)
+{
+    enum { PATIENCE = 8, HIGHEST = 1000 /* times the least */ };
+    p->n_over = is_over ? p->n_over + 1 : 0;
+    if (p->n_over > PATIENCE && p->ticks < HIGHEST * p->least) p->ticks *= 1.05;
+    if (!p->n_over && p->ticks > p->least) p->ticks *= 0.95;
+}
+
+static double temperature(const mp_walk *w, const price *p, double progress)
+{
+    const double WITH_PRICE = 0.7, t = w->unit * w->hot * pow(w->cold / w->hot, progress);
+    return has_none(w) ? t * pow(p->ticks / p->least, WITH_PRICE) : t;
+}
+
+static mp_status walk(mp_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
+{
+    mp_status st = MP_OK;
+    enum { PRICE = 20 /* units for all of the budget */ };
+    price p = {.least = PRICE * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
+    double t = 0, now = 0;
+    p.ticks = p.least;
+    for (int64_t k = 0; k < w->n_moves; k++) {
+        if (k % LOOK == 0) {
+            const double progress = progress_of(w, k);
+            if (stopped(w) || progress >= 1) break;
+            if (x->n_shifted > x->n_on) mp_runs_spread(x);
+            MP_TRY(keep_smallest(w, x, err));
+            adjust(&p, x->axis.total_over > 0);
+            now = (double)x->ticks + p.ticks * (double)x->axis.total_over;
+            t = temperature(w, &p, progress);
+        }
+        const bool done = mp_move(mover);
+        MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
+        const double then = (double)x->ticks + p.ticks * (double)x->axis.total_over;
+        if (done && (then <= now || then - now <= -t * log(1 - mp_mover_uniform(mover)))) {
+            mp_runs_keep(x);
+            now = then;
+            MP_TRY(keep_best(w, x, err));
+        } else {
+            mp_runs_undo(x);
+            mp_runs_keep(x);
+        }
+    }
+done:
+    return st;
+}
+
+static mp_status walk_from_start(mp_walk *w, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(w->search);
+    mp_runs *x = NULL;
+    mp_mover mover = {0};
+    MP_TRY(mp_runs_new(request->graph, request->budget_bytes, w->start->steps, w->start->n, &x, err));
+    MP_TRY(mp_mover_new(x, w->seed, w->keeps_order, &mover, err));
+    MP_TRY(keep_best(w, x, err));
+    MP_TRY(walk(w, x, &mover, err));
+done:
+    mp_mover_free(&mover);
+    mp_runs_free(x);
+    return st;
+}
+
+static void *run(void *data)
+{
+    mp_walk *w = data;
+    const long before = mp_alloc_live;
+    w->smallest_bytes = INT64_MAX;
+    w->err = (mp_error){0};
+    w->status = walk_from_start(w, &w->err);
+    w->n_live = mp_alloc_live - before;
+    return NULL;
+}
+
+mp_status mp_walk_all(mp_walk *walks, int n, mp_error *err)
+{
+    pthread_t threads[MOST];
+    bool is_apart[MOST] = {false};
+    for (int k = 1; k < n && k < MOST; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run, &walks[k]);
+    run(&walks[0]);
+    for (int k = 1; k < n; k++) {
+        if (k < MOST && is_apart[k]) {
+            pthread_join(threads[k], NULL);
+            mp_alloc_live += walks[k].n_live;
+        } else {
+            run(&walks[k]);
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        if (walks[k].status == MP_OK) continue;
+        if (err && err->code == MP_OK) *err = walks[k].err;
+        return walks[k].status;
+    }
+    return MP_OK;
+}

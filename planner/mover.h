@@ -1,0 +1,46 @@
+/* mover.h - what the moves share: chance, what there is to choose from, and runs that nothing needs; and the moves themselves.
+ * For planner/moves.c.
+ */
+#ifndef PLANNER_MOVER_H
+#define PLANNER_MOVER_H
+
+#include "planner/moves.h"
+
+/* A number in [0, n). */
+int mp_mover_below(mp_mover *mover, int n);
+
+/* A run at random, or one of those that are not their node's first; -1: none was met. */
+int mp_mover_any_run(mp_mover *mover);
+int mp_mover_any_extra(mp_mover *mover);
+
+/* Whether it is not its node's first. */
+bool mp_run_is_extra(const mp_runs *runs, int run);
+/* The run before (step -1) or after (1) a slot; -1: none. */
+int mp_run_neighbour(const mp_runs *runs, int slot, int step);
+/* Whether nothing that it makes is read from it. */
+bool mp_run_is_dead(const mp_runs *runs, int run);
+/* The last run before a slot that makes storage s; -1: none. */
+int mp_run_latest_maker(const mp_runs *runs, int s, int slot);
+/* Takes a run away, and what was run again for it alone. */
+void mp_run_drop(mp_runs *runs, int run);
+
+/* ---- moves: false, what was drawn cannot be done ---- */
+
+/* With some chance, runs again what a run reads and is not there. */
+bool mp_move_rerun_inputs(mp_mover *mover, int run, double chance);
+/* What lives in a slot is given up there, and made again before it is read: one storage or a few; the results of neighbouring
+ * nodes, together; all that takes little to make again. */
+bool mp_move_evict(mp_mover *mover);
+bool mp_move_evict_window(mp_mover *mover);
+bool mp_move_evict_cheap(mp_mover *mover);
+/* Runs again no more what is, and others beside it. */
+bool mp_move_delete(mp_mover *mover);
+/* Deletes, and makes room for it where it is lacking then, with anything or with what takes less. */
+bool mp_move_exchange(mp_mover *mover);
+bool mp_move_exchange_for_cheap(mp_mover *mover);
+/* Puts elsewhere a run that is not its node's first; several that stand side by side; a first run. */
+bool mp_move_shift_extra(mp_mover *mover);
+bool mp_move_shift_window(mp_mover *mover);
+bool mp_move_shift_first(mp_mover *mover);
+
+#endif
