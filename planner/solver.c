@@ -408,6 +408,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
                         .seen = *request,
                         .has_algorithms = mp_graph_has_algorithms(graph),
                         .bound_ticks = -1,
+                        .share = 1,
                         .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
     MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));

@@ -81,11 +81,49 @@ static void it_is_optimal_in_the_given_order(void **state)
     assert_true(s.optimal * 100 >= s.feasible * 99);
 }
 
+/* The parts that are stopped at a share of the limit, and the annealing that cools by the clock, are told apart by nothing
+ * else.
+ */
+static void a_limit_that_is_not_reached_changes_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        mp_graph *graph = random_graph(seed, 40, (mp_fuse)(seed % 3), false);
+        mp_answer all, answers[2];
+        int64_t floor;
+        int node;
+        const mp_request none = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
+        assert_int_equal(mp_solve(&none, &all, NULL), MP_OK);
+        assert_int_equal(mp_floor(graph, &floor, &node, NULL), MP_OK);
+        for (int k = 0; k < 2; k++) {
+            const mp_request request = {.graph = graph,
+                                        .budget_bytes = floor + (all.plan->peak_bytes - floor) / 2,
+                                        .moves = 500,
+                                        .wants_bound = true,
+                                        .time_limit = k ? 1e6 : 0};
+            assert_int_equal(mp_solve(&request, &answers[k], NULL), MP_OK);
+            assert_false(answers[k].stopped);
+        }
+        const mp_plan *a = answers[0].smallest, *b = answers[1].smallest;
+        assert_int_equal(!answers[0].plan, !answers[1].plan);
+        if (answers[0].plan) a = answers[0].plan, b = answers[1].plan;
+        assert_int_equal(a->n_steps, b->n_steps);
+        for (size_t t = 0; t < a->n_steps; t++) {
+            assert_int_equal(a->steps[t].node, b->steps[t].node);
+            assert_int_equal(a->steps[t].form, b->steps[t].form);
+        }
+        for (int k = 0; k < 2; k++) mp_answer_free(&answers[k]);
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_optimal_on_small_graphs),
         cmocka_unit_test(it_is_optimal_in_the_given_order),
+        cmocka_unit_test(a_limit_that_is_not_reached_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
