@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench_search.py MEMPLAN [SHARED] [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
-Markdown: kept (Kusumoto's graphs in their given order), free (the same in any order), dags (graphs without a backward phase),
-models (real networks). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
+Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
+without a backward phase), models (real networks). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
 
 Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders of
 each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
@@ -36,7 +36,7 @@ MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet
           "gpt2_small", "vit_b_16", "resmlp1000")
 memplan = sys.argv[1]
 shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../shared")
-tables = sys.argv[3:] or ["kept", "free", "dags", "models"]
+tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "models"]
 judged = refused = 0
 
 
@@ -154,6 +154,19 @@ def kusumoto(kept):
     print(f"\nAt 40 % and below the gaps between best known plan and bound sum up to {gaps[0]:.2f}; with these {gaps[1]:.2f}.\n")
 
 
+def limits():
+    seconds = (1, 3, 20)
+    print(f"| graph | budget | best known | {' | '.join(f'{limit} s' for limit in seconds)} |\n|{'-|' * (len(seconds) + 3)}")
+    folder = tempfile.TemporaryDirectory()
+    for name, rows in KUSUMOTO.items():
+        graph = os.path.join(folder.name, f"{name}.json")
+        write_depth_first(os.path.join(shared, f"bench/graphs/kusumoto_{name}.json"), graph)
+        for budget, (best, _, _) in rows.items():
+            found = [plan(graph, f"{budget}%", "--keep-order", "--no-offsets", "--time-limit", str(limit))[0] for limit in seconds]
+            print(f"| {name} | {budget} % | {best:.2f} | {' | '.join(text(overhead) for overhead in found)} |", flush=True)
+    print()
+
+
 def dags():
     print("| graph | budget | auto | best known | bound | seconds |\n|-|-|-|-|-|-|")
     for name, rows in DAGS.items():
@@ -186,6 +199,6 @@ def models():
 if not os.path.isdir(shared):
     sys.exit(f"bench: the graphs are not here: {shared}")
 for table in tables:
-    {"kept": lambda: kusumoto(True), "free": lambda: kusumoto(False), "dags": dags, "models": models}[table]()
+    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "models": models}[table]()
 print(f"{judged} plans were judged by another program too; {refused} refused.")
 sys.exit(refused > 0)
