@@ -5,8 +5,9 @@
  * heuristics name (mode A, then what it falls back to) which is deterministic, exact enough (mp_cuda_settings) and takes no
  * more workspace than allowed. Plans are kept for the process, so equal graphs are planned once.
  *
- * Engines that compile their kernels when they are planned are passed over: that takes seconds each, and a driver. What is left
- * are convolutions, with a bias added or not, and pooling with a plain layout.
+ * Engines that compile their kernels when they are planned are passed over where a graph does not ask for them: that takes
+ * seconds each. What is left are convolutions, with a bias added or not, and pooling with a plain layout; attention has no
+ * others.
  *
  * Where there is no GPU, cuDNN plans from the properties of one: those of an H200, compute capability 9.0, 132 multiprocessors
  * (dnn_device.c). Engines and workspaces are then those of that GPU; such plans cannot run.
@@ -18,7 +19,7 @@
 
 #include "executor/kernel.h"
 
-enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 16, MP_DNN_OPERATIONS = 6, MP_DNN_OPERANDS = 12 };
+enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 40, MP_DNN_OPERATIONS = 24, MP_DNN_OPERANDS = 12 };
 
 /* Fields are int64_t all, without gaps: graphs are compared byte by byte. */
 typedef struct mp_dnn_tensor {
@@ -33,9 +34,10 @@ typedef enum mp_dnn_kind {
     MP_DNN_CONVOLVE,          /* x, w -> y */
     MP_DNN_CONVOLVE_DATA,     /* dy, w -> dx */
     MP_DNN_CONVOLVE_FILTER,   /* x, dy -> dw */
-    MP_DNN_POINTWISE,         /* x, b -> y, and for the gradients of activations: dx, dy */
+    MP_DNN_POINTWISE,         /* x, b -> y, and for the gradients of activations: dx, dy; t, which selects */
     MP_DNN_MATMUL,            /* a, b -> c */
     MP_DNN_REDUCE,            /* x -> y */
+    MP_DNN_RESHAPE,           /* x -> y */
     MP_DNN_RESAMPLE,          /* x -> y, index */
     MP_DNN_RESAMPLE_BACKWARD, /* dx, dy, index, x, y */
     MP_DNN_NORM_FORWARD,      /* x, scale, bias, epsilon -> y, mean, inverse deviation */
@@ -48,13 +50,15 @@ typedef struct mp_dnn_operation {
     int64_t kind;
     int64_t mode; /* of cuDNN: pointwise, reduction, resampling or normalization mode */
     int64_t operands[MP_DNN_OPERANDS];
-    int64_t n; /* spatial dimensions of a window */
+    int64_t axis; /* pointwise GEN_INDEX: whose index it gives */
+    int64_t n;    /* spatial dimensions of a window */
     int64_t window[MP_DNN_SPATIAL], stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL],
         end[MP_DNN_SPATIAL];
 } mp_dnn_operation;
 
 typedef struct mp_dnn_graph {
     int64_t n_tensors, n_operations;
+    int64_t may_compile; /* engines that compile their kernels when they are planned may be taken */
     mp_dnn_tensor tensors[MP_DNN_TENSORS];
     mp_dnn_operation operations[MP_DNN_OPERATIONS];
 } mp_dnn_graph;

@@ -1,0 +1,146 @@
+/* dnn_attention.c - attention in bfloat16 on cuDNN, where it has engines for it; else by the own kernel.
+ *
+ * Which of both it is follows from the shapes and layouts of Q, K, V, Y and the mask, the settings and the GPU, so that
+ * forward, its second run and backward of one node agree; both mean the same by the statistics, so that they need not. Without
+ * a GPU cuDNN may have no engine to name: the plan then is that of the own kernel. Never run on a GPU yet.
+ */
+#include "executor/cuda/dnn_attention.h"
+
+#include <math.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/kernels.h"
+#include "executor/cuda/libraries.h"
+#include "executor/cuda/settings.h"
+
+/* 9.10.2: the engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. */
+enum { OLDEST = 91002, ALIGNMENT = 64 };
+
+typedef struct pass {
+    const mp_dnn_plan *plan;
+    mp_dnn_attention at;
+} pass;
+
+typedef struct state {
+    pass pass;
+    float scale, hidden, one;
+    /* Where in the workspace the pass finds what is not an operand; cuDNN's own is at its begin. */
+    int64_t statistics_at, row_sums_at, dq_sums_at, gradient_at[3];
+    bool is_apart[3]; /* gradients of Q, K, V that nobody asked for */
+} state;
+
+static bool forward_plan(const mp_attention_form *form, pass *out)
+{
+    mp_dnn_graph g;
+    mp_dnn_attention_forward(form, &g, &out->at);
+    return mp_dnn_plan_find(&g, &out->plan, NULL) == MP_OK;
+}
+
+/* Adding up in memory in any order is what --fast permits. */
+static bool backward_plan(const mp_attention_form *form, pass *out)
+{
+    for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
+        mp_dnn_graph g;
+        mp_dnn_attention_backward(form, adds_up, &g, &out->at);
+        if (mp_dnn_plan_find(&g, &out->plan, NULL) == MP_OK) return true;
+    }
+    return false;
+}
+
+/* Takes `bytes` of the workspace; false: more than fits into a number. */
+static bool take(int64_t bytes, int64_t *at, int64_t *end)
+{
+    *at = *end;
+    return mp_add(*end, bytes, end) && mp_round_up(*end, ALIGNMENT, end);
+}
+
+static bool lay_out(const mp_operands *x, const mp_attention_form *form, state *s, int64_t *bytes)
+{
+    const mp_attention *size = &form->size;
+    const int64_t rows = size->n_batch * size->rows;
+    int64_t end = 0, own;
+    bool fits = take(mp_dnn_plan_workspace_bytes(s->pass.plan), &own, &end);
+    if (!x->is_backward && !x->extra[0].dtype) fits = fits && take(rows * (int64_t)sizeof(float), &s->statistics_at, &end);
+    if (x->is_backward) {
+        fits = fits && take(rows * (int64_t)sizeof(float), &s->row_sums_at, &end);
+        if (s->pass.at.dq_sums >= 0)
+            fits = fits && take(rows * size->depth * (int64_t)sizeof(float), &s->dq_sums_at, &end);
+        for (int i = 0; i < 3; i++) {
+            s->is_apart[i] = i < x->from || i >= x->to || !form->wants[i];
+            if (s->is_apart[i])
+                fits = fits && take(mp_array_elements(&x->in[i]) * mp_dtype_bits(x->in[i].dtype) / 8, &s->gradient_at[i], &end);
+        }
+    }
+    *bytes = end;
+    return fits;
+}
+
+static void *workspace_at(const mp_operands *x, int64_t at)
+{
+    return (char *)x->workspace + at;
+}
+
+static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    state *s = call->state;
+    const mp_dnn_attention *at = &s->pass.at;
+    void *addresses[MP_DNN_TENSORS] = {NULL};
+    (void)run;
+    addresses[at->q] = x->in[0].data;
+    addresses[at->k] = x->in[1].data;
+    addresses[at->v] = x->in[2].data;
+    addresses[at->y] = x->out[0].data;
+    addresses[at->statistics] = x->extra[0].dtype ? x->extra[0].data : workspace_at(x, s->statistics_at);
+    addresses[at->scale] = &s->scale;
+    if (at->added >= 0) addresses[at->added] = x->in[MP_ATTENTION_ADDED].data;
+    if (at->hidden >= 0) addresses[at->hidden] = &s->hidden;
+    if (x->is_backward) {
+        const int gradients[3] = {at->dq, at->dk, at->dv};
+        for (int i = 0; i < 3; i++)
+            addresses[gradients[i]] = s->is_apart[i] ? workspace_at(x, s->gradient_at[i]) : x->d_in[i].data;
+        addresses[at->dy] = x->d_out[0].data;
+        addresses[at->one] = &s->one;
+        addresses[at->row_sums] = workspace_at(x, s->row_sums_at);
+        if (at->dq_sums >= 0) addresses[at->dq_sums] = workspace_at(x, s->dq_sums_at);
+    }
+    return mp_dnn_plan_run(s->pass.plan, addresses, x->workspace, err);
+}
+
+/* Leaves call->run NULL where cuDNN has no engine for both passes within the limit on workspace. */
+static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_attention_form form;
+    pass forward, backward;
+    state *s = NULL;
+    int64_t bytes;
+    MP_TRY(mp_attention_form_read(x, &form, err));
+    if (cudnnGetVersion() < OLDEST || !mp_dnn_attention_suits(&form)) goto done;
+    if (!forward_plan(&form, &forward) || !backward_plan(&form, &backward)) goto done;
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    *s = (state){.pass = x->is_backward ? backward : forward, .scale = form.scale, .hidden = -INFINITY, .one = 1};
+    if (!lay_out(x, &form, s, &bytes)) goto done;
+    call->run = run_pass;
+    call->workspace_bytes = bytes;
+    call->state = s;
+    s = NULL;
+done:
+    mp_free(s);
+    return st;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(prepare_fused(x, call, err));
+    if (call->run) goto done;
+    const mp_kernel *own = mp_cuda_own_kernel(x->op);
+    MP_TRY((x->is_backward ? own->backward : own->forward)(x, call, err));
+done:
+    return st;
+}
+
+const mp_kernel mp_cuda_dnn_attentions[] = {
+    {"ScaledDotProductAttention", "memplan", prepare, prepare},
+    {0},
+};
