@@ -63,8 +63,7 @@ static bool lay_out(const mp_operands *x, const mp_attention_form *form, state *
     if (!x->is_backward && !x->extra[0].dtype) fits = fits && take(rows * (int64_t)sizeof(float), &s->statistics_at, &end);
     if (x->is_backward) {
         fits = fits && take(rows * (int64_t)sizeof(float), &s->row_sums_at, &end);
-        if (s->pass.at.dq_sums >= 0)
-            fits = fits && take(rows * size->depth * (int64_t)sizeof(float), &s->dq_sums_at, &end);
+        if (s->pass.at.dq_sums >= 0) fits = fits && take(rows * size->depth * (int64_t)sizeof(float), &s->dq_sums_at, &end);
         for (int i = 0; i < 3; i++) {
             s->is_apart[i] = i < x->from || i >= x->to || !form->wants[i];
             if (s->is_apart[i])
@@ -106,6 +105,14 @@ static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_ru
     return mp_dnn_plan_run(s->pass.plan, addresses, x->workspace, err);
 }
 
+/* Whether the gradients that are asked for are of the type that cuDNN writes. */
+static bool gradients_suit(const mp_operands *x, const mp_attention_form *form)
+{
+    for (int i = 0; i < 3; i++)
+        if (form->wants[i] && x->d_in[i].dtype != MP_DTYPE_BFLOAT16) return false;
+    return true;
+}
+
 /* Leaves call->run NULL where cuDNN has no engine for both passes within the limit on workspace. */
 static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
 {
@@ -115,7 +122,7 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     state *s = NULL;
     int64_t bytes;
     MP_TRY(mp_attention_form_read(x, &form, err));
-    if (cudnnGetVersion() < OLDEST || !mp_dnn_attention_suits(&form)) goto done;
+    if (cudnnGetVersion() < OLDEST || !mp_dnn_attention_suits(&form) || !gradients_suit(x, &form)) goto done;
     if (!forward_plan(&form, &forward) || !backward_plan(&form, &backward)) goto done;
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     *s = (state){.pass = x->is_backward ? backward : forward, .scale = form.scale, .hidden = -INFINITY, .one = 1};

@@ -3,7 +3,7 @@
  *
  * A graph is a list of tensors and of operations on them. Its plan is an engine configuration of cuDNN's: the first that its
  * heuristics name (mode A, then what it falls back to) which is deterministic, exact enough (mp_cuda_settings) and takes no
- * more workspace than allowed. Plans are kept for the process, so equal graphs are planned once.
+ * more workspace than allowed. Plans are kept for the process, refusals too, so equal graphs are planned once.
  *
  * Engines that compile their kernels when they are planned are passed over where a graph does not ask for them: that takes
  * seconds each. What is left are convolutions, with a bias added or not, and pooling with a plain layout; attention has no
@@ -92,7 +92,7 @@ bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
 /* Frees all plans, and the properties they were made for. */
 void mp_dnn_forget(void);
-size_t mp_dnn_plan_count(void); /* how many are kept */
+size_t mp_dnn_plan_count(void); /* how many are kept, refusals included */
 
 /* The properties that plans are made for (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): of the open GPU or, without one, assumed.
  * Owned by dnn_device.c. */
