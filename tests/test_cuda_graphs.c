@@ -14,9 +14,7 @@
 #include "estimator/memory.h"
 #include "executor/cuda/blas_matmul.h"
 #include "executor/cuda/cuda.h"
-#include "executor/cuda/dnn_attention.h"
 #include "executor/cuda/dnn_plan.h"
-#include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
 #include "tests/rule_case.h"
 
@@ -342,161 +340,6 @@ static void products_of_every_form_are_prepared(void **unused)
         }
 }
 
-/* ---- attention. */
-
-/* Attention over 2 x 4 matrices; `by_head`: heads lie within rows, as a projection leaves them. */
-static mp_attention_form attention(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head)
-{
-    mp_attention_form f = {.size = {8, rows, columns, depth, value_depth}, .scale = 0.125f};
-    const struct {
-        mp_matrices *m;
-        int64_t rows, columns;
-    } all[] = {{&f.q, rows, depth}, {&f.k, columns, depth}, {&f.v, columns, value_depth}, {&f.y, rows, value_depth}};
-    for (int k = 0; k < 4; k++)
-        *all[k].m = (mp_matrices){
-            .dtype = MP_DTYPE_BFLOAT16,
-            .n_batch = 2,
-            .batch = {2, 4},
-            .batch_stride = {4 * all[k].rows * all[k].columns, by_head ? all[k].columns : all[k].rows * all[k].columns},
-            .row_stride = by_head ? 4 * all[k].columns : all[k].columns,
-            .column_stride = 1};
-    return f;
-}
-
-/* How many engine configurations the heuristics think of before they look for a driver; 0: they do not know the pattern. */
-static int64_t n_configurations(const mp_dnn_graph *g)
-{
-    mp_dnn_plan p = {.graph = *g};
-    mp_error err = {0};
-    cudnnBackendDescriptor_t device, heuristics;
-    cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-    int64_t n = 0;
-    if (mp_dnn_describe(&p, &err) != MP_OK || mp_dnn_device(&device, &err) != MP_OK) fail_msg("%s", err.message);
-    assert_int_equal(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), 0);
-    assert_int_equal(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                              1, &p.made[p.n_made - 1]),
-                     0);
-    assert_int_equal(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), 0);
-    assert_int_equal(
-        cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device), 0);
-    if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS ||
-        cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL) != 0)
-        n = 0;
-    cudnnBackendDestroyDescriptor(heuristics);
-    mp_dnn_plan_close(&p);
-    return n;
-}
-
-static void attention_is_a_pattern_that_cudnn_knows(void **unused)
-{
-    (void)unused;
-    const mp_matrices per_batch = {
-        .dtype = MP_DTYPE_BFLOAT16, .n_batch = 2, .batch = {2, 4}, .batch_stride = {200}, .column_stride = 1};
-    mp_attention_form forms[] = {attention(128, 128, 64, 64, false), attention(100, 200, 64, 128, true),
-                                 attention(77, 77, 8, 8, false),     attention(128, 128, 64, 64, true),
-                                 attention(100, 200, 32, 32, true),  attention(128, 128, 64, 64, false)};
-    forms[3].causal = true;
-    forms[4].added = per_batch;
-    forms[5].q.n_batch = forms[5].k.n_batch = forms[5].v.n_batch = forms[5].y.n_batch = 0;
-    forms[5].size.n_batch = 1;
-    forms[5].causal = true;
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        mp_dnn_graph g;
-        mp_dnn_attention at;
-        assert_true(mp_dnn_attention_suits(&forms[k]));
-        mp_dnn_attention_forward(&forms[k], &g, &at);
-        assert_true(n_configurations(&g) > 0);
-        assert_int_equal(at.added >= 0, k == 4);
-        assert_int_equal(at.hidden >= 0, forms[k].causal);
-        assert_int_equal(g.tensors[at.statistics].type, CUDNN_DATA_FLOAT);
-        assert_int_equal(g.tensors[at.statistics].strides[1], forms[k].size.rows);
-        for (int adds_up = 0; adds_up < 2; adds_up++) {
-            mp_dnn_attention_backward(&forms[k], adds_up, &g, &at);
-            assert_true(n_configurations(&g) > 0);
-            assert_int_equal(at.dq_sums >= 0, adds_up);
-            assert_int_equal(g.tensors[at.dk].strides[2], forms[k].k.row_stride);
-            assert_int_equal(g.tensors[at.dq].strides[2], forms[k].q.row_stride);
-        }
-    }
-    mp_dnn_forget();
-}
-
-static void attention_that_cudnn_lacks_is_not_asked_for(void **unused)
-{
-    (void)unused;
-    const mp_attention_form good = attention(128, 96, 64, 64, false);
-    mp_attention_form f = good;
-    assert_true(mp_dnn_attention_suits(&f));
-    f.ratio = 0.5f;
-    assert_false(mp_dnn_attention_suits(&f));
-    f = good;
-    f.positions = (mp_matrices){.dtype = MP_DTYPE_BOOL, .n_batch = 2, .batch = {2, 4}, .row_stride = 96, .column_stride = 1};
-    assert_false(mp_dnn_attention_suits(&f));
-    f = good;
-    f.v.dtype = MP_DTYPE_FLOAT;
-    assert_false(mp_dnn_attention_suits(&f));
-    f = good; /* as transK leaves it */
-    f.k.row_stride = 1;
-    f.k.column_stride = 96;
-    assert_false(mp_dnn_attention_suits(&f));
-    f = good;
-    f.added = (mp_matrices){.dtype = MP_DTYPE_FLOAT, .n_batch = 2, .batch = {2, 4}, .row_stride = 1};
-    assert_false(mp_dnn_attention_suits(&f));
-    f = good;
-    f.q.n_batch = 3;
-    assert_false(mp_dnn_attention_suits(&f));
-    for (int k = 0; k < 2; k++) {
-        f = attention(128, 128, k ? 256 : 20, 64, false);
-        assert_false(mp_dnn_attention_suits(&f));
-    }
-}
-
-/* Without a driver there is no engine for attention: what is prepared is the own kernel, with its workspace. */
-static void attention_without_an_engine_is_the_own_kernel(void **unused)
-{
-    (void)unused;
-    static const char *const cases[][2] = {
-        {"bfloat16[2,4,128,64] bfloat16[2,4,128,64] bfloat16[2,4,128,64]", "scale=0.125 causal=1"},
-        {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32] bfloat16[2,1,1,96]", "scale=0.125"},
-        {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32]", "ratio=0.5"},
-    };
-    const mp_cuda_device *device;
-    const bool has_gpu = mp_cuda_open(&device, NULL) == MP_OK;
-    set(false, false, INT64_C(256) << 20);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const rule_case text = {"memplan:ScaledDotProductAttention", 1, cases[k][0], cases[k][1], ""};
-        mp_model *model = rule_model(&text, 1);
-        const mp_operator *op = &model->operators[0];
-        mp_array in[4] = {0}, out, d_in[4] = {0};
-        for (int i = -1; i < op->n_in; i++) {
-            const mp_tensor *t = &model->tensors[i < 0 ? op->out[0] : op->in[i]];
-            *(i < 0 ? &out : &in[i]) = mp_array_plain(MP_DTYPE_BFLOAT16, t->rank, t->dims);
-        }
-        memcpy(d_in, in, 3 * sizeof *in);
-        for (int backward = 0; backward < 2; backward++) {
-            mp_error err = {0};
-            mp_call call, own;
-            mp_operands x = {.model = model, .op = op, .is_backward = backward, .to = 3, .n_in = op->n_in, .n_out = 1};
-            const int64_t rows = mp_array_elements(&out) / out.dims[out.rank - 1];
-            x.in = in;
-            x.out = &out;
-            x.d_in = backward ? d_in : NULL;
-            x.d_out = backward ? &out : NULL;
-            x.extra[0] = mp_array_plain(MP_DTYPE_FLOAT, 1, &rows);
-            if (mp_call_prepare(row(mp_cuda_dnn_attentions, op), &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
-            if (mp_call_prepare(mp_cuda_own_kernel(op), &x, &own, &err) != MP_OK) fail_msg("%s", err.message);
-            if (!has_gpu || k == 2) {
-                assert_ptr_equal(call.run, own.run);
-                assert_int_equal(call.workspace_bytes, own.workspace_bytes);
-            }
-            mp_call_release(&call);
-            mp_call_release(&own);
-        }
-        mp_model_free(model);
-    }
-    mp_dnn_forget();
-}
-
 /* What cublasLt would be given for y = a b, row-major: y^T = b^T a^T without copies. */
 static void strided_batches_and_loops(void **unused)
 {
@@ -551,9 +394,6 @@ int main(void)
         cmocka_unit_test(every_operation_can_be_described),
         cmocka_unit_test(convolutions_of_every_form_are_prepared),
         cmocka_unit_test(products_of_every_form_are_prepared),
-        cmocka_unit_test(attention_is_a_pattern_that_cudnn_knows),
-        cmocka_unit_test(attention_that_cudnn_lacks_is_not_asked_for),
-        cmocka_unit_test(attention_without_an_engine_is_the_own_kernel),
         cmocka_unit_test(strided_batches_and_loops),
         cmocka_unit_test(nothing_is_kept),
     };
