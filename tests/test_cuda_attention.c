@@ -352,6 +352,7 @@ static void attention_without_an_engine_is_the_own_kernel(void **unused)
         {"bfloat16[2,4,128,64] bfloat16[2,4,128,64] bfloat16[2,4,128,64]", "scale=0.125 causal=1"},
         {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32] bfloat16[2,1,1,96]", "scale=0.125"},
         {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32]", "ratio=0.5"},
+        {"bfloat16[2,4,100,64] bfloat16[2,4,64,96] bfloat16[2,4,96,32]", "transK=1"},
     };
     const mp_cuda_device *device;
     const bool has_gpu = mp_cuda_open(&device, NULL) == MP_OK;
