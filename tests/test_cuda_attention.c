@@ -280,6 +280,22 @@ static void assert_known(const mp_dnn_graph *g)
     mp_dnn_plan_close(&p);
 }
 
+/* Every tensor with memory has a name by which a run finds its address, and is there once. */
+static void assert_all_named(const mp_dnn_graph *g, const mp_dnn_attention *at)
+{
+    const int *names = (const int *)at;
+    int64_t n_named = 0, n_real = 0;
+    uint64_t seen = 0;
+    for (size_t k = 0; k < sizeof *at / sizeof *names; k++) {
+        if (names[k] < 0) continue;
+        assert_false(seen >> names[k] & 1 || g->tensors[names[k]].is_virtual);
+        seen |= UINT64_C(1) << names[k];
+        n_named++;
+    }
+    for (int64_t k = 0; k < g->n_tensors; k++) n_real += !g->tensors[k].is_virtual;
+    assert_int_equal(n_named, n_real);
+}
+
 static void attention_is_a_pattern_that_cudnn_knows(void **unused)
 {
     (void)unused;
@@ -299,6 +315,7 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
         assert_true(mp_dnn_attention_suits(&forms[k]));
         mp_dnn_attention_forward(&forms[k], &g, &at);
         assert_known(&g);
+        assert_all_named(&g, &at);
         assert_int_equal(at.added >= 0, k == 4);
         assert_int_equal(at.hidden >= 0, forms[k].causal);
         assert_int_equal(g.tensors[at.statistics].type, CUDNN_DATA_FLOAT);
@@ -306,6 +323,7 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
         for (int adds_up = 0; adds_up < 2; adds_up++) {
             mp_dnn_attention_backward(&forms[k], adds_up, &g, &at);
             assert_known(&g);
+            assert_all_named(&g, &at);
             assert_int_equal(at.dq_sums >= 0, adds_up);
             assert_int_equal(g.tensors[at.dk].strides[2], forms[k].k.row_stride);
             assert_int_equal(g.tensors[at.dq].strides[2], forms[k].q.row_stride);
