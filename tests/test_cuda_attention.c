@@ -404,6 +404,7 @@ static void attention_without_an_engine_is_the_own_kernel(void **unused)
             mp_call_release(&own);
         }
         mp_model_free(model);
+        if (!has_gpu && !k) assert_int_equal(mp_dnn_plan_count(), 1); /* the refusal is remembered */
     }
     mp_dnn_forget();
 }
