@@ -109,9 +109,10 @@ $B/libmemplan.a: $(LIB_OBJ)
 $B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
 ifeq ($(CUDA),1)
-$B/tests/test_cuda_graphs.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
-$B/tests/test_cuda_graphs: $(CUDA_OBJ)
-$B/tests/test_cuda_graphs: TEST_LIBS = $(CUDA_LIBS)
+LINKED_TESTS := $B/tests/test_cuda_graphs $B/tests/test_cuda_attention
+$(LINKED_TESTS:=.o): MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
+$(LINKED_TESTS): $(CUDA_OBJ)
+$(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
 $B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)

@@ -32,7 +32,7 @@ static const struct form {
                           CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
                           OPERATION(POINTWISE_PW_DESCRIPTOR),
                           {OPERATION(POINTWISE_XDESC), OPERATION(POINTWISE_BDESC), OPERATION(POINTWISE_YDESC),
-                           OPERATION(POINTWISE_DXDESC), OPERATION(POINTWISE_DYDESC)}},
+                           OPERATION(POINTWISE_DXDESC), OPERATION(POINTWISE_DYDESC), OPERATION(POINTWISE_TDESC)}},
     [MP_DNN_MATMUL] = {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
                        CUDNN_BACKEND_MATMUL_DESCRIPTOR,
                        OPERATION(MATMUL_DESC),
@@ -41,6 +41,10 @@ static const struct form {
                        CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
                        OPERATION(REDUCTION_DESC),
                        {OPERATION(REDUCTION_XDESC), OPERATION(REDUCTION_YDESC)}},
+    [MP_DNN_RESHAPE] = {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+                        NO_PARAMETERS,
+                        0,
+                        {OPERATION(RESHAPE_XDESC), OPERATION(RESHAPE_YDESC)}},
     [MP_DNN_RESAMPLE] = {CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR,
                          CUDNN_BACKEND_RESAMPLE_DESCRIPTOR,
                          OPERATION(RESAMPLE_FWD_DESC),
@@ -166,8 +170,11 @@ static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_
     cudnnReduceTensorOp_t reduction = (cudnnReduceTensorOp_t)o->mode;
     bool yes = true;
     if (o->kind == MP_DNN_POINTWISE) {
+        if (o->operands[2] >= 0 && p->graph.tensors[o->operands[2]].type == CUDNN_DATA_BOOLEAN) computes = CUDNN_DATA_BOOLEAN;
         MP_TRY(set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &pointwise, err));
         MP_TRY(set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+        if (pointwise == CUDNN_POINTWISE_GEN_INDEX)
+            MP_TRY(set(p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &o->axis, err));
     } else if (o->kind == MP_DNN_REDUCE) {
         MP_TRY(set(p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &reduction, err));
         MP_TRY(set(p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));

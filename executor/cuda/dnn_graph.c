@@ -86,7 +86,7 @@ int mp_dnn_scalar_add(mp_dnn_graph *g, int rank)
     return k;
 }
 
-/* All plans of the process, in the order they were made. */
+/* All plans of the process, in the order they were made, and what was refused. */
 static mp_dnn_plan **plans;
 static size_t n_plans, capacity;
 
@@ -130,24 +130,31 @@ mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_er
     return mp_dnn_plan_find_named(g, NULL, out, err);
 }
 
+static bool is_plan_of(const mp_dnn_plan *p, const mp_dnn_graph *g, const char *algorithm)
+{
+    const mp_cuda_settings *s = &p->settings, *now = mp_cuda_settings_get();
+    return s->tf32 == now->tf32 && s->fast == now->fast && s->workspace_limit == now->workspace_limit &&
+           !strcmp(p->algorithm, algorithm ? algorithm : "") && !memcmp(&p->graph, g, sizeof *g);
+}
+
 mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, const mp_dnn_plan **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_cuda_settings *settings = mp_cuda_settings_get();
-    mp_dnn_plan *made = NULL;
-    for (size_t k = 0; k < n_plans; k++) {
-        const mp_cuda_settings *s = &plans[k]->settings;
-        if (s->tf32 == settings->tf32 && s->fast == settings->fast && s->workspace_limit == settings->workspace_limit &&
-            !strcmp(plans[k]->algorithm, algorithm ? algorithm : "") && !memcmp(&plans[k]->graph, g, sizeof *g)) {
-            *out = plans[k];
-            return MP_OK;
-        }
+    mp_dnn_plan *plan = NULL, *made = NULL;
+    for (size_t k = 0; k < n_plans && !plan; k++)
+        if (is_plan_of(plans[k], g, algorithm)) plan = plans[k];
+    if (!plan) {
+        MP_REQUIRE(mp_grow(&plans, &capacity, n_plans + 1, sizeof *plans), err, MP_NOMEM, "out of memory");
+        MP_TRY(new_plan(g, algorithm, &made, err));
+        st = mp_dnn_plan_open(made, &made->why);
+        if (st && st != MP_UNSUPPORTED && err) *err = made->why;
+        if (st && st != MP_UNSUPPORTED) goto done;
+        plan = plans[n_plans++] = made;
+        made = NULL;
+        st = MP_OK;
     }
-    MP_REQUIRE(mp_grow(&plans, &capacity, n_plans + 1, sizeof *plans), err, MP_NOMEM, "out of memory");
-    MP_TRY(new_plan(g, algorithm, &made, err));
-    MP_TRY(mp_dnn_plan_open(made, err));
-    *out = plans[n_plans++] = made;
-    made = NULL;
+    MP_REQUIRE(!plan->why.code, err, MP_UNSUPPORTED, "%s", plan->why.message);
+    *out = plan;
 done:
     plan_free(made);
     return st;

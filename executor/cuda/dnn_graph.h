@@ -3,10 +3,11 @@
  *
  * A graph is a list of tensors and of operations on them. Its plan is an engine configuration of cuDNN's: the first that its
  * heuristics name (mode A, then what it falls back to) which is deterministic, exact enough (mp_cuda_settings) and takes no
- * more workspace than allowed. Plans are kept for the process, so equal graphs are planned once.
+ * more workspace than allowed. Plans are kept for the process, refusals too, so equal graphs are planned once.
  *
- * Engines that compile their kernels when they are planned are passed over: that takes seconds each, and a driver. What is left
- * are convolutions, with a bias added or not, and pooling with a plain layout.
+ * Engines that compile their kernels when they are planned are passed over where a graph does not ask for them: that takes
+ * seconds each. What is left are convolutions, with a bias added or not, and pooling with a plain layout; attention has no
+ * others.
  *
  * Where there is no GPU, cuDNN plans from the properties of one: those of an H200, compute capability 9.0, 132 multiprocessors
  * (dnn_device.c). Engines and workspaces are then those of that GPU; such plans cannot run.
@@ -18,7 +19,7 @@
 
 #include "executor/kernel.h"
 
-enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 16, MP_DNN_OPERATIONS = 6, MP_DNN_OPERANDS = 12 };
+enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 40, MP_DNN_OPERATIONS = 24, MP_DNN_OPERANDS = 12 };
 
 /* Fields are int64_t all, without gaps: graphs are compared byte by byte. */
 typedef struct mp_dnn_tensor {
@@ -33,9 +34,10 @@ typedef enum mp_dnn_kind {
     MP_DNN_CONVOLVE,          /* x, w -> y */
     MP_DNN_CONVOLVE_DATA,     /* dy, w -> dx */
     MP_DNN_CONVOLVE_FILTER,   /* x, dy -> dw */
-    MP_DNN_POINTWISE,         /* x, b -> y, and for the gradients of activations: dx, dy */
+    MP_DNN_POINTWISE,         /* x, b -> y, and for the gradients of activations: dx, dy; t, which selects */
     MP_DNN_MATMUL,            /* a, b -> c */
     MP_DNN_REDUCE,            /* x -> y */
+    MP_DNN_RESHAPE,           /* x -> y */
     MP_DNN_RESAMPLE,          /* x -> y, index */
     MP_DNN_RESAMPLE_BACKWARD, /* dx, dy, index, x, y */
     MP_DNN_NORM_FORWARD,      /* x, scale, bias, epsilon -> y, mean, inverse deviation */
@@ -48,13 +50,15 @@ typedef struct mp_dnn_operation {
     int64_t kind;
     int64_t mode; /* of cuDNN: pointwise, reduction, resampling or normalization mode */
     int64_t operands[MP_DNN_OPERANDS];
-    int64_t n; /* spatial dimensions of a window */
+    int64_t axis; /* pointwise GEN_INDEX: whose index it gives */
+    int64_t n;    /* spatial dimensions of a window */
     int64_t window[MP_DNN_SPATIAL], stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL],
         end[MP_DNN_SPATIAL];
 } mp_dnn_operation;
 
 typedef struct mp_dnn_graph {
     int64_t n_tensors, n_operations;
+    int64_t may_compile; /* engines that compile their kernels when they are planned may be taken */
     mp_dnn_tensor tensors[MP_DNN_TENSORS];
     mp_dnn_operation operations[MP_DNN_OPERATIONS];
 } mp_dnn_graph;
@@ -88,7 +92,7 @@ bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
 /* Frees all plans, and the properties they were made for. */
 void mp_dnn_forget(void);
-size_t mp_dnn_plan_count(void); /* how many are kept */
+size_t mp_dnn_plan_count(void); /* how many are kept, refusals included */
 
 /* The properties that plans are made for (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): of the open GPU or, without one, assumed.
  * Owned by dnn_device.c. */

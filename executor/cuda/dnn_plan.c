@@ -124,7 +124,7 @@ static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64
         bool fits = false, compiles = false;
         char name[MP_ALGORITHM_NAME] = "";
         MP_TRY(read_engine(configs[k], &notes, &compiles, &number, err));
-        if (compiles || (notes & never)) continue;
+        if ((compiles && !p->graph.may_compile) || (notes & never)) continue;
         if (list || p->algorithm[0]) MP_TRY(name_config(configs[k], number, name, err));
         if (list ? is_listed(list, name) : strcmp(name, p->algorithm) != 0) continue;
         MP_TRY(try_plan(p, configs[k], &fits, err));

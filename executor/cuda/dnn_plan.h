@@ -16,6 +16,7 @@ struct mp_dnn_plan {
     cudnnBackendDescriptor_t config, plan; /* the chosen engine configuration and its execution plan */
     int64_t workspace_bytes, engine_index;
     uint32_t notes; /* bit k: numerical note k */
+    mp_error why;   /* code MP_UNSUPPORTED: there is none, and this is why */
 };
 
 /* Fills everything behind `graph`, `settings` and `algorithm`; close it even when this fails. */

@@ -3,7 +3,7 @@
 
 #include "executor/cuda/kernels.h"
 
-static const mp_kernel *const families[] = {mp_cuda_convolutions, mp_cuda_products};
+static const mp_kernel *const families[] = {mp_cuda_convolutions, mp_cuda_products, mp_cuda_dnn_attentions};
 
 const mp_kernel *mp_cuda_kernel(const mp_operator *op)
 {

@@ -9,6 +9,7 @@ extern const mp_kernel mp_cuda_convolutions[];         /* Conv, ConvTranspose */
 extern const mp_kernel mp_cuda_pools[];                /* MaxPool, AveragePool, LpPool, their global forms */
 extern const mp_kernel mp_cuda_batch_normalizations[]; /* BatchNormalization */
 extern const mp_kernel mp_cuda_products[];             /* MatMul, FusedMatMul, Gemm */
+extern const mp_kernel mp_cuda_dnn_attentions[];       /* ScaledDotProductAttention */
 
 /* mp_backend's kernel. */
 const mp_kernel *mp_cuda_kernel(const mp_operator *op);

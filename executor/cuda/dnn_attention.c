@@ -1,0 +1,203 @@
+/* dnn_attention.c - attention in bfloat16 on cuDNN, where it has engines for it; else by the own kernel.
+ *
+ * Which of both it is follows from the shapes and layouts of Q, K, V, Y and the mask, the settings and the GPU, so that
+ * forward, its second run and backward of one node agree; both mean the same by the statistics, so that they need not. Without
+ * a GPU cuDNN may have no engine to name: the plan then is that of the own kernel. Never run on a GPU yet.
+ *
+ * Engines want K with its depth innermost. A K that lies the other way (transK) is copied into the workspace for them, and its
+ * gradient from there.
+ */
+#include "executor/cuda/dnn_attention.h"
+
+#include <math.h>
+
+#include "estimator/memory.h"
+#include "executor/cuda/kernels.h"
+#include "executor/cuda/libraries.h"
+#include "executor/cuda/settings.h"
+
+/* 9.10.2: the engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. */
+enum { OLDEST = 91002, ALIGNMENT = 64 };
+
+typedef struct pass {
+    const mp_dnn_plan *plan;
+    mp_dnn_attention at;
+} pass;
+
+typedef struct state {
+    pass pass;
+    float scale, hidden, one;
+    /* Where in the workspace the pass finds what is not an operand; cuDNN's own is at its begin. */
+    int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3];
+    bool is_apart[3];      /* gradients of Q, K, V that nobody asked for, or that are copied from there */
+    mp_array k, k_aligned; /* K as it lies and as it is copied, both as [.., columns, depth]; dtype UNDEFINED: it is not */
+} state;
+
+static bool forward_plan(const mp_attention_form *form, pass *out)
+{
+    mp_dnn_graph g;
+    mp_dnn_attention_forward(form, &g, &out->at);
+    return mp_dnn_plan_find(&g, &out->plan, NULL) == MP_OK;
+}
+
+/* Adding up in memory in any order is what --fast permits. */
+static bool backward_plan(const mp_attention_form *form, pass *out)
+{
+    for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
+        mp_dnn_graph g;
+        mp_dnn_attention_backward(form, adds_up, &g, &out->at);
+        if (mp_dnn_plan_find(&g, &out->plan, NULL) == MP_OK) return true;
+    }
+    return false;
+}
+
+/* The array of these matrices, `rows` by `columns`. */
+static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
+{
+    mp_array a = {.dtype = m->dtype, .rank = m->n_batch + 2};
+    for (int d = 0; d < m->n_batch; d++) {
+        a.dims[d] = m->batch[d];
+        a.strides[d] = m->batch_stride[d];
+    }
+    a.dims[m->n_batch] = rows;
+    a.strides[m->n_batch] = m->row_stride;
+    a.dims[m->n_batch + 1] = columns;
+    a.strides[m->n_batch + 1] = m->column_stride;
+    return a;
+}
+
+/* Has K copied where its depth is not innermost: *form becomes that of attention with the copy. */
+static void align_k(mp_attention_form *form, state *s)
+{
+    const mp_attention *size = &form->size;
+    mp_matrices *k = &form->k;
+    if (k->column_stride == 1) return;
+    s->k = array_of(k, size->columns, size->depth);
+    s->k_aligned = mp_array_plain(k->dtype, s->k.rank, s->k.dims);
+    k->row_stride = size->depth;
+    k->column_stride = 1;
+    for (int d = 0; d < k->n_batch; d++) k->batch_stride[d] = s->k_aligned.strides[d];
+}
+
+static void copy(mp_array to, void *to_data, mp_array from, void *from_data)
+{
+    const double none[MP_FORMULA_PARAMETERS] = {0};
+    const mp_array *in[] = {&from};
+    to.data = to_data;
+    from.data = from_data;
+    mp_cuda_floats(MP_FORMULA_copy, none, in, 1, &to);
+}
+
+/* Takes `bytes` of the workspace; false: more than fits into a number. */
+static bool take(int64_t bytes, int64_t *at, int64_t *end)
+{
+    *at = *end;
+    return mp_add(*end, bytes, end) && mp_round_up(*end, ALIGNMENT, end);
+}
+
+static bool lay_out(const mp_operands *x, const mp_attention_form *form, state *s, int64_t *bytes)
+{
+    const mp_attention *size = &form->size;
+    const int64_t rows = size->n_batch * size->rows;
+    int64_t end = 0, own;
+    bool fits = take(mp_dnn_plan_workspace_bytes(s->pass.plan), &own, &end);
+    if (s->k.dtype) fits = fits && take(mp_array_bytes(&s->k_aligned), &s->k_at, &end);
+    if (!x->is_backward && !x->extra[0].dtype) fits = fits && take(rows * (int64_t)sizeof(float), &s->statistics_at, &end);
+    if (x->is_backward) {
+        fits = fits && take(rows * (int64_t)sizeof(float), &s->row_sums_at, &end);
+        if (s->pass.at.dq_sums >= 0) fits = fits && take(rows * size->depth * (int64_t)sizeof(float), &s->dq_sums_at, &end);
+        for (int i = 0; i < 3; i++) {
+            s->is_apart[i] = i < x->from || i >= x->to || !form->wants[i] || (i == 1 && s->k.dtype);
+            if (s->is_apart[i]) fits = fits && take(mp_array_bytes(&x->in[i]), &s->gradient_at[i], &end);
+        }
+    }
+    *bytes = end;
+    return fits;
+}
+
+static void *workspace_at(const mp_operands *x, int64_t at)
+{
+    return (char *)x->workspace + at;
+}
+
+static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *s = call->state;
+    const mp_dnn_attention *at = &s->pass.at;
+    void *addresses[MP_DNN_TENSORS] = {NULL};
+    (void)run;
+    addresses[at->q] = x->in[0].data;
+    addresses[at->k] = s->k.dtype ? workspace_at(x, s->k_at) : x->in[1].data;
+    addresses[at->v] = x->in[2].data;
+    addresses[at->y] = x->out[0].data;
+    addresses[at->statistics] = x->extra[0].dtype ? x->extra[0].data : workspace_at(x, s->statistics_at);
+    addresses[at->scale] = &s->scale;
+    if (at->added >= 0) addresses[at->added] = x->in[MP_ATTENTION_ADDED].data;
+    if (at->hidden >= 0) addresses[at->hidden] = &s->hidden;
+    if (x->is_backward) {
+        const int gradients[3] = {at->dq, at->dk, at->dv};
+        for (int i = 0; i < 3; i++)
+            addresses[gradients[i]] = s->is_apart[i] ? workspace_at(x, s->gradient_at[i]) : x->d_in[i].data;
+        addresses[at->dy] = x->d_out[0].data;
+        addresses[at->one] = &s->one;
+        addresses[at->row_sums] = workspace_at(x, s->row_sums_at);
+        if (at->dq_sums >= 0) addresses[at->dq_sums] = workspace_at(x, s->dq_sums_at);
+    }
+    if (s->k.dtype) copy(s->k_aligned, addresses[at->k], s->k, x->in[1].data);
+    MP_TRY(mp_dnn_plan_run(s->pass.plan, addresses, x->workspace, err));
+    if (s->k.dtype && x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype)
+        copy(s->k, x->d_in[1].data, s->k_aligned, addresses[at->dk]);
+    MP_TRY(mp_cuda_launched(err));
+done:
+    return st;
+}
+
+/* Whether the gradients that are asked for are of the type that cuDNN writes. */
+static bool gradients_suit(const mp_operands *x, const mp_attention_form *form)
+{
+    for (int i = 0; i < 3; i++)
+        if (form->wants[i] && x->d_in[i].dtype != MP_DTYPE_BFLOAT16) return false;
+    return true;
+}
+
+/* Leaves call->run NULL where cuDNN has no engine for both passes within the limit on workspace. */
+static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_attention_form form;
+    pass forward, backward;
+    state *s = NULL;
+    int64_t bytes;
+    MP_TRY(mp_attention_form_read(x, &form, err));
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    *s = (state){.scale = form.scale, .hidden = -INFINITY, .one = 1};
+    align_k(&form, s);
+    if (cudnnGetVersion() < OLDEST || !mp_dnn_attention_suits(&form) || !gradients_suit(x, &form)) goto done;
+    if (!forward_plan(&form, &forward) || !backward_plan(&form, &backward)) goto done;
+    s->pass = x->is_backward ? backward : forward;
+    if (!lay_out(x, &form, s, &bytes)) goto done;
+    call->run = run_pass;
+    call->workspace_bytes = bytes;
+    call->state = s;
+    s = NULL;
+done:
+    mp_free(s);
+    return st;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(prepare_fused(x, call, err));
+    if (call->run) goto done;
+    const mp_kernel *own = mp_cuda_own_kernel(x->op);
+    MP_TRY((x->is_backward ? own->backward : own->forward)(x, call, err));
+done:
+    return st;
+}
+
+const mp_kernel mp_cuda_dnn_attentions[] = {
+    {"ScaledDotProductAttention", "memplan", prepare, prepare},
+    {0},
+};

@@ -1,0 +1,38 @@
+/* dnn_attention.h - attention as operation graphs of cuDNN's, forward and backward. Private to executor/cuda/.
+ *
+ * The graphs are those of matrix products, pointwise operations and reductions that cuDNN's engines for fused attention
+ * recognise (cuDNN's documentation, "Fused Flash Attention fprop" and "bprop"), with B batches, H heads, `rows` of Q and
+ * `columns` of scores:
+ *
+ *     S = scale Q K^T (+ added, and -inf above the diagonal);  L = max S + ln(sum(e^(S - max S)));  P = softmax(S);  Y = P V
+ *     D = rowsum(dY * Y);  P = e^(S - L);  dV = P^T dY;  dS = scale P * (dY V^T - D);  dK = dS^T Q;  dQ = dS K
+ *
+ * The statistics L are natural logarithms of scores that have been scaled, float [B, H, rows, 1], packed: the extra "lse" that
+ * own kernels write and read too.
+ */
+#ifndef EXECUTOR_CUDA_DNN_ATTENTION_H
+#define EXECUTOR_CUDA_DNN_ATTENTION_H
+
+#include "executor/attention_form.h"
+#include "executor/cuda/dnn_graph.h"
+
+/* Which tensors of a graph have memory: their indices, -1 where it has none. */
+typedef struct mp_dnn_attention {
+    int q, k, v, y, statistics;
+    int added;             /* what is added to the scores */
+    int scale, hidden;     /* by value: the factor; what replaces scores above the diagonal (-inf) */
+    int dy, dq, dk, dv;    /* backward only, as all below */
+    int one;               /* by value: 1 */
+    int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; dQ in float, packed, where its parts are added up in memory */
+} mp_dnn_attention;
+
+/* Whether cuDNN's engines may be asked for it: everything in bfloat16 (what is added in float too), depths that are multiples
+ * of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch dimensions at most, nothing dropped,
+ * no scores replaced but above the diagonal. */
+bool mp_dnn_attention_suits(const mp_attention_form *form);
+void mp_dnn_attention_forward(const mp_attention_form *form, mp_dnn_graph *g, mp_dnn_attention *at);
+/* adds_up: by the engines that let blocks of columns add to dQ in any order; else dS lies in the engine's workspace, B x H x
+ * rows x columns in bfloat16, and the result has the same bits in every run. */
+void mp_dnn_attention_backward(const mp_attention_form *form, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at);
+
+#endif
