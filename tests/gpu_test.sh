@@ -23,7 +23,7 @@ losses() { sed -n '/"losses"/,/]/p' "$1"; }
 
 # ---- the tests of kernels and of whole steps
 for name in $TESTS unaries binaries randoms kernels convolutions pools normalizations softmaxes reductions products attention gathers \
-    sources samplings moves optimizer gradients execution algorithm_runs recording accuracy cuda_graphs; do
+    sources samplings moves optimizer gradients execution algorithm_runs recording streams accuracy cuda_graphs cuda_attention; do
     test=$build/tests/test_$name
     [ -x "$test" ] || continue
     MEMPLAN_TEST_BACKEND=cuda timeout 120 "$test" > "$work/$name.log" 2>&1
@@ -61,7 +61,12 @@ check() {
     done
     train "$work/calls.json" "$model" --budget 100% --no-graph "$@" || worst="--no-graph: $(head -n 1 "$work/calls.json.err")"
     [ "$(value "$work/calls.json" weights_hash)" = "$hash" ] || worst="call by call: other weights"
-    if [ -z "$worst" ]; then note "$title" "same bits: 3 x fuse, 2 plans, call by call"; else note "$title" FAILED "$worst"; fi
+    for how in "" --no-graph; do
+        train "$work/beside.json" "$model" --budget 100% --fuse backward --second-stream $how "$@" ||
+            worst="--second-stream $how: $(head -n 1 "$work/beside.json.err")"
+        [ "$(value "$work/beside.json" weights_hash)" = "$hash" ] || worst="--second-stream $how: other weights"
+    done
+    if [ -z "$worst" ]; then note "$title" "same bits: 3 x fuse, 2 plans, 2 streams, call by call"; else note "$title" FAILED "$worst"; fi
 }
 for net in mlp cnn unet bert gpt; do check "tests/gradients/$net.onnx"; done
 check tests/gradients/bert.onnx --dtype bf16
