@@ -100,7 +100,7 @@ static const mp_device *profile_of_card(void)
     struct cudaDeviceProp p;
     int ordinal;
     if (profile.name) return &profile;
-    profile = *mp_device_find("h100");
+    profile = *mp_device_find("h200"); /* what dnn_device.c assumes too */
     profile.name = "cuda";
     if (look(&ordinal, NULL) != MP_OK || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess) return &profile;
     for (size_t k = 0; k < mp_device_count(); k++) {
