@@ -2,13 +2,11 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <glpk.h>
+#include <coin/Clp_C_Interface.h>
 
 #include "estimator/memory.h"
-#include "planner/glpk_session.h"
 
 int mp_bound_linear_column(mp_bound_linear *l, double cost)
 {
@@ -43,78 +41,95 @@ void mp_bound_linear_entry(mp_bound_linear *l, int row, int column, double coeff
     l->coefficient[l->n_entries++] = coefficient;
 }
 
-/* The programme as GLPK takes it: numbered from 1. */
-struct task {
-    mp_bound_linear *linear;
-    int *row, *column;
-    double *coefficient;
-};
-
 static double or_zero(double value)
 {
     return isfinite(value) && value > 0 ? value : 0;
 }
 
-/* Whether to break off: the factor, of which GLPK 5.0 tells when its pattern is known, has too many entries (it takes a second
- * for so many), or the caller wants no more. */
-static bool heard(void *data, const char *line)
+/* A matrix by columns (or, of the rows from `first` on, by rows). */
+struct matrix {
+    CoinBigIndex *start;
+    int *index;
+    double *value;
+};
+
+static void release(struct matrix *m)
 {
-    enum { MOST_ENTRIES = 300000 };
-    const struct task *t = data;
-    int n;
-    if (sscanf(line, "Matrix L has %d non-zeros", &n) == 1) return n > MOST_ENTRIES;
-    return t->linear->stop && t->linear->stop(t->linear->stop_data);
+    mp_free(m->start);
+    mp_free(m->index);
+    mp_free(m->value);
 }
 
-static void solve(void *data)
+/* The entries from `first` on, in `n` groups by `group` (less `base`). */
+static mp_status gather(const mp_bound_linear *l, size_t first, const int *group, int base, int n, const int *index,
+                        struct matrix *m, mp_error *err)
 {
-    const struct task *t = data;
-    mp_bound_linear *l = t->linear;
-    glp_prob *problem = glp_create_prob();
-    glp_iptcp how;
-    glp_add_cols(problem, l->n_columns);
-    glp_add_rows(problem, l->n_rows);
-    for (int c = 0; c < l->n_columns; c++) {
-        glp_set_col_bnds(problem, c + 1, GLP_LO, 0, 0);
-        glp_set_obj_coef(problem, c + 1, l->cost[c]);
+    mp_status st = MP_OK;
+    m->start = mp_alloc((size_t)n + 2, sizeof *m->start);
+    m->index = mp_alloc(l->n_entries - first + 1, sizeof *m->index);
+    m->value = mp_alloc(l->n_entries - first + 1, sizeof *m->value);
+    MP_REQUIRE(m->start && m->index && m->value, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+    for (size_t k = first; k < l->n_entries; k++) m->start[group[k] - base + 2]++;
+    for (int g = 0; g < n; g++) m->start[g + 2] += m->start[g + 1];
+    for (size_t k = first; k < l->n_entries; k++) {
+        const CoinBigIndex at = m->start[group[k] - base + 1]++;
+        m->index[at] = index[k];
+        m->value[at] = l->coefficient[k];
     }
-    for (int r = 0; r < l->n_rows; r++) glp_set_row_bnds(problem, r + 1, GLP_LO, l->least[r], 0);
-    glp_load_matrix(problem, (int)l->n_entries, t->row, t->column, t->coefficient);
-    glp_init_iptcp(&how);
-    how.msg_lev = GLP_MSG_ALL; /* for `heard` */
-    how.ord_alg = GLP_ORD_SYMAMD;
-    mp_glpk_point();
-    glp_interior(problem, &how); /* where it fails, the best it came by is as good an answer as any */
-    for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(glp_ipt_col_prim(problem, c + 1));
-    for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(glp_ipt_row_dual(problem, r + 1));
-    glp_delete_prob(problem);
+done:
+    return st;
+}
+
+/* Hands over what is new since the last time: everything, or rows. */
+static mp_status load(mp_bound_linear *l, mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct matrix m = {0};
+    double *upper = NULL;
+    if (!l->model) {
+        MP_TRY(gather(l, 0, l->column, 0, l->n_columns, l->row, &m, err));
+        MP_REQUIRE(l->model = Clp_newModel(), err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+        Clp_setLogLevel(l->model, 0);
+        Clp_loadProblem(l->model, l->n_columns, l->n_rows, m.start, m.index, m.value, NULL, NULL, l->cost, l->least, NULL);
+    } else if (l->n_loaded < l->n_rows) {
+        const int n = l->n_rows - l->n_loaded;
+        MP_TRY(gather(l, l->entries_loaded, l->row, l->n_loaded, n, l->column, &m, err));
+        upper = mp_alloc((size_t)n, sizeof *upper);
+        MP_REQUIRE(upper, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+        for (int r = 0; r < n; r++) upper[r] = INFINITY;
+        Clp_addRows(l->model, n, l->least + l->n_loaded, upper, m.start, m.index, m.value);
+    }
+    l->n_loaded = l->n_rows;
+    l->entries_loaded = l->n_entries;
+done:
+    mp_free(upper);
+    release(&m);
+    return st;
 }
 
 mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
 {
+    enum { ITERATIONS = 500, OPTIMAL = 0, STOPPED = 3 };
     mp_status st = MP_OK;
-    struct task t = {.linear = l};
+    int status = STOPPED;
     mp_free(l->x);
     mp_free(l->price);
     l->solved = false;
     l->x = mp_alloc((size_t)l->n_columns, sizeof *l->x);
     l->price = mp_alloc((size_t)l->n_rows, sizeof *l->price);
-    t.row = mp_alloc(l->n_entries + 1, sizeof *t.row);
-    t.column = mp_alloc(l->n_entries + 1, sizeof *t.column);
-    t.coefficient = mp_alloc(l->n_entries + 1, sizeof *t.coefficient);
-    MP_REQUIRE(!l->failed && l->x && l->price && t.row && t.column && t.coefficient, err, MP_NOMEM,
-               "no memory for a linear programme of %d rows", l->n_rows);
-    for (size_t k = 0; k < l->n_entries; k++) {
-        t.row[k + 1] = l->row[k] + 1;
-        t.column[k + 1] = l->column[k] + 1;
-        t.coefficient[k + 1] = l->coefficient[k];
+    MP_REQUIRE(!l->failed && l->x && l->price, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+    if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
+    MP_TRY(load(l, err));
+    for (int done = 0; status == STOPPED && done < l->most_iterations && !(l->stop && l->stop(l->stop_data));
+         done += ITERATIONS) {
+        Clp_setMaximumIterations(l->model, Clp_numberIterations(l->model) + ITERATIONS);
+        Clp_dual(l->model, 0);
+        status = Clp_status(l->model);
     }
-    if (l->n_rows > 0 && l->n_columns > 0 && l->n_entries < INT32_MAX)
-        l->solved = mp_glpk_session(solve, heard, &t, NULL) == MP_OK; /* if not, all stays zero */
+    l->solved = status == OPTIMAL;
+    for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(Clp_primalColumnSolution(l->model)[c]);
+    for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(Clp_dualRowSolution(l->model)[r]);
 done:
-    mp_free(t.row);
-    mp_free(t.column);
-    mp_free(t.coefficient);
     return st;
 }
 
@@ -127,5 +142,6 @@ void mp_bound_linear_clear(mp_bound_linear *l)
     mp_free(l->coefficient);
     mp_free(l->x);
     mp_free(l->price);
+    if (l->model) Clp_deleteModel(l->model);
     memset(l, 0, sizeof *l);
 }

@@ -23,6 +23,9 @@ typedef struct mp_bound_linear {
     bool (*stop)(void *data); /* asked after each factorisation; NULL: never */
     void *stop_data;
     size_t capacity[5];
+    void *model; /* as far as it was handed over */
+    int n_loaded, most_iterations;
+    size_t entries_loaded;
     bool failed; /* no memory for something that was added */
 } mp_bound_linear;
 

@@ -240,7 +240,7 @@ int64_t mp_bound_overlap_rows(const mp_bound_order *order)
 mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, bool *solved, mp_error *err)
 {
     mp_status st = MP_OK;
-    relax r = {.o = o, .unit = 1, .linear = {.stop = o->options->stop, .stop_data = o->options->data}};
+    relax r = {.o = o, .unit = 1, .linear = {.most_iterations = 30000, .stop = o->options->stop, .stop_data = o->options->data}};
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
     r.room_row = mp_alloc(n, sizeof *r.room_row);
     r.bytes_unit = mp_alloc(n, sizeof *r.bytes_unit);
