@@ -107,9 +107,9 @@ done:
     return st;
 }
 
-mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
+mp_status mp_bound_linear_solve(mp_bound_linear *l, int64_t most_work, mp_error *err)
 {
-    enum { ITERATIONS = 500, OPTIMAL = 0, STOPPED = 3 };
+    enum { ITERATIONS = 256, OPTIMAL = 0, STOPPED = 3 };
     mp_status st = MP_OK;
     int status = STOPPED;
     mp_free(l->x);
@@ -120,13 +120,17 @@ mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
     MP_REQUIRE(!l->failed && l->x && l->price, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
     if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
     MP_TRY(load(l, err));
-    for (int done = 0; status == STOPPED && done < l->most_iterations && !(l->stop && l->stop(l->stop_data));
-         done += ITERATIONS) {
+    const int before = Clp_numberIterations(l->model);
+    l->work = 0;
+    while (status == STOPPED && l->work < most_work && !(l->stop && l->stop(l->stop_data))) {
         Clp_setMaximumIterations(l->model, Clp_numberIterations(l->model) + ITERATIONS);
         Clp_dual(l->model, 0);
         status = Clp_status(l->model);
+        l->work = (int64_t)(Clp_numberIterations(l->model) - before) * l->n_rows;
     }
+    l->infeasible = status == 1;
     l->solved = status == OPTIMAL;
+    l->value = Clp_objectiveValue(l->model);
     for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(Clp_primalColumnSolution(l->model)[c]);
     for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(Clp_dualRowSolution(l->model)[r]);
 done:

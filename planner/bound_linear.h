@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "estimator/error.h"
 
@@ -24,7 +25,8 @@ typedef struct mp_bound_linear {
     void *stop_data;
     size_t capacity[5];
     void *model; /* as far as it was handed over */
-    int n_loaded, most_iterations;
+    int n_loaded;
+    int64_t work; double value; bool infeasible;
     size_t entries_loaded;
     bool failed; /* no memory for something that was added */
 } mp_bound_linear;
@@ -38,7 +40,7 @@ void mp_bound_linear_entry(mp_bound_linear *linear, int row, int column, double 
  * stopped. MP_NOMEM. Primal-dual interior point (Mehrotra 1992), as GLPK has it: some tens of factorisations, each in
  * proportion to the power of 1.5 of the factor's entries, if its last columns are dense; where these are too many, it is not
  * begun. */
-mp_status mp_bound_linear_solve(mp_bound_linear *linear, mp_error *err);
+mp_status mp_bound_linear_solve(mp_bound_linear *linear, int64_t most_work, mp_error *err);
 /* Releases what it holds and makes it empty. */
 void mp_bound_linear_clear(mp_bound_linear *linear);
 

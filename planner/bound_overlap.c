@@ -1,4 +1,4 @@
-/* bound_overlap.c - the bound that prices give, and which intervals to take.
+/* bound_overlap.c - the bound that prices give.
  *
  * Let H be what is held at a boundary, R what runs again between it and the next, C what runs in an interval: at most the sum
  * of the R in it. If of the ticks of a run each interval that contains it gets a share, the shares at most the whole, then the
@@ -12,6 +12,10 @@
 #include <string.h>
 
 #include "estimator/memory.h"
+
+struct mp_bound_item {
+    int64_t price, bytes;
+};
 
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
 {
@@ -41,6 +45,69 @@ static bool measure(mp_bound_overlap *o)
     return true;
 }
 
+mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const int *nodes, int n,
+                                const mp_bound_options *options, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = x->order->graph;
+    const size_t points = (size_t)n;
+    *o = (mp_bound_overlap){.x = x, .options = options, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
+    o->nodes = mp_alloc(points, sizeof *o->nodes);
+    o->room_bytes = mp_alloc(points, sizeof *o->room_bytes);
+    o->bytes = mp_alloc(points * o->n_storages, sizeof *o->bytes);
+    o->ticks = mp_alloc(points * o->n_nodes, sizeof *o->ticks);
+    o->needed = mp_alloc(points * (points + 1) * o->n_storages, sizeof *o->needed);
+    o->fate = mp_alloc(points * o->n_storages, sizeof *o->fate);
+    o->earned = mp_alloc(points, sizeof *o->earned);
+    o->items = mp_alloc(o->n_storages, sizeof *o->items);
+    MP_REQUIRE(o->nodes && o->room_bytes && o->bytes && o->ticks && o->needed && o->fate && o->earned && o->items, err, MP_NOMEM,
+               "no memory for a bound of %zu nodes", o->n_nodes);
+    memcpy(o->nodes, nodes, points * sizeof *nodes);
+    if (!measure(o)) st = MP_INFEASIBLE;
+done:
+    return st;
+}
+
+void mp_bound_overlap_clear(mp_bound_overlap *o)
+{
+    mp_free(o->nodes);
+    mp_free(o->room_bytes);
+    mp_free(o->bytes);
+    mp_free(o->ticks);
+    mp_free(o->needed);
+    mp_free(o->fate);
+    mp_free(o->earned);
+    mp_free(o->items);
+    mp_free(o->pairs);
+    mp_free(o->held);
+    mp_free(o->reward);
+    mp_free(o->run);
+    memset(o, 0, sizeof *o);
+}
+
+mp_status mp_bound_overlap_add(mp_bound_overlap *o, mp_bound_pair pair, mp_error *err)
+{
+    for (int p = 0; p < o->n_pairs; p++)
+        if (o->pairs[p].from == pair.from && o->pairs[p].to == pair.to) return MP_OK;
+    if (!mp_grow(&o->pairs, &o->pairs_capacity, (size_t)o->n_pairs + 1, sizeof *o->pairs))
+        return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    o->pairs[o->n_pairs++] = pair;
+    return MP_OK;
+}
+
+mp_status mp_bound_overlap_make_room(mp_bound_overlap *o, mp_error *err)
+{
+    const size_t n = (size_t)o->n_pairs;
+    mp_free(o->held);
+    mp_free(o->reward);
+    mp_free(o->run);
+    o->held = mp_alloc(n * o->n_storages, sizeof *o->held);
+    o->reward = mp_alloc(n * o->n_storages, sizeof *o->reward);
+    o->run = mp_alloc(n * o->n_nodes, sizeof *o->run);
+    if (o->held && o->reward && o->run) return MP_OK;
+    return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+}
+
 void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t v)
 {
     for (int p = 0; p < o->n_pairs; p++)
@@ -61,47 +128,59 @@ void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t v)
     }
 }
 
-struct item {
-    int64_t price, bytes;
-};
-
 static int by_worth(const void *a, const void *b)
 {
-    const struct item *p = a, *q = b;
+    const struct mp_bound_item *p = a, *q = b;
     const __int128 left = (__int128)p->price * q->bytes, right = (__int128)q->price * p->bytes;
     return left > right ? -1 : left < right;
 }
 
-/* The most that holding storages at a boundary can earn in its room; at most one of them in part. */
-static int64_t most_earned(const mp_bound_overlap *o, int i, struct item *items)
+/* The most that holding storages at a boundary can earn in its room, at most one of them in part; INT64_MAX: what is settled to
+ * be held has no room. */
+static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
     int64_t room = o->room_bytes[i], sum = 0;
     size_t n = 0;
     for (size_t s = 0; s < o->n_storages; s++) {
-        struct item item = {0, o->bytes[(size_t)i * o->n_storages + s]};
-        for (int p = 0; p < o->n_pairs && item.bytes > 0; p++) {
+        const unsigned char fate = o->fate[(size_t)i * o->n_storages + s];
+        struct mp_bound_item item = {0, o->bytes[(size_t)i * o->n_storages + s]};
+        if (item.bytes <= 0 || fate == MP_BOUND_NOT_HELD) continue;
+        for (int p = 0; p < o->n_pairs; p++) {
             if (o->pairs[p].from == i) item.price += o->held[(size_t)p * o->n_storages + s];
             if (o->pairs[p].to == i) item.price -= o->reward[(size_t)p * o->n_storages + s];
         }
-        if (item.price > 0) items[n++] = item;
+        if (fate == MP_BOUND_HELD) {
+            room -= item.bytes;
+            sum += item.price;
+        } else if (item.price > 0) {
+            o->items[n++] = item;
+        }
     }
-    qsort(items, n, sizeof *items, by_worth);
+    if (room < 0) return INT64_MAX;
+    qsort(o->items, n, sizeof *o->items, by_worth);
     for (size_t k = 0; k < n && room > 0; k++) {
-        const struct item item = items[k];
+        const struct mp_bound_item item = o->items[k];
         sum += item.bytes <= room ? item.price : (int64_t)((__int128)item.price * room / item.bytes) + 1;
         room -= item.bytes;
     }
     return sum;
 }
 
-/* The bound at the present prices, scaled; earned: per boundary. */
-static int64_t evaluate(mp_bound_overlap *o, struct item *items, int64_t *earned)
+int64_t mp_bound_overlap_value(mp_bound_overlap *o)
 {
     mp_bound_interval *x = o->x;
     int64_t sum = 0;
+    for (int i = 0; i < o->n; i++) {
+        o->earned[i] = most_earned(o, i);
+        if (o->earned[i] == INT64_MAX) return INT64_MAX;
+        sum -= o->earned[i];
+    }
     for (size_t v = 0; v < o->n_nodes; v++) mp_bound_overlap_share_out(o, v);
     for (int p = 0; p < o->n_pairs; p++) {
         const mp_bound_pair pair = o->pairs[p];
+        const unsigned char *fate = o->fate + (size_t)pair.from * o->n_storages;
+        for (size_t s = 0; s < o->n_storages; s++) /* what is held is paid for where it serves */
+            x->fate[s] = fate[s] == MP_BOUND_NOT_HELD && o->bytes[(size_t)pair.from * o->n_storages + s] > 0 ? MP_BOUND_NOT_HELD : MP_BOUND_OPEN;
         x->held_price = o->held + (size_t)p * o->n_storages;
         x->reward = o->reward + (size_t)p * o->n_storages;
         x->run_price = o->run + (size_t)p * o->n_nodes;
@@ -110,96 +189,6 @@ static int64_t evaluate(mp_bound_overlap *o, struct item *items, int64_t *earned
         sum += mp_bound_interval_priced(x);
     }
     x->held_price = x->reward = x->run_price = NULL;
-    for (int i = 0; i < o->n; i++) sum -= earned[i] = most_earned(o, i, items);
+    memset(x->fate, MP_BOUND_OPEN, o->n_storages);
     return sum;
-}
-
-static mp_status add_pair(mp_bound_overlap *o, int from, int to, mp_error *err)
-{
-    if (!mp_grow(&o->pairs, &o->pairs_capacity, (size_t)o->n_pairs + 1, sizeof *o->pairs))
-        return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
-    o->pairs[o->n_pairs++] = (mp_bound_pair){from, to};
-    return MP_OK;
-}
-
-/* Adds the intervals in which the last solution falls short the most, up to `most` in all. */
-static mp_status add_short(mp_bound_overlap *o, double *more, int64_t most, mp_error *err)
-{
-    const int n = o->n * (o->n + 1);
-    while (o->n_pairs < most) {
-        int best = 0;
-        for (int k = 1; k < n; k++)
-            if (more[k] > more[best]) best = k;
-        if (more[best] < 1e-3) break;
-        more[best] = 0;
-        const mp_status st = add_pair(o, best / (o->n + 1), best % (o->n + 1), err);
-        if (st != MP_OK) return st;
-    }
-    return MP_OK;
-}
-
-static mp_status make_room(mp_bound_overlap *o, mp_error *err)
-{
-    const size_t n = (size_t)o->n_pairs;
-    mp_free(o->held);
-    mp_free(o->reward);
-    mp_free(o->run);
-    o->held = mp_alloc(n * o->n_storages, sizeof *o->held);
-    o->reward = mp_alloc(n * o->n_storages, sizeof *o->reward);
-    o->run = mp_alloc(n * o->n_nodes, sizeof *o->run);
-    if (o->held && o->reward && o->run) return MP_OK;
-    return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
-}
-
-mp_status mp_bound_overlap_within(mp_bound_interval *x, const int *nodes, int n, int64_t most_rows, int rounds,
-                                  const mp_bound_options *options, int64_t *ticks, int64_t *worth, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *graph = x->order->graph;
-    mp_bound_overlap o = {
-        .x = x, .options = options, .nodes = nodes, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
-    const size_t points = (size_t)n, most_pairs = points * (points + 1);
-    double *more = mp_alloc(most_pairs, sizeof *more);
-    struct item *items = mp_alloc(o.n_storages, sizeof *items);
-    bool solved = false;
-    int64_t best = 0, *earned = mp_alloc(points, sizeof *earned);
-    memset(worth, 0, points * sizeof *worth);
-    o.room_bytes = mp_alloc(points, sizeof *o.room_bytes);
-    o.bytes = mp_alloc(points * o.n_storages, sizeof *o.bytes);
-    o.ticks = mp_alloc(points * o.n_nodes, sizeof *o.ticks);
-    o.needed = mp_alloc(most_pairs * o.n_storages, sizeof *o.needed);
-    MP_REQUIRE(more && items && earned && o.room_bytes && o.bytes && o.ticks && o.needed, err, MP_NOMEM,
-               "no memory for a bound of %zu nodes", o.n_nodes);
-    if (!measure(&o)) {
-        st = MP_INFEASIBLE;
-        goto done;
-    }
-    for (int i = 0; i < n; i++) MP_TRY(add_pair(&o, i, i + 1, err));
-    for (int j = 2; j <= n; j++) MP_TRY(add_pair(&o, 0, j, err));
-    for (int k = 0; k < rounds && !(options->stop && options->stop(options->data)); k++) {
-        const int before = o.n_pairs;
-        if (k) MP_TRY(add_short(&o, more, most_rows * (k + 1) / rounds / mp_bound_overlap_rows(x->order), err));
-        if (k && o.n_pairs == before) break;
-        MP_TRY(make_room(&o, err));
-        MP_TRY(mp_bound_overlap_prices(&o, more, &solved, err));
-        if (!solved) break; /* with more intervals it will not be easier */
-        const int64_t bound = evaluate(&o, items, earned);
-        if (bound <= best) continue;
-        best = bound;
-        memcpy(worth, earned, points * sizeof *worth);
-    }
-    *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
-done:
-    mp_free(more);
-    mp_free(items);
-    mp_free(earned);
-    mp_free(o.room_bytes);
-    mp_free(o.bytes);
-    mp_free(o.ticks);
-    mp_free(o.needed);
-    mp_free(o.pairs);
-    mp_free(o.held);
-    mp_free(o.reward);
-    mp_free(o.run);
-    return st;
 }

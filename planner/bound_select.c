@@ -2,10 +2,12 @@
 #include "planner/bound_select.h"
 
 #include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "estimator/memory.h"
 #include "planner/bound_couple.h"
-#include "planner/bound_overlap.h"
+#include "planner/bound_relax.h"
 
 enum {
     ROUNDS = 32,
@@ -14,7 +16,7 @@ enum {
     ROWS = 2500, /* of a linear programme */
     BOUNDARIES = 8,
     PROGRAMMES = 2,
-    TOGETHER = 3, /* such programmes */
+
     SELECTIONS = 1,
     REFINEMENTS = 3,
     BESIDE = 3,
@@ -22,6 +24,8 @@ enum {
     LEAST_WORTH = 64,
     MOST_EFFORT = 8
 };
+
+static const int64_t WORK = 100000000; /* rows * iterations of linear programmes, for each of effort */
 
 /* The bound of coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
@@ -124,40 +128,164 @@ static bool is_worthless(const mp_bound_selection *s)
     return s->tried && s->n < 2;
 }
 
-/* A linear programme between these boundaries and others, up to `most` in all; `rounds` of them, each with more intervals. What
- * is better than the selection becomes the selection. */
+/* Adds the intervals in which the last solution falls short the most, up to `most` in all. */
+static mp_status add_short(mp_bound_overlap *o, const mp_bound_relax *relax, double *more, int64_t most, mp_error *err)
+{
+    const int n = o->n * (o->n + 1);
+    mp_bound_relax_shortfalls(relax, more);
+    while (o->n_pairs < most) {
+        int best = 0;
+        for (int k = 1; k < n; k++)
+            if (more[k] > more[best]) best = k;
+        if (more[best] < 1e-3) break;
+        more[best] = 0;
+        const mp_status st = mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err);
+        if (st != MP_OK) return st;
+    }
+    return MP_OK;
+}
+
+/* At least *value scaled ticks by linear programmes between these boundaries: the intervals between neighbours and those from the first on, in
+ * further rounds also those in which most is missing. worth[i]: what the room of boundary i counts for in the best. */
+static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t rows, int64_t *value,
+                         int64_t *worth, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_overlap o = {0};
+    mp_bound_relax *relax = NULL;
+    bool solved = true;
+    int64_t best = 0;
+    double *more = mp_alloc((size_t)n * ((size_t)n + 1), sizeof *more);
+    MP_REQUIRE(more, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    *value = 0;
+    memset(worth, 0, (size_t)n * sizeof *worth);
+    st = mp_bound_overlap_init(&o, c->interval, nodes, n, &c->options, err);
+    c->infeasible = st == MP_INFEASIBLE;
+    if (c->infeasible) st = MP_OK;
+    if (st != MP_OK || c->infeasible) goto done;
+    for (int i = 0; i < n; i++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){i, i + 1}, err));
+    for (int j = 2; j <= n; j++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){0, j}, err));
+    for (int k = 0; k < rounds && !mp_bound_chain_ended(c); k++) {
+        const int before = o.n_pairs;
+        if (k) MP_TRY(add_short(&o, relax, more, rows * (k + 1) / rounds / s->rows_per_pair, err));
+        if (k && o.n_pairs == before) break;
+        mp_bound_relax_free(relax);
+        relax = NULL;
+        MP_TRY(mp_bound_overlap_make_room(&o, err));
+        MP_TRY(mp_bound_relax_new(&o, &relax, err));
+        MP_TRY(mp_bound_relax_solve(relax, WORK, &solved, err));
+        s->work_left -= mp_bound_relax_linear(relax)->work;
+        if (!solved) break; /* with more intervals it will not be easier */
+        const int64_t found = mp_bound_overlap_value(&o);
+        if(getenv("TR")){fprintf(stderr,"n %d pairs %d lp %f found %ld work %ld:",n,o.n_pairs,mp_bound_relax_linear(relax)->value,(long)mp_bound_interval_ticks(c->interval,found>0?found:0),(long)mp_bound_relax_linear(relax)->work);for(int i=0;i<n;i++)fprintf(stderr," %d(%ld)",nodes[i],(long)(o.earned[i]>>20));fprintf(stderr,"\n");}
+        if (found <= best) continue;
+        best = found;
+        memcpy(worth, o.earned, (size_t)n * sizeof *worth);
+    }
+    *value = best;
+done:
+    mp_bound_relax_free(relax);
+    mp_bound_overlap_clear(&o);
+    mp_free(more);
+    return st;
+}
+
+/* Linear programmes between these boundaries, `rounds` of them, each with more intervals. What is better than the selection
+ * becomes the selection. */
+static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t rows,
+                           int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t value = 0, *worth = mp_alloc((size_t)n, sizeof *worth);
+    int *own = mp_alloc((size_t)n, sizeof *own);
+    MP_REQUIRE(worth && own, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(own, nodes, (size_t)n * sizeof *own);
+    MP_TRY(overlap(c, s, nodes, n, rounds, rows, &value, worth, err));
+    const int64_t found = value > 0 ? mp_bound_interval_ticks(c->interval, value) : 0;
+    s->tried = s->tried || n > 1;
+    if (found > *ticks) *ticks = found;
+    if (value < s->value) goto done;
+    s->value = value;
+    s->n = drop_worthless(own, n, worth);
+    mp_free(s->nodes);
+    s->nodes = own;
+    own = NULL;
+done:
+    mp_free(own);
+    mp_free(worth);
+    return st;
+}
+
+/* ... between these and others, up to `most` in all. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
                                 int64_t rows, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
-    const size_t room = (size_t)(most > n_start ? most : n_start);
-    int64_t found = 0;
-    int n;
-    int *nodes = mp_alloc(room, sizeof *nodes);
-    int64_t *worth = mp_alloc(room, sizeof *worth);
-    MP_REQUIRE(nodes && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    int *nodes = mp_alloc((size_t)(most > n_start ? most : n_start), sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
-    n = add_boundaries(c, nodes, n_start, most, s);
+    const int n = add_boundaries(c, nodes, n_start, most, s);
     if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
-    s->rows_left -= (2 * n - 1) * s->rows_per_pair;
-    st = mp_bound_overlap_within(c->interval, nodes, n, rows, rounds, &c->options, &found, worth, err);
-    c->infeasible = st == MP_INFEASIBLE;
-    if (c->infeasible) st = MP_OK;
-    if (st != MP_OK) goto done;
-    s->tried = s->tried || n > 1;
-    /* a large programme that gives less than the chains do will not do better with other boundaries */
-    if ((start == s->nodes || !s->nodes) && found / 7 < *ticks / 8 && (2 * n - 1) * s->rows_per_pair > 2 * ROWS)
-        s->rows_left = -1;
-    if (found > *ticks) *ticks = found;
-    if (found < s->ticks) goto done;
-    s->ticks = found;
-    s->n = drop_worthless(nodes, n, worth);
-    mp_free(s->nodes);
-    s->nodes = nodes;
-    nodes = NULL;
+    MP_TRY(try_nodes(c, s, nodes, n, rounds, rows, ticks, err));
 done:
     mp_free(nodes);
-    mp_free(worth);
+    return st;
+}
+
+static int candidate_of(const mp_bound_chain *c, int node)
+{
+    int k = 0;
+    while (c->candidates[k].node != node) k++;
+    return k;
+}
+
+/* The candidate that leaves the least room in a stretch, ends not counted; -1: there is none. */
+static int least_room(const mp_bound_chain *c, int after, int before)
+{
+    int best = -1;
+    for (int k = after + 1; k < before; k++)
+        if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+    return best;
+}
+
+/* The k-th neighbour of the selection: one boundary shifted, or one more; nodes has room for it. Its length; 0: no such. */
+static int neighbour(const mp_bound_chain *c, const mp_bound_selection *s, int k, int *nodes)
+{
+    static const int shifts[] = {-1, 1, -3, 3, -8, 8};
+    enum { SHIFTS = sizeof shifts / sizeof *shifts, PARTS = 3 };
+    const int at = k / (SHIFTS + PARTS), way = k % (SHIFTS + PARTS);
+    const int here = candidate_of(c, s->nodes[at]), next = at + 1 < s->n ? candidate_of(c, s->nodes[at + 1]) : c->n_candidates;
+    int n = 0, moved = -1;
+    if (way < SHIFTS) {
+        moved = here + shifts[way];
+        const int previous = at ? candidate_of(c, s->nodes[at - 1]) : -1;
+        if (moved <= previous || moved >= next) return 0;
+    } else {
+        const int length = next - here;
+        moved = least_room(c, here + length * (way - SHIFTS) / PARTS, here + length * (way - SHIFTS + 1) / PARTS);
+        if (moved <= here || moved >= next) return 0;
+    }
+    for (int i = 0; i < s->n; i++)
+        if (i != at || way >= SHIFTS) nodes[n++] = s->nodes[i];
+    return insert(c, nodes, n, c->candidates[moved].node) ? n + 1 : 0;
+}
+
+/* From neighbour to neighbour, as long as that helps and there is work left. */
+static mp_status improve(mp_bound_chain *c, mp_bound_selection *s, int64_t rows, int64_t *ticks, mp_error *err)
+{
+    enum { WAYS = 9 };
+    mp_status st = MP_OK;
+    int *nodes = mp_alloc((size_t)c->n_candidates + 1, sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    for (int k = 0, idle = 0; s->n && idle < WAYS * s->n && s->work_left > 0 && !mp_bound_chain_ended(c); k++, idle++) {
+        const int64_t value = s->value;
+        const int n = neighbour(c, s, k % (WAYS * s->n), nodes);
+        if (!n) continue;
+        MP_TRY(try_nodes(c, s, nodes, n, 1, rows, ticks, err));
+        if (s->value > value) idle = 0;
+    }
+done:
+    mp_free(nodes);
     return st;
 }
 
@@ -166,8 +294,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     mp_status st = MP_OK;
     const int effort = c->options.effort;
     const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
-    s->rows_per_pair = 1 + mp_bound_overlap_rows(c->order);
-    s->rows_left = TOGETHER * rows;
+    s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
     s->place = 0;
     int64_t most = (SPARSE * rows / s->rows_per_pair + 1) / 2;
     if (is_worthless(s) || most < n) return MP_OK;
@@ -177,12 +304,14 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
     MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, rows, ticks, err));
-    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->rows_left > 0; k++)
+    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c); k++)
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, rows, ticks, err));
-    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->rows_left >= 0; k++) {
+    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c); k++) {
         if ((2 * s->n - 1) * s->rows_per_pair >= rows) break; /* no room for more intervals */
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, rows, ticks, err));
     }
+    s->work_left = WORK * effort;
+    MP_TRY(improve(c, s, rows, ticks, err));
 done:
     return st;
 }

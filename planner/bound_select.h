@@ -14,10 +14,10 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
 /* The best boundaries of overlapping intervals so far, zeroed at first: what one stage leaves to the next. */
 typedef struct mp_bound_selection {
     int *nodes, n;
-    int64_t ticks; /* that they gave */
+    int64_t value; /* scaled ticks that they gave */
     bool tried;    /* with more than one boundary */
     /* of the present stage */
-    int64_t rows_per_pair, rows_left;
+    int64_t rows_per_pair, work_left;
     int place;
     bool *looked_at; /* per candidate */
 } mp_bound_selection;
