@@ -107,9 +107,21 @@ done:
     return st;
 }
 
+/* Of Clp. */
+enum { OPTIMAL = 0, INFEASIBLE = 1, STOPPED = 3 };
+
+static int iterate(mp_bound_linear *l, int iterations)
+{
+    Clp_setNumberIterations(l->model, 0);
+    Clp_setMaximumIterations(l->model, iterations);
+    Clp_dual(l->model, 0);
+    l->work += (int64_t)(Clp_numberIterations(l->model) + 1) * l->n_rows;
+    return Clp_status(l->model);
+}
+
 mp_status mp_bound_linear_solve(mp_bound_linear *l, int64_t most_work, mp_error *err)
 {
-    enum { ITERATIONS = 256, OPTIMAL = 0, STOPPED = 3 };
+    enum { ITERATIONS = 256 };
     mp_status st = MP_OK;
     int status = STOPPED;
     mp_free(l->x);
@@ -120,21 +132,34 @@ mp_status mp_bound_linear_solve(mp_bound_linear *l, int64_t most_work, mp_error 
     MP_REQUIRE(!l->failed && l->x && l->price, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
     if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
     MP_TRY(load(l, err));
-    const int before = Clp_numberIterations(l->model);
     l->work = 0;
-    while (status == STOPPED && l->work < most_work && !(l->stop && l->stop(l->stop_data))) {
-        Clp_setMaximumIterations(l->model, Clp_numberIterations(l->model) + ITERATIONS);
-        Clp_dual(l->model, 0);
-        status = Clp_status(l->model);
-        l->work = (int64_t)(Clp_numberIterations(l->model) - before) * l->n_rows;
-    }
-    l->infeasible = status == 1;
+    while (status == STOPPED && l->work < most_work && !(l->stop && l->stop(l->stop_data))) status = iterate(l, ITERATIONS);
+    l->infeasible = status == INFEASIBLE;
     l->solved = status == OPTIMAL;
     l->value = Clp_objectiveValue(l->model);
     for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(Clp_primalColumnSolution(l->model)[c]);
     for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(Clp_dualRowSolution(l->model)[r]);
 done:
     return st;
+}
+
+void mp_bound_linear_advance(mp_bound_linear *l, int iterations)
+{
+    l->work = 0;
+    l->infeasible = iterate(l, iterations) == INFEASIBLE;
+    l->value = Clp_objectiveValue(l->model);
+}
+
+void mp_bound_linear_limit(mp_bound_linear *l, int column, double least, double most)
+{
+    Clp_columnLower(l->model)[column] = least;
+    Clp_columnUpper(l->model)[column] = most;
+}
+
+unsigned char *mp_bound_linear_basis(const mp_bound_linear *l, size_t *size)
+{
+    *size = (size_t)l->n_rows + (size_t)l->n_columns;
+    return Clp_statusArray(l->model);
 }
 
 void mp_bound_linear_clear(mp_bound_linear *l)

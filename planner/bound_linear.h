@@ -41,6 +41,12 @@ void mp_bound_linear_entry(mp_bound_linear *linear, int row, int column, double 
  * proportion to the power of 1.5 of the factor's entries, if its last columns are dense; where these are too many, it is not
  * begun. */
 mp_status mp_bound_linear_solve(mp_bound_linear *linear, int64_t most_work, mp_error *err);
+/* Some iterations more of a solve: `value`, no x and no prices. */
+void mp_bound_linear_advance(mp_bound_linear *linear, int iterations);
+/* After a solve: between what a column is from the next on; at first 0 and INFINITY. */
+void mp_bound_linear_limit(mp_bound_linear *linear, int column, double least, double most);
+/* After a solve: the basis that it ended with and the next begins with, to be copied from and to. */
+unsigned char *mp_bound_linear_basis(const mp_bound_linear *linear, size_t *size);
 /* Releases what it holds and makes it empty. */
 void mp_bound_linear_clear(mp_bound_linear *linear);
 

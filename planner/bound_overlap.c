@@ -15,6 +15,7 @@
 
 struct mp_bound_item {
     int64_t price, bytes;
+    bool taken;
 };
 
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
@@ -113,18 +114,15 @@ void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t v)
     for (int p = 0; p < o->n_pairs; p++)
         if (!o->ticks[(size_t)o->pairs[p].from * o->n_nodes + v]) o->run[(size_t)p * o->n_nodes + v] = 0;
     for (int k = 0; k < o->n; k++) {
-        const int64_t whole = mp_bound_interval_scale(o->x, o->ticks[(size_t)k * o->n_nodes + v]);
-        int64_t sum = 0;
-        for (int p = 0; p < o->n_pairs; p++)
-            if (o->pairs[p].from <= k && k < o->pairs[p].to && o->pairs[p].to > o->pairs[p].from + 1)
-                sum += o->run[(size_t)p * o->n_nodes + v];
-        for (int p = 0; p < o->n_pairs && sum > whole; p++) {
+        int64_t left = mp_bound_interval_scale(o->x, o->ticks[(size_t)k * o->n_nodes + v]), *rest = NULL;
+        for (int p = 0; p < o->n_pairs; p++) {
             int64_t *share = &o->run[(size_t)p * o->n_nodes + v];
-            if (o->pairs[p].from <= k && k < o->pairs[p].to) *share = (int64_t)((__int128)*share * whole / sum);
-        }
-        for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == k && o->pairs[p].to == k + 1)
-                o->run[(size_t)p * o->n_nodes + v] = sum < whole ? whole - sum : 0;
+                rest = share;
+            else if (o->pairs[p].from <= k && k < o->pairs[p].to)
+                left -= *share;
+        }
+        *rest = left;
     }
 }
 
@@ -135,15 +133,53 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* The most that holding storages at a boundary can earn in its room, at most one of them in part; INT64_MAX: what is settled to
- * be held has no room. */
+/* What the items from k on can earn in a room, at most one of them in part. */
+static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
+{
+    int64_t sum = 0;
+    for (; k < n && room > 0; k++) {
+        sum += items[k].bytes <= room ? items[k].price : (int64_t)((__int128)items[k].price * room / items[k].bytes) + 1;
+        room -= items[k].bytes;
+    }
+    return sum;
+}
+
+/* The most that items, by worth, earn in a room, each wholly or not at all: branch and bound, depth first (Horowitz and Sahni
+ * 1974). After `most` steps what is certain by then. */
+static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
+{
+    enum { MOST_STEPS = 20000 };
+    int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) items[i].taken = false;
+    for (int step = 0; step < MOST_STEPS; step++) {
+        if (k < n && sum + earned_in_part(items, k, n, room) > best) {
+            items[k].taken = items[k].bytes <= room;
+            if (items[k].taken) {
+                room -= items[k].bytes;
+                sum += items[k].price;
+            }
+            k++;
+            continue;
+        }
+        if (sum > best) best = sum;
+        while (k > 0 && !items[k - 1].taken) k--;
+        if (!k) return best;
+        items[k - 1].taken = false;
+        room += items[k - 1].bytes;
+        sum -= items[k - 1].price;
+    }
+    return certain;
+}
+
+/* The most that holding storages at a boundary can earn in its room; INT64_MAX: what is settled to be held has no room. */
 static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
     int64_t room = o->room_bytes[i], sum = 0;
     size_t n = 0;
     for (size_t s = 0; s < o->n_storages; s++) {
         const unsigned char fate = o->fate[(size_t)i * o->n_storages + s];
-        struct mp_bound_item item = {0, o->bytes[(size_t)i * o->n_storages + s]};
+        struct mp_bound_item item = {0, o->bytes[(size_t)i * o->n_storages + s], false};
         if (item.bytes <= 0 || fate == MP_BOUND_NOT_HELD) continue;
         for (int p = 0; p < o->n_pairs; p++) {
             if (o->pairs[p].from == i) item.price += o->held[(size_t)p * o->n_storages + s];
@@ -158,12 +194,7 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     }
     if (room < 0) return INT64_MAX;
     qsort(o->items, n, sizeof *o->items, by_worth);
-    for (size_t k = 0; k < n && room > 0; k++) {
-        const struct mp_bound_item item = o->items[k];
-        sum += item.bytes <= room ? item.price : (int64_t)((__int128)item.price * room / item.bytes) + 1;
-        room -= item.bytes;
-    }
-    return sum;
+    return sum + earned_wholly(o->items, n, room);
 }
 
 int64_t mp_bound_overlap_value(mp_bound_overlap *o)

@@ -8,12 +8,19 @@
  */
 #include "planner/bound_relax.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/memory.h"
 #include "planner/bound_linear.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
+
+struct cover_item {
+    double x;
+    int64_t bytes;
+    int column;
+};
 
 struct mp_bound_relax {
     mp_bound_overlap *o;
@@ -28,6 +35,7 @@ struct mp_bound_relax {
     int *held_row, *n_rows;  /* per pair and storage: its rows, one after the other */
     int *reward_row;         /* per pair and storage, -1: none; one of those */
     int *latest, n_storages; /* storages that can be held, the last that is made first */
+    struct cover_item *covers; /* work: per storage */
     double *made;            /* per node, of one interval: how much of it can run there */
 };
 
@@ -115,8 +123,8 @@ static void add_storage(mp_bound_relax *r, int p, int s)
     }
     const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
     if (held < 0) return;
-    r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows;
     add_row(r, p, s, held);
+    r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows - 1;
 }
 
 static void add_pair(mp_bound_relax *r, int p)
@@ -254,8 +262,9 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     r->reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->reward_row);
     r->latest = mp_alloc(o->n_storages, sizeof *r->latest);
     r->made = mp_alloc(o->n_nodes, sizeof *r->made);
+    r->covers = mp_alloc(o->n_storages, sizeof *r->covers);
     MP_REQUIRE(r->room_row && r->bytes_unit && r->held && r->runs && r->in && r->run_row && r->held_row && r->n_rows &&
-                   r->reward_row && r->latest && r->made,
+                   r->reward_row && r->latest && r->made && r->covers,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
     for (size_t k = 0; k < n_pairs * o->n_storages; k++) r->reward_row[k] = -1;
@@ -288,6 +297,7 @@ void mp_bound_relax_free(mp_bound_relax *r)
     mp_free(r->reward_row);
     mp_free(r->latest);
     mp_free(r->made);
+    mp_free(r->covers);
     mp_free(r);
 }
 
@@ -297,6 +307,76 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     *solved = st == MP_OK && r->linear.solved;
     if (*solved) read_prices(r);
     return st;
+}
+
+static int by_likeliness(const void *a, const void *b)
+{
+    const struct cover_item *p = a, *q = b;
+    const double left = (1 - p->x) * (double)q->bytes, right = (1 - q->x) * (double)p->bytes;
+    return left > right ? 1 : left < right ? -1 : p->column - q->column;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct cover_item *p = a, *q = b;
+    return p->bytes < q->bytes ? 1 : p->bytes > q->bytes ? -1 : p->column - q->column;
+}
+
+/* The storages of a boundary that can be held, and how much of each is. */
+static int list_held(const mp_bound_relax *r, int i, struct cover_item *items)
+{
+    const mp_bound_overlap *o = r->o;
+    int n = 0;
+    for (size_t s = 0; s < o->n_storages; s++) {
+        const size_t place = (size_t)i * o->n_storages + s;
+        if (r->held[place] >= 0) items[n++] = (struct cover_item){at_most_one(r->linear.x[r->held[place]]), o->bytes[place], r->held[place]};
+    }
+    return n;
+}
+
+/* A cover: storages that together have no room, none of which could be left out, and of which as much as possible is held. The
+ * first of `items` are it then, by bytes; how many, 0: all have room. */
+static int find_cover(const mp_bound_relax *r, int i, struct cover_item *items, int n)
+{
+    int64_t bytes = -r->o->room_bytes[i];
+    int n_cover = 0;
+    qsort(items, (size_t)n, sizeof *items, by_likeliness);
+    while (n_cover < n && bytes <= 0) bytes += items[n_cover++].bytes;
+    if (bytes <= 0) return 0;
+    for (int k = n_cover - 1; k >= 0; k--) {
+        if (bytes - items[k].bytes <= 0) continue;
+        bytes -= items[k].bytes;
+        const struct cover_item spare = items[k];
+        items[k] = items[--n_cover];
+        items[n_cover] = spare;
+    }
+    qsort(items, (size_t)n_cover, sizeof *items, by_bytes);
+    return n_cover;
+}
+
+void mp_bound_relax_cover(mp_bound_relax *r, int *n_added)
+{
+    const mp_bound_overlap *o = r->o;
+    *n_added = 0;
+    for (int i = 0; i < o->n; i++) {
+        const int n = list_held(r, i, r->covers), n_cover = find_cover(r, i, r->covers, n);
+        double held = 0;
+        /* others, which count as often as the largest of the cover have room in one (Balas 1975) */
+        for (int k = 0; k < n && n_cover; k++) {
+            struct cover_item *item = &r->covers[k];
+            int times = k < n_cover;
+            int64_t bytes = item->bytes;
+            for (int j = 0; k >= n_cover && j < n_cover && r->covers[j].bytes <= bytes; j++, times++) bytes -= r->covers[j].bytes;
+            held += times * item->x;
+            item->bytes = k < n_cover ? item->bytes : -times;
+        }
+        if (held < n_cover - 1 + 1e-3 || !n_cover) continue;
+        const int row = mp_bound_linear_row(&r->linear, 1 - n_cover);
+        for (int k = 0; k < n; k++)
+            if (k < n_cover || r->covers[k].bytes)
+                mp_bound_linear_entry(&r->linear, row, r->covers[k].column, k < n_cover ? -1 : (double)r->covers[k].bytes);
+        ++*n_added;
+    }
 }
 
 mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r)

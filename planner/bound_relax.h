@@ -17,6 +17,9 @@ void mp_bound_relax_free(mp_bound_relax *r);
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
 /* For all pairs there are not, how far the last solution falls short in them: more[from * (boundaries + 1) + to]; 0 for others. */
 void mp_bound_relax_shortfalls(const mp_bound_relax *r, double *more);
+/* Adds rows that the last solution breaks and no choice of what is held wholly does: covers of the rooms. O(boundaries *
+ * storages^2). */
+void mp_bound_relax_cover(mp_bound_relax *r, int *n_added);
 /* The programme itself, and the column that says whether a storage is held at a boundary, negative: none. */
 mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_held(const mp_bound_relax *r, int boundary, int storage);
