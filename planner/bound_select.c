@@ -8,12 +8,13 @@
 #include "estimator/memory.h"
 #include "planner/bound_couple.h"
 #include "planner/bound_relax.h"
+#include "planner/bound_tree.h"
 
 enum {
     ROUNDS = 32,
     FEW_ROUNDS = 6,
     TRIALS = 4,
-    ROWS = 2500, /* of a linear programme */
+    ROWS = 6000, /* of a linear programme */
     BOUNDARIES = 8,
     PROGRAMMES = 2,
 
@@ -22,10 +23,12 @@ enum {
     BESIDE = 3,
     SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
+    SEARCHED = 4,
     MOST_EFFORT = 8
 };
 
-static const int64_t WORK = 100000000; /* rows * iterations of linear programmes, for each of effort */
+/* Iterations * rows of linear programmes, for each of effort. */
+static const int64_t CHOOSE = 40000000, EXCHANGE = 15000000, SEARCH = 30000000;
 
 /* The bound of coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
@@ -173,7 +176,7 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
         relax = NULL;
         MP_TRY(mp_bound_overlap_make_room(&o, err));
         MP_TRY(mp_bound_relax_new(&o, &relax, err));
-        MP_TRY(mp_bound_relax_solve(relax, WORK, &solved, err));
+        MP_TRY(mp_bound_relax_solve(relax, s->work_left, &solved, err));
         s->work_left -= mp_bound_relax_linear(relax)->work;
         if (!solved) break; /* with more intervals it will not be easier */
         const int64_t found = mp_bound_overlap_value(&o);
@@ -248,6 +251,22 @@ static int least_room(const mp_bound_chain *c, int after, int before)
     return best;
 }
 
+/* Of the candidates at which memory is shorter than at their neighbours, and that are not among the nodes, the one with the
+ * largest shortage, -1: none. */
+static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
+{
+    int best = -1;
+    for (int k = 0; k < c->n_candidates; k++) {
+        const int64_t shortage = c->candidates[k].shortage_bytes;
+        bool is_peak = (!k || c->candidates[k - 1].shortage_bytes < shortage) &&
+                       (k + 1 == c->n_candidates || c->candidates[k + 1].shortage_bytes <= shortage);
+        for (int i = 0; i < n && is_peak; i++)
+            is_peak = mp_bound_before(c->order, nodes[i], c->candidates[k].node) || mp_bound_before(c->order, c->candidates[k].node, nodes[i]);
+        if (is_peak && (best < 0 || shortage > c->candidates[best].shortage_bytes)) best = k;
+    }
+    return best;
+}
+
 /* The k-th neighbour of the selection: one boundary shifted, or one more; nodes has room for it. Its length; 0: no such. */
 static int neighbour(const mp_bound_chain *c, const mp_bound_selection *s, int k, int *nodes)
 {
@@ -289,29 +308,55 @@ done:
     return st;
 }
 
+/* What is held at the boundaries of the selection, and at more where they are far apart, is searched. */
+static mp_status search_held(mp_bound_chain *c, const mp_bound_selection *s, int64_t work, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int n = s->n;
+    int *nodes = mp_alloc((size_t)n + SEARCHED, sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(nodes, s->nodes, (size_t)n * sizeof *nodes);
+    for (int k = 0; k >= 0 && n < SEARCHED;) {
+        k = next_peak(c, nodes, n);
+        if (k >= 0 && insert(c, nodes, n, c->candidates[k].node)) n++;
+    }
+    if(getenv("TR")){fprintf(stderr,"SEARCHED %ld:",(long)*ticks);for(int i=0;i<n;i++)fprintf(stderr," %d",nodes[i]);fprintf(stderr,"\n");}
+    st = mp_bound_tree(c->interval, nodes, n, &c->options, work, ticks, err);
+    c->infeasible = st == MP_INFEASIBLE;
+    if (c->infeasible) st = MP_OK;
+done:
+    mp_free(nodes);
+    return st;
+}
+
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     const int effort = c->options.effort;
     const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
     s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
+    s->work_left = CHOOSE * effort;
     s->place = 0;
     int64_t most = (SPARSE * rows / s->rows_per_pair + 1) / 2;
-    if (is_worthless(s) || most < n) return MP_OK;
+    if ((is_worthless(s) && !s->thorough) || most < n) return MP_OK;
     if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
     if (most < n) most = n;
     mp_free(s->looked_at);
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
     MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, rows, ticks, err));
-    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c); k++)
+    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, rows, ticks, err));
-    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c); k++) {
+    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
         if ((2 * s->n - 1) * s->rows_per_pair >= rows) break; /* no room for more intervals */
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, rows, ticks, err));
     }
-    s->work_left = WORK * effort;
+    if (!s->thorough) goto done;
+    s->work_left = EXCHANGE * effort;
     MP_TRY(improve(c, s, rows, ticks, err));
+    if(getenv("TR")){fprintf(stderr,"SELECTION %ld:",(long)*ticks);for(int i=0;i<s->n;i++)fprintf(stderr," %d",s->nodes[i]);fprintf(stderr,"\n");}
+    if (mp_bound_chain_ended(c)) goto done;
+    MP_TRY(search_held(c, s, SEARCH * effort, ticks, err));
 done:
     return st;
 }

@@ -16,6 +16,7 @@ typedef struct mp_bound_selection {
     int *nodes, n;
     int64_t value; /* scaled ticks that they gave */
     bool tried;    /* with more than one boundary */
+    bool thorough; /* set by the caller: boundaries are exchanged one by one, and what is held at them is searched */
     /* of the present stage */
     int64_t rows_per_pair, work_left;
     int place;

@@ -254,7 +254,7 @@ mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_
         if (leaf < 0) break; /* no labelling is left: the caller's bound on it is no bound */
         best = t.leaves[leaf].value;
         MP_TRY(visit(&t, leaf, &place, err));
-        if (++visits == (getenv("VIS") ? atoi(getenv("VIS")) : 16)) MP_TRY(drop_idle(&t, err));
+        if (++visits == (getenv("VIS") ? atoi(getenv("VIS")) : 12)) MP_TRY(drop_idle(&t, err));
         if (place < 0) {
             if (t.leaves[leaf].value == INT64_MAX) t.leaves[leaf].open = false;
             else if (t.leaves[leaf].value <= best) break;
