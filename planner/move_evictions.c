@@ -20,15 +20,33 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
     return true;
 }
 
-/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room. */
+/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room, or too many ticks. */
 static int rerun(mp_mover *m, int node, int form, int before, double deeper)
 {
+    const int64_t ticks = m->runs->graph->nodes[node].forms[form].ticks;
+    m->has_given_up = m->has_given_up || m->runs->ticks + m->pending_ticks + ticks > m->most_ticks;
+    if (m->has_given_up) return -1;
     const int run = mp_runs_reserve(m->runs, node, form, before);
     if (run < 0) return -1;
     m->left--;
+    m->pending_ticks += ticks;
     if (!mp_move_rerun_inputs(m, run, deeper)) return -1;
     mp_runs_turn_on(m->runs, run);
+    m->pending_ticks -= ticks;
     return run;
+}
+
+/* The same in place of a run of the node, or -1, which is dropped if it can be. */
+static bool rerun_later(mp_mover *m, int node, int form, int before, double deeper, int earlier)
+{
+    mp_runs *x = m->runs;
+    const bool is_extra = earlier >= 0 && mp_run_is_extra(x, earlier);
+    const int64_t spared = is_extra ? x->graph->nodes[node].forms[x->runs[earlier].form].ticks : 0;
+    m->pending_ticks -= spared;
+    if (rerun(m, node, form, before, deeper) < 0) return false;
+    m->pending_ticks += spared;
+    if (is_extra && mp_run_is_dead(x, earlier)) mp_run_drop(x, earlier);
+    return true;
 }
 
 /* A storage of some size that lives in a slot and is read later; -1: none was met. */
@@ -64,9 +82,7 @@ static bool evict(mp_mover *m, int slot, double deeper, int before)
     const int maker = mp_run_latest_maker(x, s, x->runs[reader].slot);
     if (maker < 0 || !mp_can_rerun(x->graph, x->runs[maker].node)) return false;
     if (before >= 0 && x->runs[before].slot < x->runs[reader].slot && x->runs[before].slot > slot) reader = before;
-    if (rerun(m, x->runs[maker].node, x->runs[maker].form, reader, deeper) < 0) return false;
-    if (mp_run_is_extra(x, maker) && mp_run_is_dead(x, maker)) mp_run_drop(x, maker);
-    return true;
+    return rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, deeper, maker);
 }
 
 static int chosen_slot(mp_mover *m)
@@ -86,7 +102,7 @@ bool mp_move_evict(mp_mover *m)
     m->left = mp_mover_below(m, 4) ? m->few : m->many;
     if (slot < 0 || !evict(m, slot, deeper, -1)) return false;
     if (mp_mover_below(m, 6)) return true;
-    for (int more = 1 + mp_mover_below(m, 3); more > 0; more--) evict(m, slot, deeper, -1);
+    for (int more = 1 + mp_mover_below(m, 3); more > 0 && !m->has_given_up; more--) evict(m, slot, deeper, -1);
     return true;
 }
 
@@ -116,8 +132,7 @@ bool mp_move_evict_window(mp_mover *m)
     for (int k = 0; k < n; k++) {
         const int maker = x->of_node[m->extra[k]].runs[0];
         const int last = mp_run_latest_maker(x, g->nodes[m->extra[k]].forms[0].writes[0], x->runs[reader].slot);
-        if (rerun(m, m->extra[k], x->runs[maker].form, reader, 0.9) < 0) return false;
-        if (last >= 0 && x->runs[last].slot >= 0 && mp_run_is_extra(x, last) && mp_run_is_dead(x, last)) mp_run_drop(x, last);
+        if (!rerun_later(m, m->extra[k], x->runs[maker].form, reader, 0.9, last)) return false;
     }
     return n > 0;
 }
@@ -136,8 +151,7 @@ static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks)
         const int reader = mp_runs_next_read(x, s, slot);
         const int maker = reader < 0 ? -1 : mp_run_latest_maker(x, s, x->runs[reader].slot);
         if (maker < 0 || !mp_can_rerun(g, x->runs[maker].node)) continue;
-        if (rerun(m, x->runs[maker].node, x->runs[maker].form, reader, 0.9) < 0) break;
-        if (mp_run_is_extra(x, maker) && mp_run_is_dead(x, maker)) mp_run_drop(x, maker);
+        if (!rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, 0.9, maker)) return false;
         n++;
     }
     return n > 0;
@@ -180,7 +194,7 @@ bool mp_move_exchange(mp_mover *m)
     mp_runs *x = m->runs;
     if (!mp_move_delete(m)) return false;
     m->left = 20;
-    for (int k = 1 + mp_mover_below(m, 3); k > 0 && x->axis.total_over > 0; k--) {
+    for (int k = 1 + mp_mover_below(m, 3); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
         evict(m, slot, 0.9, -1);
     }
@@ -195,7 +209,7 @@ bool mp_move_exchange_for_cheap(mp_mover *m)
     const int64_t ticks = x->graph->nodes[x->runs[run].node].forms[0].ticks;
     mp_run_drop(x, run);
     m->left = 40;
-    for (int k = 1 + mp_mover_below(m, 4); k > 0 && x->axis.total_over > 0; k--) {
+    for (int k = 1 + mp_mover_below(m, 4); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
         evict_cheap(m, slot, mp_mover_below(m, 2) ? 0 : ticks / 4);
     }

@@ -73,6 +73,7 @@ static bool send_away(mp_mover *m, int run, int before)
     if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
     mp_runs_remove(x, run);
     m->left = 20;
+    m->pending_ticks += x->graph->nodes[r.node].forms[r.form].ticks;
     if (!mp_move_rerun_inputs(m, there, 0.8)) return false;
     mp_runs_turn_on(x, there);
     return true;
