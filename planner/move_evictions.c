@@ -1,8 +1,6 @@
 /* move_evictions.c - moves that give storages up and make them again, and that take such runs away. */
 #include "planner/mover.h"
 
-enum { TRIES = 24 };
-
 static int rerun(mp_mover *m, int node, int form, int before, double deeper);
 
 bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
@@ -49,35 +47,12 @@ static bool rerun_later(mp_mover *m, int node, int form, int before, double deep
     return true;
 }
 
-/* A storage of some size that lives in a slot and is read later; -1: none was met. */
-static int any_living(mp_mover *m, int slot, int *reader)
-{
-    const mp_runs *x = m->runs;
-    const int64_t total = m->n_candidates ? m->weights[m->n_candidates - 1] : 0;
-    for (int k = 0; k < TRIES && total; k++) {
-        const int64_t at = (int64_t)(mp_mover_uniform(m) * (double)total);
-        int low = 0, high = m->n_candidates - 1;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (m->weights[middle] > at)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        const int s = m->candidates[low];
-        if (!mp_runs_lives(x, s, slot)) continue;
-        *reader = mp_runs_next_read(x, s, slot);
-        if (*reader >= 0) return s;
-    }
-    return -1;
-}
-
 /* What lives in a slot and is read later is given up there, and made again before it is read. */
 static bool evict(mp_mover *m, int slot, double deeper, int before)
 {
     mp_runs *x = m->runs;
     int reader;
-    const int s = any_living(m, slot, &reader);
+    const int s = mp_mover_any_living(m, slot, &reader);
     if (s < 0) return false;
     const int maker = mp_run_latest_maker(x, s, x->runs[reader].slot);
     if (maker < 0 || !mp_can_rerun(x->graph, x->runs[maker].node)) return false;
@@ -85,19 +60,10 @@ static bool evict(mp_mover *m, int slot, double deeper, int before)
     return rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, deeper, maker);
 }
 
-static int chosen_slot(mp_mover *m)
-{
-    const mp_runs *x = m->runs;
-    if (x->axis.total_over > 0 && mp_mover_below(m, 8))
-        return mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
-    const int run = mp_mover_any_run(m);
-    return run < 0 ? -1 : x->runs[run].slot;
-}
-
 bool mp_move_evict(mp_mover *m)
 {
     static const double chances[] = {0.7, 0.85, 0.95, 1};
-    const int slot = chosen_slot(m);
+    const int slot = mp_mover_any_slot(m);
     const double deeper = chances[mp_mover_below(m, 4)];
     m->left = mp_mover_below(m, 4) ? m->few : m->many;
     if (slot < 0 || !evict(m, slot, deeper, -1)) return false;
@@ -110,9 +76,9 @@ bool mp_move_evict_window(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const mp_graph *g = x->graph;
-    const int slot = chosen_slot(m);
+    const int slot = mp_mover_any_slot(m);
     int reader, n = 0;
-    const int s = slot < 0 ? -1 : any_living(m, slot, &reader);
+    const int s = slot < 0 ? -1 : mp_mover_any_living(m, slot, &reader);
     if (s < 0) return false;
     const int width = 1 + mp_mover_below(m, 8), centre = g->producer[s];
     const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
@@ -160,7 +126,7 @@ static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks)
 bool mp_move_evict_cheap(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    const int run = mp_mover_any_run(m), slot = chosen_slot(m);
+    const int run = mp_mover_any_run(m), slot = mp_mover_any_slot(m);
     if (run < 0 || slot < 0) return false;
     m->left = 40;
     return evict_cheap(m, slot, mp_mover_below(m, 2) ? x->graph->nodes[x->runs[run].node].forms[0].ticks / 2 : 0);
