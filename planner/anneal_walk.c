@@ -87,6 +87,7 @@ static mp_status walk(mp_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     mp_status st = MP_OK;
     enum { PRICE = 20 /* units for all of the budget */ };
+    const double MOST_TICKS = 0x1p62;
     price p = {.least = PRICE * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
     double t = 0, now = 0;
     p.ticks = p.least;
@@ -100,10 +101,11 @@ static mp_status walk(mp_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
             now = (double)x->ticks + p.ticks * (double)x->axis.total_over;
             t = temperature(w, &p, progress);
         }
-        const bool done = mp_move(mover);
+        const double most = now - t * log(1 - mp_mover_uniform(mover)); /* what is taken */
+        const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
         MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
         const double then = (double)x->ticks + p.ticks * (double)x->axis.total_over;
-        if (done && (then <= now || then - now <= -t * log(1 - mp_mover_uniform(mover)))) {
+        if (done && then <= most) {
             mp_runs_keep(x);
             now = then;
             MP_TRY(keep_best(w, x, err));

@@ -1,8 +1,6 @@
 /* move_evictions.c - moves that give storages up and make them again, and that take such runs away. */
 #include "planner/mover.h"
 
-enum { TRIES = 24 };
-
 static int rerun(mp_mover *m, int node, int form, int before, double deeper);
 
 bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
@@ -20,38 +18,33 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
     return true;
 }
 
-/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room. */
+/* Runs a node again before another run, and with some chance what it reads and is not there. -1: no room, or too many ticks. */
 static int rerun(mp_mover *m, int node, int form, int before, double deeper)
 {
+    const int64_t ticks = m->runs->graph->nodes[node].forms[form].ticks;
+    m->has_given_up = m->has_given_up || m->runs->ticks + m->pending_ticks + ticks > m->most_ticks;
+    if (m->has_given_up) return -1;
     const int run = mp_runs_reserve(m->runs, node, form, before);
     if (run < 0) return -1;
     m->left--;
+    m->pending_ticks += ticks;
     if (!mp_move_rerun_inputs(m, run, deeper)) return -1;
     mp_runs_turn_on(m->runs, run);
+    m->pending_ticks -= ticks;
     return run;
 }
 
-/* A storage of some size that lives in a slot and is read later; -1: none was met. */
-static int any_living(mp_mover *m, int slot, int *reader)
+/* The same in place of a run of the node, or -1, which is dropped if it can be. */
+static bool rerun_later(mp_mover *m, int node, int form, int before, double deeper, int earlier)
 {
-    const mp_runs *x = m->runs;
-    const int64_t total = m->n_candidates ? m->weights[m->n_candidates - 1] : 0;
-    for (int k = 0; k < TRIES && total; k++) {
-        const int64_t at = (int64_t)(mp_mover_uniform(m) * (double)total);
-        int low = 0, high = m->n_candidates - 1;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (m->weights[middle] > at)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        const int s = m->candidates[low];
-        if (!mp_runs_lives(x, s, slot)) continue;
-        *reader = mp_runs_next_read(x, s, slot);
-        if (*reader >= 0) return s;
-    }
-    return -1;
+    mp_runs *x = m->runs;
+    const bool is_extra = earlier >= 0 && mp_run_is_extra(x, earlier);
+    const int64_t spared = is_extra ? x->graph->nodes[node].forms[x->runs[earlier].form].ticks : 0;
+    m->pending_ticks -= spared;
+    if (rerun(m, node, form, before, deeper) < 0) return false;
+    m->pending_ticks += spared;
+    if (is_extra && mp_run_is_dead(x, earlier)) mp_run_drop(x, earlier);
+    return true;
 }
 
 /* What lives in a slot and is read later is given up there, and made again before it is read. */
@@ -59,34 +52,23 @@ static bool evict(mp_mover *m, int slot, double deeper, int before)
 {
     mp_runs *x = m->runs;
     int reader;
-    const int s = any_living(m, slot, &reader);
+    const int s = mp_mover_any_living(m, slot, &reader);
     if (s < 0) return false;
     const int maker = mp_run_latest_maker(x, s, x->runs[reader].slot);
     if (maker < 0 || !mp_can_rerun(x->graph, x->runs[maker].node)) return false;
     if (before >= 0 && x->runs[before].slot < x->runs[reader].slot && x->runs[before].slot > slot) reader = before;
-    if (rerun(m, x->runs[maker].node, x->runs[maker].form, reader, deeper) < 0) return false;
-    if (mp_run_is_extra(x, maker) && mp_run_is_dead(x, maker)) mp_run_drop(x, maker);
-    return true;
-}
-
-static int chosen_slot(mp_mover *m)
-{
-    const mp_runs *x = m->runs;
-    if (x->axis.total_over > 0 && mp_mover_below(m, 8))
-        return mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
-    const int run = mp_mover_any_run(m);
-    return run < 0 ? -1 : x->runs[run].slot;
+    return rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, deeper, maker);
 }
 
 bool mp_move_evict(mp_mover *m)
 {
     static const double chances[] = {0.7, 0.85, 0.95, 1};
-    const int slot = chosen_slot(m);
+    const int slot = mp_mover_any_slot(m);
     const double deeper = chances[mp_mover_below(m, 4)];
     m->left = mp_mover_below(m, 4) ? m->few : m->many;
     if (slot < 0 || !evict(m, slot, deeper, -1)) return false;
     if (mp_mover_below(m, 6)) return true;
-    for (int more = 1 + mp_mover_below(m, 3); more > 0; more--) evict(m, slot, deeper, -1);
+    for (int more = 1 + mp_mover_below(m, 3); more > 0 && !m->has_given_up; more--) evict(m, slot, deeper, -1);
     return true;
 }
 
@@ -94,9 +76,9 @@ bool mp_move_evict_window(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const mp_graph *g = x->graph;
-    const int slot = chosen_slot(m);
+    const int slot = mp_mover_any_slot(m);
     int reader, n = 0;
-    const int s = slot < 0 ? -1 : any_living(m, slot, &reader);
+    const int s = slot < 0 ? -1 : mp_mover_any_living(m, slot, &reader);
     if (s < 0) return false;
     const int width = 1 + mp_mover_below(m, 8), centre = g->producer[s];
     const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
@@ -116,8 +98,7 @@ bool mp_move_evict_window(mp_mover *m)
     for (int k = 0; k < n; k++) {
         const int maker = x->of_node[m->extra[k]].runs[0];
         const int last = mp_run_latest_maker(x, g->nodes[m->extra[k]].forms[0].writes[0], x->runs[reader].slot);
-        if (rerun(m, m->extra[k], x->runs[maker].form, reader, 0.9) < 0) return false;
-        if (last >= 0 && x->runs[last].slot >= 0 && mp_run_is_extra(x, last) && mp_run_is_dead(x, last)) mp_run_drop(x, last);
+        if (!rerun_later(m, m->extra[k], x->runs[maker].form, reader, 0.9, last)) return false;
     }
     return n > 0;
 }
@@ -136,8 +117,7 @@ static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks)
         const int reader = mp_runs_next_read(x, s, slot);
         const int maker = reader < 0 ? -1 : mp_run_latest_maker(x, s, x->runs[reader].slot);
         if (maker < 0 || !mp_can_rerun(g, x->runs[maker].node)) continue;
-        if (rerun(m, x->runs[maker].node, x->runs[maker].form, reader, 0.9) < 0) break;
-        if (mp_run_is_extra(x, maker) && mp_run_is_dead(x, maker)) mp_run_drop(x, maker);
+        if (!rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, 0.9, maker)) return false;
         n++;
     }
     return n > 0;
@@ -146,7 +126,7 @@ static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks)
 bool mp_move_evict_cheap(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    const int run = mp_mover_any_run(m), slot = chosen_slot(m);
+    const int run = mp_mover_any_run(m), slot = mp_mover_any_slot(m);
     if (run < 0 || slot < 0) return false;
     m->left = 40;
     return evict_cheap(m, slot, mp_mover_below(m, 2) ? x->graph->nodes[x->runs[run].node].forms[0].ticks / 2 : 0);
@@ -180,7 +160,7 @@ bool mp_move_exchange(mp_mover *m)
     mp_runs *x = m->runs;
     if (!mp_move_delete(m)) return false;
     m->left = 20;
-    for (int k = 1 + mp_mover_below(m, 3); k > 0 && x->axis.total_over > 0; k--) {
+    for (int k = 1 + mp_mover_below(m, 3); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
         evict(m, slot, 0.9, -1);
     }
@@ -195,7 +175,7 @@ bool mp_move_exchange_for_cheap(mp_mover *m)
     const int64_t ticks = x->graph->nodes[x->runs[run].node].forms[0].ticks;
     mp_run_drop(x, run);
     m->left = 40;
-    for (int k = 1 + mp_mover_below(m, 4); k > 0 && x->axis.total_over > 0; k--) {
+    for (int k = 1 + mp_mover_below(m, 4); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
         evict_cheap(m, slot, mp_mover_below(m, 2) ? 0 : ticks / 4);
     }

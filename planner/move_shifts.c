@@ -1,20 +1,6 @@
 /* move_shifts.c - moves that put runs elsewhere. */
 #include "planner/mover.h"
 
-/* Puts a run elsewhere. */
-static bool relocate(mp_mover *m, int run, int before)
-{
-    mp_runs *x = m->runs;
-    const mp_run r = x->runs[run];
-    if (before < 0 || before == run) return false;
-    const int there = mp_runs_reserve(x, r.node, r.form, before);
-    if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
-    if (m->keeps_order && x->runs[there].slot < x->runs[x->of_node[r.node].runs[0]].slot) return false;
-    mp_runs_remove(x, run);
-    mp_runs_turn_on(x, there);
-    return true;
-}
-
 /* A run some places away. */
 static int run_away(mp_mover *m, int run, int most)
 {
@@ -35,9 +21,9 @@ bool mp_move_shift_extra(mp_mover *m)
     if (form->n_writes && mp_mover_below(m, 2)) { /* just in time */
         const int s = form->writes[mp_mover_below(m, (int)form->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
-        return relocate(m, run, mp_runs_next_read(x, s, x->runs[run].slot));
+        return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].slot)) >= 0;
     }
-    return relocate(m, run, run_away(m, run, 12));
+    return mp_mover_relocate(m, run, run_away(m, run, 12)) >= 0;
 }
 
 bool mp_move_shift_window(mp_mover *m)
@@ -59,7 +45,7 @@ bool mp_move_shift_window(mp_mover *m)
     for (int k = 0; k < n; k++)
         if (m->extra[k] == target) return false;
     for (int k = 0; k < n; k++)
-        if (!relocate(m, m->extra[k], target)) return false;
+        if (mp_mover_relocate(m, m->extra[k], target) < 0) return false;
     return true;
 }
 
@@ -73,6 +59,7 @@ static bool send_away(mp_mover *m, int run, int before)
     if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
     mp_runs_remove(x, run);
     m->left = 20;
+    m->pending_ticks += x->graph->nodes[r.node].forms[r.form].ticks;
     if (!mp_move_rerun_inputs(m, there, 0.8)) return false;
     mp_runs_turn_on(x, there);
     return true;
@@ -96,19 +83,12 @@ static int run_between(mp_mover *m, int run)
     return mp_run_neighbour(x, first + mp_mover_below(m, last - first), 1);
 }
 
-static bool is_among(const int *list, int n, int run)
-{
-    for (int k = 0; k < n; k++)
-        if (list[k] == run) return true;
-    return false;
-}
-
 /* Whether a run reads what one of a list makes. */
 static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 {
     const mp_form *form = &x->graph->nodes[x->runs[run].node].forms[x->runs[run].form];
     for (size_t k = 0; k < form->n_reads; k++)
-        if (is_among(list, n, mp_run_latest_maker(x, form->reads[k], x->runs[run].slot))) return true;
+        if (mp_run_is_among(list, n, mp_run_latest_maker(x, form->reads[k], x->runs[run].slot))) return true;
     return false;
 }
 
@@ -138,8 +118,9 @@ static bool shift_related(mp_mover *m)
     if (!n_moving) return false;
     if (step > 0) target = mp_run_neighbour(x, x->runs[target].slot, 1);
     for (int k = n_moving - 1; k >= 0; k--) { /* from the one that is nearest to where they go */
-        if (!relocate(m, m->extra[k], target)) return false;
-        if (step > 0) target = mp_run_neighbour(x, x->runs[target].slot, -1);
+        const int there = mp_mover_relocate(m, m->extra[k], target);
+        if (there < 0) return false;
+        if (step > 0) target = there;
     }
     return true;
 }
@@ -147,8 +128,9 @@ static bool shift_related(mp_mover *m)
 bool mp_move_shift_first(mp_mover *m)
 {
     if (!mp_mover_below(m, 4)) return shift_related(m);
+    if (mp_mover_below(m, 5) < 3) return mp_move_clear(m);
     const int run = mp_mover_any_run(m), kind = mp_mover_below(m, 8);
     if (run < 0 || mp_run_is_extra(m->runs, run)) return false;
     if (!kind && !m->only_orders) return send_away(m, run, mp_mover_below(m, 2) ? mp_mover_any_run(m) : m->runs->end);
-    return relocate(m, run, kind < 4 ? run_between(m, run) : run_away(m, run, 12));
+    return mp_mover_relocate(m, run, kind < 4 ? run_between(m, run) : run_away(m, run, 12)) >= 0;
 }

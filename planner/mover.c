@@ -53,6 +53,37 @@ int mp_mover_any_extra(mp_mover *m)
     return -1;
 }
 
+int mp_mover_any_slot(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    if (x->axis.total_over > 0 && mp_mover_below(m, 8))
+        return mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
+    const int run = mp_mover_any_run(m);
+    return run < 0 ? -1 : x->runs[run].slot;
+}
+
+int mp_mover_any_living(mp_mover *m, int slot, int *reader)
+{
+    const mp_runs *x = m->runs;
+    const int64_t total = m->n_candidates ? m->weights[m->n_candidates - 1] : 0;
+    for (int k = 0; k < TRIES && total; k++) {
+        const int64_t at = (int64_t)(mp_mover_uniform(m) * (double)total);
+        int low = 0, high = m->n_candidates - 1;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (m->weights[middle] > at)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        const int s = m->candidates[low];
+        if (!mp_runs_lives(x, s, slot)) continue;
+        *reader = mp_runs_next_read(x, s, slot);
+        if (*reader >= 0) return s;
+    }
+    return -1;
+}
+
 int mp_run_neighbour(const mp_runs *x, int slot, int step)
 {
     for (slot += step; slot >= 0 && slot < x->axis.n_slots; slot += step)
@@ -88,6 +119,26 @@ void mp_run_drop(mp_runs *x, int run)
         const int maker = mp_run_latest_maker(x, s, slot);
         if (maker >= 0 && mp_run_is_extra(x, maker) && mp_run_is_dead(x, maker)) mp_run_drop(x, maker);
     }
+}
+
+bool mp_run_is_among(const int *list, int n, int run)
+{
+    for (int k = 0; k < n; k++)
+        if (list[k] == run) return true;
+    return false;
+}
+
+int mp_mover_relocate(mp_mover *m, int run, int before)
+{
+    mp_runs *x = m->runs;
+    const mp_run r = x->runs[run];
+    if (before < 0 || before == run) return -1;
+    const int there = mp_runs_reserve(x, r.node, r.form, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return -1;
+    if (m->keeps_order && x->runs[there].slot < x->runs[x->of_node[r.node].runs[0]].slot) return -1;
+    mp_runs_remove(x, run);
+    mp_runs_turn_on(x, there);
+    return there;
 }
 
 /* ---- the mover ---- */

@@ -12,6 +12,10 @@ int mp_mover_below(mp_mover *mover, int n);
 /* A run at random, or one of those that are not their node's first; -1: none was met. */
 int mp_mover_any_run(mp_mover *mover);
 int mp_mover_any_extra(mp_mover *mover);
+/* A slot, mostly one that is over the budget, if any is; -1: none was met. */
+int mp_mover_any_slot(mp_mover *mover);
+/* A storage that lives in a slot and is read later, a large one more likely, and who reads it next; -1: none was met. */
+int mp_mover_any_living(mp_mover *mover, int slot, int *reader);
 
 /* Whether it is not its node's first. */
 bool mp_run_is_extra(const mp_runs *runs, int run);
@@ -21,6 +25,10 @@ int mp_run_neighbour(const mp_runs *runs, int slot, int step);
 bool mp_run_is_dead(const mp_runs *runs, int run);
 /* The last run before a slot that makes storage s; -1: none. */
 int mp_run_latest_maker(const mp_runs *runs, int s, int slot);
+/* Whether a list has it. */
+bool mp_run_is_among(const int *list, int n, int run);
+/* Puts a run elsewhere, before another one. The run there then; -1: it cannot be. */
+int mp_mover_relocate(mp_mover *mover, int run, int before);
 /* Takes a run away, and what was run again for it alone. */
 void mp_run_drop(mp_runs *runs, int run);
 
@@ -42,5 +50,8 @@ bool mp_move_exchange_for_cheap(mp_mover *mover);
 bool mp_move_shift_extra(mp_mover *mover);
 bool mp_move_shift_window(mp_mover *mover);
 bool mp_move_shift_first(mp_mover *mover);
+/* What lives in a slot, over the budget if any is, is made only after it, or read for the last time before it; with all runs
+ * that have to go there too. */
+bool mp_move_clear(mp_mover *mover);
 
 #endif

@@ -66,7 +66,7 @@ static bool is_fourth(mp_mover *m)
     return !mp_mover_below(m, 4);
 }
 
-bool mp_move(mp_mover *m)
+static bool move(mp_mover *m)
 {
     const int draw = mp_mover_below(m, 100);
     if (m->only_orders || (!m->keeps_order && draw < 25)) return mp_move_shift_first(m);
@@ -78,4 +78,12 @@ bool mp_move(mp_mover *m)
     if (kind < 80) return is_fourth(m) ? mp_move_exchange_for_cheap(m) : mp_move_exchange(m);
     if (kind < 92) return mp_move_shift_extra(m);
     return mp_move_shift_window(m);
+}
+
+bool mp_move(mp_mover *m, int64_t most_ticks)
+{
+    m->most_ticks = most_ticks;
+    m->pending_ticks = 0;
+    m->has_given_up = false;
+    return move(m) && !m->has_given_up;
 }

@@ -157,7 +157,7 @@ static void walk_at_random(uint64_t seed, tally *t)
     for (int k = 0; k < 150; k++) {
         const int64_t ticks = x->ticks, over = x->axis.total_over, forms = sum_of_forms(x);
         const int n_on = x->n_on;
-        const bool done = mp_move(&mover);
+        const bool done = mp_move(&mover, INT64_MAX);
         if (!done || random_chance(&random, 40)) {
             t->refused += !done;
             mp_runs_undo(x);
@@ -194,6 +194,52 @@ static void every_move_is_what_the_timeline_makes_of_it(void **state)
     assert_in_range(t.forms, 100, 36000);
     assert_in_range(t.orders, 1000, 36000);
     assert_in_range(t.refused, 1000, 36000);
+}
+
+/* Makes one and the same move again; nothing is kept. Its ticks; -1: it is refused. */
+static int64_t move_again(mp_runs *x, mp_mover *mover, uint64_t random, int64_t most_ticks)
+{
+    mover->random = random;
+    const bool done = mp_move(mover, most_ticks);
+    const int64_t ticks = done ? x->ticks : -1;
+    mp_runs_undo(x);
+    mp_runs_keep(x);
+    return ticks;
+}
+
+static void moves_that_come_to_too_much_are_refused(void **state)
+{
+    (void)state;
+    int n_refused = 0, n_early = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_graph *g = random_graph(seed, 4 + (int)(seed % 21), (mp_fuse)(seed % 3), false);
+        random_source random = {seed};
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, 8, &n);
+        mp_error err = {0};
+        mp_runs *x;
+        mp_mover mover;
+        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
+        assert_int_equal(mp_mover_new(x, seed, false, &mover, &err), MP_OK);
+        for (uint64_t k = 0; k < 200; k++) {
+            const int64_t most = x->ticks + random_below(&random, 20);
+            for (int n_runs = 0; n_runs < x->n_runs;) { /* until it finds as many to draw from as it leaves */
+                n_runs = x->n_runs;
+                move_again(x, &mover, k, INT64_MAX);
+            }
+            const int64_t freely = move_again(x, &mover, k, INT64_MAX), ticks = move_again(x, &mover, k, most);
+            assert_agrees(x);
+            if (ticks >= 0) assert_int_equal(ticks, freely);
+            n_refused += ticks < 0 && freely > most;
+            n_early += ticks < 0 && freely >= 0 && freely <= most; /* what it drops in the end was not yet known */
+        }
+        mp_mover_free(&mover);
+        mp_runs_free(x);
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+    assert_in_range(n_refused, 1000, 12000);
+    assert_in_range(n_early, 0, n_refused / 20);
 }
 
 /* With every run put before the same one there is soon no empty slot beside it. */
@@ -242,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_is_what_the_timeline_makes_of_it),
         cmocka_unit_test(every_move_is_what_the_timeline_makes_of_it),
+        cmocka_unit_test(moves_that_come_to_too_much_are_refused),
         cmocka_unit_test(room_is_made_where_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
