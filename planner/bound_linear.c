@@ -46,70 +46,36 @@ static double or_zero(double value)
     return isfinite(value) && value > 0 ? value : 0;
 }
 
-/* A matrix by columns (or, of the rows from `first` on, by rows). */
-struct matrix {
-    CoinBigIndex *start;
-    int *index;
-    double *value;
-};
-
-static void release(struct matrix *m)
-{
-    mp_free(m->start);
-    mp_free(m->index);
-    mp_free(m->value);
-}
-
-/* The entries from `first` on, in `n` groups by `group` (less `base`). */
-static mp_status gather(const mp_bound_linear *l, size_t first, const int *group, int base, int n, const int *index,
-                        struct matrix *m, mp_error *err)
-{
-    mp_status st = MP_OK;
-    m->start = mp_alloc((size_t)n + 2, sizeof *m->start);
-    m->index = mp_alloc(l->n_entries - first + 1, sizeof *m->index);
-    m->value = mp_alloc(l->n_entries - first + 1, sizeof *m->value);
-    MP_REQUIRE(m->start && m->index && m->value, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
-    for (size_t k = first; k < l->n_entries; k++) m->start[group[k] - base + 2]++;
-    for (int g = 0; g < n; g++) m->start[g + 2] += m->start[g + 1];
-    for (size_t k = first; k < l->n_entries; k++) {
-        const CoinBigIndex at = m->start[group[k] - base + 1]++;
-        m->index[at] = index[k];
-        m->value[at] = l->coefficient[k];
-    }
-done:
-    return st;
-}
-
-/* Hands over what is new since the last time: everything, or rows. */
+/* The entries by columns, to Clp. */
 static mp_status load(mp_bound_linear *l, mp_error *err)
 {
     mp_status st = MP_OK;
-    struct matrix m = {0};
-    double *upper = NULL;
-    if (!l->model) {
-        MP_TRY(gather(l, 0, l->column, 0, l->n_columns, l->row, &m, err));
-        MP_REQUIRE(l->model = Clp_newModel(), err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
-        Clp_setLogLevel(l->model, 0);
-        Clp_loadProblem(l->model, l->n_columns, l->n_rows, m.start, m.index, m.value, NULL, NULL, l->cost, l->least, NULL);
-    } else if (l->n_loaded < l->n_rows) {
-        const int n = l->n_rows - l->n_loaded;
-        MP_TRY(gather(l, l->entries_loaded, l->row, l->n_loaded, n, l->column, &m, err));
-        upper = mp_alloc((size_t)n, sizeof *upper);
-        MP_REQUIRE(upper, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
-        for (int r = 0; r < n; r++) upper[r] = INFINITY;
-        Clp_addRows(l->model, n, l->least + l->n_loaded, upper, m.start, m.index, m.value);
+    CoinBigIndex *start = mp_alloc((size_t)l->n_columns + 2, sizeof *start);
+    int *row = mp_alloc(l->n_entries + 1, sizeof *row);
+    double *coefficient = mp_alloc(l->n_entries + 1, sizeof *coefficient);
+    l->model = Clp_newModel();
+    MP_REQUIRE(l->model && start && row && coefficient, err, MP_NOMEM, "no memory for a linear programme of %d rows",
+               l->n_rows);
+    for (size_t k = 0; k < l->n_entries; k++) start[l->column[k] + 2]++;
+    for (int c = 0; c < l->n_columns; c++) start[c + 2] += start[c + 1];
+    for (size_t k = 0; k < l->n_entries; k++) {
+        const CoinBigIndex at = start[l->column[k] + 1]++;
+        row[at] = l->row[k];
+        coefficient[at] = l->coefficient[k];
     }
-    l->n_loaded = l->n_rows;
-    l->entries_loaded = l->n_entries;
+    Clp_setLogLevel(l->model, 0);
+    Clp_loadProblem(l->model, l->n_columns, l->n_rows, start, row, coefficient, NULL, NULL, l->cost, l->least, NULL);
 done:
-    mp_free(upper);
-    release(&m);
+    mp_free(start);
+    mp_free(row);
+    mp_free(coefficient);
     return st;
 }
 
 /* Of Clp. */
 enum { OPTIMAL = 0, INFEASIBLE = 1, STOPPED = 3 };
 
+/* Some iterations further; what Clp makes of it. */
 static int iterate(mp_bound_linear *l, int iterations)
 {
     Clp_setNumberIterations(l->model, 0);
@@ -131,7 +97,7 @@ mp_status mp_bound_linear_solve(mp_bound_linear *l, int64_t most_work, mp_error 
     l->price = mp_alloc((size_t)l->n_rows, sizeof *l->price);
     MP_REQUIRE(!l->failed && l->x && l->price, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
     if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
-    MP_TRY(load(l, err));
+    if (!l->model) MP_TRY(load(l, err));
     l->work = 0;
     while (status == STOPPED && l->work < most_work && !(l->stop && l->stop(l->stop_data))) status = iterate(l, ITERATIONS);
     l->infeasible = status == INFEASIBLE;

@@ -61,8 +61,8 @@ mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const
     o->fate = mp_alloc(points * o->n_storages, sizeof *o->fate);
     o->earned = mp_alloc(points, sizeof *o->earned);
     o->items = mp_alloc(o->n_storages, sizeof *o->items);
-    MP_REQUIRE(o->nodes && o->room_bytes && o->bytes && o->ticks && o->needed && o->fate && o->earned && o->items, err, MP_NOMEM,
-               "no memory for a bound of %zu nodes", o->n_nodes);
+    MP_REQUIRE(o->nodes && o->room_bytes && o->bytes && o->ticks && o->needed && o->fate && o->earned && o->items, err,
+               MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     memcpy(o->nodes, nodes, points * sizeof *nodes);
     if (!measure(o)) st = MP_INFEASIBLE;
 done:
@@ -211,7 +211,8 @@ int64_t mp_bound_overlap_value(mp_bound_overlap *o)
         const mp_bound_pair pair = o->pairs[p];
         const unsigned char *fate = o->fate + (size_t)pair.from * o->n_storages;
         for (size_t s = 0; s < o->n_storages; s++) /* what is held is paid for where it serves */
-            x->fate[s] = fate[s] == MP_BOUND_NOT_HELD && o->bytes[(size_t)pair.from * o->n_storages + s] > 0 ? MP_BOUND_NOT_HELD : MP_BOUND_OPEN;
+            x->fate[s] = fate[s] == MP_BOUND_NOT_HELD && o->bytes[(size_t)pair.from * o->n_storages + s] > 0 ? MP_BOUND_NOT_HELD
+                                                                                                             : MP_BOUND_OPEN;
         x->held_price = o->held + (size_t)p * o->n_storages;
         x->reward = o->reward + (size_t)p * o->n_storages;
         x->run_price = o->run + (size_t)p * o->n_nodes;

@@ -52,8 +52,8 @@ size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair);
  * too much is cut, what is left goes to the shortest interval. All intervals between neighbours have to be among the pairs. */
 void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 
-/* At least so many scaled ticks are taken beyond first runs after nodes[0], each node before the next, by the present prices, if
- * what is settled holds; INT64_MAX: it can't. May be negative. A cut for each pair. */
+/* At least so many scaled ticks are taken beyond first runs after nodes[0], each node before the next, by the present prices,
+ * if what is settled holds; INT64_MAX: it can't. May be negative. A cut for each pair. */
 int64_t mp_bound_overlap_value(mp_bound_overlap *o);
 
 #endif

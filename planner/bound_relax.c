@@ -8,19 +8,12 @@
  */
 #include "planner/bound_relax.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/memory.h"
 #include "planner/bound_linear.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
-
-struct cover_item {
-    double x;
-    int64_t bytes;
-    int column;
-};
 
 struct mp_bound_relax {
     mp_bound_overlap *o;
@@ -35,7 +28,6 @@ struct mp_bound_relax {
     int *held_row, *n_rows;  /* per pair and storage: its rows, one after the other */
     int *reward_row;         /* per pair and storage, -1: none; one of those */
     int *latest, n_storages; /* storages that can be held, the last that is made first */
-    struct cover_item *covers; /* work: per storage */
     double *made;            /* per node, of one interval: how much of it can run there */
 };
 
@@ -225,12 +217,28 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
     return sum;
 }
 
-void mp_bound_relax_shortfalls(const mp_bound_relax *r, double *more)
+mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err)
 {
-    const mp_bound_overlap *o = r->o;
+    enum { PER_MILLE = 1000 };
+    mp_status st = MP_OK;
+    mp_bound_overlap *o = r->o;
+    const int n_solved = o->n_pairs, n = o->n * (o->n + 1);
+    double *more = mp_alloc((size_t)n, sizeof *more);
+    MP_REQUIRE(more, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (int i = 0; i < o->n; i++)
         for (int j = i + 1; j <= o->n; j++) more[i * (o->n + 1) + j] = shortfall(r, (mp_bound_pair){i, j});
-    for (int p = 0; p < o->n_pairs; p++) more[o->pairs[p].from * (o->n + 1) + o->pairs[p].to] = 0;
+    for (int p = 0; p < n_solved; p++) more[o->pairs[p].from * (o->n + 1) + o->pairs[p].to] = 0;
+    while (o->n_pairs < most) {
+        int best = 0;
+        for (int k = 1; k < n; k++)
+            if (more[k] > more[best]) best = k;
+        if (more[best] < 1.0 / PER_MILLE) break;
+        more[best] = 0;
+        MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err));
+    }
+done:
+    mp_free(more);
+    return st;
 }
 
 int64_t mp_bound_relax_rows(const mp_bound_order *order)
@@ -262,9 +270,8 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     r->reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->reward_row);
     r->latest = mp_alloc(o->n_storages, sizeof *r->latest);
     r->made = mp_alloc(o->n_nodes, sizeof *r->made);
-    r->covers = mp_alloc(o->n_storages, sizeof *r->covers);
     MP_REQUIRE(r->room_row && r->bytes_unit && r->held && r->runs && r->in && r->run_row && r->held_row && r->n_rows &&
-                   r->reward_row && r->latest && r->made && r->covers,
+                   r->reward_row && r->latest && r->made,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
     for (size_t k = 0; k < n_pairs * o->n_storages; k++) r->reward_row[k] = -1;
@@ -297,7 +304,6 @@ void mp_bound_relax_free(mp_bound_relax *r)
     mp_free(r->reward_row);
     mp_free(r->latest);
     mp_free(r->made);
-    mp_free(r->covers);
     mp_free(r);
 }
 
@@ -309,74 +315,17 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     return st;
 }
 
-static int by_likeliness(const void *a, const void *b)
+mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err)
 {
-    const struct cover_item *p = a, *q = b;
-    const double left = (1 - p->x) * (double)q->bytes, right = (1 - q->x) * (double)p->bytes;
-    return left > right ? 1 : left < right ? -1 : p->column - q->column;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    const struct cover_item *p = a, *q = b;
-    return p->bytes < q->bytes ? 1 : p->bytes > q->bytes ? -1 : p->column - q->column;
-}
-
-/* The storages of a boundary that can be held, and how much of each is. */
-static int list_held(const mp_bound_relax *r, int i, struct cover_item *items)
-{
-    const mp_bound_overlap *o = r->o;
-    int n = 0;
-    for (size_t s = 0; s < o->n_storages; s++) {
-        const size_t place = (size_t)i * o->n_storages + s;
-        if (r->held[place] >= 0) items[n++] = (struct cover_item){at_most_one(r->linear.x[r->held[place]]), o->bytes[place], r->held[place]};
-    }
-    return n;
-}
-
-/* A cover: storages that together have no room, none of which could be left out, and of which as much as possible is held. The
- * first of `items` are it then, by bytes; how many, 0: all have room. */
-static int find_cover(const mp_bound_relax *r, int i, struct cover_item *items, int n)
-{
-    int64_t bytes = -r->o->room_bytes[i];
-    int n_cover = 0;
-    qsort(items, (size_t)n, sizeof *items, by_likeliness);
-    while (n_cover < n && bytes <= 0) bytes += items[n_cover++].bytes;
-    if (bytes <= 0) return 0;
-    for (int k = n_cover - 1; k >= 0; k--) {
-        if (bytes - items[k].bytes <= 0) continue;
-        bytes -= items[k].bytes;
-        const struct cover_item spare = items[k];
-        items[k] = items[--n_cover];
-        items[n_cover] = spare;
-    }
-    qsort(items, (size_t)n_cover, sizeof *items, by_bytes);
-    return n_cover;
-}
-
-void mp_bound_relax_cover(mp_bound_relax *r, int *n_added)
-{
-    const mp_bound_overlap *o = r->o;
-    *n_added = 0;
-    for (int i = 0; i < o->n; i++) {
-        const int n = list_held(r, i, r->covers), n_cover = find_cover(r, i, r->covers, n);
-        double held = 0;
-        /* others, which count as often as the largest of the cover have room in one (Balas 1975) */
-        for (int k = 0; k < n && n_cover; k++) {
-            struct cover_item *item = &r->covers[k];
-            int times = k < n_cover;
-            int64_t bytes = item->bytes;
-            for (int j = 0; k >= n_cover && j < n_cover && r->covers[j].bytes <= bytes; j++, times++) bytes -= r->covers[j].bytes;
-            held += times * item->x;
-            item->bytes = k < n_cover ? item->bytes : -times;
-        }
-        if (held < n_cover - 1 + 1e-3 || !n_cover) continue;
-        const int row = mp_bound_linear_row(&r->linear, 1 - n_cover);
-        for (int k = 0; k < n; k++)
-            if (k < n_cover || r->covers[k].bytes)
-                mp_bound_linear_entry(&r->linear, row, r->covers[k].column, k < n_cover ? -1 : (double)r->covers[k].bytes);
-        ++*n_added;
-    }
+    mp_status st = MP_OK;
+    mp_bound_relax_free(*r);
+    *r = NULL;
+    MP_TRY(mp_bound_overlap_make_room(o, err));
+    MP_TRY(mp_bound_relax_new(o, r, err));
+    MP_TRY(mp_bound_relax_solve(*r, *work_left, solved, err));
+    *work_left -= (*r)->linear.work;
+done:
+    return st;
 }
 
 mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r)

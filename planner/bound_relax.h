@@ -13,13 +13,15 @@ typedef struct mp_bound_relax mp_bound_relax;
  * (NULL is fine). MP_NOMEM. O(pairs * graph). */
 mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err);
 void mp_bound_relax_free(mp_bound_relax *r);
-/* Sets the prices of o, for whose pairs there is room; *solved false: there is no answer, and they are left. MP_NOMEM. */
+/* Solves it with about so much work (bound_linear.h) and sets the prices of o, for whose pairs there is room; *solved false:
+ * there is no answer, and they are left. MP_NOMEM. */
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
-/* For all pairs there are not, how far the last solution falls short in them: more[from * (boundaries + 1) + to]; 0 for others. */
-void mp_bound_relax_shortfalls(const mp_bound_relax *r, double *more);
-/* Adds rows that the last solution breaks and no choice of what is held wholly does: covers of the rooms. O(boundaries *
- * storages^2). */
-void mp_bound_relax_cover(mp_bound_relax *r, int *n_added);
+/* Replaces *r (NULL: none) by the programme over the pairs there are now, with room for their prices, and solves it; its work
+ * is taken from *work_left. On any status *r is released as above. */
+mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err);
+/* Adds the pairs to o in which the last solution falls short the most, until there are `most`, for the next programme.
+ * MP_NOMEM. O(boundaries^2 * graph). */
+mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err);
 /* The programme itself, and the column that says whether a storage is held at a boundary, negative: none. */
 mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_held(const mp_bound_relax *r, int boundary, int storage);

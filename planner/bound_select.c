@@ -2,33 +2,28 @@
 #include "planner/bound_select.h"
 
 #include <string.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "estimator/memory.h"
 #include "planner/bound_couple.h"
+#include "planner/bound_exchange.h"
 #include "planner/bound_relax.h"
-#include "planner/bound_tree.h"
 
 enum {
     ROUNDS = 32,
     FEW_ROUNDS = 6,
     TRIALS = 4,
-    ROWS = 6000, /* of a linear programme */
+    ROWS = 2500, /* of a linear programme */
     BOUNDARIES = 8,
     PROGRAMMES = 2,
-
     SELECTIONS = 1,
     REFINEMENTS = 3,
     BESIDE = 3,
     SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
-    SEARCHED = 4,
     MOST_EFFORT = 8
 };
 
-/* Iterations * rows of linear programmes, for each of effort. */
-static const int64_t CHOOSE = 40000000, EXCHANGE = 15000000, SEARCH = 30000000;
+static const int64_t WORK = 28000000; /* of linear programmes, for each of effort */
 
 /* The bound of coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
@@ -39,8 +34,7 @@ static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, 
     return MP_OK;
 }
 
-/* Puts a node into a list where it belongs; false: it is in it, or can come on either side of one of its nodes. */
-static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
+bool mp_bound_insert(const mp_bound_chain *c, int *nodes, int n, int node)
 {
     int at = n;
     for (int i = 0; i < n; i++) {
@@ -68,7 +62,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
             int64_t found = 0;
             const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
             memcpy(trial, nodes, (size_t)*n * sizeof *trial);
-            if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
+            if (!mp_bound_insert(c, trial, *n, c->candidates[candidate].node)) continue;
             MP_TRY(couple(c, trial, *n + 1, FEW_ROUNDS, &found, err));
             if (found <= most) continue;
             most = found;
@@ -109,7 +103,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
         }
         if (best < 0) continue;
         s->looked_at[best] = true;
-        if (insert(c, nodes, n, c->candidates[best].node)) n++;
+        if (mp_bound_insert(c, nodes, n, c->candidates[best].node)) n++;
     }
     return n;
 }
@@ -131,35 +125,16 @@ static bool is_worthless(const mp_bound_selection *s)
     return s->tried && s->n < 2;
 }
 
-/* Adds the intervals in which the last solution falls short the most, up to `most` in all. */
-static mp_status add_short(mp_bound_overlap *o, const mp_bound_relax *relax, double *more, int64_t most, mp_error *err)
-{
-    const int n = o->n * (o->n + 1);
-    mp_bound_relax_shortfalls(relax, more);
-    while (o->n_pairs < most) {
-        int best = 0;
-        for (int k = 1; k < n; k++)
-            if (more[k] > more[best]) best = k;
-        if (more[best] < 1e-3) break;
-        more[best] = 0;
-        const mp_status st = mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err);
-        if (st != MP_OK) return st;
-    }
-    return MP_OK;
-}
-
-/* At least *value scaled ticks by linear programmes between these boundaries: the intervals between neighbours and those from the first on, in
- * further rounds also those in which most is missing. worth[i]: what the room of boundary i counts for in the best. */
-static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t rows, int64_t *value,
+/* At least *value scaled ticks by linear programmes between these boundaries: over the intervals between neighbours and from
+ * the first on, in further rounds also over those in which most is missing. worth[i]: what the room of boundary i counts for in
+ * the best. */
+static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
                          int64_t *worth, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_overlap o = {0};
     mp_bound_relax *relax = NULL;
     bool solved = true;
-    int64_t best = 0;
-    double *more = mp_alloc((size_t)n * ((size_t)n + 1), sizeof *more);
-    MP_REQUIRE(more, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     *value = 0;
     memset(worth, 0, (size_t)n * sizeof *worth);
     st = mp_bound_overlap_init(&o, c->interval, nodes, n, &c->options, err);
@@ -170,40 +145,30 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
     for (int j = 2; j <= n; j++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){0, j}, err));
     for (int k = 0; k < rounds && !mp_bound_chain_ended(c); k++) {
         const int before = o.n_pairs;
-        if (k) MP_TRY(add_short(&o, relax, more, rows * (k + 1) / rounds / s->rows_per_pair, err));
+        if (k) MP_TRY(mp_bound_relax_add_pairs(relax, (int)(s->rows * (k + 1) / rounds / s->rows_per_pair), err));
         if (k && o.n_pairs == before) break;
-        mp_bound_relax_free(relax);
-        relax = NULL;
-        MP_TRY(mp_bound_overlap_make_room(&o, err));
-        MP_TRY(mp_bound_relax_new(&o, &relax, err));
-        MP_TRY(mp_bound_relax_solve(relax, s->work_left, &solved, err));
-        s->work_left -= mp_bound_relax_linear(relax)->work;
+        MP_TRY(mp_bound_relax_renew(&o, &relax, &s->work_left, &solved, err));
         if (!solved) break; /* with more intervals it will not be easier */
         const int64_t found = mp_bound_overlap_value(&o);
-        if(getenv("TR")){fprintf(stderr,"n %d pairs %d lp %f found %ld work %ld:",n,o.n_pairs,mp_bound_relax_linear(relax)->value,(long)mp_bound_interval_ticks(c->interval,found>0?found:0),(long)mp_bound_relax_linear(relax)->work);for(int i=0;i<n;i++)fprintf(stderr," %d(%ld)",nodes[i],(long)(o.earned[i]>>20));fprintf(stderr,"\n");}
-        if (found <= best) continue;
-        best = found;
+        if (found <= *value) continue;
+        *value = found;
         memcpy(worth, o.earned, (size_t)n * sizeof *worth);
     }
-    *value = best;
 done:
     mp_bound_relax_free(relax);
     mp_bound_overlap_clear(&o);
-    mp_free(more);
     return st;
 }
 
-/* Linear programmes between these boundaries, `rounds` of them, each with more intervals. What is better than the selection
- * becomes the selection. */
-static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t rows,
-                           int64_t *ticks, mp_error *err)
+mp_status mp_bound_select_try(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *ticks,
+                              mp_error *err)
 {
     mp_status st = MP_OK;
     int64_t value = 0, *worth = mp_alloc((size_t)n, sizeof *worth);
     int *own = mp_alloc((size_t)n, sizeof *own);
     MP_REQUIRE(worth && own, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(own, nodes, (size_t)n * sizeof *own);
-    MP_TRY(overlap(c, s, nodes, n, rounds, rows, &value, worth, err));
+    MP_TRY(overlap(c, s, nodes, n, rounds, &value, worth, err));
     const int64_t found = value > 0 ? mp_bound_interval_ticks(c->interval, value) : 0;
     s->tried = s->tried || n > 1;
     if (found > *ticks) *ticks = found;
@@ -219,9 +184,9 @@ done:
     return st;
 }
 
-/* ... between these and others, up to `most` in all. */
+/* Programmes between these boundaries and others, up to `most` in all. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
-                                int64_t rows, int64_t *ticks, mp_error *err)
+                                int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     int *nodes = mp_alloc((size_t)(most > n_start ? most : n_start), sizeof *nodes);
@@ -229,101 +194,7 @@ static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const 
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
     const int n = add_boundaries(c, nodes, n_start, most, s);
     if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
-    MP_TRY(try_nodes(c, s, nodes, n, rounds, rows, ticks, err));
-done:
-    mp_free(nodes);
-    return st;
-}
-
-static int candidate_of(const mp_bound_chain *c, int node)
-{
-    int k = 0;
-    while (c->candidates[k].node != node) k++;
-    return k;
-}
-
-/* The candidate that leaves the least room in a stretch, ends not counted; -1: there is none. */
-static int least_room(const mp_bound_chain *c, int after, int before)
-{
-    int best = -1;
-    for (int k = after + 1; k < before; k++)
-        if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
-    return best;
-}
-
-/* Of the candidates at which memory is shorter than at their neighbours, and that are not among the nodes, the one with the
- * largest shortage, -1: none. */
-static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
-{
-    int best = -1;
-    for (int k = 0; k < c->n_candidates; k++) {
-        const int64_t shortage = c->candidates[k].shortage_bytes;
-        bool is_peak = (!k || c->candidates[k - 1].shortage_bytes < shortage) &&
-                       (k + 1 == c->n_candidates || c->candidates[k + 1].shortage_bytes <= shortage);
-        for (int i = 0; i < n && is_peak; i++)
-            is_peak = mp_bound_before(c->order, nodes[i], c->candidates[k].node) || mp_bound_before(c->order, c->candidates[k].node, nodes[i]);
-        if (is_peak && (best < 0 || shortage > c->candidates[best].shortage_bytes)) best = k;
-    }
-    return best;
-}
-
-/* The k-th neighbour of the selection: one boundary shifted, or one more; nodes has room for it. Its length; 0: no such. */
-static int neighbour(const mp_bound_chain *c, const mp_bound_selection *s, int k, int *nodes)
-{
-    static const int shifts[] = {-1, 1, -3, 3, -8, 8};
-    enum { SHIFTS = sizeof shifts / sizeof *shifts, PARTS = 3 };
-    const int at = k / (SHIFTS + PARTS), way = k % (SHIFTS + PARTS);
-    const int here = candidate_of(c, s->nodes[at]), next = at + 1 < s->n ? candidate_of(c, s->nodes[at + 1]) : c->n_candidates;
-    int n = 0, moved = -1;
-    if (way < SHIFTS) {
-        moved = here + shifts[way];
-        const int previous = at ? candidate_of(c, s->nodes[at - 1]) : -1;
-        if (moved <= previous || moved >= next) return 0;
-    } else {
-        const int length = next - here;
-        moved = least_room(c, here + length * (way - SHIFTS) / PARTS, here + length * (way - SHIFTS + 1) / PARTS);
-        if (moved <= here || moved >= next) return 0;
-    }
-    for (int i = 0; i < s->n; i++)
-        if (i != at || way >= SHIFTS) nodes[n++] = s->nodes[i];
-    return insert(c, nodes, n, c->candidates[moved].node) ? n + 1 : 0;
-}
-
-/* From neighbour to neighbour, as long as that helps and there is work left. */
-static mp_status improve(mp_bound_chain *c, mp_bound_selection *s, int64_t rows, int64_t *ticks, mp_error *err)
-{
-    enum { WAYS = 9 };
-    mp_status st = MP_OK;
-    int *nodes = mp_alloc((size_t)c->n_candidates + 1, sizeof *nodes);
-    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    for (int k = 0, idle = 0; s->n && idle < WAYS * s->n && s->work_left > 0 && !mp_bound_chain_ended(c); k++, idle++) {
-        const int64_t value = s->value;
-        const int n = neighbour(c, s, k % (WAYS * s->n), nodes);
-        if (!n) continue;
-        MP_TRY(try_nodes(c, s, nodes, n, 1, rows, ticks, err));
-        if (s->value > value) idle = 0;
-    }
-done:
-    mp_free(nodes);
-    return st;
-}
-
-/* What is held at the boundaries of the selection, and at more where they are far apart, is searched. */
-static mp_status search_held(mp_bound_chain *c, const mp_bound_selection *s, int64_t work, int64_t *ticks, mp_error *err)
-{
-    mp_status st = MP_OK;
-    int n = s->n;
-    int *nodes = mp_alloc((size_t)n + SEARCHED, sizeof *nodes);
-    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    memcpy(nodes, s->nodes, (size_t)n * sizeof *nodes);
-    for (int k = 0; k >= 0 && n < SEARCHED;) {
-        k = next_peak(c, nodes, n);
-        if (k >= 0 && insert(c, nodes, n, c->candidates[k].node)) n++;
-    }
-    if(getenv("TR")){fprintf(stderr,"SEARCHED %ld:",(long)*ticks);for(int i=0;i<n;i++)fprintf(stderr," %d",nodes[i]);fprintf(stderr,"\n");}
-    st = mp_bound_tree(c->interval, nodes, n, &c->options, work, ticks, err);
-    c->infeasible = st == MP_INFEASIBLE;
-    if (c->infeasible) st = MP_OK;
+    MP_TRY(mp_bound_select_try(c, s, nodes, n, rounds, ticks, err));
 done:
     mp_free(nodes);
     return st;
@@ -333,30 +204,25 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 {
     mp_status st = MP_OK;
     const int effort = c->options.effort;
-    const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
+    s->rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
     s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
-    s->work_left = CHOOSE * effort;
+    s->work_left = WORK * effort;
     s->place = 0;
-    int64_t most = (SPARSE * rows / s->rows_per_pair + 1) / 2;
+    int64_t most = (SPARSE * s->rows / s->rows_per_pair + 1) / 2;
     if ((is_worthless(s) && !s->thorough) || most < n) return MP_OK;
     if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
     if (most < n) most = n;
     mp_free(s->looked_at);
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
     MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, rows, ticks, err));
+    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, ticks, err));
     for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, rows, ticks, err));
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= rows) break; /* no room for more intervals */
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, rows, ticks, err));
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room for more intervals */
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, ticks, err));
     }
-    if (!s->thorough) goto done;
-    s->work_left = EXCHANGE * effort;
-    MP_TRY(improve(c, s, rows, ticks, err));
-    if(getenv("TR")){fprintf(stderr,"SELECTION %ld:",(long)*ticks);for(int i=0;i<s->n;i++)fprintf(stderr," %d",s->nodes[i]);fprintf(stderr,"\n");}
-    if (mp_bound_chain_ended(c)) goto done;
-    MP_TRY(search_held(c, s, SEARCH * effort, ticks, err));
+    if (s->thorough && !mp_bound_chain_ended(c)) MP_TRY(mp_bound_exchange(c, s, ticks, err));
 done:
     return st;
 }

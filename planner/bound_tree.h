@@ -1,4 +1,5 @@
-/* bound_tree.h - branch and bound on what is held at boundaries, over the linear programme of overlapping intervals. For bound.c.
+/* bound_tree.h - branch and bound on what is held at boundaries, over the linear programme of overlapping intervals. For
+ * bound.c.
  */
 #ifndef PLANNER_BOUND_TREE_H
 #define PLANNER_BOUND_TREE_H
