@@ -1,10 +1,11 @@
 /* bound_overlap.c - the bound that prices give.
  *
- * Let H be what is held at a boundary, R what runs again between it and the next, C what runs in an interval: at most the sum
- * of the R in it. If of the ticks of a run each interval that contains it gets a share, the shares at most the whole, then the
- * ticks of all R are at least the sum over intervals of (share * C). Whoever holds a storage at the start of an interval pays
- * there and is paid as much where H is chosen; whoever has it there in an interval is paid what H at its end pays. So the sum
- * of all intervals, each at its cheapest, and of all choices of H within the room, each at its cheapest, is a bound.
+ * Let H be what is held at a boundary, R what runs again between it and the next, C what runs in an interval: only what is in
+ * an R of it. If of the ticks of a run each interval that contains it gets a share, the longer ones none below zero, and the
+ * shortest what is left, be that more or less than zero, then the ticks of all R are at least the sum over intervals of (share
+ * * C). Whoever holds a storage at the start of an interval pays there and is paid as much where H is chosen; whoever has it
+ * there in an interval is paid what H at its end pays. So the sum of all intervals, each at its cheapest, and of all choices of
+ * H within the room, each at its cheapest, is a bound.
  */
 #include "planner/bound_overlap.h"
 
@@ -197,6 +198,17 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
+/* What is settled of a boundary goes for an interval from it. What is held is paid for where it serves; and who stands for two
+ * may be there for the other. */
+static void settle(const mp_bound_overlap *o, int boundary)
+{
+    for (size_t s = 0; s < o->n_storages; s++) {
+        const size_t place = (size_t)boundary * o->n_storages + s;
+        const bool barred = o->fate[place] == MP_BOUND_NOT_HELD && o->bytes[place] > 0 && !o->x->for_two[s];
+        o->x->fate[s] = barred ? MP_BOUND_NOT_HELD : MP_BOUND_OPEN;
+    }
+}
+
 int64_t mp_bound_overlap_value(mp_bound_overlap *o)
 {
     mp_bound_interval *x = o->x;
@@ -209,15 +221,12 @@ int64_t mp_bound_overlap_value(mp_bound_overlap *o)
     for (size_t v = 0; v < o->n_nodes; v++) mp_bound_overlap_share_out(o, v);
     for (int p = 0; p < o->n_pairs; p++) {
         const mp_bound_pair pair = o->pairs[p];
-        const unsigned char *fate = o->fate + (size_t)pair.from * o->n_storages;
-        for (size_t s = 0; s < o->n_storages; s++) /* what is held is paid for where it serves */
-            x->fate[s] = fate[s] == MP_BOUND_NOT_HELD && o->bytes[(size_t)pair.from * o->n_storages + s] > 0 ? MP_BOUND_NOT_HELD
-                                                                                                             : MP_BOUND_OPEN;
         x->held_price = o->held + (size_t)p * o->n_storages;
         x->reward = o->reward + (size_t)p * o->n_storages;
         x->run_price = o->run + (size_t)p * o->n_nodes;
         mp_bound_interval_start(x, o->nodes[pair.from]);
         mp_bound_interval_end(x, pair.to < o->n ? o->nodes[pair.to] : -1);
+        settle(o, pair.from);
         sum += mp_bound_interval_priced(x);
     }
     x->held_price = x->reward = x->run_price = NULL;

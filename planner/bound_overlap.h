@@ -48,8 +48,8 @@ mp_status mp_bound_overlap_make_room(mp_bound_overlap *o, mp_error *err);
 /* Where the pair (from, to) has its place in `needed`. */
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair);
 
-/* Makes the shares of a node's runs, o->run, such that those that contain a stretch are together at most the whole run: what is
- * too much is cut, what is left goes to the shortest interval. All intervals between neighbours have to be among the pairs. */
+/* Makes the shares of a node's runs, o->run, together the whole run in every stretch between boundaries: the interval between
+ * neighbours gets what the others leave, which may be less than nothing. All of those have to be among the pairs. */
 void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 
 /* At least so many scaled ticks are taken beyond first runs after nodes[0], each node before the next, by the present prices,
