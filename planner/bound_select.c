@@ -20,6 +20,7 @@ enum {
     BESIDE = 3,
     SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
+    SMALL = 500, /* rows of an interval */
     MOST_EFFORT = 8
 };
 
@@ -125,6 +126,14 @@ static bool is_worthless(const mp_bound_selection *s)
     return s->tried && s->n < 2;
 }
 
+/* Whether more may come of programmes: memory counts at several boundaries, or a programme is small, and what came of them so
+ * far is near the best. */
+static bool is_promising(mp_bound_chain *c, const mp_bound_selection *s, int64_t ticks)
+{
+    if (mp_bound_chain_ended(c) || s->value <= 0 || (s->n < 2 && s->rows_per_pair > SMALL)) return false;
+    return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
+}
+
 /* At least *value scaled ticks by linear programmes between these boundaries: over the intervals between neighbours and from
  * the first on, in further rounds also over those in which most is missing. worth[i]: what the room of boundary i counts for in
  * the best. */
@@ -209,7 +218,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     s->work_left = WORK * effort;
     s->place = 0;
     int64_t most = (SPARSE * s->rows / s->rows_per_pair + 1) / 2;
-    if ((is_worthless(s) && !s->thorough) || most < n) return MP_OK;
+    if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > SMALL))) return MP_OK;
     if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
     if (most < n) most = n;
     mp_free(s->looked_at);
@@ -222,7 +231,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
         if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room for more intervals */
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, ticks, err));
     }
-    if (s->thorough && !mp_bound_chain_ended(c)) MP_TRY(mp_bound_exchange(c, s, ticks, err));
+    if (s->thorough && is_promising(c, s, *ticks)) MP_TRY(mp_bound_exchange(c, s, ticks, err));
 done:
     return st;
 }
