@@ -65,6 +65,7 @@ static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, 
     const int most = order->only >= 0 ? 0 : options->effort;
     for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
         int64_t found = 0;
+        selection.thorough = stage > 1 && stage > most / NEXT_STAGE;
         MP_TRY(bound_stage(order, budget_bytes, stage, options, -1, &selection, &found, infeasible, err));
         if (found > *ticks) *ticks = found;
         if (!stage || stage > most / NEXT_STAGE) break;

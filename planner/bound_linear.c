@@ -2,13 +2,11 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <glpk.h>
+#include <coin/Clp_C_Interface.h>
 
 #include "estimator/memory.h"
-#include "planner/glpk_session.h"
 
 int mp_bound_linear_column(mp_bound_linear *l, double cost)
 {
@@ -43,79 +41,91 @@ void mp_bound_linear_entry(mp_bound_linear *l, int row, int column, double coeff
     l->coefficient[l->n_entries++] = coefficient;
 }
 
-/* The programme as GLPK takes it: numbered from 1. */
-struct task {
-    mp_bound_linear *linear;
-    int *row, *column;
-    double *coefficient;
-};
-
 static double or_zero(double value)
 {
     return isfinite(value) && value > 0 ? value : 0;
 }
 
-/* Whether to break off: the factor, of which GLPK 5.0 tells when its pattern is known, has too many entries (it takes a second
- * for so many), or the caller wants no more. */
-static bool heard(void *data, const char *line)
-{
-    enum { MOST_ENTRIES = 300000 };
-    const struct task *t = data;
-    int n;
-    if (sscanf(line, "Matrix L has %d non-zeros", &n) == 1) return n > MOST_ENTRIES;
-    return t->linear->stop && t->linear->stop(t->linear->stop_data);
-}
-
-static void solve(void *data)
-{
-    const struct task *t = data;
-    mp_bound_linear *l = t->linear;
-    glp_prob *problem = glp_create_prob();
-    glp_iptcp how;
-    glp_add_cols(problem, l->n_columns);
-    glp_add_rows(problem, l->n_rows);
-    for (int c = 0; c < l->n_columns; c++) {
-        glp_set_col_bnds(problem, c + 1, GLP_LO, 0, 0);
-        glp_set_obj_coef(problem, c + 1, l->cost[c]);
-    }
-    for (int r = 0; r < l->n_rows; r++) glp_set_row_bnds(problem, r + 1, GLP_LO, l->least[r], 0);
-    glp_load_matrix(problem, (int)l->n_entries, t->row, t->column, t->coefficient);
-    glp_init_iptcp(&how);
-    how.msg_lev = GLP_MSG_ALL; /* for `heard` */
-    how.ord_alg = GLP_ORD_SYMAMD;
-    mp_glpk_point();
-    glp_interior(problem, &how); /* where it fails, the best it came by is as good an answer as any */
-    for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(glp_ipt_col_prim(problem, c + 1));
-    for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(glp_ipt_row_dual(problem, r + 1));
-    glp_delete_prob(problem);
-}
-
-mp_status mp_bound_linear_solve(mp_bound_linear *l, mp_error *err)
+/* The entries by columns, to Clp. */
+static mp_status load(mp_bound_linear *l, mp_error *err)
 {
     mp_status st = MP_OK;
-    struct task t = {.linear = l};
+    CoinBigIndex *start = mp_alloc((size_t)l->n_columns + 2, sizeof *start);
+    int *row = mp_alloc(l->n_entries + 1, sizeof *row);
+    double *coefficient = mp_alloc(l->n_entries + 1, sizeof *coefficient);
+    l->model = Clp_newModel();
+    MP_REQUIRE(l->model && start && row && coefficient, err, MP_NOMEM, "no memory for a linear programme of %d rows",
+               l->n_rows);
+    for (size_t k = 0; k < l->n_entries; k++) start[l->column[k] + 2]++;
+    for (int c = 0; c < l->n_columns; c++) start[c + 2] += start[c + 1];
+    for (size_t k = 0; k < l->n_entries; k++) {
+        const CoinBigIndex at = start[l->column[k] + 1]++;
+        row[at] = l->row[k];
+        coefficient[at] = l->coefficient[k];
+    }
+    Clp_setLogLevel(l->model, 0);
+    Clp_loadProblem(l->model, l->n_columns, l->n_rows, start, row, coefficient, NULL, NULL, l->cost, l->least, NULL);
+done:
+    mp_free(start);
+    mp_free(row);
+    mp_free(coefficient);
+    return st;
+}
+
+/* Of Clp. */
+enum { OPTIMAL = 0, INFEASIBLE = 1, STOPPED = 3 };
+
+/* Some iterations further; what Clp makes of it. */
+static int iterate(mp_bound_linear *l, int iterations)
+{
+    Clp_setNumberIterations(l->model, 0);
+    Clp_setMaximumIterations(l->model, iterations);
+    Clp_dual(l->model, 0);
+    l->work += (int64_t)(Clp_numberIterations(l->model) + 1) * l->n_rows;
+    return Clp_status(l->model);
+}
+
+mp_status mp_bound_linear_solve(mp_bound_linear *l, int64_t most_work, mp_error *err)
+{
+    enum { ITERATIONS = 256 };
+    mp_status st = MP_OK;
+    int status = STOPPED;
     mp_free(l->x);
     mp_free(l->price);
     l->solved = false;
     l->x = mp_alloc((size_t)l->n_columns, sizeof *l->x);
     l->price = mp_alloc((size_t)l->n_rows, sizeof *l->price);
-    t.row = mp_alloc(l->n_entries + 1, sizeof *t.row);
-    t.column = mp_alloc(l->n_entries + 1, sizeof *t.column);
-    t.coefficient = mp_alloc(l->n_entries + 1, sizeof *t.coefficient);
-    MP_REQUIRE(!l->failed && l->x && l->price && t.row && t.column && t.coefficient, err, MP_NOMEM,
-               "no memory for a linear programme of %d rows", l->n_rows);
-    for (size_t k = 0; k < l->n_entries; k++) {
-        t.row[k + 1] = l->row[k] + 1;
-        t.column[k + 1] = l->column[k] + 1;
-        t.coefficient[k + 1] = l->coefficient[k];
-    }
-    if (l->n_rows > 0 && l->n_columns > 0 && l->n_entries < INT32_MAX)
-        l->solved = mp_glpk_session(solve, heard, &t, NULL) == MP_OK; /* if not, all stays zero */
+    MP_REQUIRE(!l->failed && l->x && l->price, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+    if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
+    if (!l->model) MP_TRY(load(l, err));
+    l->work = 0;
+    while (status == STOPPED && l->work < most_work && !(l->stop && l->stop(l->stop_data))) status = iterate(l, ITERATIONS);
+    l->infeasible = status == INFEASIBLE;
+    l->solved = status == OPTIMAL;
+    l->value = Clp_objectiveValue(l->model);
+    for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(Clp_primalColumnSolution(l->model)[c]);
+    for (int r = 0; r < l->n_rows; r++) l->price[r] = or_zero(Clp_dualRowSolution(l->model)[r]);
 done:
-    mp_free(t.row);
-    mp_free(t.column);
-    mp_free(t.coefficient);
     return st;
+}
+
+void mp_bound_linear_advance(mp_bound_linear *l, int iterations)
+{
+    l->work = 0;
+    l->infeasible = iterate(l, iterations) == INFEASIBLE;
+    l->value = Clp_objectiveValue(l->model);
+}
+
+void mp_bound_linear_limit(mp_bound_linear *l, int column, double least, double most)
+{
+    Clp_columnLower(l->model)[column] = least;
+    Clp_columnUpper(l->model)[column] = most;
+}
+
+unsigned char *mp_bound_linear_basis(const mp_bound_linear *l, size_t *size)
+{
+    *size = (size_t)l->n_rows + (size_t)l->n_columns;
+    return Clp_statusArray(l->model);
 }
 
 void mp_bound_linear_clear(mp_bound_linear *l)
@@ -127,5 +137,6 @@ void mp_bound_linear_clear(mp_bound_linear *l)
     mp_free(l->coefficient);
     mp_free(l->x);
     mp_free(l->price);
+    if (l->model) Clp_deleteModel(l->model);
     memset(l, 0, sizeof *l);
 }

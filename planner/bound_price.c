@@ -53,11 +53,13 @@ static void set_prices(mp_bound_interval *x, int64_t numerator, int64_t denomina
         else
             x->cut->supply[vertex] = denominator && x->reward ? x->reward[s] : 0;
     }
-    for (size_t v = 0; v < graph->n_nodes; v++)
-        if (o->repeatable[v])
-            x->cut->drain[x->node_vertex[v]] = !denominator   ? 0
-                                               : x->run_price ? x->run_price[v]
-                                                              : mp_bound_interval_scale(x, x->ticks[v]);
+    for (size_t v = 0; v < graph->n_nodes; v++) {
+        const int vertex = x->node_vertex[v];
+        if (vertex < 0) continue;
+        const int64_t price = !denominator ? 0 : x->run_price ? x->run_price[v] : mp_bound_interval_scale(x, x->ticks[v]);
+        x->cut->drain[vertex] = price > 0 ? price : 0;
+        x->cut->supply[vertex] = price < 0 ? -price : 0; /* less than all it may earn: see all_rewards */
+    }
 }
 
 /* The labelling of the last cut: what is needed, from what is required or worth its reward on, is made again where its maker is
@@ -116,6 +118,8 @@ static int64_t all_rewards(const mp_bound_interval *x)
 {
     int64_t sum = 0;
     for (size_t s = 0; x->reward && s < x->order->graph->n_storages; s++) sum += x->reward[s];
+    for (size_t v = 0; x->run_price && v < x->order->graph->n_nodes; v++)
+        if (x->node_vertex[v] >= 0 && x->run_price[v] < 0) sum -= x->run_price[v];
     return sum;
 }
 

@@ -6,7 +6,7 @@
  * no use. Only what some row asks for gets a column: intervals are looked at from the last boundary on, and storages from the
  * last that is made on.
  */
-#include "planner/bound_overlap.h"
+#include "planner/bound_relax.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
-typedef struct relax {
+struct mp_bound_relax {
     mp_bound_overlap *o;
     mp_bound_linear linear;
     double unit;             /* of ticks */
@@ -29,15 +29,15 @@ typedef struct relax {
     int *reward_row;         /* per pair and storage, -1: none; one of those */
     int *latest, n_storages; /* storages that can be held, the last that is made first */
     double *made;            /* per node, of one interval: how much of it can run there */
-} relax;
+};
 
-static const mp_bound_order *order_of(const relax *r)
+static const mp_bound_order *order_of(const mp_bound_relax *r)
 {
     return r->o->x->order;
 }
 
 /* The room, and which columns there may be. */
-static void add_boundary(relax *r, int i)
+static void add_boundary(mp_bound_relax *r, int i)
 {
     const mp_bound_overlap *o = r->o;
     const int64_t *bytes = o->bytes + (size_t)i * o->n_storages, *ticks = o->ticks + (size_t)i * o->n_nodes;
@@ -52,7 +52,7 @@ static void add_boundary(relax *r, int i)
     r->room_row[i] = mp_bound_linear_row(&r->linear, -(double)o->room_bytes[i] / (double)most);
 }
 
-static int held_column(relax *r, int i, int s)
+static int held_column(mp_bound_relax *r, int i, int s)
 {
     const size_t place = (size_t)i * r->o->n_storages + (size_t)s;
     if (r->held[place] == OPEN) {
@@ -62,7 +62,7 @@ static int held_column(relax *r, int i, int s)
     return r->held[place];
 }
 
-static int run_column(relax *r, int i, int v)
+static int run_column(mp_bound_relax *r, int i, int v)
 {
     const size_t place = (size_t)i * r->o->n_nodes + (size_t)v;
     if (r->runs[place] == OPEN) r->runs[place] = mp_bound_linear_column(&r->linear, (double)r->o->ticks[place] / r->unit);
@@ -70,7 +70,7 @@ static int run_column(relax *r, int i, int v)
 }
 
 /* That v runs in the interval: no more than between its boundaries. */
-static int in_column(relax *r, int p, int v)
+static int in_column(mp_bound_relax *r, int p, int v)
 {
     const mp_bound_pair pair = r->o->pairs[p];
     if (r->in[v] != OPEN) return r->in[v];
@@ -87,7 +87,7 @@ static int in_column(relax *r, int p, int v)
 }
 
 /* As much of s as of a column (or all of it: NONE) is held at the start or made. */
-static void add_row(relax *r, int p, int s, int wanted)
+static void add_row(mp_bound_relax *r, int p, int s, int wanted)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
     const int held = held_column(r, r->o->pairs[p].from, s), in = in_column(r, p, order_of(r)->graph->producer[s]);
@@ -98,7 +98,7 @@ static void add_row(relax *r, int p, int s, int wanted)
     if (!r->n_rows[place]++) r->held_row[place] = row;
 }
 
-static void add_storage(relax *r, int p, int s)
+static void add_storage(mp_bound_relax *r, int p, int s)
 {
     const mp_bound_overlap *o = r->o;
     const mp_bound_order *order = order_of(r);
@@ -115,18 +115,18 @@ static void add_storage(relax *r, int p, int s)
     }
     const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
     if (held < 0) return;
-    r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows;
     add_row(r, p, s, held);
+    r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows - 1;
 }
 
-static void add_pair(relax *r, int p)
+static void add_pair(mp_bound_relax *r, int p)
 {
     for (size_t v = 0; v < r->o->n_nodes; v++) r->in[v] = order_of(r)->repeatable[v] ? OPEN : NONE;
     for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
 }
 
 /* The storages of r->latest. */
-static mp_status find_latest(relax *r, mp_error *err)
+static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_bound_order *order = order_of(r);
@@ -150,14 +150,14 @@ done:
 }
 
 /* The price of a row, in scaled ticks. */
-static int64_t price_of(const relax *r, int row)
+static int64_t price_of(const mp_bound_relax *r, int row)
 {
     const mp_bound_interval *x = r->o->x;
     const double price = r->linear.price[row] * (r->unit * (double)x->up / (double)x->down);
     return price < (double)x->most ? (int64_t)price : x->most;
 }
 
-static void read_prices(const relax *r)
+static void read_prices(const mp_bound_relax *r)
 {
     const mp_bound_overlap *o = r->o;
     for (size_t k = 0; k < (size_t)o->n_pairs * o->n_nodes; k++) o->run[k] = r->run_row[k] < 0 ? 0 : price_of(r, r->run_row[k]);
@@ -177,20 +177,20 @@ static double at_most_one(double value)
 }
 
 /* How much of a column the solution has. */
-static double value_of(const relax *r, int column)
+static double value_of(const mp_bound_relax *r, int column)
 {
     return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
 }
 
 /* How much of s is there, given what runs in the interval. */
-static double share_there(const relax *r, int from, int s)
+static double share_there(const mp_bound_relax *r, int from, int s)
 {
     const int column = r->held[(size_t)from * r->o->n_storages + (size_t)s], producer = order_of(r)->graph->producer[s];
     return column == ALWAYS ? 1 : at_most_one(value_of(r, column) + r->made[producer]);
 }
 
 /* By how much the solution falls short in an interval, where what runs is as much as what it reads allows. */
-static double shortfall(const relax *r, mp_bound_pair pair)
+static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;
     const mp_bound_order *order = order_of(r);
@@ -217,18 +217,31 @@ static double shortfall(const relax *r, mp_bound_pair pair)
     return sum;
 }
 
-static void find_shortfalls(const relax *r, double *more)
+mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err)
 {
-    const mp_bound_overlap *o = r->o;
+    enum { PER_MILLE = 1000 };
+    mp_status st = MP_OK;
+    mp_bound_overlap *o = r->o;
+    const int n_solved = o->n_pairs, n = o->n * (o->n + 1);
+    double *more = mp_alloc((size_t)n, sizeof *more);
+    MP_REQUIRE(more, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (int i = 0; i < o->n; i++)
-        for (int j = i + 1; j <= o->n; j++) {
-            bool is_there = false;
-            for (int p = 0; p < o->n_pairs && !is_there; p++) is_there = o->pairs[p].from == i && o->pairs[p].to == j;
-            more[i * (o->n + 1) + j] = is_there ? 0 : shortfall(r, (mp_bound_pair){i, j});
-        }
+        for (int j = i + 1; j <= o->n; j++) more[i * (o->n + 1) + j] = shortfall(r, (mp_bound_pair){i, j});
+    for (int p = 0; p < n_solved; p++) more[o->pairs[p].from * (o->n + 1) + o->pairs[p].to] = 0;
+    while (o->n_pairs < most) {
+        int best = 0;
+        for (int k = 1; k < n; k++)
+            if (more[k] > more[best]) best = k;
+        if (more[best] < 1.0 / PER_MILLE) break;
+        more[best] = 0;
+        MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err));
+    }
+done:
+    mp_free(more);
+    return st;
 }
 
-int64_t mp_bound_overlap_rows(const mp_bound_order *order)
+int64_t mp_bound_relax_rows(const mp_bound_order *order)
 {
     int64_t rows = 0;
     for (size_t v = 0; v < order->graph->n_nodes; v++)
@@ -237,50 +250,90 @@ int64_t mp_bound_overlap_rows(const mp_bound_order *order)
     return rows;
 }
 
-mp_status mp_bound_overlap_prices(mp_bound_overlap *o, double *more, bool *solved, mp_error *err)
+mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    relax r = {.o = o, .unit = 1, .linear = {.stop = o->options->stop, .stop_data = o->options->data}};
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
-    r.room_row = mp_alloc(n, sizeof *r.room_row);
-    r.bytes_unit = mp_alloc(n, sizeof *r.bytes_unit);
-    r.held = mp_alloc(n * o->n_storages, sizeof *r.held);
-    r.runs = mp_alloc(n * o->n_nodes, sizeof *r.runs);
-    r.in = mp_alloc(o->n_nodes, sizeof *r.in);
-    r.run_row = mp_alloc(n_pairs * o->n_nodes, sizeof *r.run_row);
-    r.held_row = mp_alloc(n_pairs * o->n_storages, sizeof *r.held_row);
-    r.n_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r.n_rows);
-    r.reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r.reward_row);
-    r.latest = mp_alloc(o->n_storages, sizeof *r.latest);
-    r.made = mp_alloc(o->n_nodes, sizeof *r.made);
-    MP_REQUIRE(r.room_row && r.bytes_unit && r.held && r.runs && r.in && r.run_row && r.held_row && r.n_rows && r.reward_row &&
-                   r.latest && r.made,
+    mp_bound_relax *r = mp_alloc(1, sizeof *r);
+    MP_REQUIRE(r, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    r->o = o;
+    r->unit = 1;
+    r->linear = (mp_bound_linear){.stop = o->options->stop, .stop_data = o->options->data};
+    r->room_row = mp_alloc(n, sizeof *r->room_row);
+    r->bytes_unit = mp_alloc(n, sizeof *r->bytes_unit);
+    r->held = mp_alloc(n * o->n_storages, sizeof *r->held);
+    r->runs = mp_alloc(n * o->n_nodes, sizeof *r->runs);
+    r->in = mp_alloc(o->n_nodes, sizeof *r->in);
+    r->run_row = mp_alloc(n_pairs * o->n_nodes, sizeof *r->run_row);
+    r->held_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->held_row);
+    r->n_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r->n_rows);
+    r->reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->reward_row);
+    r->latest = mp_alloc(o->n_storages, sizeof *r->latest);
+    r->made = mp_alloc(o->n_nodes, sizeof *r->made);
+    MP_REQUIRE(r->room_row && r->bytes_unit && r->held && r->runs && r->in && r->run_row && r->held_row && r->n_rows &&
+                   r->reward_row && r->latest && r->made,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
-    for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r.run_row[k] = -1;
-    for (size_t k = 0; k < n_pairs * o->n_storages; k++) r.reward_row[k] = -1;
+    for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
+    for (size_t k = 0; k < n_pairs * o->n_storages; k++) r->reward_row[k] = -1;
     for (size_t k = 0; k < n * o->n_nodes; k++)
-        if ((double)o->ticks[k] > r.unit) r.unit = (double)o->ticks[k];
-    MP_TRY(find_latest(&r, err));
-    for (int i = 0; i < o->n; i++) add_boundary(&r, i);
+        if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
+    MP_TRY(find_latest(r, err));
+    for (int i = 0; i < o->n; i++) add_boundary(r, i);
     for (int i = o->n - 1; i >= 0; i--) /* what is held at an end is known when an interval that ends there is added */
         for (int p = 0; p < o->n_pairs; p++)
-            if (o->pairs[p].from == i) add_pair(&r, p);
-    MP_TRY(mp_bound_linear_solve(&r.linear, err));
-    *solved = r.linear.solved;
-    read_prices(&r);
-    if (more && r.linear.solved) find_shortfalls(&r, more);
+            if (o->pairs[p].from == i) add_pair(r, p);
+    *out = r;
+    r = NULL;
 done:
-    mp_bound_linear_clear(&r.linear);
-    mp_free(r.room_row);
-    mp_free(r.bytes_unit);
-    mp_free(r.held);
-    mp_free(r.runs);
-    mp_free(r.in);
-    mp_free(r.run_row);
-    mp_free(r.held_row);
-    mp_free(r.n_rows);
-    mp_free(r.reward_row);
-    mp_free(r.latest);
-    mp_free(r.made);
+    mp_bound_relax_free(r);
     return st;
+}
+
+void mp_bound_relax_free(mp_bound_relax *r)
+{
+    if (!r) return;
+    mp_bound_linear_clear(&r->linear);
+    mp_free(r->room_row);
+    mp_free(r->bytes_unit);
+    mp_free(r->held);
+    mp_free(r->runs);
+    mp_free(r->in);
+    mp_free(r->run_row);
+    mp_free(r->held_row);
+    mp_free(r->n_rows);
+    mp_free(r->reward_row);
+    mp_free(r->latest);
+    mp_free(r->made);
+    mp_free(r);
+}
+
+mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err)
+{
+    const mp_status st = mp_bound_linear_solve(&r->linear, most_work, err);
+    *solved = st == MP_OK && r->linear.solved;
+    if (*solved) read_prices(r);
+    return st;
+}
+
+mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_relax_free(*r);
+    *r = NULL;
+    MP_TRY(mp_bound_overlap_make_room(o, err));
+    MP_TRY(mp_bound_relax_new(o, r, err));
+    MP_TRY(mp_bound_relax_solve(*r, *work_left, solved, err));
+    *work_left -= (*r)->linear.work;
+done:
+    return st;
+}
+
+mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r)
+{
+    return &r->linear;
+}
+
+int mp_bound_relax_held(const mp_bound_relax *r, int boundary, int storage)
+{
+    return r->held[(size_t)boundary * r->o->n_storages + (size_t)storage];
 }

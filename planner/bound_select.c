@@ -5,7 +5,8 @@
 
 #include "estimator/memory.h"
 #include "planner/bound_couple.h"
-#include "planner/bound_overlap.h"
+#include "planner/bound_exchange.h"
+#include "planner/bound_relax.h"
 
 enum {
     ROUNDS = 32,
@@ -14,14 +15,16 @@ enum {
     ROWS = 2500, /* of a linear programme */
     BOUNDARIES = 8,
     PROGRAMMES = 2,
-    TOGETHER = 3, /* such programmes */
     SELECTIONS = 1,
     REFINEMENTS = 3,
     BESIDE = 3,
     SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
     LEAST_WORTH = 64,
+    SMALL = 500, /* rows of an interval */
     MOST_EFFORT = 8
 };
+
+static const int64_t WORK = 28000000; /* of linear programmes, for each of effort */
 
 /* The bound of coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
@@ -32,8 +35,7 @@ static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, 
     return MP_OK;
 }
 
-/* Puts a node into a list where it belongs; false: it is in it, or can come on either side of one of its nodes. */
-static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
+bool mp_bound_insert(const mp_bound_chain *c, int *nodes, int n, int node)
 {
     int at = n;
     for (int i = 0; i < n; i++) {
@@ -61,7 +63,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
             int64_t found = 0;
             const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
             memcpy(trial, nodes, (size_t)*n * sizeof *trial);
-            if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
+            if (!mp_bound_insert(c, trial, *n, c->candidates[candidate].node)) continue;
             MP_TRY(couple(c, trial, *n + 1, FEW_ROUNDS, &found, err));
             if (found <= most) continue;
             most = found;
@@ -102,7 +104,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
         }
         if (best < 0) continue;
         s->looked_at[best] = true;
-        if (insert(c, nodes, n, c->candidates[best].node)) n++;
+        if (mp_bound_insert(c, nodes, n, c->candidates[best].node)) n++;
     }
     return n;
 }
@@ -124,40 +126,86 @@ static bool is_worthless(const mp_bound_selection *s)
     return s->tried && s->n < 2;
 }
 
-/* A linear programme between these boundaries and others, up to `most` in all; `rounds` of them, each with more intervals. What
- * is better than the selection becomes the selection. */
-static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
-                                int64_t rows, int64_t *ticks, mp_error *err)
+/* Whether more may come of programmes: memory counts at several boundaries, or a programme is small, and what came of them so
+ * far is near the best. */
+static bool is_promising(mp_bound_chain *c, const mp_bound_selection *s, int64_t ticks)
+{
+    if (mp_bound_chain_ended(c) || s->value <= 0 || (s->n < 2 && s->rows_per_pair > SMALL)) return false;
+    return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
+}
+
+/* At least *value scaled ticks by linear programmes between these boundaries: over the intervals between neighbours and from
+ * the first on, in further rounds also over those in which most is missing. worth[i]: what the room of boundary i counts for in
+ * the best. */
+static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
+                         int64_t *worth, mp_error *err)
 {
     mp_status st = MP_OK;
-    const size_t room = (size_t)(most > n_start ? most : n_start);
-    int64_t found = 0;
-    int n;
-    int *nodes = mp_alloc(room, sizeof *nodes);
-    int64_t *worth = mp_alloc(room, sizeof *worth);
-    MP_REQUIRE(nodes && worth, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
-    n = add_boundaries(c, nodes, n_start, most, s);
-    if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
-    s->rows_left -= (2 * n - 1) * s->rows_per_pair;
-    st = mp_bound_overlap_within(c->interval, nodes, n, rows, rounds, &c->options, &found, worth, err);
+    mp_bound_overlap o = {0};
+    mp_bound_relax *relax = NULL;
+    bool solved = true;
+    *value = 0;
+    memset(worth, 0, (size_t)n * sizeof *worth);
+    st = mp_bound_overlap_init(&o, c->interval, nodes, n, &c->options, err);
     c->infeasible = st == MP_INFEASIBLE;
     if (c->infeasible) st = MP_OK;
-    if (st != MP_OK) goto done;
+    if (st != MP_OK || c->infeasible) goto done;
+    for (int i = 0; i < n; i++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){i, i + 1}, err));
+    for (int j = 2; j <= n; j++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){0, j}, err));
+    for (int k = 0; k < rounds && !mp_bound_chain_ended(c); k++) {
+        const int before = o.n_pairs;
+        if (k) MP_TRY(mp_bound_relax_add_pairs(relax, (int)(s->rows * (k + 1) / rounds / s->rows_per_pair), err));
+        if (k && o.n_pairs == before) break;
+        MP_TRY(mp_bound_relax_renew(&o, &relax, &s->work_left, &solved, err));
+        if (!solved) break; /* with more intervals it will not be easier */
+        const int64_t found = mp_bound_overlap_value(&o);
+        if (found <= *value) continue;
+        *value = found;
+        memcpy(worth, o.earned, (size_t)n * sizeof *worth);
+    }
+done:
+    mp_bound_relax_free(relax);
+    mp_bound_overlap_clear(&o);
+    return st;
+}
+
+mp_status mp_bound_select_try(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *ticks,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t value = 0, *worth = mp_alloc((size_t)n, sizeof *worth);
+    int *own = mp_alloc((size_t)n, sizeof *own);
+    MP_REQUIRE(worth && own, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(own, nodes, (size_t)n * sizeof *own);
+    MP_TRY(overlap(c, s, nodes, n, rounds, &value, worth, err));
+    const int64_t found = value > 0 ? mp_bound_interval_ticks(c->interval, value) : 0;
     s->tried = s->tried || n > 1;
-    /* a large programme that gives less than the chains do will not do better with other boundaries */
-    if ((start == s->nodes || !s->nodes) && found / 7 < *ticks / 8 && (2 * n - 1) * s->rows_per_pair > 2 * ROWS)
-        s->rows_left = -1;
     if (found > *ticks) *ticks = found;
-    if (found < s->ticks) goto done;
-    s->ticks = found;
-    s->n = drop_worthless(nodes, n, worth);
+    if (value < s->value) goto done;
+    s->value = value;
+    s->n = drop_worthless(own, n, worth);
     mp_free(s->nodes);
-    s->nodes = nodes;
-    nodes = NULL;
+    s->nodes = own;
+    own = NULL;
+done:
+    mp_free(own);
+    mp_free(worth);
+    return st;
+}
+
+/* Programmes between these boundaries and others, up to `most` in all. */
+static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
+                                int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *nodes = mp_alloc((size_t)(most > n_start ? most : n_start), sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
+    const int n = add_boundaries(c, nodes, n_start, most, s);
+    if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
+    MP_TRY(mp_bound_select_try(c, s, nodes, n, rounds, ticks, err));
 done:
     mp_free(nodes);
-    mp_free(worth);
     return st;
 }
 
@@ -165,24 +213,25 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 {
     mp_status st = MP_OK;
     const int effort = c->options.effort;
-    const int64_t rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
-    s->rows_per_pair = 1 + mp_bound_overlap_rows(c->order);
-    s->rows_left = TOGETHER * rows;
+    s->rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
+    s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
+    s->work_left = WORK * effort;
     s->place = 0;
-    int64_t most = (SPARSE * rows / s->rows_per_pair + 1) / 2;
-    if (is_worthless(s) || most < n) return MP_OK;
+    int64_t most = (SPARSE * s->rows / s->rows_per_pair + 1) / 2;
+    if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > SMALL))) return MP_OK;
     if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
     if (most < n) most = n;
     mp_free(s->looked_at);
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
     MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, rows, ticks, err));
-    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->rows_left > 0; k++)
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, rows, ticks, err));
-    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->rows_left >= 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= rows) break; /* no room for more intervals */
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, rows, ticks, err));
+    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, ticks, err));
+    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
+    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room for more intervals */
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, ticks, err));
     }
+    if (s->thorough && is_promising(c, s, *ticks)) MP_TRY(mp_bound_exchange(c, s, ticks, err));
 done:
     return st;
 }

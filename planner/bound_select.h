@@ -14,10 +14,12 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
 /* The best boundaries of overlapping intervals so far, zeroed at first: what one stage leaves to the next. */
 typedef struct mp_bound_selection {
     int *nodes, n;
-    int64_t ticks; /* that they gave */
+    int64_t value; /* scaled ticks that they gave */
     bool tried;    /* with more than one boundary */
+    bool thorough; /* set by the caller: to go on with mp_bound_exchange (bound_exchange.h) */
     /* of the present stage */
-    int64_t rows_per_pair, rows_left;
+    int64_t rows, rows_per_pair; /* of a programme at most, and of an interval in it */
+    int64_t work_left;           /* of linear programmes */
     int place;
     bool *looked_at; /* per candidate */
 } mp_bound_selection;
@@ -26,6 +28,12 @@ typedef struct mp_bound_selection {
  * as above. MP_NOMEM. */
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *selection, int64_t *ticks,
                           mp_error *err);
+/* Linear programmes between these nodes, `rounds` of them, each over more intervals; if it is no worse, they become the
+ * selection, but for those at which memory counts for nothing. *ticks as above. MP_NOMEM. */
+mp_status mp_bound_select_try(mp_bound_chain *c, mp_bound_selection *selection, const int *nodes, int n, int rounds,
+                              int64_t *ticks, mp_error *err);
+/* Puts a node into a list where it belongs; false: it is in it, or can come on either side of one of its nodes. */
+bool mp_bound_insert(const mp_bound_chain *c, int *nodes, int n, int node);
 void mp_bound_selection_clear(mp_bound_selection *selection);
 
 #endif

@@ -304,7 +304,7 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
         s.ticks_unit = divisor(s.ticks_unit, model->graph->nodes[model->node[p]].forms[0].ticks);
     if (s.ticks_unit == 0) s.ticks_unit = 1;
     for (size_t i = 0; i < model->graph->n_nodes; i++) s.base_ticks += model->graph->nodes[i].forms[0].ticks;
-    const mp_status session = mp_glpk_session(solve, NULL, &s, err);
+    const mp_status session = mp_glpk_session(solve, &s, err);
     MP_TRY(s.status);
     MP_REQUIRE(session == MP_OK, err, MP_LIMIT, "GLPK failed on %s", model->graph->name);
     *result = found;

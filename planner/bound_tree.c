@@ -1,0 +1,269 @@
+#include "planner/bound_tree.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "estimator/memory.h"
+#include "planner/bound_relax.h"
+
+enum { PROGRAMMES = 4, TRIED = 8, RELIABLE = 4, MOST_LEAVES = 1 << 14, VISITS_WITH_ALL = 12 };
+
+/* A leaf, or what was one: what its parent has, and one storage more settled. */
+struct leaf {
+    int parent;
+    int place; /* boundary * storages + storage */
+    bool held;
+    bool open;
+    int64_t value; /* scaled ticks, certified; INT64_MAX: nothing fits */
+};
+
+/* How much a storage's fate moved the programme, per part that it was away from it. */
+struct history {
+    double gain[2];
+    int n[2];
+};
+
+typedef struct tree {
+    mp_bound_overlap o;
+    mp_bound_relax *relax;
+    int64_t work_left;
+    struct leaf *leaves;
+    size_t capacity;
+    int n;
+    struct history *history; /* per place */
+    unsigned char *basis;
+    bool *used;
+} tree;
+
+static int column_of(const tree *t, int place)
+{
+    return mp_bound_relax_held(t->relax, place / (int)t->o.n_storages, place % (int)t->o.n_storages);
+}
+
+static void settle(tree *t, int place, unsigned char fate)
+{
+    t->o.fate[place] = fate;
+    mp_bound_linear_limit(mp_bound_relax_linear(t->relax), column_of(t, place), fate == MP_BOUND_HELD ? 1 : 0,
+                          fate == MP_BOUND_NOT_HELD ? 0 : INFINITY);
+}
+
+static void settle_all(tree *t, int leaf, bool settled)
+{
+    for (; leaf > 0; leaf = t->leaves[leaf].parent)
+        settle(t, t->leaves[leaf].place, !settled ? MP_BOUND_OPEN : t->leaves[leaf].held ? MP_BOUND_HELD : MP_BOUND_NOT_HELD);
+}
+
+static mp_status add_leaf(tree *t, int parent, int place, bool held, int64_t value, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(mp_grow(&t->leaves, &t->capacity, (size_t)t->n + 1, sizeof *t->leaves), err, MP_NOMEM,
+               "no memory for %d leaves of a bound", t->n);
+    t->leaves[t->n++] = (struct leaf){parent, place, held, true, value};
+done:
+    return st;
+}
+
+/* Which intervals' prices count. */
+static void mark_used(tree *t)
+{
+    const mp_bound_overlap *o = &t->o;
+    for (int p = 0; p < o->n_pairs; p++)
+        for (size_t k = (size_t)p * o->n_storages; k < (size_t)(p + 1) * o->n_storages && !t->used[p]; k++)
+            t->used[p] = o->held[k] || o->reward[k];
+}
+
+/* Leaves the intervals whose prices counted, and those between neighbours. */
+static mp_status drop_idle(tree *t, mp_error *err)
+{
+    mp_bound_overlap *o = &t->o;
+    int n = 0;
+    bool solved;
+    for (int p = 0; p < o->n_pairs; p++)
+        if (o->pairs[p].to == o->pairs[p].from + 1 || t->used[p]) o->pairs[n++] = o->pairs[p];
+    o->n_pairs = n;
+    return mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err);
+}
+
+/* The intervals between neighbours, those to the end, and those that a few programmes ask for. */
+static mp_status choose_pairs(tree *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_overlap *o = &t->o;
+    bool solved = false;
+    for (int i = 0; i < o->n; i++) MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){i, i + 1}, err));
+    for (int i = 0; i < o->n; i++) MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){i, o->n}, err));
+    for (int k = 0; k < PROGRAMMES && t->work_left > 0; k++) {
+        const int before = o->n_pairs;
+        if (k) MP_TRY(mp_bound_relax_add_pairs(t->relax, o->n_pairs + o->n, err));
+        if (k && o->n_pairs == before) break;
+        MP_TRY(mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err));
+        if (!solved) break;
+    }
+    if (!solved) t->work_left = 0;
+done:
+    return st;
+}
+
+/* How much further some iterations bring the programme with a storage settled; all is put back. */
+static double look(tree *t, int place, bool held, double part)
+{
+    enum { ITERATIONS = 50, MOST = 1000000 };
+    mp_bound_linear *l = mp_bound_relax_linear(t->relax);
+    struct history *h = &t->history[place];
+    size_t size;
+    const double before = l->value;
+    const unsigned char *basis = mp_bound_linear_basis(l, &size);
+    memcpy(t->basis, basis, size);
+    settle(t, place, held ? MP_BOUND_HELD : MP_BOUND_NOT_HELD);
+    mp_bound_linear_advance(l, ITERATIONS);
+    const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
+    t->work_left -= l->work;
+    settle(t, place, MP_BOUND_OPEN);
+    memcpy(mp_bound_linear_basis(l, &size), t->basis, size);
+    l->value = before;
+    if (l->infeasible) return gain;
+    h->gain[held] += gain / part;
+    h->n[held]++;
+    return gain;
+}
+
+/* What is expected of a storage that was looked at before. */
+static double expect(const struct history *h, bool held, double part)
+{
+    return h->n[held] ? h->gain[held] / h->n[held] * part : 0;
+}
+
+static double score_of(double without, double with)
+{
+    const double least = 1e-4;
+    return fmax(without, least) * fmax(with, least);
+}
+
+/* Which of the storages that are held in part promise something: by experience, and without any by what they take of the room.
+ */
+static void score_places(const tree *t, double *part, double *score)
+{
+    const mp_bound_linear *l = mp_bound_relax_linear(t->relax);
+    const double hardly = 1e-5;
+    for (int k = 0; k < t->o.n * (int)t->o.n_storages; k++) {
+        const struct history *h = &t->history[k];
+        const int column = column_of(t, k);
+        part[k] = column < 0 || t->o.fate[k] != MP_BOUND_OPEN ? 0 : l->x[column];
+        if (part[k] < hardly || part[k] > 1 - hardly)
+            score[k] = -1;
+        else if (h->n[false] && h->n[true])
+            score[k] = score_of(expect(h, false, part[k]), expect(h, true, 1 - part[k]));
+        else
+            score[k] =
+                (double)t->o.bytes[k] / (double)(t->o.room_bytes[k / (int)t->o.n_storages] + 1) * fmin(part[k], 1 - part[k]);
+    }
+}
+
+/* Where to branch, -1: all that is held is so wholly. */
+static mp_status choose_place(tree *t, int *place, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = (size_t)t->o.n * t->o.n_storages;
+    double best = -1, *part = mp_alloc(n, sizeof *part), *score = mp_alloc(n, sizeof *score);
+    MP_REQUIRE(part && score, err, MP_NOMEM, "no memory for a bound of %zu nodes", t->o.n_nodes);
+    *place = -1;
+    score_places(t, part, score);
+    for (int idle = 0; idle < TRIED && t->work_left > 0; idle++) {
+        int k = 0;
+        for (int j = 1; j < (int)n; j++)
+            if (score[j] > score[k]) k = j;
+        if (score[k] < 0) break;
+        const struct history *h = &t->history[k];
+        const bool reliable = h->n[false] >= RELIABLE && h->n[true] >= RELIABLE;
+        const double without = reliable ? expect(h, false, part[k]) : look(t, k, false, part[k]);
+        const double with = reliable ? expect(h, true, 1 - part[k]) : look(t, k, true, 1 - part[k]);
+        score[k] = -1;
+        if (score_of(without, with) <= best) continue;
+        best = score_of(without, with);
+        *place = k;
+        idle = 0;
+    }
+done:
+    mp_free(part);
+    mp_free(score);
+    return st;
+}
+
+/* Solves a leaf's programme; *place: where it has to be parted, -1: nowhere. */
+static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool solved;
+    *place = -1;
+    settle_all(t, leaf, true);
+    MP_TRY(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
+    t->work_left -= mp_bound_relax_linear(t->relax)->work;
+    const int64_t value = mp_bound_overlap_value(&t->o); /* without an answer by the prices before, which are as valid */
+    if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
+    if (solved) mark_used(t);
+    if (solved && value < INT64_MAX && t->work_left > 0) MP_TRY(choose_place(t, place, err));
+done:
+    settle_all(t, leaf, false);
+    return st;
+}
+
+/* The open leaf that takes the least, of several the latest; -1: in none does anything fit. */
+static int best_leaf(const tree *t)
+{
+    int best = -1;
+    for (int k = 0; k < t->n; k++)
+        if (t->leaves[k].open && (best < 0 || t->leaves[k].value <= t->leaves[best].value)) best = k;
+    return best >= 0 && t->leaves[best].value < INT64_MAX ? best : -1;
+}
+
+static mp_status grow(tree *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_options *options = t->o.options;
+    for (int visits = 0; t->work_left > 0 && t->n < MOST_LEAVES && !(options->stop && options->stop(options->data)); visits++) {
+        const int leaf = best_leaf(t);
+        if (leaf < 0) break;
+        const int64_t before = t->leaves[leaf].value;
+        int place;
+        if (visits == VISITS_WITH_ALL) MP_TRY(drop_idle(t, err));
+        MP_TRY(visit(t, leaf, &place, err));
+        const int64_t value = t->leaves[leaf].value;
+        if (place < 0 && value == before) break; /* it is not to be parted, and no other takes less */
+        if (place < 0) continue;
+        t->leaves[leaf].open = false;
+        for (int held = 0; held < 2; held++) MP_TRY(add_leaf(t, leaf, place, held, value, err));
+    }
+done:
+    return st;
+}
+
+mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
+                        int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    tree t = {.work_left = work};
+    size_t size;
+    MP_TRY(mp_bound_overlap_init(&t.o, x, nodes, n, options, err));
+    MP_TRY(choose_pairs(&t, err));
+    if (t.work_left <= 0) goto done;
+    mp_bound_linear_basis(mp_bound_relax_linear(t.relax), &size);
+    t.history = mp_alloc((size_t)n * t.o.n_storages, sizeof *t.history);
+    t.basis = mp_alloc(size, sizeof *t.basis);
+    t.used = mp_alloc((size_t)t.o.n_pairs, sizeof *t.used);
+    MP_REQUIRE(t.history && t.basis && t.used, err, MP_NOMEM, "no memory for a bound of %zu nodes", t.o.n_nodes);
+    MP_TRY(add_leaf(&t, -1, -1, false, 0, err));
+    MP_TRY(grow(&t, err));
+    const int best = best_leaf(&t);
+    if (best < 0)
+        st = MP_INFEASIBLE;
+    else if (t.leaves[best].value > 0 && mp_bound_interval_ticks(x, t.leaves[best].value) > *ticks)
+        *ticks = mp_bound_interval_ticks(x, t.leaves[best].value);
+done:
+    mp_bound_relax_free(t.relax);
+    mp_bound_overlap_clear(&t.o);
+    mp_free(t.leaves);
+    mp_free(t.history);
+    mp_free(t.basis);
+    mp_free(t.used);
+    return st;
+}
