@@ -260,7 +260,7 @@ done:
 
 int64_t mp_default_moves(const mp_graph *graph)
 {
-    enum { WORK = 2800000, LEAST = 300, MOST = 8000 };
+    enum { WORK = 4480000, LEAST = 480, MOST = 12800 };
     const int64_t moves = WORK / (int64_t)(graph->n_nodes + 1);
     return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
 }
