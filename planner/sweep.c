@@ -178,8 +178,8 @@ done:
     return st;
 }
 
-/* A search for one budget, from the best plan for it, unless that is as good as any can be; `exact`, which takes no time to speak
- * of, shows what it finds itself. */
+/* A search for one budget, from the best plan for it, unless that is as good as any can be; `exact`, which takes no time to
+ * speak of, shows what it finds itself. */
 static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
     mp_status st = MP_OK;
