@@ -31,8 +31,8 @@ typedef struct tree {
     size_t capacity;
     int n;
     struct history *history; /* per place */
-    unsigned char *basis;
-    bool *used;
+    unsigned char *basis;    /* work: of the programme, put back after a look */
+    bool *used;              /* per pair: its prices counted in some leaf */
 } tree;
 
 static int column_of(const tree *t, int place)
@@ -42,8 +42,10 @@ static int column_of(const tree *t, int place)
 
 static void settle(tree *t, int place, unsigned char fate)
 {
+    const int column = column_of(t, place);
     t->o.fate[place] = fate;
-    mp_bound_linear_limit(mp_bound_relax_linear(t->relax), column_of(t, place), fate == MP_BOUND_HELD ? 1 : 0,
+    if (column < 0) return; /* no interval that is left asks for it: the fate counts by the room alone */
+    mp_bound_linear_limit(mp_bound_relax_linear(t->relax), column, fate == MP_BOUND_HELD ? 1 : 0,
                           fate == MP_BOUND_NOT_HELD ? 0 : INFINITY);
 }
 
