@@ -24,9 +24,11 @@ typedef struct annealing {
     mp_walk_order best;  /* what a round starts from: the best, else ... */
     int64_t least_bytes; /* ... what exceeds the budget least, by what lives there */
     atomic_bool stop;
+    _Atomic int64_t enough; /* ticks, without updates, below which nothing can be, as far as is proved */
+    int64_t update_ticks;
     bool goes_back, order_is_all;
     double unit;
-    int64_t n_moves, enough;
+    int64_t n_moves;
     double shares; /* of the rounds to come */
     int n_rounds;  /* done */
 } annealing;
@@ -75,12 +77,13 @@ static bool is_large(const mp_request *request)
 
 /* Whether the rounds that are left are not worth their seconds: in a graph of some size what is found is within a thousandth of
  * a step, and a thirtieth of the extra time, of the bound. */
-static bool is_close(const mp_search *search)
+static bool is_close(mp_search *search)
 {
     enum { MIDDLE = 400, OF_STEP = 1000, OF_EXTRA = 30 };
-    const int64_t enough = mp_search_enough(search), ticks = mp_search_best_ticks(search);
+    const int64_t ticks = mp_search_best_ticks(search);
     if (mp_search_request(search)->graph->n_nodes <= MIDDLE || ticks == INT64_MAX) return false;
-    const int64_t gap = ticks - enough;
+    mp_search_await_proof(search);
+    const int64_t enough = mp_search_proved(search), gap = ticks - enough;
     return gap <= enough / OF_STEP && gap <= (ticks - mp_search_baseline_ticks(search)) / OF_EXTRA;
 }
 
@@ -104,10 +107,9 @@ static mp_status begin(annealing *a, mp_error *err)
     size_t n;
     MP_TRY(find_unit(request->graph, &a->unit, err));
     a->n_moves = count_moves(a->search);
-    a->enough = mp_search_enough(a->search);
     for (size_t k = 0; k < request->graph->n_nodes; k++) {
         const mp_node *node = &request->graph->nodes[k];
-        if (node->phase == MP_PHASE_UPDATE) a->enough -= node->forms[0].ticks;
+        if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->forms[0].ticks;
         a->goes_back = a->goes_back || node->phase == MP_PHASE_BACKWARD;
     }
     mp_search_best(a->search, &steps, &n);
@@ -155,7 +157,8 @@ static mp_status run_round(annealing *a, int round, mp_error *err)
         w->hot = rounds[round].hot[a->best.ticks == INT64_MAX ? WALKS - 1 : k];
         w->cold = rounds[round].cold;
         w->n_moves = (int64_t)(rounds[round].share * (double)a->n_moves);
-        w->enough = a->enough;
+        w->enough = &a->enough;
+        w->update_ticks = a->update_ticks;
         w->start = &a->best;
         w->best.ticks = a->best.ticks;
     }

@@ -48,7 +48,8 @@ static bool stopped(mp_walk *w)
 {
     if (w->leads) mp_search_count_moves(w->search, LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
-    if (w->best.ticks <= w->enough) { /* the leader's result counts then, wherever the others stand */
+    if (w->leads) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
+    if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, wherever the others stand */
         if (w->leads) atomic_store(w->stop, true);
         return true;
     }

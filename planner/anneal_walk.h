@@ -25,7 +25,8 @@ typedef struct mp_walk {
     bool keeps_order;           /* first runs stay where they are */
     double unit, hot, cold;     /* ticks; temperatures at the beginning and the end, in units */
     int64_t n_moves;            /* between them */
-    int64_t enough;             /* ticks, without updates, below which nothing can be */
+    _Atomic int64_t *enough;    /* ticks, without updates, below which nothing can be: the leader keeps it up to date ... */
+    int64_t update_ticks;       /* ... from what is proved, less these */
     const mp_walk_order *start; /* shared, not changed */
 
     mp_walk_order best;     /* found: ticks as given and lower */

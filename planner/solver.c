@@ -1,16 +1,13 @@
-/* solver.c - the table of searchers, and the search around them: judges what they offer, keeps the best, checks it. */
+/* solver.c - the table of searchers, and what happens around one that runs: its start, a bound before it and a better one
+ * beside it, and the check of what it leaves. */
 #include "planner/solver.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "planner/algorithms.h"
 #include "planner/check.h"
 #include "planner/floor.h"
-#include "planner/order.h"
-#include "planner/proof.h"
 #include "planner/schedule.h"
+#include "planner/search.h"
 
 static const mp_solver solvers[] = {
     {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true},
@@ -39,223 +36,6 @@ size_t mp_solver_count(void)
 const mp_solver *mp_solver_row(size_t k)
 {
     return k < mp_solver_count() ? &solvers[k] : NULL;
-}
-
-/* A schedule that was kept. */
-typedef struct candidate {
-    mp_step *steps;
-    size_t n, capacity;
-    int64_t peak_bytes, ticks;
-    const char *solver; /* NULL: nothing kept yet */
-} candidate;
-
-struct mp_search {
-    const mp_request *request;
-    mp_request seen; /* by the searcher that runs: its graph may be the relaxed one */
-    mp_relaxed_graph relaxed;
-    bool has_algorithms;
-    const char *solver; /* the searcher that runs */
-    candidate best, smallest;
-    int64_t baseline_ticks, bound_ticks, n_offers, n_offers_of_solver, n_moves, moves;
-    double start, last_progress, moves_start;
-    double share;               /* of the time limit, when the searcher that runs has to end */
-    const char *claimed_covers; /* what a searcher proved: the plans that bound_ticks covers; NULL: nothing */
-    bool stopped, infeasible;
-    bool was_cut; /* a searcher ended with its share of the time */
-};
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-const mp_request *mp_search_request(const mp_search *search)
-{
-    return &search->seen;
-}
-int64_t mp_search_moves(const mp_search *search)
-{
-    return search->moves;
-}
-
-void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n)
-{
-    const candidate *kept = search->best.solver ? &search->best : &search->smallest;
-    *steps = kept->steps;
-    *n = kept->n;
-}
-
-int64_t mp_search_baseline_ticks(const mp_search *search)
-{
-    return search->baseline_ticks;
-}
-
-int64_t mp_search_best_ticks(const mp_search *search)
-{
-    return search->best.solver ? search->best.ticks : INT64_MAX;
-}
-
-int64_t mp_search_enough(const mp_search *search)
-{
-    return search->bound_ticks > search->baseline_ticks ? search->bound_ticks : search->baseline_ticks;
-}
-
-bool mp_search_settled(const mp_search *search)
-{
-    return search->best.solver && search->best.ticks <= mp_search_enough(search);
-}
-
-static void claim(mp_search *search)
-{
-    search->claimed_covers = search->request->keep_order ? "this-order" : "any-order";
-}
-
-void mp_search_claim_bound(mp_search *search, int64_t ticks)
-{
-    if (ticks <= search->bound_ticks) return;
-    search->bound_ticks = ticks;
-    claim(search);
-}
-
-void mp_search_claim_infeasible(mp_search *search)
-{
-    if (search->infeasible) return;
-    search->infeasible = true;
-    claim(search);
-}
-
-/* Looks at the clock and tells the caller, ten times a second. */
-static void heed(mp_search *search)
-{
-    const mp_request *request = search->request;
-    enum { PER_SECOND = 10 };
-    if (search->stopped || (request->time_limit <= 0 && !request->progress)) return;
-    const double t = now();
-    if (request->time_limit > 0 && t - search->start > request->time_limit) search->stopped = true;
-    if (!request->progress || t - search->last_progress < 1.0 / PER_SECOND) return;
-    search->last_progress = t;
-    const mp_progress progress = {.solver = search->solver,
-                                  .elapsed_seconds = t - search->start,
-                                  .best_ticks = search->best.solver ? search->best.ticks : -1,
-                                  .baseline_ticks = search->baseline_ticks,
-                                  .smallest_peak_bytes = search->smallest.solver ? search->smallest.peak_bytes : -1,
-                                  .bound_ticks = search->bound_ticks,
-                                  .n_offers = search->n_offers,
-                                  .n_moves = search->n_moves,
-                                  .moves_per_second =
-                                      t > search->moves_start ? (double)search->n_moves / (t - search->moves_start) : 0};
-    if (!request->progress(&progress, request->progress_data)) search->stopped = true;
-}
-
-void mp_search_count_moves(mp_search *search, int64_t n)
-{
-    if (!search->n_moves) search->moves_start = now();
-    search->n_moves += n;
-}
-
-double mp_search_elapsed(const mp_search *search)
-{
-    const double limit = search->request->time_limit;
-    return limit > 0 ? (now() - search->start) / limit : 0;
-}
-
-/* Whether the searcher that runs has had its share of the time. */
-static bool had_its_share(mp_search *search)
-{
-    const double share = search->best.solver ? search->share : (1 + search->share) / 2;
-    if (mp_search_elapsed(search) <= share) return false;
-    search->was_cut = true;
-    return true;
-}
-
-bool mp_search_stopped(mp_search *search)
-{
-    heed(search);
-    return search->stopped || search->n_offers_of_solver >= search->moves || had_its_share(search);
-}
-
-static mp_status take(candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, const char *solver,
-                      mp_error *err)
-{
-    if (!mp_grow(&kept->steps, &kept->capacity, n, sizeof *steps))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    memcpy(kept->steps, steps, n * sizeof *steps);
-    kept->n = n;
-    kept->peak_bytes = peak_bytes;
-    kept->ticks = ticks;
-    kept->solver = solver;
-    return MP_OK;
-}
-
-/* Judges a schedule as it is. */
-static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
-                             mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
-    const mp_request *request = search->request;
-    const candidate *best = &search->best, *smallest = &search->smallest;
-    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, err));
-    const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
-    if (peak <= request->budget_bytes &&
-        (!best->solver || time < best->ticks || (time == best->ticks && peak < best->peak_bytes)))
-        MP_TRY(take(&search->best, steps, n, peak, time, search->solver, err));
-    if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
-        MP_TRY(take(&search->smallest, steps, n, peak, time, search->solver, err));
-    if (request->on_offer) MP_TRY(request->on_offer(steps, n, peak, time, request->on_offer_data, err));
-    if (peak_bytes) *peak_bytes = peak;
-    if (ticks) *ticks = time;
-done:
-    mp_timeline_free(timeline);
-    return st;
-}
-
-/* Judges a schedule with the algorithms that suit the budget, and with those that make its peak the lowest. */
-static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *graph = search->request->graph;
-    const int64_t budget_bytes = search->request->budget_bytes;
-    int64_t least_bytes;
-    mp_step *chosen = NULL;
-    if (!search->has_algorithms) return judge_steps(search, steps, n, peak_bytes, ticks, err);
-    MP_REQUIRE(chosen = mp_alloc(n, sizeof *chosen), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    if (n) memcpy(chosen, steps, n * sizeof *steps);
-    MP_TRY(mp_algorithms_choose(graph, chosen, n, 0, &least_bytes, err));
-    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
-    if (least_bytes >= budget_bytes) goto done;
-    MP_TRY(mp_algorithms_choose(graph, chosen, n, budget_bytes, NULL, err));
-    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
-done:
-    mp_free(chosen);
-    return st;
-}
-
-mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *graph = search->request->graph;
-    mp_step *restored = NULL;
-    size_t n_restored;
-    bool is_kept = true;
-    search->n_offers++;
-    search->n_offers_of_solver++;
-    if (search->request->keep_order) MP_TRY(mp_order_is_kept(graph, steps, n, &is_kept, err));
-    if (is_kept) {
-        MP_TRY(judge(search, steps, n, peak_bytes, ticks, err));
-    } else {
-        MP_TRY(mp_order_restore(graph, steps, n, &restored, &n_restored, err));
-        MP_TRY(mp_order_is_kept(graph, restored, n_restored, &is_kept, err));
-        if (is_kept) MP_TRY(judge(search, restored, n_restored, peak_bytes, ticks, err));
-        if (!is_kept && peak_bytes) *peak_bytes = INT64_MAX;
-        if (!is_kept && ticks) *ticks = INT64_MAX;
-    }
-    heed(search);
-done:
-    mp_free(restored);
-    return st;
 }
 
 int64_t mp_default_moves(const mp_graph *graph)
@@ -302,7 +82,7 @@ static mp_status find_solver(const char *name, const mp_solver **out, mp_error *
 }
 
 /* The plan of a kept schedule, with what was asked, checked. A fault that the check finds is ours. */
-static mp_status finish(const mp_search *search, const candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
+static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
                         mp_plan **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -319,37 +99,66 @@ done:
     return st;
 }
 
-/* Ends the bound: the search needs most of the time. */
-static bool ends_bound(void *data)
+/* Ends the bound before the search, which needs most of the time. */
+static bool ends_first_bound(void *data)
 {
     const double SHARE = 0.25;
     mp_search *search = data;
-    heed(search);
+    mp_search_heed(search);
     return search->stopped || mp_search_elapsed(search) > SHARE;
 }
 
-static mp_status find_bound(mp_search *search, mp_answer *found, mp_error *err)
+/* Ends the one beside it. */
+static bool ends_proof(void *data)
+{
+    const double SHARE = 0.5;
+    return mp_search_elapsed(data) > SHARE;
+}
+
+static bool is_bounded(const mp_request *request)
+{
+    return request->wants_bound && request->budget_bytes < INT64_MAX;
+}
+
+/* What is proved soon, and the start of what takes longer. What is told of every offer has to be the same every time, so that
+ * nothing can be left to run beside it then. */
+static mp_status find_bound(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = search->request;
-    const mp_bound_options options = {.effort = mp_proof_effort(request->graph), .stop = ends_bound, .data = search};
+    const int most = mp_proof_effort(request->graph);
+    mp_bound_options options = {.effort = most > 1 && !request->on_offer ? 1 : most, .stop = ends_first_bound, .data = search};
     mp_bound bound = {0};
-    if (!request->wants_bound || request->budget_bytes == INT64_MAX) return MP_OK;
+    if (!is_bounded(request)) return MP_OK;
     MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
-    found->bound_ticks = search->bound_ticks = bound.ticks;
-    found->bound_covers = bound.covers;
-    found->infeasible = search->infeasible = bound.infeasible;
+    mp_search_take_bound(search, &bound);
+    if (options.effort == most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
+    options = (mp_bound_options){.effort = most, .any_order = !request->keep_order, .stop = ends_proof, .data = search};
+    MP_TRY(mp_proof_start(request->graph, request->budget_bytes, &options, &search->proof, err));
+    search->has_proof = true;
 done:
     return st;
 }
 
-/* What the searchers have proved besides, where a bound was asked for. */
-static void take_claims(const mp_search *search, mp_answer *found)
+/* The rest of the bound, unless it can't be better than the plan. A plan that meets it is the only one there is: what else
+ * would have been tried depends on when that was known. */
+static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
-    if (!found->bound_covers || !search->claimed_covers) return;
-    found->bound_ticks = search->bound_ticks;
-    found->bound_covers = search->claimed_covers;
-    found->infeasible = search->infeasible;
+    mp_status st = MP_OK;
+    mp_search_await_proof(search);
+    mp_search_end_proof(search);
+    MP_REQUIRE(search->proof_status == MP_OK, err, search->proof_status, "%s", search->proof_err.message);
+    if (search->has_proof && mp_search_settled(search))
+        MP_TRY(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
+                                 search->best.ticks, search->best.solver, err));
+    if (!is_bounded(search->request)) goto done;
+    const bool is_needless = search->best.solver && search->best.ticks <= search->baseline_ticks; /* to know more */
+    const mp_bound *bound = is_needless ? &search->known : &search->proved;
+    found->bound_ticks = bound->ticks;
+    found->bound_covers = bound->covers;
+    found->infeasible = bound->infeasible;
+done:
+    return st;
 }
 
 /* The plan to start from, under the name of who found it. */
@@ -407,7 +216,8 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_search search = {.request = request,
                         .seen = *request,
                         .has_algorithms = mp_graph_has_algorithms(graph),
-                        .bound_ticks = -1,
+                        .known = {.ticks = -1},
+                        .proved = {.ticks = -1},
                         .share = 1,
                         .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
@@ -416,15 +226,15 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_REQUIRE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
                "solver %s takes no list of checkpoints", solver->name);
     MP_REQUIRE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
-    search.start = search.last_progress = now();
+    mp_search_begin(&search);
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
     if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_TRY(begin(&search, solver, err));
-    MP_TRY(find_bound(&search, &found, err));
+    MP_TRY(find_bound(&search, err));
     MP_TRY(run(&search, solver, err));
-    take_claims(&search, &found);
+    MP_TRY(finish_bound(&search, &found, err));
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
     if (found.plan && found.bound_ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
@@ -434,9 +244,8 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     found = (mp_answer){0};
 done:
     mp_answer_free(&found);
-    mp_free(search.best.steps);
-    mp_free(search.smallest.steps);
-    mp_relaxed_graph_free(&search.relaxed);
+    mp_search_end_proof(&search);
+    mp_search_clear(&search);
     return st;
 }
 

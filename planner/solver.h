@@ -92,9 +92,15 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
 /* True when the search should end: time limit, the caller, or the number of offers allowed by `moves` is used up. */
 bool mp_search_stopped(mp_search *search);
 /* True when no schedule is cheaper than the best so far, because it takes no longer than keep-all or than the bound: what is
- * left to look for is a smaller one. */
-bool mp_search_settled(const mp_search *search);
-int64_t mp_search_enough(const mp_search *search); /* those ticks */
+ * left to look for is a smaller one. The bound may rise at any time while a search runs, so this may end a searcher, but not
+ * decide what it does next; mp_search_proved are those ticks. */
+bool mp_search_settled(mp_search *search);
+int64_t mp_search_proved(mp_search *search);
+/* The ticks that were known to be needed when the searcher began: what it does may depend on them. */
+int64_t mp_search_enough(const mp_search *search);
+/* Waits until the bound rises no more, or the best meets it, or the search is to stop; what is done then may depend on
+ * mp_search_proved. */
+void mp_search_await_proof(mp_search *search);
 /* For searchers that prove: none of the plans that are asked for (with keep_order, of those that keep it) takes less than these
  * ticks within the budget, or none fits it. The search is settled when the bound is met, and the answer says what was proved.
  */

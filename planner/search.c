@@ -1,0 +1,252 @@
+#include "planner/search.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "planner/order.h"
+
+const mp_request *mp_search_request(const mp_search *search)
+{
+    return &search->seen;
+}
+
+int64_t mp_search_moves(const mp_search *search)
+{
+    return search->moves;
+}
+
+void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n)
+{
+    const mp_candidate *kept = search->best.solver ? &search->best : &search->smallest;
+    *steps = kept->steps;
+    *n = kept->n;
+}
+
+int64_t mp_search_baseline_ticks(const mp_search *search)
+{
+    return search->baseline_ticks;
+}
+
+int64_t mp_search_best_ticks(const mp_search *search)
+{
+    return search->best.solver ? search->best.ticks : INT64_MAX;
+}
+
+int64_t mp_search_enough(const mp_search *search)
+{
+    return search->known.ticks > search->baseline_ticks ? search->known.ticks : search->baseline_ticks;
+}
+
+/* ---- what is proved ---- */
+
+/* The better one of two bounds; of equal ones the first. */
+static void merge(mp_bound *to, const mp_bound *found)
+{
+    if (found->ticks > to->ticks || (found->infeasible && !to->infeasible)) to->covers = found->covers;
+    if (found->ticks > to->ticks) to->ticks = found->ticks;
+    to->infeasible = to->infeasible || found->infeasible;
+}
+
+void mp_search_take_bound(mp_search *search, const mp_bound *bound)
+{
+    merge(&search->known, bound);
+    merge(&search->proved, bound);
+}
+
+void mp_search_end_proof(mp_search *search)
+{
+    mp_bound bound = {.ticks = -1};
+    if (!search->proof) return;
+    search->proof_status = mp_proof_end(search->proof, &bound, &search->proof_err);
+    search->proof = NULL;
+    merge(&search->proved, &bound);
+}
+
+int64_t mp_search_proved(mp_search *search)
+{
+    if (search->proof && mp_proof_wait(search->proof, 0)) mp_search_end_proof(search);
+    return search->proved.ticks > search->baseline_ticks ? search->proved.ticks : search->baseline_ticks;
+}
+
+bool mp_search_settled(mp_search *search)
+{
+    return search->best.solver && search->best.ticks <= mp_search_proved(search);
+}
+
+void mp_search_await_proof(mp_search *search)
+{
+    const double LOOK = 0.05;
+    while (search->proof && !mp_search_settled(search) && !search->stopped) {
+        if (search->proof) mp_proof_wait(search->proof, LOOK);
+        mp_search_heed(search);
+    }
+}
+
+/* The plans that are asked for. */
+static const char *covers(const mp_search *search)
+{
+    return search->request->keep_order ? "this-order" : "any-order";
+}
+
+void mp_search_claim_bound(mp_search *search, int64_t ticks)
+{
+    mp_search_take_bound(search, &(mp_bound){.ticks = ticks, .covers = covers(search)});
+}
+
+void mp_search_claim_infeasible(mp_search *search)
+{
+    mp_search_take_bound(search, &(mp_bound){.ticks = -1, .infeasible = true, .covers = covers(search)});
+}
+
+/* ---- time ---- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void mp_search_begin(mp_search *search)
+{
+    search->start = search->last_progress = now();
+}
+
+void mp_search_heed(mp_search *search)
+{
+    const mp_request *request = search->request;
+    enum { PER_SECOND = 10 };
+    if (search->stopped || (request->time_limit <= 0 && !request->progress)) return;
+    const double t = now();
+    if (request->time_limit > 0 && t - search->start > request->time_limit) search->stopped = true;
+    if (!request->progress || t - search->last_progress < 1.0 / PER_SECOND) return;
+    search->last_progress = t;
+    const mp_progress progress = {.solver = search->solver,
+                                  .elapsed_seconds = t - search->start,
+                                  .best_ticks = search->best.solver ? search->best.ticks : -1,
+                                  .baseline_ticks = search->baseline_ticks,
+                                  .smallest_peak_bytes = search->smallest.solver ? search->smallest.peak_bytes : -1,
+                                  .bound_ticks = search->proved.ticks,
+                                  .n_offers = search->n_offers,
+                                  .n_moves = search->n_moves,
+                                  .moves_per_second =
+                                      t > search->moves_start ? (double)search->n_moves / (t - search->moves_start) : 0};
+    if (!request->progress(&progress, request->progress_data)) search->stopped = true;
+}
+
+void mp_search_count_moves(mp_search *search, int64_t n)
+{
+    if (!search->n_moves) search->moves_start = now();
+    search->n_moves += n;
+}
+
+double mp_search_elapsed(const mp_search *search)
+{
+    const double limit = search->request->time_limit;
+    return limit > 0 ? (now() - search->start) / limit : 0;
+}
+
+/* Whether the searcher that runs has had its share of the time. */
+static bool had_its_share(mp_search *search)
+{
+    const double share = search->best.solver ? search->share : (1 + search->share) / 2;
+    if (mp_search_elapsed(search) <= share) return false;
+    search->was_cut = true;
+    return true;
+}
+
+bool mp_search_stopped(mp_search *search)
+{
+    mp_search_heed(search);
+    return search->stopped || search->n_offers_of_solver >= search->moves || had_its_share(search);
+}
+
+/* ---- what is kept ---- */
+
+mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks,
+                            const char *solver, mp_error *err)
+{
+    if (!mp_grow(&kept->steps, &kept->capacity, n, sizeof *steps))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    memcpy(kept->steps, steps, n * sizeof *steps);
+    kept->n = n;
+    kept->peak_bytes = peak_bytes;
+    kept->ticks = ticks;
+    kept->solver = solver;
+    return MP_OK;
+}
+
+/* Judges a schedule as it is. */
+static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
+                             mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline *timeline = NULL;
+    const mp_request *request = search->request;
+    const mp_candidate *best = &search->best, *smallest = &search->smallest;
+    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, err));
+    const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
+    if (peak <= request->budget_bytes && (!best->solver || time < best->ticks))
+        MP_TRY(mp_candidate_take(&search->best, steps, n, peak, time, search->solver, err));
+    if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
+        MP_TRY(mp_candidate_take(&search->smallest, steps, n, peak, time, search->solver, err));
+    if (request->on_offer) MP_TRY(request->on_offer(steps, n, peak, time, request->on_offer_data, err));
+    if (peak_bytes) *peak_bytes = peak;
+    if (ticks) *ticks = time;
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+/* Judges a schedule with the algorithms that suit the budget, and with those that make its peak the lowest. */
+static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = search->request->graph;
+    const int64_t budget_bytes = search->request->budget_bytes;
+    int64_t least_bytes;
+    mp_step *chosen = NULL;
+    if (!search->has_algorithms) return judge_steps(search, steps, n, peak_bytes, ticks, err);
+    MP_REQUIRE(chosen = mp_alloc(n, sizeof *chosen), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    if (n) memcpy(chosen, steps, n * sizeof *steps);
+    MP_TRY(mp_algorithms_choose(graph, chosen, n, 0, &least_bytes, err));
+    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
+    if (least_bytes >= budget_bytes) goto done;
+    MP_TRY(mp_algorithms_choose(graph, chosen, n, budget_bytes, NULL, err));
+    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
+done:
+    mp_free(chosen);
+    return st;
+}
+
+mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = search->request->graph;
+    mp_step *restored = NULL;
+    size_t n_restored;
+    bool is_kept = true;
+    search->n_offers++;
+    search->n_offers_of_solver++;
+    if (search->request->keep_order) MP_TRY(mp_order_is_kept(graph, steps, n, &is_kept, err));
+    if (is_kept) {
+        MP_TRY(judge(search, steps, n, peak_bytes, ticks, err));
+    } else {
+        MP_TRY(mp_order_restore(graph, steps, n, &restored, &n_restored, err));
+        MP_TRY(mp_order_is_kept(graph, restored, n_restored, &is_kept, err));
+        if (is_kept) MP_TRY(judge(search, restored, n_restored, peak_bytes, ticks, err));
+        if (!is_kept && peak_bytes) *peak_bytes = INT64_MAX;
+        if (!is_kept && ticks) *ticks = INT64_MAX;
+    }
+    mp_search_heed(search);
+done:
+    mp_free(restored);
+    return st;
+}
+
+void mp_search_clear(mp_search *search)
+{
+    mp_free(search->best.steps);
+    mp_free(search->smallest.steps);
+    mp_relaxed_graph_free(&search->relaxed);
+}

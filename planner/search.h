@@ -1,0 +1,57 @@
+/* search.h - one search as it stands: what is asked, what has been kept, what is proved, and what time is left. For
+ * planner/search.c, which keeps it, and planner/solver.c, which runs it; searchers see it through planner/solver.h.
+ *
+ * The proof that runs beside a search may come at any time. So that the same input gives the same plan, nothing that it tells
+ * decides which schedules are tried, or which of them is kept: it only ends a search that can find nothing cheaper. What was
+ * proved before it (mp_search_enough), and what is waited for (mp_search_await_proof), may decide.
+ */
+#ifndef PLANNER_SEARCH_H
+#define PLANNER_SEARCH_H
+
+#include "planner/algorithms.h"
+#include "planner/proof.h"
+#include "planner/solver.h"
+
+/* A schedule that was kept. */
+typedef struct mp_candidate {
+    mp_step *steps;
+    size_t n, capacity;
+    int64_t peak_bytes, ticks;
+    const char *solver; /* NULL: nothing kept yet */
+} mp_candidate;
+
+struct mp_search {
+    const mp_request *request;
+    mp_request seen; /* by the searcher that runs: its graph may be the relaxed one */
+    mp_relaxed_graph relaxed;
+    bool has_algorithms;
+    const char *solver; /* the searcher that runs */
+    mp_candidate best, smallest;
+    int64_t baseline_ticks, n_offers, n_offers_of_solver, n_moves, moves;
+    double start, last_progress, moves_start;
+    double share;           /* of the time limit, when the searcher that runs has to end */
+    mp_proof *proof;        /* beside the search; NULL: none, or it has ended ... */
+    mp_status proof_status; /* ... so */
+    mp_error proof_err;
+    mp_bound known;  /* what was proved without it; ticks -1: nothing ... */
+    mp_bound proved; /* ... and in all */
+    bool has_proof;  /* there was one beside it */
+    bool stopped;
+    bool was_cut; /* a searcher ended with its share of the time */
+};
+
+/* Copies the steps; the candidate keeps its room. MP_NOMEM. */
+mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks,
+                            const char *solver, mp_error *err);
+/* Starts the clock. */
+void mp_search_begin(mp_search *search);
+/* Looks at the clock and tells the caller, ten times a second. */
+void mp_search_heed(mp_search *search);
+/* What is proved without the proof beside the search, as far as it is more than was. */
+void mp_search_take_bound(mp_search *search, const mp_bound *bound);
+/* Ends the proof beside the search, if there is one, and takes what it has found; proof_status tells of failure. */
+void mp_search_end_proof(mp_search *search);
+/* Releases what the search keeps. */
+void mp_search_clear(mp_search *search);
+
+#endif

@@ -1,0 +1,136 @@
+/* The bound that is looked for beside a search: the one that the same call finds alone; and the plan that a search makes does
+ * not depend on when it comes. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "planner/proof.h"
+#include "planner/solver.h"
+#include "tests/bound_case.h"
+#include "tests/random_graph.h"
+
+enum { N_FORWARD = 24, EFFORT = 2, SEEDS = 8 };
+
+static mp_graph *middle_graph(uint64_t seed)
+{
+    return random_graph(seed, N_FORWARD, (mp_fuse)(seed % MP_N_FUSES), false);
+}
+
+static int64_t tight_budget(const mp_graph *graph)
+{
+    return tiny_budget(graph, 2);
+}
+
+static void it_is_the_bound_of_the_same_call(void **state)
+{
+    (void)state;
+    long live = mp_alloc_live;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = middle_graph(seed);
+        const mp_bound_options options = {.any_order = seed % 2, .effort = EFFORT};
+        const mp_bound alone = bound_of(graph, tight_budget(graph), seed % 2, EFFORT);
+        mp_proof *proof;
+        mp_bound bound;
+        assert_int_equal(mp_proof_start(graph, tight_budget(graph), &options, &proof, NULL), MP_OK);
+        while (!mp_proof_wait(proof, 1.25)) continue;
+        assert_int_equal(mp_proof_end(proof, &bound, NULL), MP_OK);
+        assert_int_equal(bound.ticks, alone.ticks);
+        assert_int_equal(bound.infeasible, alone.infeasible);
+        assert_string_equal(bound.covers, alone.covers);
+        mp_graph_free(graph);
+    }
+    assert_int_equal(mp_alloc_live, live);
+}
+
+static bool waits(void *data)
+{
+    atomic_int *calls = data;
+    atomic_fetch_add(calls, 1);
+    return false;
+}
+
+/* Ended at once it proves less, but nothing that does not hold. */
+static void it_can_be_ended(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = middle_graph(seed);
+        atomic_int calls = 0;
+        const mp_bound_options options = {.any_order = true, .effort = EFFORT, .stop = waits, .data = &calls};
+        const mp_bound alone = bound_of(graph, tight_budget(graph), true, EFFORT);
+        mp_proof *proof;
+        mp_bound bound;
+        assert_int_equal(mp_proof_start(graph, tight_budget(graph), &options, &proof, NULL), MP_OK);
+        assert_int_equal(mp_proof_end(proof, &bound, NULL), MP_OK);
+        assert_in_range(bound.ticks, 1, alone.ticks);
+        mp_graph_free(graph);
+    }
+    mp_bound untouched = {.ticks = 7};
+    assert_int_equal(mp_proof_end(NULL, &untouched, NULL), MP_OK);
+    assert_int_equal(untouched.ticks, 7);
+}
+
+static void *turn(void *data)
+{
+    atomic_bool *ends = data;
+    while (!atomic_load(ends)) continue;
+    return NULL;
+}
+
+static void assert_same(const mp_answer *a, const mp_answer *b)
+{
+    assert_int_equal(!a->plan, !b->plan);
+    assert_int_equal(a->bound_ticks, b->bound_ticks);
+    assert_string_equal(a->bound_covers, b->bound_covers);
+    const mp_plan *plans[][2] = {{a->plan, b->plan}, {a->smallest, b->smallest}};
+    for (int k = !a->plan; k < 2; k++) {
+        assert_int_equal(plans[k][0]->n_steps, plans[k][1]->n_steps);
+        assert_string_equal(plans[k][0]->solver, plans[k][1]->solver);
+        for (size_t t = 0; t < plans[k][0]->n_steps; t++) {
+            assert_int_equal(plans[k][0]->steps[t].node, plans[k][1]->steps[t].node);
+            assert_int_equal(plans[k][0]->steps[t].form, plans[k][1]->steps[t].form);
+        }
+    }
+}
+
+/* The second search shares the machine with threads that only turn, so that bound and walks come by at other times. */
+static void when_it_comes_changes_no_plan(void **state)
+{
+    (void)state;
+    enum { BUSY = 6 };
+    int n_settled = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = middle_graph(seed);
+        const mp_request request = {
+            .graph = graph, .budget_bytes = tiny_budget(graph, 3 + (int)(seed % 2)), .moves = 600, .wants_bound = true};
+        mp_answer quiet, busy;
+        pthread_t threads[BUSY];
+        atomic_bool ends = false;
+        assert_int_equal(mp_solve(&request, &quiet, NULL), MP_OK);
+        for (int k = 0; k < BUSY; k++) assert_int_equal(pthread_create(&threads[k], NULL, turn, &ends), 0);
+        assert_int_equal(mp_solve(&request, &busy, NULL), MP_OK);
+        atomic_store(&ends, true);
+        for (int k = 0; k < BUSY; k++) pthread_join(threads[k], NULL);
+        assert_same(&quiet, &busy);
+        n_settled += quiet.plan && quiet.plan->ticks == quiet.bound_ticks;
+        mp_answer_free(&quiet);
+        mp_answer_free(&busy);
+        mp_graph_free(graph);
+    }
+    assert_in_range(n_settled, 1, SEEDS - 1); /* both kinds of end are among them */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_the_bound_of_the_same_call),
+        cmocka_unit_test(it_can_be_ended),
+        cmocka_unit_test(when_it_comes_changes_no_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
