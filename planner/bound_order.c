@@ -303,6 +303,10 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     find_sequence(o, steps);
     if (o->only >= 0) o->only = turn_around(o, &pairs);
     MP_TRY(close_pairs(o, &pairs, err));
+    o->n_pairs = pairs.n;
+    o->pair_from = pairs.from;
+    o->pair_to = pairs.to;
+    pairs = (struct pairs){0};
     *out = o;
     o = NULL;
 done:
@@ -317,6 +321,8 @@ void mp_bound_order_free(mp_bound_order *o)
 {
     if (!o) return;
     mp_free(o->sequence);
+    mp_free(o->pair_from);
+    mp_free(o->pair_to);
     mp_free(o->earlier);
     mp_free(o->later);
     mp_free(o->reads_start);

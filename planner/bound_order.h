@@ -15,6 +15,8 @@ typedef struct mp_bound_order {
     size_t words;              /* of a bit set of vertices */
     int *sequence;             /* all vertices in an order that obeys "before" */
     uint64_t *earlier, *later; /* sets of vertices: mp_bound_earlier, mp_bound_later */
+    size_t n_pairs;            /* all pairs that the rules give directly, from which the rest follows */
+    int *pair_from, *pair_to;  /* pair_from[k] before pair_to[k]; a pair may be there more than once */
     int only;                  /* with too many nodes for all sets, the node that has them: the turn-around; else -1 */
     int *reads_start, *reads;  /* per node: what is not always live and every form reads */
     int *either, *made_of_it;  /* per node: two storages of which every form reads one, the second made from the first by a node

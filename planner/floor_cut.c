@@ -1,0 +1,252 @@
+/* floor_cut.c - the network of a moment, without what is known of it. */
+#include "planner/floor_cut.h"
+
+#include "planner/mincut.h"
+
+enum side { UNKNOWN, DONE, LATER };
+
+struct mp_floor_life {
+    int storage, makers, users, end; /* nodes[makers .. users) make it: one of them at least is first; [users .. end) use it */
+    bool stays;                      /* it lives to the end of the step */
+};
+
+static bool runs_once(const mp_bound_order *o, int node)
+{
+    return !o->repeatable[node];
+}
+
+/* Lists who certainly makes s and who certainly uses it; nothing if that is nobody, or if s can be made again. */
+static void find_life(mp_floor_cut *cut, int s, int *n)
+{
+    const mp_bound_order *o = cut->order;
+    const mp_graph *graph = o->graph;
+    const mp_storage *storage = &graph->storages[s];
+    const int producer = graph->producer[s], first = graph->adders_start[s], end = graph->adders_start[s + 1];
+    struct mp_floor_life life = {.storage = s, .makers = *n, .stays = storage->carried};
+    if (!storage->bytes || mp_storage_is_static(storage) || (producer >= 0 && !runs_once(o, producer))) return;
+    bool chain = !storage->any_sum_order; /* the first contribution stands for all */
+    for (int a = first; a < end; a++) chain = chain && mp_bound_adds(o, graph->adders[a], s);
+    if (producer >= 0 && mp_bound_writes(o, producer, s)) cut->nodes[(*n)++] = producer;
+    for (int a = first; a < (chain && end > first ? first + 1 : end); a++)
+        if (mp_bound_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
+    life.users = *n;
+    for (int a = first; a < end; a++)
+        if (mp_bound_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
+    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+        if (mp_bound_reads(o, graph->readers[r], s)) cut->nodes[(*n)++] = graph->readers[r];
+    life.end = *n;
+    if (life.users == life.makers || (life.end == life.users && !life.stays))
+        *n = life.makers;
+    else
+        cut->lives[cut->n_lives++] = life;
+}
+
+/* Adds the storage to every place between its first maker and its last user; `level_bytes` holds differences so far. */
+static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
+{
+    int from = cut->order->n, to = life->stays ? cut->order->n : 0;
+    for (int k = life->makers; k < life->users; k++)
+        if (cut->position[cut->nodes[k]] < from) from = cut->position[cut->nodes[k]];
+    for (int k = life->users; k < life->end; k++)
+        if (cut->position[cut->nodes[k]] > to) to = cut->position[cut->nodes[k]];
+    if (to <= from) return;
+    cut->level_bytes[from + 1] += cut->order->graph->storages[life->storage].bytes;
+    cut->level_bytes[to + 1] -= cut->order->graph->storages[life->storage].bytes;
+}
+
+mp_status mp_floor_cut_new(const mp_bound_order *order, mp_floor_cut **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = order->graph;
+    const size_t n = (size_t)order->n;
+    int n_nodes = 0;
+    mp_floor_cut *cut = NULL;
+    MP_REQUIRE(cut = mp_alloc(1, sizeof *cut), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    cut->order = order;
+    cut->position = mp_alloc(n, sizeof *cut->position);
+    cut->level_bytes = mp_alloc(n + 2, sizeof *cut->level_bytes);
+    cut->lives = mp_alloc(graph->n_storages, sizeof *cut->lives);
+    cut->nodes = mp_alloc(graph->n_storages + 2 * (size_t)graph->adders_start[graph->n_storages] +
+                              (size_t)graph->readers_start[graph->n_storages],
+                          sizeof *cut->nodes);
+    cut->side = mp_alloc(n, sizeof *cut->side);
+    cut->vertex = mp_alloc(n, sizeof *cut->vertex);
+    cut->touched = mp_alloc(graph->n_storages, sizeof *cut->touched);
+    MP_REQUIRE(cut->position && cut->level_bytes && cut->lives && cut->nodes && cut->side && cut->vertex && cut->touched, err,
+               MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    for (int i = 0; i < order->n; i++) cut->position[order->sequence[i]] = i;
+    for (int s = 0; s < (int)graph->n_storages; s++) find_life(cut, s, &n_nodes);
+    for (size_t k = 0; k < cut->n_lives; k++) add_to_levels(cut, &cut->lives[k]);
+    for (int i = 0; i < order->n; i++) cut->level_bytes[i + 1] += cut->level_bytes[i];
+    *out = cut;
+    cut = NULL;
+done:
+    mp_floor_cut_free(cut);
+    return st;
+}
+
+void mp_floor_cut_free(mp_floor_cut *cut)
+{
+    if (!cut) return;
+    mp_free(cut->position);
+    mp_free(cut->level_bytes);
+    mp_free(cut->lives);
+    mp_free(cut->nodes);
+    mp_free(cut->side);
+    mp_free(cut->vertex);
+    mp_free(cut->touched);
+    mp_free(cut->from);
+    mp_free(cut->to);
+    mp_free(cut->bytes);
+    mp_free(cut->supply);
+    mp_free(cut->drain);
+    mp_free(cut);
+}
+
+static void touch(mp_floor_cut *cut, int node)
+{
+    const mp_node *x = &cut->order->graph->nodes[node];
+    for (size_t k = 0; k < x->n_forms; k++) {
+        const mp_form *f = &x->forms[k];
+        for (size_t i = 0; i < f->n_reads; i++) cut->touched[f->reads[i]] = node + 1;
+        for (size_t i = 0; i < f->n_writes; i++) cut->touched[f->writes[i]] = node + 1;
+        for (size_t i = 0; i < f->n_adds; i++) cut->touched[f->adds[i]] = node + 1;
+    }
+}
+
+static bool contains(const uint64_t *set, int v)
+{
+    return set[v / 64] >> v % 64 & 1;
+}
+
+static bool add_vertex(mp_floor_cut *cut, int *vertex)
+{
+    const size_t n = cut->n_vertices + 1;
+    if (!mp_grow(&cut->supply, &cut->supply_capacity, n, sizeof *cut->supply)) return false;
+    if (!mp_grow(&cut->drain, &cut->drain_capacity, n, sizeof *cut->drain)) return false;
+    cut->supply[n - 1] = cut->drain[n - 1] = 0;
+    *vertex = (int)cut->n_vertices++;
+    return true;
+}
+
+/* The vertex of a node of which nothing is known. */
+static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
+{
+    if (cut->vertex[node] < 0 && !add_vertex(cut, &cut->vertex[node])) return false;
+    *vertex = cut->vertex[node];
+    return true;
+}
+
+/* bytes -1: endless. */
+static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
+{
+    const size_t n = cut->n_arcs + 1;
+    if (!mp_grow(&cut->from, &cut->from_capacity, n, sizeof *cut->from)) return false;
+    if (!mp_grow(&cut->to, &cut->to_capacity, n, sizeof *cut->to)) return false;
+    if (!mp_grow(&cut->bytes, &cut->bytes_capacity, n, sizeof *cut->bytes)) return false;
+    cut->from[n - 1] = from;
+    cut->to[n - 1] = to;
+    cut->bytes[n - 1] = bytes;
+    cut->n_arcs = n;
+    return true;
+}
+
+/* A storage of which it is not known whether it lives: the vertices `made` (in X as soon as a maker is; -1: it is) and `used`
+ * (in X only if all users are; -1: it is not). */
+static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_made, bool is_used_later)
+{
+    const int64_t bytes = cut->order->graph->storages[life->storage].bytes;
+    int made = -1, used = -1, node;
+    if (!is_made && !add_vertex(cut, &made)) return false;
+    for (int k = life->makers; k < life->users && !is_made; k++)
+        if (cut->side[cut->nodes[k]] == UNKNOWN && !(vertex_of(cut, cut->nodes[k], &node) && add_arc(cut, node, made, -1)))
+            return false;
+    if (!is_used_later && !add_vertex(cut, &used)) return false;
+    for (int k = life->users; k < life->end && !is_used_later; k++)
+        if (cut->side[cut->nodes[k]] == UNKNOWN && !(vertex_of(cut, cut->nodes[k], &node) && add_arc(cut, used, node, -1)))
+            return false;
+    if (is_made) cut->supply[used] = bytes;
+    if (is_used_later) cut->drain[made] = bytes;
+    return is_made || is_used_later || add_arc(cut, made, used, bytes);
+}
+
+/* The storages: *certain what certainly lives, the others into the network. */
+static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
+{
+    for (size_t k = 0; k < cut->n_lives; k++) {
+        const struct mp_floor_life *life = &cut->lives[k];
+        int makers[3] = {0}, users[3] = {0}; /* by side */
+        if (cut->touched[life->storage] == running + 1) continue;
+        for (int i = life->makers; i < life->users; i++) makers[(int)cut->side[cut->nodes[i]]]++;
+        for (int i = life->users; i < life->end; i++) users[(int)cut->side[cut->nodes[i]]]++;
+        const bool is_made = makers[DONE], is_used_later = users[LATER] || life->stays;
+        cut->work += life->end - life->makers;
+        if ((!is_made && !makers[UNKNOWN]) || (!is_used_later && !users[UNKNOWN])) continue;
+        if (is_made && is_used_later)
+            *certain += cut->order->graph->storages[life->storage].bytes;
+        else if (!add_life(cut, life, is_made, is_used_later))
+            return false;
+    }
+    return true;
+}
+
+/* With a node in X, those before it are. */
+static bool add_pairs(mp_floor_cut *cut)
+{
+    const mp_bound_order *o = cut->order;
+    for (size_t k = 0; k < o->n_pairs; k++) {
+        const int u = o->pair_from[k], v = o->pair_to[k];
+        if (cut->vertex[u] < 0 || cut->vertex[v] < 0) continue;
+        if (!add_arc(cut, cut->vertex[v], cut->vertex[u], -1)) return false;
+    }
+    return true;
+}
+
+static mp_status solve(mp_floor_cut *cut, int64_t *bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_mincut *network = NULL;
+    int64_t supply = 0, drain = 0;
+    for (size_t v = 0; v < cut->n_vertices; v++) {
+        supply += cut->supply[v];
+        drain += cut->drain[v];
+    }
+    *bytes = 0;
+    if (!supply || !drain) return MP_OK;
+    MP_TRY(mp_mincut_new((int)cut->n_vertices, cut->from, cut->to, cut->n_arcs, &network, err));
+    for (size_t v = 0; v < cut->n_vertices; v++) {
+        network->supply[v] = cut->supply[v];
+        network->drain[v] = cut->drain[v];
+    }
+    for (size_t k = 0; k < cut->n_arcs; k++) network->capacity[k] = cut->bytes[k] < 0 ? supply : cut->bytes[k];
+    *bytes = mp_mincut_run(network);
+done:
+    mp_mincut_free(network);
+    return st;
+}
+
+mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_order *o = cut->order;
+    const uint64_t *later = mp_bound_later(o, next);
+    int64_t certain = 0, rest = 0;
+    int vertex;
+    cut->n_vertices = cut->n_arcs = 0;
+    for (int v = 0; v < o->n; v++) {
+        cut->side[v] = contains(done, v) ? DONE : v == next || contains(later, v) ? LATER : UNKNOWN;
+        cut->vertex[v] = -1;
+    }
+    touch(cut, running);
+    MP_REQUIRE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
+    /* nodes that only stand between others in the order */
+    for (int v = 0; v < o->n && cut->n_vertices; v++)
+        MP_REQUIRE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
+                   o->n);
+    MP_REQUIRE(add_pairs(cut), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
+    cut->work += (int64_t)(o->n_pairs + cut->n_vertices + 4 * cut->n_arcs);
+    MP_TRY(solve(cut, &rest, err));
+    *bytes = certain + rest;
+done:
+    return st;
+}

@@ -1,0 +1,152 @@
+/* floor_held.c - chains of repeatable nodes, and behind which nodes their first one has to run again. */
+#include "planner/floor_held.h"
+
+#include <stdlib.h>
+
+enum { LONGEST_CHAIN = 16 };
+
+struct node_bytes {
+    int64_t bytes;
+    int node;
+};
+
+struct search {
+    mp_floor_cut *cut;
+    const mp_bound_order *order;
+    const mp_floor_needs *needs;
+    int64_t most_work, bytes; /* the floor so far */
+    mp_floor_reason *reason;
+    size_t n;
+    struct node_bytes *once; /* the nodes that run once, those that need most first */
+    int *names;              /* per node: the last chain of which it names a storage in some form */
+    int chain;               /* counts the chains */
+    uint64_t *done;          /* a set of vertices */
+    struct node_bytes *over; /* of one (j, s, P0): before j, naming nothing of the chain, over the floor if the chain is held */
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct node_bytes *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->node < y->node ? -1 : x->node > y->node;
+}
+
+/* The least while `maker` runs behind the first n of `over`, and before j. */
+static mp_status again(struct search *x, size_t n, int j, int maker, int64_t *bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_order *o = x->order;
+    for (size_t w = 0; w < o->words; w++) x->done[w] = 0;
+    for (size_t k = 0; k < n; k++) {
+        const int v = x->over[k].node;
+        const uint64_t *earlier = mp_bound_earlier(o, v);
+        for (size_t w = 0; w < o->words; w++) x->done[w] |= earlier[w];
+        x->done[v / 64] |= UINT64_C(1) << v % 64;
+    }
+    MP_TRY(mp_floor_cut_least(x->cut, x->done, j, maker, bytes, err));
+    *bytes += x->needs->again_bytes[maker];
+done:
+    return st;
+}
+
+/* The least of level_bytes between the last of `over` and j in the sequence. */
+static int64_t least_level(const struct search *x, size_t n, int j)
+{
+    int last = -1;
+    int64_t least = INT64_MAX;
+    for (size_t k = 0; k < n; k++)
+        if (x->cut->position[x->over[k].node] > last) last = x->cut->position[x->over[k].node];
+    for (int p = last + 1; p <= x->cut->position[j]; p++)
+        if (x->cut->level_bytes[p] < least) least = x->cut->level_bytes[p];
+    return least;
+}
+
+/* The floor of (j, s, maker), the smallest storage of the chain having `held` bytes, if it is above the one so far. With
+ * over[0 .. k) behind it, the maker's run takes again(k), which rises with k; and over[k] with the chain held beside it takes
+ * what falls with k. The floor lies where they meet. */
+static mp_status try_maker(struct search *x, int j, int s, int maker, int64_t held, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0, low = 1; /* the meeting point is in [low, n] */
+    int64_t bytes;
+    for (size_t i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
+        const int v = x->once[i].node;
+        if (x->names[v] != x->chain && mp_bound_before(x->order, v, j)) x->over[n++] = x->once[i];
+    }
+    if (!n || x->needs->again_bytes[maker] + least_level(x, n, j) <= x->bytes) return MP_OK;
+    MP_TRY(again(x, n, j, maker, &bytes, err));
+    if (bytes <= x->bytes) goto done;
+    int64_t at_meeting = bytes;
+    for (size_t high = n; low < high;) {
+        const size_t k = (low + high) / 2;
+        MP_TRY(again(x, k, j, maker, &bytes, err));
+        if (bytes >= x->over[k].bytes + held) {
+            high = k;
+            at_meeting = bytes;
+        } else {
+            low = k + 1;
+        }
+    }
+    const struct node_bytes *beside = &x->over[low - 1];
+    x->bytes = at_meeting < beside->bytes + held ? at_meeting : beside->bytes + held;
+    *x->reason = (mp_floor_reason){j, s, maker, beside->node, held, beside->bytes + held, at_meeting};
+done:
+    return st;
+}
+
+static void name_readers(struct search *x, int s)
+{
+    const mp_graph *graph = x->order->graph;
+    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) x->names[graph->readers[r]] = x->chain;
+}
+
+/* The chain from s back along the largest input, as long as it can matter. */
+static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_order *o = x->order;
+    const mp_storage *storages = o->graph->storages;
+    int64_t held = storages[s].bytes;
+    x->chain++;
+    for (int length = 0, output = s; length < LONGEST_CHAIN && output >= 0; length++) {
+        const int maker = o->graph->producer[output];
+        int input = -1;
+        if (storages[output].bytes < held) held = storages[output].bytes;
+        if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work) break;
+        name_readers(x, output);
+        MP_TRY(try_maker(x, j, s, maker, held, err));
+        for (int r = o->reads_start[maker]; r < o->reads_start[maker + 1]; r++)
+            if (o->remade[o->reads[r]] && (input < 0 || storages[o->reads[r]].bytes > storages[input].bytes))
+                input = o->reads[r];
+        output = input;
+    }
+done:
+    return st;
+}
+
+mp_status mp_floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
+                        mp_floor_reason *reason, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_order *o = cut->order;
+    const size_t n = (size_t)o->n - 1;
+    struct search x = {.cut = cut, .order = o, .needs = needs, .most_work = most_work, .bytes = *bytes, .reason = reason};
+    x.once = mp_alloc(n, sizeof *x.once);
+    x.over = mp_alloc(n, sizeof *x.over);
+    x.names = mp_alloc(n, sizeof *x.names);
+    x.done = mp_alloc(o->words, sizeof *x.done);
+    MP_REQUIRE(x.once && x.over && x.names && x.done, err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    for (size_t i = 0; i < n; i++)
+        if (!o->repeatable[i]) x.once[x.n++] = (struct node_bytes){needs->least_bytes[i], (int)i};
+    if (x.n) qsort(x.once, x.n, sizeof *x.once, by_bytes);
+    for (int j = 0; j < (int)n && x.n; j++)
+        for (int r = o->reads_start[j]; r < o->reads_start[j + 1] && !o->repeatable[j]; r++)
+            if (o->remade[o->reads[r]]) MP_TRY(try_chain(&x, j, o->reads[r], err));
+    *bytes = x.bytes;
+done:
+    mp_free(x.once);
+    mp_free(x.over);
+    mp_free(x.names);
+    mp_free(x.done);
+    return st;
+}
