@@ -67,7 +67,7 @@ static mp_status prepare(const options *o, const budget *b, outcome *out, mp_err
     int peak_node;
     MP_TRY(subject_load(o->operands[0], o, &out->subject, err));
     MP_TRY(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
-    MP_TRY(mp_floor(out->subject.graph, &out->floor_bytes, &out->floor_node, err));
+    MP_TRY(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
     out->budget_bytes = -1;
     if (o->budget)
         MP_TRY(subject_budget(&out->subject, b, out->keep_all->peak_bytes, out->floor_bytes, &out->budget_bytes, err));

@@ -170,16 +170,39 @@ static void print_floor_at_end(const outcome *out)
     report_static(graph);
 }
 
+/* The floor of a tensor that is held up to the node that reads it, or run again on the way. */
+static void print_floor_held(const outcome *out)
+{
+    const mp_graph *graph = out->subject.graph;
+    const mp_floor_reason *why = &out->floor_reason;
+    char text[QUANTITY_MAX];
+    mp_label label;
+    printf("The floor is held by ");
+    report_node(graph, why->node);
+    printf(", which reads %s. In any order one of these is needed at once:\n", mp_storage_title(graph, why->storage, &label));
+    printf("  %12s  to hold it, or what it is made from", bytes_short(why->beside_bytes, text));
+    printf(" (%s), while ", bytes_short(why->held_bytes, text));
+    report_node(graph, why->beside);
+    printf(" runs\n  %12s  to make it again behind that, from ", bytes_short(why->again_bytes, text));
+    report_node(graph, why->maker);
+    printf(" on\n  and ");
+    report_static(graph);
+}
+
 /* The node that the floor is at, the largest storages it uses, and what else must be there then whatever the order. */
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
     const mp_graph *graph = out->subject.graph;
-    if (out->floor_node < 0) {
+    if (out->floor_reason.node < 0) {
         print_floor_at_end(out);
         return;
     }
-    const mp_node *node = &graph->nodes[out->floor_node];
+    if (out->floor_reason.storage >= 0) {
+        print_floor_held(out);
+        return;
+    }
+    const mp_node *node = &graph->nodes[out->floor_reason.node];
     const mp_form *form = &node->forms[0];
     const int *const lists[] = {form->reads, form->writes, form->adds};
     const size_t lengths[] = {form->n_reads, form->n_writes, form->n_adds};
@@ -188,7 +211,7 @@ static void print_floor(const outcome *out)
     char text[QUANTITY_MAX];
     mp_label label;
     printf("The floor is held by ");
-    report_node(graph, out->floor_node);
+    report_node(graph, out->floor_reason.node);
     printf(", which needs at once:\n");
     for (int line = 0;; line++) {
         int best = -1;

@@ -3,6 +3,7 @@
 #define CLI_PLAN_REPORT_H
 
 #include "cli/subject.h"
+#include "planner/floor.h"
 #include "planner/second_stream.h"
 #include "planner/solver.h"
 
@@ -11,7 +12,7 @@ typedef struct outcome {
     mp_timeline *keep_all;
     int64_t budget_bytes; /* -1: none */
     int64_t floor_bytes;
-    int floor_node; /* -1: no nodes */
+    mp_floor_reason floor_reason;
     mp_answer answer;
     bool has_second_stream; /* it was asked for, and there is a plan */
     mp_second_stream second_stream;

@@ -6,11 +6,15 @@
 
 #include <cmocka.h>
 
+#include "oracle_exact.h"
 #include "oracle_simulator.h"
 #include "planner/floor.h"
 #include "random_graph.h"
 
 enum { MOST_STEPS = 40 };
+#ifndef FIRST_SEED
+enum { FIRST_SEED = 1, SEEDS = 400 };
+#endif
 
 /* All schedules with at most one recomputation per forward node, by trying every node and form at every step. */
 struct enumeration {
@@ -180,6 +184,152 @@ static void gradients_wait_for_updates_after_all_of_backward(void **state)
     }
 }
 
+/* Storages of other sizes, and hardly any workspace, so that what is held matters. */
+static void resize(mp_graph *graph, uint64_t seed)
+{
+    random_source random = {seed};
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (!mp_storage_is_static(&graph->storages[s])) graph->storages[s].bytes = 1 + random_below(&random, 40);
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t k = 0; k < graph->nodes[i].n_forms; k++)
+            graph->nodes[i].forms[k].workspace_bytes = random_chance(&random, 80) ? 0 : random_below(&random, 40);
+}
+
+/* Checks that nothing fits one byte below the floor; false: too much to try. *is_met: something fits in the floor itself. */
+static bool judge(const mp_graph *graph, uint64_t seed, mp_floor_reason *reason, bool *is_met)
+{
+    int64_t floor_bytes, ticks;
+    assert_int_equal(mp_floor_explained(graph, &floor_bytes, reason, NULL), MP_OK);
+    if (!oracle_exact(graph, floor_bytes - 1, true, &ticks)) return false;
+    if (ticks >= 0)
+        fail_msg("seed %llu: floor %lld, node %d, storage %d, maker %d, beside %d, and a schedule fits below",
+                 (unsigned long long)seed, (long long)floor_bytes, reason->node, reason->storage, reason->maker,
+                 reason->beside);
+    if (reason->storage >= 0) {
+        int64_t least = reason->beside_bytes < reason->again_bytes ? reason->beside_bytes : reason->again_bytes;
+        assert_int_equal(floor_bytes, mp_graph_static_bytes(graph) + least);
+    }
+    *is_met = oracle_exact(graph, floor_bytes, true, &ticks) && ticks >= 0;
+    return true;
+}
+
+static void nothing_fits_below_the_floor(void **state)
+{
+    (void)state;
+    int n_judged = 0, n_held = 0, n_met = 0;
+    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed++) {
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 5), (mp_fuse)(seed / 5 % MP_N_FUSES), false);
+        mp_floor_reason reason;
+        bool is_met;
+        if (seed % 4) resize(graph, seed);
+        if (judge(graph, seed, &reason, &is_met)) {
+            n_judged++;
+            n_held += reason.storage >= 0;
+            n_met += is_met;
+        }
+        mp_graph_free(graph);
+    }
+    if (n_judged < SEEDS * 9 / 10 || n_held < SEEDS / 20 || n_met < SEEDS / 2)
+        fail_msg("%d of %d judged, %d of them held or run again, %d equal to the floor", n_judged, SEEDS, n_held, n_met);
+}
+
+static int add_storage(mp_graph *g, mp_kind kind, int64_t bytes)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+    s->kind = kind;
+    s->bytes = bytes;
+    return (int)g->n_storages - 1;
+}
+
+/* A node that reads and writes up to two storages each, -1: fewer. */
+static mp_form *add_node(mp_graph *g, mp_phase phase, int read, int also_read, int written)
+{
+    mp_node *node;
+    const int reads[2] = {read, also_read};
+    assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+    node->phase = phase;
+    mp_form *f = &node->forms[0];
+    f->n_reads = (size_t)(read >= 0) + (also_read >= 0);
+    f->n_writes = written >= 0;
+    f->reads = mp_graph_list(g, reads, f->n_reads);
+    f->writes = mp_graph_list(g, &written, f->n_writes);
+    assert_true(f->reads && f->writes);
+    return f;
+}
+
+/* Data gradients d1 of 10 bytes, d2 and d3 of 50, each made of the one before, and a node that makes the gradient of a
+ * parameter of d1. Whether it runs before or behind d3's node, d1 or the parameter's gradient is there beside d2 and d3. */
+static void a_gradient_lives_or_what_is_made_of_it(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const int64_t gradient_bytes = i % 2 ? 4 : 40;
+        mp_graph *g;
+        mp_floor_reason reason;
+        bool is_met;
+        assert_int_equal(mp_graph_new("gradients", &g, NULL), MP_OK);
+        g->fuse = i < 2 ? MP_FUSE_NONE : MP_FUSE_BACKWARD;
+        const int parameter = add_storage(g, MP_KIND_PARAMETER, 1), p = add_storage(g, MP_KIND_GRADIENT, gradient_bytes);
+        const int d1 = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), d2 = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 50);
+        const int d3 = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 50);
+        add_node(g, MP_PHASE_BACKWARD, -1, -1, d1);
+        add_node(g, MP_PHASE_BACKWARD, d1, -1, p);
+        add_node(g, MP_PHASE_BACKWARD, d1, -1, d2);
+        add_node(g, MP_PHASE_BACKWARD, d2, -1, d3);
+        add_node(g, MP_PHASE_UPDATE, p, -1, parameter);
+        assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+        assert_true(judge(g, (uint64_t)i, &reason, &is_met));
+        assert_true(is_met);
+        int64_t floor_bytes;
+        int node;
+        assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
+        assert_int_equal(floor_bytes, 1 + 100 + (i >= 2 ? 0 : gradient_bytes == 4 ? 4 : 10));
+        assert_int_equal(node, 3);
+        assert_int_equal(reason.storage, -1);
+        mp_graph_free(g);
+    }
+}
+
+/* A convolution with workspace makes c of 10 bytes, a relu in its room a; backward makes g of 10, v makes h of 10 of g with 20
+ * bytes of workspace, and j reads h and a. Either a (or c) is held at v: 10 + 40; or both are run behind v, with h there. */
+static void an_activation_is_held_or_run_again(void **state)
+{
+    (void)state;
+    const int64_t workspace[] = {15, 25, 35, 35}, expected[] = {40, 45, 50, 45};
+    const int expected_node[] = {3, 4, 4, 0};
+    for (int i = 0; i < 4; i++) {
+        const bool v_reads_it = i == 3; /* it is v's own, and the convolution needs the most */
+        mp_graph *g;
+        mp_floor_reason reason;
+        bool is_met;
+        int64_t floor_bytes;
+        int node;
+        assert_int_equal(mp_graph_new("held", &g, NULL), MP_OK);
+        const int c = add_storage(g, MP_KIND_ACTIVATION, 10), a = add_storage(g, MP_KIND_ACTIVATION, 10);
+        const int d = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), h = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10);
+        const mp_in_place pair = {c, a};
+        add_node(g, MP_PHASE_FORWARD, -1, -1, c)->workspace_bytes = workspace[i];
+        mp_form *relu = add_node(g, MP_PHASE_FORWARD, c, -1, a);
+        assert_non_null(relu->in_place = mp_pool_alloc(g->pool, 1, sizeof *relu->in_place));
+        relu->in_place[0] = pair;
+        relu->n_in_place = 1;
+        add_node(g, MP_PHASE_BACKWARD, -1, -1, d);
+        add_node(g, MP_PHASE_BACKWARD, d, v_reads_it ? a : -1, h)->workspace_bytes = v_reads_it ? 10 : 20;
+        add_node(g, MP_PHASE_BACKWARD, h, a, -1);
+        assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+        assert_true(judge(g, (uint64_t)i, &reason, &is_met));
+        assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
+        assert_int_equal(floor_bytes, expected[i]);
+        assert_true(is_met || v_reads_it);
+        assert_int_equal(node, expected_node[i]);
+        assert_int_equal(reason.storage, i == 1 || i == 2 ? a : -1);
+        if (reason.storage >= 0) assert_int_equal(reason.maker, 0);
+        if (reason.storage >= 0) assert_int_equal(reason.beside, 3);
+        mp_graph_free(g);
+    }
+}
+
 static void floor_survives_every_allocation_failure(void **state)
 {
     (void)state;
@@ -203,6 +353,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floor_is_never_above_the_peak_of_any_schedule),
         cmocka_unit_test(floor_is_never_above_random_schedules),
+        cmocka_unit_test(nothing_fits_below_the_floor),
+        cmocka_unit_test(a_gradient_lives_or_what_is_made_of_it),
+        cmocka_unit_test(an_activation_is_held_or_run_again),
         cmocka_unit_test(gradients_wait_for_updates_after_all_of_backward),
         cmocka_unit_test(floor_survives_every_allocation_failure),
     };
