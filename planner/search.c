@@ -77,7 +77,7 @@ void mp_search_await_proof(mp_search *search)
 {
     const double LOOK = 0.05;
     while (search->proof && !mp_search_settled(search) && !search->stopped) {
-        if (search->proof) mp_proof_wait(search->proof, LOOK);
+        if (search->proof && mp_proof_wait(search->proof, LOOK)) mp_search_end_proof(search);
         mp_search_heed(search);
     }
 }
