@@ -133,11 +133,11 @@ try estimate_freeze estimate mlp.onnx --batch 64 --freeze 'up.*'
 try estimate_graph estimate chain.json
 try estimate_graph_json estimate chain.json --json
 try plan_none plan mlp.onnx --batch 4096 --solver none
-try plan_floor plan mlp.onnx --batch 4096 --budget floor+60% --solver chen -o plan.json
+try plan_floor plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -o plan.json
 try plan_second_stream plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream -o second.json
 holds check_second_stream sh -c "'$memplan' check mlp.onnx second.json && grep -q '\"until\"' second.json"
 try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream --json
-try plan_json plan mlp.onnx --batch 4096 --budget floor+60% --solver chen --json
+try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
 try plan_infeasible plan mlp.onnx --batch 4096 --budget 1MiB -o infeasible.json
@@ -243,16 +243,16 @@ try bad_dot_batch estimate branch.dot --batch 4
 holds dot_wrote_nothing sh -c '! ls written_*'
 
 holds graph_to_stdout sh -c "'$memplan' graph mlp.onnx --batch 4096 | cmp - graph.json"
-holds plan_to_stdout sh -c "'$memplan' plan mlp.onnx --batch 4096 --budget floor+60% --solver chen -o - | cmp - plan.json"
+holds plan_to_stdout sh -c "'$memplan' plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -o - | cmp - plan.json"
 holds a_graph_file_plans_like_its_model sh -c "
-    '$memplan' plan graph.json --budget floor+60% --solver chen -o plan2.json > /dev/null && '$memplan' check mlp.onnx plan2.json"
+    '$memplan' plan graph.json --budget floor+50% --solver chen -o plan2.json > /dev/null && '$memplan' check mlp.onnx plan2.json"
 holds plans_are_the_same_every_time sh -c "
     '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o once.json > /dev/null && '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o twice.json > /dev/null && cmp once.json twice.json"
 
 # ---- the trade-off curve and the largest batch
-try sweep sweep mlp.onnx --batch 4096 --solvers chen,segments --budgets 90%,floor+40%,1MiB
+try sweep sweep mlp.onnx --batch 4096 --solvers chen,segments --budgets 90%,floor+25%,1MiB
 try sweep_default sweep mlp.onnx --batch 4096
-try sweep_json sweep mlp.onnx --batch 4096 --solvers chen --budgets floor+40%,1MiB --json
+try sweep_json sweep mlp.onnx --batch 4096 --solvers chen --budgets floor+25%,1MiB --json
 try sweep_graph sweep chain.json
 try sweep_infeasible sweep mlp.onnx --batch 4096 --budgets 1MiB
 holds sweep_draws sh -c "'$memplan' sweep mlp.onnx --batch 4096 -o curve.svg && grep -q '</svg>' curve.svg && cp curve.svg once.svg &&
