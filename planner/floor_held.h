@@ -8,9 +8,9 @@
  * then, and with the least that storages made once take at such a moment (floor_cut.h). If this is more than F too, no schedule
  * fits in F. The smallest F for which it isn't is the floor of (j, s, P0).
  *
- * Example: relu a is made of convolution c of 10 bytes of the batch, with room of c; backward nodes v and j read the gradient g
- * of 10, and v holds 20 of its own. Either a is held at v: 30 and 10; or c, a run again behind v, while what v leaves to j is
- * there.
+ * Example: a convolution of the batch makes c of 10 bytes with 35 of workspace, a relu makes a in c's room; v reads g and makes
+ * h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is held at v: 40 and 10. Or the convolution runs behind
+ * v, beside h: 45 and 10. Less than 50 won't do.
  */
 #ifndef PLANNER_FLOOR_HELD_H
 #define PLANNER_FLOOR_HELD_H
