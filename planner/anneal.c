@@ -16,7 +16,7 @@ enum { WALKS = 2, LEAST_MOVES = 2000, N_ROUNDS = 3, HOT = 1, REFINING = 2 /* rou
  */
 static const struct {
     double share, hot[WALKS], cold;
-} rounds[N_ROUNDS] = {{0.15, {1.5, 1.5}, 0.1}, {0.60, {1.7, 4}, 0.15}, {0.25, {1.3, 1.3}, 0.1}};
+} rounds[N_ROUNDS] = {{0.10, {1.5, 1.5}, 0.1}, {0.65, {1.7, 6}, 0.15}, {0.25, {1.3, 1.3}, 0.1}};
 
 typedef struct annealing {
     mp_search *search;
@@ -91,10 +91,10 @@ static bool is_close(mp_search *search)
  * two allow. */
 static int64_t count_moves(const mp_search *search)
 {
-    enum { WORK = 200000000 /* moves by nodes */ };
+    enum { MOST_PER_OFFER = 500, WORK = 200000000 /* moves by nodes */ };
     const mp_request *request = mp_search_request(search);
     const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / 2;
-    int64_t n = mp_search_moves(search) * (per_offer < 200 ? per_offer : 200);
+    int64_t n = mp_search_moves(search) * (per_offer < MOST_PER_OFFER ? per_offer : MOST_PER_OFFER);
     if (request->moves <= 0 && is_large(request) && n > WORK / n_nodes) n = WORK / n_nodes;
     return n < LEAST_MOVES ? LEAST_MOVES : n;
 }
