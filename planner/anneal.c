@@ -1,8 +1,7 @@
 /* anneal.c - simulated annealing over whole schedules: what is recomputed, how often, where, and, unless the order is to be
  * kept, when everything runs. Starts from the best that the searchers before it have found.
  *
- * Two walks, always: one that leaves first runs where they are, and one that moves them too; where there is no backward phase
- * and that one is ahead after a round, order is all, and both do. After each round both go on from the better of their results.
+ * Two walks, always, one hotter than the other. After each round both go on from the better of their results.
  */
 #include <stdlib.h>
 
@@ -26,7 +25,6 @@ typedef struct annealing {
     atomic_bool stop;
     _Atomic int64_t enough; /* ticks, without updates, below which nothing can be, as far as is proved */
     int64_t update_ticks;
-    bool goes_back, order_is_all;
     double unit;
     int64_t n_moves;
     double shares; /* of the rounds to come */
@@ -110,7 +108,6 @@ static mp_status begin(annealing *a, mp_error *err)
     for (size_t k = 0; k < request->graph->n_nodes; k++) {
         const mp_node *node = &request->graph->nodes[k];
         if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->forms[0].ticks;
-        a->goes_back = a->goes_back || node->phase == MP_PHASE_BACKWARD;
     }
     mp_search_best(a->search, &steps, &n);
     MP_TRY(mp_walk_order_copy(&a->best, steps, n, INT64_MAX, err));
@@ -122,7 +119,6 @@ done:
 static mp_status take_results(annealing *a, mp_error *err)
 {
     mp_status st = MP_OK;
-    a->order_is_all = a->order_is_all || (!a->goes_back && a->walks[1].best.ticks < a->walks[0].best.ticks);
     for (int k = 0; k < WALKS; k++) {
         const mp_walk_order *found = &a->walks[k].best;
         if (found->ticks < a->best.ticks) MP_TRY(mp_walk_order_copy(&a->best, found->steps, found->n, found->ticks, err));
@@ -152,7 +148,7 @@ static mp_status run_round(annealing *a, int round, mp_error *err)
         w->end = elapsed + (1 - elapsed) * rounds[round].share / a->shares;
         w->stop = &a->stop;
         w->seed = (request->seed * WALKS + (uint64_t)k) * (N_ROUNDS + 1) + (uint64_t)a->n_rounds;
-        w->keeps_order = request->keep_order || (!k && !a->order_is_all);
+        w->keeps_order = request->keep_order;
         w->unit = a->unit;
         w->hot = rounds[round].hot[a->best.ticks == INT64_MAX ? WALKS - 1 : k];
         w->cold = rounds[round].cold;

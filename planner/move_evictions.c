@@ -103,15 +103,21 @@ bool mp_move_evict_window(mp_mover *m)
     return n > 0;
 }
 
-/* What lives in a slot and takes little to make again is given up there, each before it is read next. False: nothing was. */
-static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks)
+static int64_t ticks_of(const mp_runs *x, int run)
+{
+    return x->graph->nodes[x->runs[run].node].forms[0].ticks;
+}
+
+/* What lives in a slot and takes little to make again is given up there, each before it is read next; if `until_fits`, no more
+ * once the budget is kept. False: nothing was. */
+static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks, bool until_fits)
 {
     enum { MOST = 16 };
     mp_runs *x = m->runs;
     const mp_graph *g = x->graph;
     const int begin = m->n_candidates ? mp_mover_below(m, m->n_candidates) : 0;
     int n = 0;
-    for (int i = 0; i < m->n_candidates && n < MOST; i++) {
+    for (int i = 0; i < m->n_candidates && n < MOST && !(until_fits && x->axis.total_over <= 0); i++) {
         const int s = m->candidates[(begin + i) % m->n_candidates];
         if (g->nodes[g->producer[s]].forms[0].ticks > most_ticks || !mp_runs_lives(x, s, slot)) continue;
         const int reader = mp_runs_next_read(x, s, slot);
@@ -129,7 +135,7 @@ bool mp_move_evict_cheap(mp_mover *m)
     const int run = mp_mover_any_run(m), slot = mp_mover_any_slot(m);
     if (run < 0 || slot < 0) return false;
     m->left = 40;
-    return evict_cheap(m, slot, mp_mover_below(m, 2) ? x->graph->nodes[x->runs[run].node].forms[0].ticks / 2 : 0);
+    return evict_cheap(m, slot, mp_mover_below(m, 2) ? ticks_of(x, run) / 2 : 0, false);
 }
 
 bool mp_move_delete(mp_mover *m)
@@ -167,17 +173,29 @@ bool mp_move_exchange(mp_mover *m)
     return true;
 }
 
+/* One of those that are not their node's first, a dear one more likely. -1: none was met. */
+static int any_dear_extra(mp_mover *m)
+{
+    enum { DRAWS = 4 };
+    int dearest = mp_mover_any_extra(m);
+    for (int k = 1; k < DRAWS && dearest >= 0; k++) {
+        const int run = mp_mover_any_extra(m);
+        if (run >= 0 && ticks_of(m->runs, run) > ticks_of(m->runs, dearest)) dearest = run;
+    }
+    return dearest;
+}
+
 bool mp_move_exchange_for_cheap(mp_mover *m)
 {
     mp_runs *x = m->runs;
-    const int run = mp_mover_any_extra(m);
+    const int run = any_dear_extra(m);
     if (run < 0 || !mp_runs_can_spare(x, run)) return false;
-    const int64_t ticks = x->graph->nodes[x->runs[run].node].forms[0].ticks;
+    const int64_t ticks = ticks_of(x, run);
     mp_run_drop(x, run);
     m->left = 40;
     for (int k = 1 + mp_mover_below(m, 4); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
-        evict_cheap(m, slot, mp_mover_below(m, 2) ? 0 : ticks / 4);
+        evict_cheap(m, slot, mp_mover_below(m, 2) ? 0 : ticks / 4, true);
     }
     return true;
 }

@@ -43,7 +43,7 @@ bool mp_move_evict_window(mp_mover *mover);
 bool mp_move_evict_cheap(mp_mover *mover);
 /* Runs again no more what is, and others beside it. */
 bool mp_move_delete(mp_mover *mover);
-/* Deletes, and makes room for it where it is lacking then, with anything or with what takes less. */
+/* Deletes, and makes room for it where it is lacking then: with anything, or, for a run that is dear, with what takes less. */
 bool mp_move_exchange(mp_mover *mover);
 bool mp_move_exchange_for_cheap(mp_mover *mover);
 /* Puts elsewhere a run that is not its node's first; several that stand side by side; a first run. */
