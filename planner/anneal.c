@@ -11,11 +11,11 @@
 enum { WALKS = 2, LEAST_MOVES = 2000, N_ROUNDS = 3, HOT = 1, REFINING = 2 /* rounds */ };
 
 /* Temperatures are in units, the ticks of a common operator: a first cool round does what can be done near the start, a hot one
- * finds another valley, for which one walk begins less hot once there is a plan, and a last cool one goes down to its bottom.
- */
+ * finds another valley, for which one walk begins less hot, and a last cool one goes down to its bottom. `lost`: as long as
+ * there is no plan within the budget. */
 static const struct {
-    double share, hot[WALKS], cold;
-} rounds[N_ROUNDS] = {{0.10, {1.5, 1.5}, 0.1}, {0.65, {1.7, 6}, 0.15}, {0.25, {1.3, 1.3}, 0.1}};
+    double share, hot[WALKS], lost, cold;
+} rounds[N_ROUNDS] = {{0.10, {1.5, 1.5}, 1.5, 0.1}, {0.65, {1.7, 6}, 4, 0.15}, {0.25, {1.3, 1.3}, 1.3, 0.1}};
 
 typedef struct annealing {
     mp_search *search;
@@ -150,7 +150,7 @@ static mp_status run_round(annealing *a, int round, mp_error *err)
         w->seed = (request->seed * WALKS + (uint64_t)k) * (N_ROUNDS + 1) + (uint64_t)a->n_rounds;
         w->keeps_order = request->keep_order;
         w->unit = a->unit;
-        w->hot = rounds[round].hot[a->best.ticks == INT64_MAX ? WALKS - 1 : k];
+        w->hot = a->best.ticks == INT64_MAX ? rounds[round].lost : rounds[round].hot[k];
         w->cold = rounds[round].cold;
         w->n_moves = (int64_t)(rounds[round].share * (double)a->n_moves);
         w->enough = &a->enough;

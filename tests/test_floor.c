@@ -229,7 +229,8 @@ static void nothing_fits_below_the_floor(void **state)
         }
         mp_graph_free(graph);
     }
-    if (n_judged < SEEDS * 9 / 10 || n_held < SEEDS / 20 || n_met < SEEDS * 4 / 5)
+    /* measured: 53 held or run again, 322 equal */
+    if (n_judged < SEEDS * 9 / 10 || n_held < 50 || n_met < 321)
         fail_msg("%d of %d judged, %d of them held or run again, %d equal to the floor", n_judged, SEEDS, n_held, n_met);
 }
 
