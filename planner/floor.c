@@ -11,8 +11,6 @@
  */
 #include "planner/floor.h"
 
-#include <stdlib.h>
-
 #include "planner/floor_held.h"
 
 /* Beyond so many nodes there are no minimum cuts; and what they may cost, in vertices, arcs and storages looked at. */
@@ -183,18 +181,6 @@ static int64_t last_node_bytes(const mp_bound_order *o, const bool *at_end, int6
     return least < INT64_MAX ? least : 0;
 }
 
-/* The nodes by what they need at most of what is counted here, most first. */
-struct rank {
-    int64_t bytes;
-    int node;
-};
-static int by_bytes(const void *a, const void *b)
-{
-    const struct rank *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return x->node < y->node ? -1 : x->node > y->node;
-}
-
 /* Raises least_bytes by minimum cuts, for nodes that may get over the highest of them, if need be with something held beside.
  */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
@@ -203,15 +189,15 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     const mp_bound_order *o = cut->order;
     const int n = o->n - 1;
     int64_t highest = 0, held = 0, bytes;
-    struct rank *ranks = mp_alloc((size_t)n, sizeof *ranks);
+    mp_floor_rank *ranks = mp_alloc((size_t)n, sizeof *ranks);
     MP_REQUIRE(ranks, err, MP_NOMEM, "no memory for the floor of %d nodes", n);
     for (size_t s = 0; s < o->graph->n_storages; s++)
         if (o->remade[s] && o->graph->storages[s].bytes > held) held = o->graph->storages[s].bytes;
     for (int i = 0; i < n; i++) {
-        ranks[i] = (struct rank){own[i] + cut->level_bytes[cut->position[i]], i};
+        ranks[i] = (mp_floor_rank){own[i] + cut->level_bytes[cut->position[i]], i};
         if (least_bytes[i] > highest) highest = least_bytes[i];
     }
-    if (n) qsort(ranks, (size_t)n, sizeof *ranks, by_bytes);
+    mp_floor_rank_sort(ranks, (size_t)n);
     for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < most_work / 2; k++) {
         const int i = ranks[k].node;
         if ((ranks[k].bytes <= highest && o->repeatable[i]) || ranks[k].bytes <= least_bytes[i]) continue;

@@ -5,11 +5,6 @@
 
 enum { LONGEST_CHAIN = 16 };
 
-struct node_bytes {
-    int64_t bytes;
-    int node;
-};
-
 struct search {
     mp_floor_cut *cut;
     const mp_bound_order *order;
@@ -17,18 +12,23 @@ struct search {
     int64_t most_work, bytes; /* the floor so far */
     mp_floor_reason *reason;
     size_t n;
-    struct node_bytes *once; /* the nodes that run once, those that need most first */
-    int *names;              /* per node: the last chain of which it names a storage in some form */
-    int chain;               /* counts the chains */
-    uint64_t *done;          /* a set of vertices */
-    struct node_bytes *over; /* of one (j, s, P0): before j, naming nothing of the chain, over the floor if the chain is held */
+    mp_floor_rank *once; /* the nodes that run once, those that need most first */
+    int *names;          /* per node: the last chain of which it names a storage in some form */
+    int chain;           /* counts the chains */
+    uint64_t *done;      /* a set of vertices */
+    mp_floor_rank *over; /* of one (j, s, P0): before j, naming nothing of the chain, over the floor if the chain is held */
 };
 
 static int by_bytes(const void *a, const void *b)
 {
-    const struct node_bytes *x = a, *y = b;
+    const mp_floor_rank *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return x->node < y->node ? -1 : x->node > y->node;
+}
+
+void mp_floor_rank_sort(mp_floor_rank *ranks, size_t n)
+{
+    if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
 /* The least while `maker` runs behind the first n of `over`, and before j. */
@@ -87,7 +87,7 @@ static mp_status try_maker(struct search *x, int j, int s, int maker, int64_t he
             low = k + 1;
         }
     }
-    const struct node_bytes *beside = &x->over[low - 1];
+    const mp_floor_rank *beside = &x->over[low - 1];
     x->bytes = at_meeting < beside->bytes + held ? at_meeting : beside->bytes + held;
     *x->reason = (mp_floor_reason){j, s, maker, beside->node, held, beside->bytes + held, at_meeting};
 done:
@@ -137,8 +137,8 @@ mp_status mp_floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t 
     x.done = mp_alloc(o->words, sizeof *x.done);
     MP_REQUIRE(x.once && x.over && x.names && x.done, err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     for (size_t i = 0; i < n; i++)
-        if (!o->repeatable[i]) x.once[x.n++] = (struct node_bytes){needs->least_bytes[i], (int)i};
-    if (x.n) qsort(x.once, x.n, sizeof *x.once, by_bytes);
+        if (!o->repeatable[i]) x.once[x.n++] = (mp_floor_rank){needs->least_bytes[i], (int)i};
+    mp_floor_rank_sort(x.once, x.n);
     for (int j = 0; j < (int)n && x.n; j++)
         for (int r = o->reads_start[j]; r < o->reads_start[j + 1] && !o->repeatable[j]; r++)
             if (o->remade[o->reads[r]]) MP_TRY(try_chain(&x, j, o->reads[r], err));

@@ -18,6 +18,15 @@
 #include "planner/floor.h"
 #include "planner/floor_cut.h"
 
+/* Nodes by bytes. */
+typedef struct mp_floor_rank {
+    int64_t bytes;
+    int node;
+} mp_floor_rank;
+
+/* Most bytes first, of equal ones the lower node. O(n log n). */
+void mp_floor_rank_sort(mp_floor_rank *ranks, size_t n);
+
 typedef struct mp_floor_needs {
     int64_t *least_bytes; /* per node: what is there at least at its first run, less static bytes */
     int64_t *again_bytes; /* per node: what it needs itself at least, at any of its runs */

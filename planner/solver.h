@@ -40,7 +40,7 @@ typedef struct mp_request {
     size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
     const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
     bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
-    bool wants_bound;          /* compute a lower bound first; the search ends when it is met */
+    bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
     bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
@@ -51,7 +51,8 @@ typedef struct mp_request {
 typedef struct mp_answer {
     mp_plan *plan;            /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
                                  found it: with `auto`, the one it ran */
-    mp_plan *smallest;        /* the plan of the lowest peak that was found (ties: the cheapest); never NULL on MP_OK */
+    mp_plan *smallest;        /* the plan of the lowest peak that was found (ties: the cheapest), or, where the bound that is
+                                 looked for beside the search ended it, `plan` once more; never NULL on MP_OK */
     int64_t floor_bytes;      /* no schedule fits below it ... */
     int floor_node;           /* ... because of this node */
     int64_t bound_ticks;      /* no plan within the budget takes less; -1: not asked for */
