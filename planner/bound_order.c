@@ -33,6 +33,14 @@ bool mp_bound_writes(const mp_bound_order *o, int node, int s)
     return true;
 }
 
+bool mp_bound_adds_in_turn(const mp_bound_order *o, int s)
+{
+    const mp_graph *graph = o->graph;
+    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+        if (!mp_bound_adds(o, graph->adders[a], s)) return false;
+    return !graph->storages[s].any_sum_order;
+}
+
 static bool always_reads(const mp_graph *graph, int node, int s)
 {
     const mp_node *x = &graph->nodes[node];
@@ -86,9 +94,8 @@ static bool pairs_of_storage(const mp_bound_order *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
     const mp_storage *storage = &graph->storages[s];
-    int first = graph->adders_start[s], end = graph->adders_start[s + 1];
-    bool chain = !storage->any_sum_order;
-    for (int a = first; a < end && chain; a++) chain = mp_bound_adds(o, graph->adders[a], s);
+    const int first = graph->adders_start[s], end = graph->adders_start[s + 1];
+    const bool chain = mp_bound_adds_in_turn(o, s);
     for (int a = first + 1; chain && a < end; a++)
         if (!add_pair(p, graph->adders[a - 1], graph->adders[a])) return false;
     for (int r = graph->readers_start[s]; graph->writer[s] >= 0 && r < graph->readers_start[s + 1]; r++) {

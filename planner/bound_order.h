@@ -45,6 +45,8 @@ bool mp_bound_listed(const int *list, size_t n, int s);
 /* Whether the node adds to s, or writes it, whatever its form. */
 bool mp_bound_adds(const mp_bound_order *order, int node, int s);
 bool mp_bound_writes(const mp_bound_order *order, int node, int s);
+/* Whether the contributions to s certainly come one after the other, so that the first and the last stand for all. */
+bool mp_bound_adds_in_turn(const mp_bound_order *order, int s);
 /* Whether the node reads s, which is not always live, whatever its form. */
 bool mp_bound_reads(const mp_bound_order *order, int node, int s);
 

@@ -41,15 +41,6 @@ static bool made_once(const mp_bound_order *o, int s)
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->remade[s];
 }
 
-/* A sum whose contributions certainly come one after the other, so that the last stands for all. */
-static bool is_chain(const mp_bound_order *o, int s)
-{
-    const mp_graph *graph = o->graph;
-    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (!mp_bound_adds(o, graph->adders[a], s)) return false;
-    return !graph->storages[s].any_sum_order;
-}
-
 /* A set of nodes at whose first run the present instance of s is certainly there already (from) and will be used later (to).
  * `from` and `to` are cleared first. */
 static void certain_life(const mp_bound_order *o, int s, uint64_t *from, uint64_t *to)
@@ -105,7 +96,7 @@ static bool may_fit(const mp_bound_order *o, int node, mp_in_place p, bool any_r
     const mp_storage *from = &graph->storages[p.from], *to = &graph->storages[p.to];
     if (mp_storage_is_static(from) || mp_storage_is_static(to) || from->bytes < to->bytes) return false;
     int first = graph->adders_start[p.to]; /* an output that is a sum begins with its first contribution */
-    if (first < graph->adders_start[p.to + 1] && is_chain(o, p.to) && graph->adders[first] != node) return false;
+    if (first < graph->adders_start[p.to + 1] && mp_bound_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
     if (any_run || !has_sets(o) || !made_once(o, p.from)) return true;
     /* an input that is used later on does not die here */
     const uint64_t *later = mp_bound_later(o, node);

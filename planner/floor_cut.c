@@ -24,8 +24,7 @@ static void find_life(mp_floor_cut *cut, int s, int *n)
     const int producer = graph->producer[s], first = graph->adders_start[s], end = graph->adders_start[s + 1];
     struct mp_floor_life life = {.storage = s, .makers = *n, .stays = storage->carried};
     if (!storage->bytes || mp_storage_is_static(storage) || (producer >= 0 && !runs_once(o, producer))) return;
-    bool chain = !storage->any_sum_order; /* the first contribution stands for all */
-    for (int a = first; a < end; a++) chain = chain && mp_bound_adds(o, graph->adders[a], s);
+    const bool chain = mp_bound_adds_in_turn(o, s);
     if (producer >= 0 && mp_bound_writes(o, producer, s)) cut->nodes[(*n)++] = producer;
     for (int a = first; a < (chain && end > first ? first + 1 : end); a++)
         if (mp_bound_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];

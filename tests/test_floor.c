@@ -331,6 +331,40 @@ static void an_activation_is_held_or_run_again(void **state)
     }
 }
 
+/* x, which is made once, becomes a; v has x beside it, for k reads x behind v, and then j reads a. Behind k, where nothing else
+ * reads x, a is made again in its room; at its first run it can't be. */
+static void a_later_run_may_be_in_place(void **state)
+{
+    (void)state;
+    mp_graph *g;
+    mp_floor_reason reason;
+    bool is_met;
+    int64_t floor_bytes;
+    int node;
+    assert_int_equal(mp_graph_new("in place later", &g, NULL), MP_OK);
+    const int x = add_storage(g, MP_KIND_ACTIVATION, 10), a = add_storage(g, MP_KIND_ACTIVATION, 10);
+    const int d = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), h = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10);
+    const mp_in_place pair = {x, a};
+    add_node(g, MP_PHASE_FORWARD, -1, -1, x);
+    g->nodes[0].flags |= MP_NODE_ONCE;
+    mp_form *relu = add_node(g, MP_PHASE_FORWARD, x, -1, a);
+    relu->workspace_bytes = 20;
+    assert_non_null(relu->in_place = mp_pool_alloc(g->pool, 1, sizeof *relu->in_place));
+    relu->in_place[0] = pair;
+    relu->n_in_place = 1;
+    add_node(g, MP_PHASE_BACKWARD, a, -1, d);
+    add_node(g, MP_PHASE_BACKWARD, d, -1, h)->workspace_bytes = 15;
+    add_node(g, MP_PHASE_BACKWARD, h, x, -1);
+    add_node(g, MP_PHASE_BACKWARD, h, a, -1);
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    assert_true(judge(g, 0, &reason, &is_met));
+    assert_true(is_met);
+    assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
+    assert_int_equal(floor_bytes, 45); /* v: d, h, its workspace and x */
+    assert_int_equal(node, 3);
+    mp_graph_free(g);
+}
+
 static void floor_survives_every_allocation_failure(void **state)
 {
     (void)state;
@@ -357,6 +391,7 @@ int main(void)
         cmocka_unit_test(nothing_fits_below_the_floor),
         cmocka_unit_test(a_gradient_lives_or_what_is_made_of_it),
         cmocka_unit_test(an_activation_is_held_or_run_again),
+        cmocka_unit_test(a_later_run_may_be_in_place),
         cmocka_unit_test(gradients_wait_for_updates_after_all_of_backward),
         cmocka_unit_test(floor_survives_every_allocation_failure),
     };
