@@ -5,8 +5,9 @@
 #include "planner/solver.h"
 
 /* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
- * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated below that plan's peak
- * from where it was, a few times; the smallest plan is the last resort. plan NULL: none fits with its arena. */
+ * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that
+ * plan's peak; where that leaves room in the budget, above it again; a few times in all, and the cheapest that fits is the
+ * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
 
 /* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. */

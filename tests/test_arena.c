@@ -344,20 +344,20 @@ static void every_allocation_may_fail(void **state)
     mp_graph_free(graph);
 }
 
-/* The budgets lie between what the smallest and what the cheapest plan need, and are often met without an arena only. */
+/* The budgets lie between the floor and what keeping everything needs, and are often met without an arena only. */
 static void answers_fit_their_budget_with_their_arena(void **state)
 {
     (void)state;
-    static const uint64_t seeds[] = {15, 322, 641, 779};
-    int n_again = 0, n_smallest = 0;
+    static const uint64_t seeds[] = {15, 32, 48, 322, 641, 779};
+    int n_none = 0, n_again = 0, n_smallest = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
         const number seed = seeds[k];
         mp_error err = {0};
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 17), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
-        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto"};
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
         mp_answer all, bare, answer;
         assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
-        const int64_t least = all.smallest->peak_bytes, most = all.plan->peak_bytes;
+        const int64_t least = all.floor_bytes, most = all.plan->peak_bytes;
         for (int quarter = 0; quarter <= 4; quarter++) {
             const int64_t budget = request.budget_bytes = least + (most - least) * quarter / 4;
             if (mp_solve_with_arena(&request, &answer, &err) != MP_OK) fail_msg("seed %llu: %s", seed, err.message);
@@ -367,9 +367,11 @@ static void answers_fit_their_budget_with_their_arena(void **state)
             if (!plan && mp_plan_need(answer.smallest) <= budget) fail_msg("seed %llu: the smallest plan fits", seed);
             assert_true(answer.smallest->arena_bytes >= 0 && answer.smallest->budget_bytes == -1);
             assert_int_equal(mp_solve(&request, &bare, NULL), MP_OK);
-            assert_non_null(bare.plan);
-            assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
-            if (mp_plan_need(bare.plan) <= budget)
+            if (bare.plan) assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
+            n_none += !bare.plan;
+            if (!bare.plan)
+                assert_null(plan);
+            else if (mp_plan_need(bare.plan) <= budget)
                 assert_true(plan && plan->ticks == bare.plan->ticks);
             else if (plan && plan->ticks < answer.smallest->ticks)
                 n_again++;
@@ -381,7 +383,50 @@ static void answers_fit_their_budget_with_their_arena(void **state)
         mp_answer_free(&all);
         mp_graph_free(graph);
     }
-    if (n_again + n_smallest < 2) fail_msg("%d searched again, %d the smallest", n_again, n_smallest);
+    if (n_again < 2 || !n_smallest || n_none > 6)
+        fail_msg("%d searched again, %d the smallest, %d none", n_again, n_smallest, n_none);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+/* A round that has shrunk too much is not the last: its answer is no dearer than the first that fits, and mostly cheaper. */
+static void what_is_left_of_the_budget_is_used(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {6, 32, 48, 50};
+    int n_fits = 0, n_cheaper = 0;
+    for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+        mp_graph *graph = random_graph(seeds[k], 2 + (int)(seeds[k] % 17), (mp_fuse)(seeds[k] % MP_N_FUSES), false);
+        mp_answer all, bare, shrunk, answer;
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
+        for (int eighth = 1; eighth <= 4; eighth *= 2) {
+            const int64_t budget = all.floor_bytes + (all.plan->peak_bytes - all.floor_bytes) * eighth / 8;
+            request.budget_bytes = budget;
+            assert_int_equal(mp_solve(&request, &bare, NULL), MP_OK);
+            if (bare.plan) assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
+            if (bare.plan && mp_plan_need(bare.plan) > budget) {
+                mp_request lower = request;
+                lower.budget_bytes = bare.plan->peak_bytes - (mp_plan_need(bare.plan) - budget);
+                lower.start = bare.plan;
+                lower.refine = true;
+                assert_int_equal(mp_solve(&lower, &shrunk, NULL), MP_OK);
+                if (shrunk.plan) assert_int_equal(mp_arena_layout(graph, shrunk.plan, NULL), MP_OK);
+                if (shrunk.plan && mp_plan_need(shrunk.plan) <= budget) {
+                    assert_int_equal(mp_solve_with_arena(&request, &answer, NULL), MP_OK);
+                    assert_true(answer.plan && mp_plan_need(answer.plan) <= budget);
+                    assert_true(answer.plan->ticks <= shrunk.plan->ticks);
+                    n_fits++;
+                    n_cheaper += answer.plan->ticks < shrunk.plan->ticks;
+                    mp_answer_free(&answer);
+                }
+                mp_answer_free(&shrunk);
+            }
+            mp_answer_free(&bare);
+        }
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    if (n_fits < 4 || n_cheaper < 4) fail_msg("%d fit when shrunk, %d of them get cheaper", n_fits, n_cheaper);
     assert_int_equal(mp_alloc_live, 0);
 }
 
@@ -397,6 +442,7 @@ int main(void)
         cmocka_unit_test(layouts_are_the_same_every_time),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(answers_fit_their_budget_with_their_arena),
+        cmocka_unit_test(what_is_left_of_the_budget_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
