@@ -98,12 +98,12 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
 }
 
-/* A plan that is not quite what was asked for: a new search may find one that is. */
+/* Not quite what was asked for: a search from scratch may find what going on from a neighbour's plan does not. */
 static bool nearly_fits(const fit *x, const trial *t)
 {
-    const double limit = x->request->overhead;
-    if (t->peak_bytes < 0) return (double)t->smallest_bytes < 1.02 * (double)x->request->memory_bytes;
-    return overhead_of(t) > limit && overhead_of(t) < 1.2 * limit;
+    const double BYTES = 1.1, TIME = 1.2, limit = x->request->overhead;
+    if (t->peak_bytes < 0) return (double)t->smallest_bytes < BYTES * (double)x->request->memory_bytes;
+    return overhead_of(t) > limit && overhead_of(t) < TIME * limit;
 }
 
 /* What a search found, unless what is known is better. */
