@@ -190,34 +190,49 @@ static void close_one(mp_bound_order *o, const int *start, const int *list)
     }
 }
 
-static bool has_followers(const mp_bound_order *o, const struct pairs *p, int v)
+static bool is_loss_or_backward(const mp_bound_order *o, int v)
 {
-    for (size_t k = 0; k < p->n; k++)
-        if (p->from[k] == v && p->to[k] < o->n - 1) return true;
-    return false;
+    if (v == o->n - 1) return false;
+    const mp_phase phase = o->graph->nodes[v].phase;
+    return phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD;
 }
 
-/* Where the most has to be there for later: the first loss or backward node that another node waits for; the node in the middle
- * if there is none. */
-static int turn_around(const mp_bound_order *o, const struct pairs *p)
+/* Where the most has to be there for later: the loss or backward node with the most forward nodes in a chain before it and loss
+ * and backward nodes in one behind it, together, the first of several; the node in the middle if there is none. `before` and
+ * `behind`, per vertex, are zero. */
+static int turn_around(const mp_bound_order *o, const int *start, const int *list, int *before, int *behind)
 {
+    int best = -1;
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
-        const mp_phase phase = v < o->n - 1 ? o->graph->nodes[v].phase : MP_PHASE_FORWARD;
-        if ((phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD) && has_followers(o, p, v)) return v;
+        for (int j = start[v]; j < start[v + 1]; j++) {
+            const int length = before[list[j]] + !is_loss_or_backward(o, list[j]);
+            if (length > before[v]) before[v] = length;
+        }
     }
-    return o->sequence[(o->n - 1) / 2];
+    for (int i = o->n - 1; i >= 0; i--) {
+        const int v = o->sequence[i];
+        if (!is_loss_or_backward(o, v)) continue;
+        for (int j = start[v]; j < start[v + 1]; j++)
+            if (behind[list[j]] <= behind[v]) behind[list[j]] = behind[v] + 1;
+        if (best < 0 || before[v] + behind[v] >= before[best] + behind[best]) best = v;
+    }
+    return best >= 0 ? best : o->sequence[(o->n - 1) / 2];
 }
 
 static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error *err)
 {
     mp_status st = MP_OK;
     int *start = mp_alloc((size_t)o->n + 2, sizeof *start), *list = mp_alloc(p->n, sizeof *list);
-    MP_REQUIRE(start && list, err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
+    int *lengths = mp_alloc(2 * (size_t)o->n, sizeof *lengths);
+    MP_REQUIRE(start && list && lengths, err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
     for (size_t k = 0; k < p->n; k++) start[p->to[k] + 2]++;
     for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
     for (size_t k = 0; k < p->n; k++) list[start[p->to[k] + 1]++] = p->from[k];
-    if (o->only >= 0) close_one(o, start, list);
+    if (o->only >= 0) {
+        o->only = turn_around(o, start, list, lengths, lengths + o->n);
+        close_one(o, start, list);
+    }
     for (int i = 0; i < o->n && o->only < 0; i++) {
         int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
@@ -231,6 +246,7 @@ static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error 
 done:
     mp_free(start);
     mp_free(list);
+    mp_free(lengths);
     return st;
 }
 
@@ -291,7 +307,7 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     o->n = (int)n;
     o->words = (n + 63) / 64;
     o->sequence = mp_alloc(n, sizeof *o->sequence);
-    o->only = n > (size_t)mp_bound_most_nodes ? 0 : -1; /* which one is settled below */
+    o->only = n > (size_t)mp_bound_most_nodes ? 0 : -1; /* which one close_pairs settles */
     o->earlier = mp_alloc((o->only < 0 ? n : 1) * o->words, sizeof *o->earlier);
     o->later = mp_alloc((o->only < 0 ? n : 1) * o->words, sizeof *o->later);
     o->reads_start = mp_alloc(n, sizeof *o->reads_start);
@@ -308,7 +324,6 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     find_certain(o);
     MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
-    if (o->only >= 0) o->only = turn_around(o, &pairs);
     MP_TRY(close_pairs(o, &pairs, err));
     o->n_pairs = pairs.n;
     o->pair_from = pairs.from;

@@ -2,7 +2,8 @@
 """Writes large training graphs, to see how planning scales.
 
 make_large.py transformer N          N layers of 15 forward nodes, with backward nodes and updates as autodiff makes them
-make_large.py copies K GRAPH.json    K copies of a graph, each reading the last forward output of the one before
+make_large.py copies K GRAPH.json    K copies of a graph, each reading the last forward output of the one before, and in backward, for
+                                     the gradient that is given (memplan graph --loss none), the last one of the copy behind
 
 The graph goes to standard output.
 """
@@ -157,13 +158,17 @@ def copies(n, file):
     by_id = sorted(one["storages"], key=lambda s: s["id"])
     number = {s["id"]: k for k, s in enumerate(by_id)}
     forward = [v for v in one["nodes"] if v["phase"] == "forward"]
-    behind = [v for v in one["nodes"] if v["phase"] != "forward"]
-    sink, seed = forward[-1]["writes"][0], [s["id"] for s in one["storages"] if s["kind"] == "input"]
+    behind = [v for v in one["nodes"] if v["phase"] == "backward"]
+    updates = [v for v in one["nodes"] if v["phase"] == "update"]
+    if len(forward) + len(behind) + len(updates) < len(one["nodes"]):
+        sys.exit(f"{file}: a graph with a loss of its own; write it with --loss none")
+    sink = forward[-1]["writes"][0]
     made = {s for v in one["nodes"] for s in v["writes"] + v.get("adds", [])}
     source = forward[0]["reads"]
     source = [s for s in source if s not in made and bytes_of[s]["kind"] in ("parameter", "input")][0]
     first_gradient = [s for s in behind[-1]["writes"] if bytes_of[s]["kind"] != "parameter"][0]
-    seed = [s for s in seed if any(s in v["reads"] for v in behind)][0]
+    given = [s["id"] for s in one["storages"] if s["kind"] == "input" and not any(s["id"] in v["reads"] for v in forward)]
+    seed = [s for s in given if any(s in v["reads"] for v in behind)][0]
     g = Graph(f"{one['name']}x{n}")
     size = len(by_id)
     for k in range(n):
@@ -178,6 +183,7 @@ def copies(n, file):
         return size * k + number[s]
 
     order = [(v, k) for k in range(n) for v in forward] + [(v, k) for k in reversed(range(n)) for v in behind]
+    order += [(v, k) for k in range(n) for v in updates]
     for v, k in order:
         row = {**v, "id": len(g.nodes), "name": f"{k}/{v['name']}"}
         row.pop("forward_of", None)

@@ -84,7 +84,7 @@ static void bound_of_many_nodes_holds(void **state)
         }
         mp_graph_free(graph);
     }
-    if (n_better < 36) fail_msg("%d of %d", n_better, n_dear);
+    if (n_better < 78) fail_msg("%d of %d", n_better, n_dear);
     mp_graph *graph;
     assert_int_equal(chain_graph(40, 10, 0, true, &graph, NULL), MP_OK);
     const int64_t single = bound_of(graph, 30, false, 0).ticks;
