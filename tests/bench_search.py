@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench_search.py MEMPLAN [SHARED] [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
 Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
-without a backward phase), models (real networks). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
+without a backward phase), models (real networks), large (ten thousand forward nodes and more). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
 
 Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders of
 each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
@@ -38,7 +38,7 @@ MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet
           "gpt2_small", "vit_b_16", "resmlp1000")
 memplan = sys.argv[1]
 shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../shared")
-tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "models"]
+tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "models", "large"]
 judged = refused = 0
 
 
@@ -198,9 +198,44 @@ def models():
     print()
 
 
+def large():
+    """At 40 %, in any order; what each plan takes is counted by `memplan check`, and by the verifier up to 40,000 nodes."""
+    print("| graph | nodes | forward | 1 s | 3 s | 5 s | auto | bound | seconds | MiB |\n|-|-|-|-|-|-|-|-|-|-|")
+    maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_large.py")
+    with tempfile.TemporaryDirectory() as folder:
+        one, graph, path = (os.path.join(folder, name) for name in ("one.json", "graph.json", "plan.json"))
+        subprocess.run([memplan, "graph", os.path.join(shared, "models/resnet152.onnx"), "--batch", "64", "--loss", "none", "-o", one],
+                       check=True)
+        for name, call in {"transformer, 690 layers": ["transformer", "690"], "resnet152 x 20": ["copies", "20", one],
+                           "transformer, 2,300 layers": ["transformer", "2300"]}.items():
+            with open(graph, "w") as file:
+                subprocess.run([sys.executable, maker, *call], stdout=file, check=True)
+            with open(graph) as file:
+                phases = [node["phase"] for node in json.load(file)["nodes"]]
+            found = []
+            for limit in (["--time-limit", "1"], ["--time-limit", "3"], ["--time-limit", "5"], []):
+                start = time.monotonic()
+                child = subprocess.Popen([memplan, "plan", graph, "--budget", "40%", "--no-offsets", *limit, "-o", path],
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                status, usage = os.wait4(child.pid, 0)[1:]
+                took = time.monotonic() - start
+                if status:
+                    sys.exit(f"bench: {name} {limit}: status {status}")
+                subprocess.run([memplan, "check", graph, path], stdout=subprocess.DEVNULL, check=True)
+                with open(path) as file:
+                    plan = json.load(file)
+                found.append(100 * (plan["seconds"] / plan["baseline_seconds"] - 1))
+            bound = 100 * (plan["lower_bound_seconds"] / plan["baseline_seconds"] - 1)
+            if len(phases) <= 40000:
+                verify(graph, path)
+            print(f"| {name} | {len(phases)} | {phases.count('forward')} | {' | '.join(text(x) for x in found[:3])} | **{text(found[3])}** | "
+                  f"{text(bound)} | {took:.1f} | {usage.ru_maxrss // 1024} |", flush=True)
+    print()
+
+
 if not os.path.isdir(shared):
     sys.exit(f"bench: the graphs are not here: {shared}")
 for table in tables:
-    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "models": models}[table]()
+    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "models": models, "large": large}[table]()
 print(f"{judged} plans were judged by another program too; {refused} refused.")
 sys.exit(refused > 0)
