@@ -259,6 +259,14 @@ static mp_form *add_node(mp_graph *g, mp_phase phase, int read, int also_read, i
     return f;
 }
 
+/* The output `to` may take the room of the input `from`. */
+static void may_reuse(mp_graph *g, mp_form *f, int from, int to)
+{
+    assert_non_null(f->in_place = mp_pool_alloc(g->pool, 1, sizeof *f->in_place));
+    f->in_place[0] = (mp_in_place){from, to};
+    f->n_in_place = 1;
+}
+
 /* Data gradients d1 of 10 bytes, d2 and d3 of 50, each made of the one before, and a node that makes the gradient of a
  * parameter of d1. Whether it runs before or behind d3's node, d1 or the parameter's gradient is there beside d2 and d3. */
 static void a_gradient_lives_or_what_is_made_of_it(void **state)
@@ -309,12 +317,9 @@ static void an_activation_is_held_or_run_again(void **state)
         assert_int_equal(mp_graph_new("held", &g, NULL), MP_OK);
         const int c = add_storage(g, MP_KIND_ACTIVATION, 10), a = add_storage(g, MP_KIND_ACTIVATION, 10);
         const int d = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), h = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10);
-        const mp_in_place pair = {c, a};
         add_node(g, MP_PHASE_FORWARD, -1, -1, c)->workspace_bytes = workspace[i];
         mp_form *relu = add_node(g, MP_PHASE_FORWARD, c, -1, a);
-        assert_non_null(relu->in_place = mp_pool_alloc(g->pool, 1, sizeof *relu->in_place));
-        relu->in_place[0] = pair;
-        relu->n_in_place = 1;
+        may_reuse(g, relu, c, a);
         add_node(g, MP_PHASE_BACKWARD, -1, -1, d);
         add_node(g, MP_PHASE_BACKWARD, d, v_reads_it ? a : -1, h)->workspace_bytes = v_reads_it ? 10 : 20;
         add_node(g, MP_PHASE_BACKWARD, h, a, -1);
@@ -344,14 +349,11 @@ static void a_later_run_may_be_in_place(void **state)
     assert_int_equal(mp_graph_new("in place later", &g, NULL), MP_OK);
     const int x = add_storage(g, MP_KIND_ACTIVATION, 10), a = add_storage(g, MP_KIND_ACTIVATION, 10);
     const int d = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), h = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10);
-    const mp_in_place pair = {x, a};
     add_node(g, MP_PHASE_FORWARD, -1, -1, x);
     g->nodes[0].flags |= MP_NODE_ONCE;
     mp_form *relu = add_node(g, MP_PHASE_FORWARD, x, -1, a);
     relu->workspace_bytes = 20;
-    assert_non_null(relu->in_place = mp_pool_alloc(g->pool, 1, sizeof *relu->in_place));
-    relu->in_place[0] = pair;
-    relu->n_in_place = 1;
+    may_reuse(g, relu, x, a);
     add_node(g, MP_PHASE_BACKWARD, a, -1, d);
     add_node(g, MP_PHASE_BACKWARD, d, -1, h)->workspace_bytes = 15;
     add_node(g, MP_PHASE_BACKWARD, h, x, -1);
