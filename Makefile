@@ -11,9 +11,11 @@ PREFIX  ?= /usr/local
 CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
-# Of the GPU module's C, what its twin on the host shares.
-TWIN_C := $(addprefix executor/cuda/,twin.c families.c batch_normalization.c gathers.c moves.c pools.c samplings.c sources.c)
-LIBRARY_FOLDERS := estimator planner formats executor executor/cpu
+# Every folder of the library; the GPU module is built apart, and of its C the part that its twin on the host shares.
+LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
+CUDA_FOLDERS    := $(shell find executor/cuda -type d | sort)
+TWIN_C := $(addprefix executor/cuda/,twin.c families.c rows/batch_normalization.c moves/gathers.c moves/moves.c sampling/pools.c \
+                                     sampling/samplings.c elementwise/sources.c)
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
@@ -43,12 +45,14 @@ SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sa
 MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -isystem $B/gen
 
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
-CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c))
-TESTS    := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/test_*.c))
-TEST_LIB := $(patsubst %.c,$B/%.o,$(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c)))
-CUDA_C   := $(filter-out executor/cuda/twin.c,$(wildcard executor/cuda/*.c))
-CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_C)) $(patsubst %.cu,$B/%.cu.o,$(wildcard executor/cuda/*.cu))
-TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(wildcard executor/cuda/*.cu))
+CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c cli/*/*.c))
+TEST_C   := $(wildcard tests/*/test_*.c)
+TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
+TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
+CUDA_C   := $(filter-out executor/cuda/twin.c,$(wildcard $(addsuffix /*.c,$(CUDA_FOLDERS))))
+CUDA_CU  := $(wildcard $(addsuffix /*.cu,$(CUDA_FOLDERS)))
+CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_C)) $(patsubst %.cu,$B/%.cu.o,$(CUDA_CU))
+TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_CU))
 MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
@@ -62,34 +66,34 @@ test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass 
 	@tests/run.sh $B $(TESTS)
 
 bench: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
-	@tests/bench_planner.sh $B/memplan
-	@tests/bench_search.py $B/memplan ../shared
-	@tests/bench_arena.sh $B/memplan ../shared/models
-	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench_pack.sh $B/memplan
-	@tests/bench_training.sh $B
+	@tests/bench/bench_planner.sh $B/memplan
+	@tests/bench/bench_search.py $B/memplan ../shared
+	@tests/bench/bench_arena.sh $B/memplan ../shared/models
+	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench/bench_pack.sh $B/memplan
+	@tests/bench/bench_training.sh $B
 
 test-gpu: $B/memplan $(MODULES) $(TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, memory (models in ../shared)
-	@tests/gpu_test.sh $B
+	@tests/gpu/gpu_test.sh $B
 
 bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps on a GPU against PyTorch's (needs ../shared)
-	@tests/gpu_bench.sh $B
+	@tests/gpu/gpu_bench.sh $B
 
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
-	@tests/check_plans.sh $B ../shared/tools/check_plan.py
-	@tests/verify_plans.sh $B/memplan ../shared
+	@tests/verify/check_plans.sh $B ../shared/tools/check_plan.py
+	@tests/verify/verify_plans.sh $B/memplan ../shared
 
 check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
 
 format: ## lay the code out with clang-format
-	clang-format -i $(wildcard */*.c */*.h executor/cpu/*.c executor/cpu/*.h executor/cuda/*.c executor/cuda/*.h executor/cuda/*.cu*)
+	find cli estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
 
 install: $B/memplan $(MODULES) ## program, library, headers, completion and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
-	for h in $(wildcard $(addsuffix /*.def,estimator executor) $(addsuffix /*.h,$(filter-out executor/cpu,$(LIBRARY_FOLDERS)))); do \
+	for h in $(wildcard $(addsuffix /*.def,$(LIBRARY_FOLDERS)) $(addsuffix /*.h,$(filter-out executor/cpu%,$(LIBRARY_FOLDERS)))); do \
 	    install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/memplan/$$h || exit 1; done
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
@@ -105,16 +109,18 @@ help: ## this list
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
-	$(call say,AR) rm -f $@ && ar rcs $@ $^
-$B/tests/test_%: $B/tests/test_%.o $(TEST_LIB) $B/libmemplan.a
+	$(call say,AR) rm -f $@ && ar rcsP $@ $^
+# A test's program lies in $B/tests, whatever folder its source is in.
+$(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
+$B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
 ifeq ($(CUDA),1)
 LINKED_TESTS := $B/tests/test_cuda_graphs $B/tests/test_cuda_attention
-$(LINKED_TESTS:=.o): MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
+$B/tests/cuda/%.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
 $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
-$B/tests/bench_%: $B/tests/bench_%.o $B/libmemplan.a
+$B/tests/bench_%: $B/tests/bench/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
@@ -133,7 +139,7 @@ $B/%.twin.o: %.cu Makefile | $B/test-packages
 	    -fPIC -fvisibility=hidden -DMP_CUDA_TWIN -I. -MMD -MP -c -o $@ $<
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
 $B/executor/cpu/%.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
-$B/planner/axis.o: MP_CFLAGS += -O3
+$B/planner/anneal/runs/axis.o: MP_CFLAGS += -O3
 $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
@@ -141,7 +147,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 $B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution recording streams moves gathers samplings sources)
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $B/tests/test_products
-$(TESTS:%=%.o) $(TEST_LIB): | $B/test-packages
+$(patsubst %.c,$B/%.o,$(TEST_C)) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
 	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<
 $B/gen/onnx.pb-c.c: $B/gen/onnx.pb-c.h ;

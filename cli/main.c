@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/help.h"
-#include "cli/messages.h"
-#include "cli/nearest.h"
+#include "cli/options/commands.h"
+#include "cli/options/help.h"
+#include "cli/options/messages.h"
+#include "cli/options/nearest.h"
 
 const command commands[N_COMMANDS] = {
     [CMD_ESTIMATE] = {"estimate", cmd_estimate, "MODEL", 1, 1, "how much memory a training step needs, where and why",

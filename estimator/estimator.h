@@ -2,15 +2,15 @@
 #ifndef ESTIMATOR_ESTIMATOR_H
 #define ESTIMATOR_ESTIMATOR_H
 
-#include "estimator/graph.h"
-#include "estimator/infer.h"
-#include "estimator/model.h"
-#include "estimator/module_name.h"
-#include "estimator/ops.h"
-#include "estimator/simplify.h"
-#include "estimator/summary.h"
-#include "estimator/target.h"
-#include "estimator/timeline.h"
-#include "estimator/training.h"
+#include "estimator/base/module_name.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/summary.h"
+#include "estimator/graph/timeline.h"
+#include "estimator/model/model.h"
+#include "estimator/model/ops.h"
+#include "estimator/simplify/infer.h"
+#include "estimator/simplify/simplify.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
 
 #endif

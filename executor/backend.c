@@ -1,4 +1,4 @@
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef EXECUTOR_MODULE_H
 #define EXECUTOR_MODULE_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 /* The backend of a module, which stays loaded until the process ends. Looked for in the folder that the environment's
  * MEMPLAN_MODULES names, else in that of the program and in ../lib/memplan from there. MP_UNSUPPORTED: there is none, or it

@@ -2,19 +2,19 @@
 #ifndef FORMATS_FORMATS_H
 #define FORMATS_FORMATS_H
 
-#include "formats/canvas.h"
-#include "formats/curve_picture.h"
-#include "formats/dataset.h"
-#include "formats/graph_dot.h"
-#include "formats/graph_json.h"
-#include "formats/graph_picture.h"
-#include "formats/loss_picture.h"
-#include "formats/onnx.h"
-#include "formats/onnx_weights.h"
-#include "formats/pack_csv.h"
-#include "formats/plan_json.h"
-#include "formats/process_memory.h"
-#include "formats/safetensors.h"
-#include "formats/timeline_picture.h"
+#include "formats/base/process_memory.h"
+#include "formats/canvas/canvas.h"
+#include "formats/curves/curve_picture.h"
+#include "formats/curves/loss_picture.h"
+#include "formats/curves/timeline_picture.h"
+#include "formats/data/dataset.h"
+#include "formats/data/graph_dot.h"
+#include "formats/data/pack_csv.h"
+#include "formats/data/safetensors.h"
+#include "formats/drawings/graph_picture.h"
+#include "formats/json/graph_json.h"
+#include "formats/json/plan_json.h"
+#include "formats/onnx/onnx.h"
+#include "formats/onnx/onnx_weights.h"
 
 #endif

@@ -2,19 +2,19 @@
 #ifndef PLANNER_PLANNER_H
 #define PLANNER_PLANNER_H
 
-#include "planner/arena.h"
-#include "planner/arena_solve.h"
-#include "planner/check.h"
-#include "planner/dag.h"
-#include "planner/fates.h"
-#include "planner/fit.h"
-#include "planner/floor.h"
-#include "planner/pack.h"
-#include "planner/plan.h"
-#include "planner/schedule.h"
-#include "planner/second_stream.h"
-#include "planner/solver.h"
-#include "planner/spread.h"
-#include "planner/sweep.h"
+#include "planner/arena/arena.h"
+#include "planner/floor/floor.h"
+#include "planner/order/dag.h"
+#include "planner/order/schedule.h"
+#include "planner/pack/pack.h"
+#include "planner/plan/check.h"
+#include "planner/plan/fates.h"
+#include "planner/plan/plan.h"
+#include "planner/search/solver.h"
+#include "planner/solve/arena_solve.h"
+#include "planner/solve/second_stream.h"
+#include "planner/studies/fit.h"
+#include "planner/studies/spread.h"
+#include "planner/studies/sweep.h"
 
 #endif

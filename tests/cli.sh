@@ -1,6 +1,6 @@
 #!/bin/sh
 # cli.sh BUILD - the command line: what each case prints (standard output, then standard error, then the exit status) is compared
-# with tests/golden/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review.
+# with tests/golden/COMMAND/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review.
 cd "$(dirname "$0")/.." || exit 2
 build=$(realpath "$1")
 memplan=$build/memplan
@@ -32,8 +32,8 @@ try() {
     status=$?
     { echo "\$ memplan $*"; ${FILTER:-cat} < "$name.stdout"; [ -s "$name.stderr" ] && sed 's/^/stderr: /' "$name.stderr"; echo "exit $status"; } |
         sed -e 's/^\(  found by [a-z-]* in\) .*/\1 TIME/' -e 's/"planning_seconds": [0-9.e-]*/"planning_seconds": TIME/' > "$name.out"
-    [ -z "$REGENERATE" ] || cp "$name.out" "$root/tests/golden/$name.out"
-    diff -u "$root/tests/golden/$name.out" "$name.out"
+    [ -z "$REGENERATE" ] || cp "$name.out" "$root/tests/golden/${name%%_*}/$name.out"
+    diff -u "$root/tests/golden/${name%%_*}/$name.out" "$name.out"
     verdict "$name" $?
 }
 # holds NAME COMMAND...: a case that a command judges.

@@ -1,12 +1,12 @@
 #include <stdio.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/quantities.h"
-#include "cli/subject.h"
-#include "formats/bytes_text.h"
-#include "formats/plan_json.h"
-#include "planner/check.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/subject.h"
+#include "formats/base/bytes_text.h"
+#include "formats/json/plan_json.h"
+#include "planner/plan/check.h"
 
 static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
 {

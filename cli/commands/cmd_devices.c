@@ -1,8 +1,8 @@
 #include <stdio.h>
 
-#include "cli/commands.h"
-#include "cli/quantities.h"
-#include "estimator/target.h"
+#include "cli/options/commands.h"
+#include "cli/options/quantities.h"
+#include "estimator/training/target.h"
 
 int cmd_devices(options *o)
 {

@@ -1,8 +1,8 @@
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/subject.h"
-#include "formats/canvas.h"
-#include "formats/graph_picture.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/reports/subject.h"
+#include "formats/canvas/canvas.h"
+#include "formats/drawings/graph_picture.h"
 
 int cmd_draw(options *o)
 {

@@ -1,17 +1,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/estimate_updates.h"
-#include "cli/messages.h"
-#include "cli/quantities.h"
-#include "cli/report.h"
-#include "cli/subject.h"
-#include "estimator/summary.h"
-#include "estimator/target.h"
-#include "estimator/training.h"
-#include "formats/json.h"
-#include "planner/dag.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/estimate_updates.h"
+#include "cli/reports/report.h"
+#include "cli/reports/subject.h"
+#include "estimator/graph/summary.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "formats/json/json.h"
+#include "planner/order/dag.h"
 
 typedef struct estimate {
     subject subject;

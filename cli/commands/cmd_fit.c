@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/progress.h"
-#include "cli/quantities.h"
-#include "cli/subject.h"
-#include "formats/json.h"
-#include "planner/fit.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/subject.h"
+#include "formats/json/json.h"
+#include "planner/studies/fit.h"
 
 static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
 

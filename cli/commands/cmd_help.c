@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/help.h"
-#include "cli/messages.h"
+#include "cli/options/help.h"
+#include "cli/options/messages.h"
 
 int cmd_help(options *o)
 {

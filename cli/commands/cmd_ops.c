@@ -1,9 +1,9 @@
 #include <stdio.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/subject.h"
-#include "estimator/ops.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/reports/subject.h"
+#include "estimator/model/ops.h"
 
 /* What a backend runs of an operator. Whether a form of it (a type, a mode) is among that is known only where it is used. */
 static const char *runs_text(const mp_backend *backend, const mp_op *op)

@@ -3,15 +3,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/progress.h"
-#include "cli/quantities.h"
-#include "cli/subject.h"
-#include "formats/pack_csv.h"
-#include "formats/plan_json.h"
-#include "planner/arena.h"
-#include "planner/check.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/subject.h"
+#include "formats/data/pack_csv.h"
+#include "formats/json/plan_json.h"
+#include "planner/arena/arena.h"
+#include "planner/plan/check.h"
 
 typedef struct packing {
     progress shown;

@@ -2,14 +2,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/plan_report.h"
-#include "cli/progress.h"
-#include "cli/quantities.h"
-#include "formats/plan_json.h"
-#include "planner/arena_solve.h"
-#include "planner/floor.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/plan_report.h"
+#include "cli/reports/progress.h"
+#include "formats/json/plan_json.h"
+#include "planner/floor/floor.h"
+#include "planner/solve/arena_solve.h"
 
 /* What the options say that the table cannot: which belong together, and which contradict each other. */
 static int settle(options *o, budget *b)

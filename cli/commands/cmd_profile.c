@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/quantities.h"
-#include "cli/train_report.h"
-#include "executor/algorithms.h"
-#include "formats/costs_json.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/train_report.h"
+#include "executor/run/algorithms.h"
+#include "formats/json/costs_json.h"
 
 enum { STEPS = 5 }; /* without --steps; the first one warms up and does not count */
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
-#include "cli/commands.h"
-#include "planner/solver.h"
+#include "cli/options/commands.h"
+#include "planner/search/solver.h"
 
 int cmd_solvers(options *o)
 {

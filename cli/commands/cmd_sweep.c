@@ -2,16 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/progress.h"
-#include "cli/quantities.h"
-#include "cli/subject.h"
-#include "formats/canvas.h"
-#include "formats/curve_picture.h"
-#include "formats/json.h"
-#include "planner/floor.h"
-#include "planner/sweep.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/subject.h"
+#include "formats/canvas/canvas.h"
+#include "formats/curves/curve_picture.h"
+#include "formats/json/json.h"
+#include "planner/floor/floor.h"
+#include "planner/studies/sweep.h"
 
 /* ---- reading what is asked ---- */
 

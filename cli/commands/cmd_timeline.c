@@ -1,10 +1,10 @@
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/subject.h"
-#include "formats/canvas.h"
-#include "formats/timeline_picture.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/reports/subject.h"
+#include "formats/canvas/canvas.h"
+#include "formats/curves/timeline_picture.h"
 
 static mp_timeline_view view_of(const options *o)
 {

@@ -5,20 +5,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/progress.h"
-#include "cli/quantities.h"
-#include "cli/train_report.h"
-#include "formats/canvas.h"
-#include "formats/loss_picture.h"
-#include "formats/plan_json.h"
-#include "planner/algorithms.h"
-#include "planner/arena.h"
-#include "planner/arena_solve.h"
-#include "planner/floor.h"
-#include "planner/second_stream.h"
-#include "planner/solver.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/train_report.h"
+#include "formats/canvas/canvas.h"
+#include "formats/curves/loss_picture.h"
+#include "formats/json/plan_json.h"
+#include "planner/arena/arena.h"
+#include "planner/floor/floor.h"
+#include "planner/search/algorithms.h"
+#include "planner/search/solver.h"
+#include "planner/solve/arena_solve.h"
+#include "planner/solve/second_stream.h"
 
 enum { STEPS = 10 }; /* without --steps */
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 /* Exit statuses. */
 enum {

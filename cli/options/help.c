@@ -1,4 +1,4 @@
-#include "cli/help.h"
+#include "cli/options/help.h"
 
 #include <string.h>
 

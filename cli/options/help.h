@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "cli/commands.h"
+#include "cli/options/commands.h"
 
 void help_overview(FILE *to);
 void help_command(FILE *to, const command *c);

@@ -1,9 +1,9 @@
-#include "cli/messages.h"
+#include "cli/options/messages.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "cli/commands.h"
+#include "cli/options/commands.h"
 
 static void speak(const char *format, va_list args)
 {

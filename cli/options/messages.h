@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; returns EXIT_USAGE. */

@@ -1,10 +1,10 @@
 /* option_rows.c - the option table. A new option is a row here and a field in options.h. */
-#include "cli/options.h"
-#include "estimator/target.h"
-#include "estimator/training.h"
-#include "executor/backend.h"
-#include "executor/optimizer.h"
-#include "planner/solver.h"
+#include "cli/options/options.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "executor/kernel/backend.h"
+#include "executor/kernel/optimizer.h"
+#include "planner/search/solver.h"
 
 static const char *loss_choice(size_t k)
 {

@@ -1,15 +1,15 @@
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/messages.h"
-#include "cli/nearest.h"
-#include "cli/quantities.h"
-#include "estimator/memory.h"
+#include "cli/options/commands.h"
+#include "cli/options/messages.h"
+#include "cli/options/nearest.h"
+#include "cli/options/quantities.h"
+#include "estimator/base/memory.h"
 
 bool option_given(const options *o, option_id id)
 {

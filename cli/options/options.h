@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 typedef enum command_id {
     CMD_ESTIMATE,

@@ -1,10 +1,10 @@
 /* options_json.c - the options that shape a graph, to and from the `options` object that graphs and plans carry. */
 #include <string.h>
 
-#include "cli/options.h"
-#include "cli/quantities.h"
-#include "estimator/memory.h"
-#include "formats/json.h"
+#include "cli/options/options.h"
+#include "cli/options/quantities.h"
+#include "estimator/base/memory.h"
+#include "formats/json/json.h"
 
 static json_t *bindings_to_json(const text_list *list)
 {

@@ -1,4 +1,4 @@
-#include "cli/quantities.h"
+#include "cli/options/quantities.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/bytes_text.h"
+#include "formats/base/bytes_text.h"
 
 bool parse_count(const char *text, int64_t *count)
 {

@@ -1,10 +1,10 @@
 /* checkpoints.c - from the tensor names a user gives to the storages of the graph. */
 #include <string.h>
 
-#include "cli/messages.h"
-#include "cli/nearest.h"
-#include "cli/subject.h"
-#include "estimator/names.h"
+#include "cli/options/messages.h"
+#include "cli/options/nearest.h"
+#include "cli/reports/subject.h"
+#include "estimator/base/names.h"
 
 /* Every name that means a storage: the storage's own and its tensors'. */
 static mp_status name_storages(const mp_graph *graph, mp_names **out, mp_error *err)

@@ -1,11 +1,11 @@
-#include "cli/estimate_updates.h"
+#include "cli/reports/estimate_updates.h"
 
 #include <stdio.h>
 
-#include "cli/quantities.h"
-#include "cli/subject.h"
-#include "estimator/target.h"
-#include "formats/json.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/subject.h"
+#include "estimator/training/target.h"
+#include "formats/json/json.h"
 
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err)
 {

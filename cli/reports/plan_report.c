@@ -1,15 +1,15 @@
-#include "cli/plan_report.h"
+#include "cli/reports/plan_report.h"
 
 #include <stdio.h>
 
-#include "cli/messages.h"
-#include "cli/quantities.h"
-#include "cli/report.h"
-#include "formats/bytes_text.h"
-#include "formats/json.h"
-#include "formats/plan_json.h"
-#include "planner/arena.h"
-#include "planner/arena_solve.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/report.h"
+#include "formats/base/bytes_text.h"
+#include "formats/json/json.h"
+#include "formats/json/plan_json.h"
+#include "planner/arena/arena.h"
+#include "planner/solve/arena_solve.h"
 
 /* What frameworks that checkpoint by segments make of the plan's list. Graphs without a backward phase have no such answer:
  * *applies is false then. */

@@ -2,10 +2,10 @@
 #ifndef CLI_PLAN_REPORT_H
 #define CLI_PLAN_REPORT_H
 
-#include "cli/subject.h"
-#include "planner/floor.h"
-#include "planner/second_stream.h"
-#include "planner/solver.h"
+#include "cli/reports/subject.h"
+#include "planner/floor/floor.h"
+#include "planner/search/solver.h"
+#include "planner/solve/second_stream.h"
 
 typedef struct outcome {
     subject subject;

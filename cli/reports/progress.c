@@ -1,10 +1,10 @@
-#include "cli/progress.h"
+#include "cli/reports/progress.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/quantities.h"
+#include "cli/options/quantities.h"
 
 static volatile sig_atomic_t interrupted;
 static struct sigaction before;

@@ -3,7 +3,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 typedef struct progress {
     int64_t floor_bytes;

@@ -1,11 +1,11 @@
-#include "cli/report.h"
+#include "cli/reports/report.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/quantities.h"
-#include "estimator/module_name.h"
+#include "cli/options/quantities.h"
+#include "estimator/base/module_name.h"
 
 enum {
     GROUPS_MAX = 12,  /* on a terminal modules are told apart as deeply as this many groups allow, */

@@ -1,19 +1,19 @@
-#include "cli/subject.h"
+#include "cli/reports/subject.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/nearest.h"
-#include "estimator/target.h"
-#include "estimator/training.h"
-#include "executor/algorithms.h"
-#include "formats/costs_json.h"
-#include "formats/graph_dot.h"
-#include "formats/graph_json.h"
-#include "formats/json.h"
-#include "formats/onnx.h"
-#include "formats/plan_json.h"
-#include "planner/check.h"
+#include "cli/options/nearest.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "executor/run/algorithms.h"
+#include "formats/data/graph_dot.h"
+#include "formats/json/costs_json.h"
+#include "formats/json/graph_json.h"
+#include "formats/json/json.h"
+#include "formats/json/plan_json.h"
+#include "formats/onnx/onnx.h"
+#include "planner/plan/check.h"
 
 bool subject_is_graph(const char *path)
 {

@@ -4,14 +4,14 @@
 
 #include <jansson.h>
 
-#include "cli/options.h"
-#include "cli/quantities.h"
-#include "estimator/graph.h"
-#include "estimator/model.h"
-#include "estimator/simplify.h"
-#include "estimator/timeline.h"
-#include "executor/program.h"
-#include "planner/plan.h"
+#include "cli/options/options.h"
+#include "cli/options/quantities.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/timeline.h"
+#include "estimator/model/model.h"
+#include "estimator/simplify/simplify.h"
+#include "executor/run/program.h"
+#include "planner/plan/plan.h"
 
 typedef struct subject {
     const char *path;

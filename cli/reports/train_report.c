@@ -1,13 +1,13 @@
-#include "cli/train_report.h"
+#include "cli/reports/train_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/messages.h"
-#include "cli/quantities.h"
-#include "cli/report.h"
-#include "planner/arena.h"
+#include "cli/options/messages.h"
+#include "cli/options/quantities.h"
+#include "cli/reports/report.h"
+#include "planner/arena/arena.h"
 
 bool train_identical(const train_outcome *t)
 {

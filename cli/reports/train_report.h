@@ -2,9 +2,9 @@
 #ifndef CLI_TRAIN_REPORT_H
 #define CLI_TRAIN_REPORT_H
 
-#include "cli/subject.h"
-#include "executor/train.h"
-#include "planner/second_stream.h"
+#include "cli/reports/subject.h"
+#include "executor/train/train.h"
+#include "planner/solve/second_stream.h"
 
 typedef struct train_outcome {
     subject subject;

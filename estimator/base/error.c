@@ -1,4 +1,4 @@
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "estimator/module_name.h"
+#include "estimator/base/module_name.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-#include "estimator/names.h"
+#include "estimator/base/names.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 /* uthash aborts on memory shortage unless told otherwise; here it undoes the addition, and the element's table stays NULL. */
 #define HASH_NONFATAL_OOM 1

@@ -1,5 +1,5 @@
 /* graph.c - building a training graph: storages and nodes that grow, names, and what they are called in messages. */
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 #include <stdio.h>
 #include <string.h>

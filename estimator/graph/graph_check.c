@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/graph_order.h"
+#include "estimator/graph/graph_order.h"
 
 /* What a form of one node does with a storage; a mark holds while `stamp` is that of the form. */
 struct mark {

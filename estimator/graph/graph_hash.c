@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 enum { SERIALISATION_VERSION = 1 };
 

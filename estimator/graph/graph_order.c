@@ -3,9 +3,9 @@
  * A storage is there once all that make it have run: its producer or, for a sum, every adder. Carried gradients are there from
  * the start, always-live storages always.
  */
-#include "estimator/graph_order.h"
+#include "estimator/graph/graph_order.h"
 
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 
 static bool is_sum(const mp_graph *graph, int s)
 {

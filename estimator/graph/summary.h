@@ -2,8 +2,8 @@
 #ifndef ESTIMATOR_SUMMARY_H
 #define ESTIMATOR_SUMMARY_H
 
-#include "estimator/graph.h"
-#include "estimator/ops.h"
+#include "estimator/graph/graph.h"
+#include "estimator/model/ops.h"
 
 /* One operator: a forward or loss node, and for a forward node the backward nodes that belong to it (forward_of). */
 typedef struct mp_operator_summary {

@@ -19,7 +19,7 @@
 #ifndef ESTIMATOR_TIMELINE_H
 #define ESTIMATOR_TIMELINE_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_step {
     int node;
@@ -54,8 +54,8 @@ typedef struct mp_timeline {
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
  * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what an update beside it does not
- * permit; names the node. It does not judge whether the plan is complete (planner/check.h does). MP_NOMEM. O(list lengths of
- * the steps + spans log spans). */
+ * permit; names the node. It does not judge whether the plan is complete (planner/plan/check.h does). MP_NOMEM. O(list lengths
+ * of the steps + spans log spans). */
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
 

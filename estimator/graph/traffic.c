@@ -1,4 +1,4 @@
-#include "estimator/traffic.h"
+#include "estimator/graph/traffic.h"
 
 /* A storage in the cache, between its neighbours in the order of use. */
 typedef struct line {

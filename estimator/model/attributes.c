@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *name)
 {

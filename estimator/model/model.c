@@ -1,10 +1,10 @@
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
 
-#include "estimator/names.h"
+#include "estimator/base/names.h"
 
 #define DTYPE_NAME(name, number, text, bits) [number] = text,
 static const char *const dtype_names[] = {MP_DTYPE_LIST(DTYPE_NAME)};

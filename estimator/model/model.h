@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/error.h"
-#include "estimator/memory.h"
+#include "estimator/base/error.h"
+#include "estimator/base/memory.h"
 
 /* Element types, with ONNX's numbers. */
 #define MP_DTYPE_LIST(X)                       \

@@ -1,9 +1,9 @@
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* The short names that the rows use. */
 enum {
@@ -67,7 +67,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
      {executor, pytorch},                                                                                                      \
      extras},
 static const mp_op rows[] = {
-#include "estimator/ops.def"
+#include "estimator/model/ops.def"
 };
 #undef OP
 

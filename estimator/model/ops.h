@@ -7,7 +7,7 @@
 #ifndef ESTIMATOR_OPS_H
 #define ESTIMATOR_OPS_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* What the rules see: one operator of a model that is being completed. */
 typedef struct mp_infer {

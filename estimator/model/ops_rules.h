@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_OPS_RULES_H
 #define ESTIMATOR_OPS_RULES_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 /* shapes_*.c */
 mp_status mp_shape_arg_reduce(mp_infer *c);

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 enum { NEW, OPEN, PLACED };
 

@@ -1,4 +1,4 @@
-#include "estimator/shape_rule.h"
+#include "estimator/model/shape_rule.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

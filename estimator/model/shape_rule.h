@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_SHAPE_RULE_H
 #define ESTIMATOR_SHAPE_RULE_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 /* Refuses the operator at hand: records "Conv 'stem': " and the formatted rest. Returns `code`. */
 mp_status mp_rule_raise(const mp_infer *c, mp_status code, const char *source, int source_line, const char *format, ...)

@@ -1,10 +1,10 @@
-#include "estimator/infer.h"
+#include "estimator/simplify/infer.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "estimator/fold.h"
-#include "estimator/ops_rules.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/fold/fold.h"
 
 /* Elements that folding may visit in one model: enough for a hundred position tables of the largest size, and a bound on the
  * time and memory that a hostile file can ask for. */

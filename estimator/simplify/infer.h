@@ -12,7 +12,7 @@
 #ifndef ESTIMATOR_INFER_H
 #define ESTIMATOR_INFER_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 mp_status mp_model_infer(mp_model *model, mp_error *err);
 /* The same for one operator, for those that are added later. */

@@ -10,7 +10,7 @@
  *
  * Arguments of the gates are such products, too. Every inner tensor must have the shape of x and no reader outside.
  */
-#include "estimator/rewrite.h"
+#include "estimator/simplify/rewrite.h"
 
 enum { FACTORS_MAX = 4 };
 

@@ -13,9 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/attention.h"
-#include "estimator/rewrite.h"
-#include "estimator/simplify.h"
+#include "estimator/rules/operands/attention.h"
+#include "estimator/simplify/rewrite.h"
+#include "estimator/simplify/simplify.h"
 
 static const double hides = -1e9; /* a score this low, or lower, has no share in a row where any other is left */
 

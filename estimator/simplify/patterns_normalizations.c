@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "estimator/rewrite.h"
+#include "estimator/simplify/rewrite.h"
 
 static const char own_domain[] = "memplan";
 

@@ -1,10 +1,10 @@
-#include "estimator/rewrite.h"
+#include "estimator/simplify/rewrite.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "estimator/infer.h"
-#include "estimator/simplify.h"
+#include "estimator/simplify/infer.h"
+#include "estimator/simplify/simplify.h"
 
 enum { UNIFORM_MAX = 1 << 14 }; /* elements of a constant that is worth asking whether they are all equal */
 

@@ -8,7 +8,7 @@
 #ifndef ESTIMATOR_REWRITE_H
 #define ESTIMATOR_REWRITE_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 typedef struct mp_rewriter {
     mp_model *model;

@@ -1,6 +1,6 @@
-#include "estimator/simplify.h"
+#include "estimator/simplify/simplify.h"
 
-#include "estimator/rewrite.h"
+#include "estimator/simplify/rewrite.h"
 
 /* Real models take two to four rounds; a file made for it could ask for as many as it has operators. */
 enum { ROUNDS_MAX = 64 };

@@ -11,7 +11,7 @@
 #ifndef ESTIMATOR_SIMPLIFY_H
 #define ESTIMATOR_SIMPLIFY_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 typedef struct mp_simplify_report {
     int folded, identities, dead, merged, factored, patterns, transpositions;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/names.h"
-#include "estimator/rewrite.h"
+#include "estimator/base/names.h"
+#include "estimator/simplify/rewrite.h"
 
 enum { CONSTANT_IN_KEY_MAX = 64 }; /* elements; larger constants are equal only to themselves */
 

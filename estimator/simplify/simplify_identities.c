@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "estimator/rewrite.h"
+#include "estimator/simplify/rewrite.h"
 
 /* The operand that the operator's first output equals provided that their types and dimensions do, or -1. */
 typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);

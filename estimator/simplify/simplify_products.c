@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "estimator/rewrite.h"
+#include "estimator/simplify/rewrite.h"
 
 /* The product whose only reader is this operand, -1: it is none. */
 static int only_product(const mp_rewriter *r, int tensor)

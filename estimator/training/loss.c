@@ -1,9 +1,9 @@
 /* loss.c - the loss of a model: its own, or one appended to an output. */
 #include <string.h>
 
-#include "estimator/infer.h"
-#include "estimator/simplify.h"
-#include "estimator/training.h"
+#include "estimator/simplify/infer.h"
+#include "estimator/simplify/simplify.h"
+#include "estimator/training/training.h"
 
 /* Which tensors depend on a parameter. */
 static void mark_trained(const mp_model *model, bool *trained)

@@ -1,4 +1,4 @@
-#include "estimator/target.h"
+#include "estimator/training/target.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@
      (cache) * (1LL << 20),                                                                      \
      alignment},
 static const mp_device devices[] = {
-#include "estimator/devices.def"
+#include "estimator/training/devices.def"
 };
 #undef DEVICE
 

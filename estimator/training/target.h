@@ -6,8 +6,8 @@
 #ifndef ESTIMATOR_TARGET_H
 #define ESTIMATOR_TARGET_H
 
-#include "estimator/binding.h"
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
+#include "estimator/training/binding.h"
 
 /* One row of devices.def. */
 typedef struct mp_device {

@@ -3,13 +3,13 @@
  * What is trained and what the loss needs is marked first; then the graph is written in the order of keep-all: forward nodes in
  * the model's order, backward nodes in reverse, updates behind them (in front with forward-fused updates).
  */
-#include "estimator/training.h"
+#include "estimator/training/training.h"
 
 #include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
-#include "estimator/training_build.h"
+#include "estimator/training/training_build.h"
 
 static const double tick_seconds = 1e-9;
 

@@ -2,9 +2,9 @@
 #ifndef ESTIMATOR_TRAINING_H
 #define ESTIMATOR_TRAINING_H
 
-#include "estimator/graph.h"
-#include "estimator/ops.h"
-#include "estimator/target.h"
+#include "estimator/graph/graph.h"
+#include "estimator/model/ops.h"
+#include "estimator/training/target.h"
 
 typedef enum mp_loss { MP_LOSS_AUTO, MP_LOSS_CROSS_ENTROPY, MP_LOSS_MSE, MP_LOSS_NONE, MP_N_LOSSES } mp_loss;
 typedef enum mp_optimizer {

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "estimator/training_build.h"
+#include "estimator/training/training_build.h"
 
 static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 {

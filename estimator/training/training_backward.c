@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "estimator/training_build.h"
+#include "estimator/training/training_build.h"
 
 /* Attention in tiles: backward takes five products of the sizes of forward's two. */
 #define TILED_BACKWARD 2.5

@@ -1,8 +1,8 @@
 /* training_forward.c - the storages of tensors, and the forward and loss nodes. Views lie in the storage of what they view. */
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/training_build.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/training/training_build.h"
 
 /* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
 enum { ARGUMENT_ELEMENTS = 64 };

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/training_build.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/training/training_build.h"
 
 /* True if taking a part along `axis` leaves the elements side by side. */
 static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)

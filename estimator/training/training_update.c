@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "estimator/training_build.h"
+#include "estimator/training/training_build.h"
 
 static const int moments[MP_N_OPTIMIZERS] = {[MP_OPTIMIZER_ADAMW] = 2,
                                              [MP_OPTIMIZER_ADAM] = 2,

@@ -1,5 +1,5 @@
 /* backend.c - the CPU as a backend. */
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CPU_CPU_H
 #define EXECUTOR_CPU_CPU_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 extern const mp_backend mp_cpu;
 

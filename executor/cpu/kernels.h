@@ -2,8 +2,8 @@
 #ifndef EXECUTOR_CPU_KERNELS_H
 #define EXECUTOR_CPU_KERNELS_H
 
-#include "executor/kernel.h"
-#include "executor/optimizer.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/optimizer.h"
 
 extern const mp_kernel mp_cpu_convolutions[];   /* Conv, ConvTranspose */
 extern const mp_kernel mp_cpu_products[];       /* MatMul, FusedMatMul, Gemm, Einsum */

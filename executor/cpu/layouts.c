@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "estimator/infer.h"
+#include "estimator/simplify/infer.h"
 #include "executor/cpu/kernels.h"
 
 typedef enum habit {

@@ -1,6 +1,6 @@
 #include "executor/cpu/parallel.h"
 
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 /* Below this many elements starting threads costs more than it gives. */
 enum { WORTH_THREADS = 1 << 14 };

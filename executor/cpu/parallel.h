@@ -3,8 +3,8 @@
 #ifndef EXECUTOR_CPU_PARALLEL_H
 #define EXECUTOR_CPU_PARALLEL_H
 
-#include "estimator/vector.h"
-#include "executor/array.h"
+#include "estimator/base/vector.h"
+#include "executor/kernel/array.h"
 
 /* Calls body(data, k) for every k in [0, n), each once, on several threads if the whole is worth it: `work` is roughly how many
  * elements one k touches. What a k computes must not depend on other k's. */

@@ -4,7 +4,7 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
-#include "executor/update_formulas.h"
+#include "executor/kernel/update_formulas.h"
 
 /* w, g: n values; m, v: moments. All of one block. */
 typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);

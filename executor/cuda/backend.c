@@ -1,19 +1,19 @@
 /* backend.c - the GPU as a backend: its memory, and what the module exports. */
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 #include <string.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/device.h"
+#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/memory.h"
+#include "executor/cuda/device/recording.h"
+#include "executor/cuda/device/settings.h"
+#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/streams.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
 #include "executor/cuda/libraries.h"
-#include "executor/cuda/memory.h"
-#include "executor/cuda/recording.h"
-#include "executor/cuda/settings.h"
-#include "executor/cuda/step.h"
-#include "executor/cuda/streams.h"
 
 /* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
 static void *staging;

@@ -8,16 +8,16 @@
 extern "C" {
 #endif
 
-#include "executor/attention_form.h"
-#include "executor/class_loss.h"
-#include "executor/dropout.h"
-#include "executor/elementwise.h"
-#include "executor/kernel.h"
-#include "executor/lines.h"
-#include "executor/normalization.h"
-#include "executor/optimizer.h"
-#include "executor/random_source.h"
-#include "executor/reduced.h"
+#include "executor/elementwise/elementwise.h"
+#include "executor/forms/attention_form.h"
+#include "executor/forms/class_loss.h"
+#include "executor/forms/lines.h"
+#include "executor/forms/normalization.h"
+#include "executor/forms/reduced.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/optimizer.h"
+#include "executor/points/dropout.h"
+#include "executor/points/random_source.h"
 
 extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
 extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cuda/settings.h"
+#include "executor/cuda/device/settings.h"
 
 static bool is_convolution(const mp_operator *op)
 {

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CUDA_LAYOUTS_H
 #define EXECUTOR_CUDA_LAYOUTS_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* mp_backend's adapt. In bfloat16 or with TF32, activations lie as on the CPU, channels-last around convolutions, and so do
  * weights that only convolutions read. In plain float32 everything is row-major. MP_UNSUPPORTED: a type that is neither FLOAT

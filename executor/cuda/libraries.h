@@ -3,7 +3,7 @@
 #ifndef EXECUTOR_CUDA_LIBRARIES_H
 #define EXECUTOR_CUDA_LIBRARIES_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 extern const mp_kernel mp_cuda_convolutions[];         /* Conv, ConvTranspose */
 extern const mp_kernel mp_cuda_pools[];                /* MaxPool, AveragePool, LpPool, their global forms */

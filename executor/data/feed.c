@@ -1,10 +1,10 @@
-#include "executor/feed.h"
+#include "executor/data/feed.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "executor/philox.h"
-#include "formats/dataset.h"
+#include "executor/kernel/philox.h"
+#include "formats/data/dataset.h"
 
 typedef struct source {
     bool bound;

@@ -7,7 +7,7 @@
 #ifndef EXECUTOR_FEED_H
 #define EXECUTOR_FEED_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* One input of the network: its first dimension is the batch. */
 typedef struct mp_feed_slot {

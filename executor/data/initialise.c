@@ -1,11 +1,11 @@
-#include "executor/initialise.h"
+#include "executor/data/initialise.h"
 
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "estimator/ops.h"
-#include "executor/philox.h"
+#include "estimator/model/ops.h"
+#include "executor/kernel/philox.h"
 
 typedef enum rule { TABLE, ZERO, ONE, SLOPE, FAN_IN_COLUMNS, FAN_IN_ROWS, FAN_IN_SECOND, SHIFT } rule;
 

@@ -1,4 +1,4 @@
-#include "executor/inputs.h"
+#include "executor/data/inputs.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef EXECUTOR_INPUTS_H
 #define EXECUTOR_INPUTS_H
 
-#include "executor/execution.h"
-#include "executor/feed.h"
+#include "executor/data/feed.h"
+#include "executor/run/execution.h"
 
 /* A feed for the data inputs of a program: `sources` as --data gives them, none: synthetic. The targets of a loss over classes
  * have their number as range, tokens that look up a table its rows. As mp_feed_open. */

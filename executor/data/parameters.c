@@ -1,9 +1,9 @@
-#include "executor/parameters.h"
+#include "executor/data/parameters.h"
 
 #include <string.h>
 
-#include "executor/initialise.h"
-#include "formats/onnx_weights.h"
+#include "executor/data/initialise.h"
+#include "formats/onnx/onnx_weights.h"
 
 struct mp_parameter_source {
     const mp_program *program;

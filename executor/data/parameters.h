@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_PARAMETERS_H
 #define EXECUTOR_PARAMETERS_H
 
-#include "executor/execution.h"
+#include "executor/run/execution.h"
 
 typedef struct mp_parameter_source mp_parameter_source;
 

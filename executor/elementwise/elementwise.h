@@ -4,9 +4,9 @@
 #ifndef EXECUTOR_ELEMENTWISE_H
 #define EXECUTOR_ELEMENTWISE_H
 
-#include "executor/formulas.h"
-#include "executor/kernel.h"
-#include "executor/loops.h"
+#include "executor/elementwise/formulas.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/loops.h"
 
 /* Arrays have their data; of what runs concurrently nothing returns before its work is enqueued. */
 typedef struct mp_engine {

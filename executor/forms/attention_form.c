@@ -1,4 +1,4 @@
-#include "executor/attention_form.h"
+#include "executor/forms/attention_form.h"
 
 #include <math.h>
 

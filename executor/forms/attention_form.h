@@ -3,8 +3,8 @@
 #ifndef EXECUTOR_ATTENTION_FORM_H
 #define EXECUTOR_ATTENTION_FORM_H
 
-#include "estimator/attention.h"
-#include "executor/kernel.h"
+#include "estimator/rules/operands/attention.h"
+#include "executor/kernel/kernel.h"
 
 /* An array as a stack of matrices; strides in elements, 0 where it is broadcast. dtype UNDEFINED: there is none. */
 typedef struct mp_matrices {

@@ -1,4 +1,4 @@
-#include "executor/class_loss.h"
+#include "executor/forms/class_loss.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef EXECUTOR_LINES_H
 #define EXECUTOR_LINES_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 typedef struct mp_lines {
     int n_outer, n_inner;

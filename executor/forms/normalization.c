@@ -1,4 +1,4 @@
-#include "executor/normalization.h"
+#include "executor/forms/normalization.h"
 
 #include <string.h>
 

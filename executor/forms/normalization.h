@@ -8,7 +8,7 @@
 #ifndef EXECUTOR_NORMALIZATION_H
 #define EXECUTOR_NORMALIZATION_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 enum { MP_ROWS_DIMS = MP_ARRAY_RANK + 1 };
 

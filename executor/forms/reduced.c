@@ -1,4 +1,4 @@
-#include "executor/reduced.h"
+#include "executor/forms/reduced.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads) \
     {#kind, MP_STEP_##step, MP_END_##end, shifted, is_plain, MP_SLOPE_##slope, MP_##reads},
 static const mp_reduction_row rows[] = {
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
 };
 
 const mp_reduction_row *mp_reduction_row_of(const mp_operator *op)

@@ -4,15 +4,15 @@
 
 #include <math.h>
 
-#include "executor/kernel.h"
-#include "executor/vector_math.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/vector_math.h"
 
 #define STEP(NAME, name, start, take, joined) MP_STEP_##NAME,
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_step {
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
     MP_N_STEPS
 } mp_reduction_step;
 
@@ -21,7 +21,7 @@ typedef enum mp_reduction_step {
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_end {
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
     MP_N_ENDS
 } mp_reduction_end;
 
@@ -30,7 +30,7 @@ typedef enum mp_reduction_end {
 #define SLOPE(name, f) MP_SLOPE_##name,
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_slope {
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
     MP_N_SLOPES
 } mp_reduction_slope;
 
@@ -66,7 +66,7 @@ MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double
         return f;
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
     default:
         return result;
     }

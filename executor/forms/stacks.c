@@ -1,4 +1,4 @@
-#include "executor/stacks.h"
+#include "executor/forms/stacks.h"
 
 mp_stack mp_stack_transposed(mp_stack a)
 {

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_STACKS_H
 #define EXECUTOR_STACKS_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 /* A stack of matrices in memory. Batch dimensions of size 1 are broadcast; they are aligned at the end. */
 typedef struct mp_stack {

@@ -1,4 +1,4 @@
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_ARRAY_H
 #define EXECUTOR_ARRAY_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 enum { MP_ARRAY_RANK = 12 }; /* more dimensions than this are refused */
 

@@ -7,10 +7,10 @@
 #ifndef EXECUTOR_BACKEND_H
 #define EXECUTOR_BACKEND_H
 
-#include "estimator/target.h"
-#include "estimator/training.h"
-#include "executor/kernel.h"
-#include "executor/optimizer.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/optimizer.h"
 
 /* What the user may decide about how a backend computes. */
 typedef struct mp_backend_settings {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* Before a function that is part of a formula. */
 #ifdef __CUDACC__

@@ -1,6 +1,6 @@
 /* kernel.c - preparing and running calls, and the adding that kernels leave to us: their own values go into the workspace and
  * are added from there. */
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 #include <string.h>
 

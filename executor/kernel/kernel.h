@@ -8,8 +8,8 @@
 #ifndef EXECUTOR_KERNEL_H
 #define EXECUTOR_KERNEL_H
 
-#include "estimator/ops.h"
-#include "executor/array.h"
+#include "estimator/model/ops.h"
+#include "executor/kernel/array.h"
 
 /* What a run of the network is for. */
 typedef enum mp_mode {

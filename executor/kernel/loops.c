@@ -1,4 +1,4 @@
-#include "executor/loops.h"
+#include "executor/kernel/loops.h"
 
 /* Stride of operand `a` along dimension d of the output, which has rank `rank`: 0 where it is broadcast. */
 static int64_t stride_of(const mp_array *a, int rank, int d)

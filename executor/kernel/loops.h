@@ -4,7 +4,7 @@
 #ifndef EXECUTOR_LOOPS_H
 #define EXECUTOR_LOOPS_H
 
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 enum { MP_OPERANDS_MAX = 6, MP_LOOP_OPERANDS = MP_OPERANDS_MAX + 1 };
 

@@ -1,4 +1,4 @@
-#include "executor/optimizer.h"
+#include "executor/kernel/optimizer.h"
 
 #include <math.h>
 #include <string.h>

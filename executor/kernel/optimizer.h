@@ -7,7 +7,7 @@
 #ifndef EXECUTOR_OPTIMIZER_H
 #define EXECUTOR_OPTIMIZER_H
 
-#include "estimator/training.h"
+#include "estimator/training/training.h"
 
 typedef enum mp_schedule { MP_SCHEDULE_CONSTANT, MP_SCHEDULE_COSINE, MP_SCHEDULE_LINEAR, MP_N_SCHEDULES } mp_schedule;
 const char *mp_schedule_name(mp_schedule schedule);

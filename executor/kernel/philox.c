@@ -1,4 +1,4 @@
-#include "executor/philox.h"
+#include "executor/kernel/philox.h"
 
 enum { LANES = 16 };
 

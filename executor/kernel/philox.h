@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 typedef struct mp_philox_block {
     uint32_t word[4];

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "executor/element.h"
-#include "executor/optimizer.h"
+#include "executor/kernel/element.h"
+#include "executor/kernel/optimizer.h"
 
 /* The new value of a parameter w with gradient g, which has been clipped; moments m and v change. */
 MP_INLINE float mp_sgd_step(const mp_update_factors *f, float g, float w)

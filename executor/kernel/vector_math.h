@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 MP_INLINE float mp_exp(float x)
 {

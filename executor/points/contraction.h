@@ -4,8 +4,8 @@
 #ifndef EXECUTOR_CONTRACTION_H
 #define EXECUTOR_CONTRACTION_H
 
-#include "estimator/einsum.h"
-#include "executor/element.h"
+#include "estimator/rules/operands/einsum.h"
+#include "executor/kernel/element.h"
 
 typedef struct mp_contraction {
     int n_kept, n_summed; /* labels of the result that have a size; all others */

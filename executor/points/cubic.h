@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 /* The weight of an element that lies x from the point, with parameter a. */
 MP_INLINE double mp_cubic(double x, double a)

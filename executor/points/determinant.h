@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 /* Of a matrix of n x n elements, row-major, `step` apart, which it overwrites. O(n^3). */
 MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)

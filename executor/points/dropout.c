@@ -1,4 +1,4 @@
-#include "executor/dropout.h"
+#include "executor/points/dropout.h"
 
 /* What the operator itself says about whether it drops: an input since operator set 12; before it, inference is what the file
  * means. */

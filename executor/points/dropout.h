@@ -2,8 +2,8 @@
 #ifndef EXECUTOR_DROPOUT_H
 #define EXECUTOR_DROPOUT_H
 
-#include "executor/element.h"
-#include "executor/kernel.h"
+#include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
 
 /* Element k, counted in the order of memory, is dropped where its uniform number (philox.h) is below the ratio. */
 typedef struct mp_dropout {

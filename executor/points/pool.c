@@ -1,4 +1,4 @@
-#include "executor/pool.h"
+#include "executor/points/pool.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef EXECUTOR_POOL_H
 #define EXECUTOR_POOL_H
 
-#include "executor/kernel.h"
-#include "executor/sliding.h"
+#include "executor/kernel/kernel.h"
+#include "executor/points/sliding.h"
 
 typedef enum mp_pool_rule { MP_POOL_MAXIMUM, MP_POOL_AVERAGE, MP_POOL_NORM } mp_pool_rule;
 

@@ -1,4 +1,4 @@
-#include "executor/random_source.h"
+#include "executor/points/random_source.h"
 
 #include <string.h>
 

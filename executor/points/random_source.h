@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "executor/kernel.h"
-#include "executor/philox.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/philox.h"
 
 typedef enum mp_distribution { MP_UNIFORM, MP_NORMAL, MP_BERNOULLI } mp_distribution;
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 /* `state` of their calls. */
 typedef struct mp_regions {

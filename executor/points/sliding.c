@@ -1,8 +1,8 @@
-#include "executor/sliding.h"
+#include "executor/points/sliding.h"
 
 #include <string.h>
 
-#include "estimator/window.h"
+#include "estimator/rules/operands/window.h"
 
 /* Where the operator does not state its pads, the odd one of an uneven total lies at the end for SAME_UPPER; otherwise at the
  * start. */

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_SLIDING_H
 #define EXECUTOR_SLIDING_H
 
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 /* Per spatial dimension. */
 typedef struct mp_sliding {

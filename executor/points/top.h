@@ -4,8 +4,8 @@
 #ifndef EXECUTOR_TOP_H
 #define EXECUTOR_TOP_H
 
-#include "executor/array.h"
-#include "executor/element.h"
+#include "executor/kernel/array.h"
+#include "executor/kernel/element.h"
 
 /* `state` of its calls. */
 typedef struct mp_top {

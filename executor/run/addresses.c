@@ -1,8 +1,8 @@
-#include "executor/addresses.h"
+#include "executor/run/addresses.h"
 
 #include <string.h>
 
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 
 enum { GUARD = 256, DEAD = 0xff };
 

@@ -4,8 +4,8 @@
 #ifndef EXECUTOR_ADDRESSES_H
 #define EXECUTOR_ADDRESSES_H
 
-#include "executor/program.h"
-#include "planner/plan.h"
+#include "executor/run/program.h"
+#include "planner/plan/plan.h"
 
 /* One step made ready. */
 typedef struct mp_ready_step {

@@ -1,4 +1,4 @@
-#include "executor/algorithms.h"
+#include "executor/run/algorithms.h"
 
 #include <string.h>
 

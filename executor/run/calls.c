@@ -1,4 +1,4 @@
-#include "executor/calls.h"
+#include "executor/run/calls.h"
 
 static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)
 {

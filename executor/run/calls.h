@@ -4,8 +4,8 @@
 #ifndef EXECUTOR_CALLS_H
 #define EXECUTOR_CALLS_H
 
-#include "executor/program.h"
-#include "planner/plan.h"
+#include "executor/run/program.h"
+#include "planner/plan/plan.h"
 
 typedef struct mp_steps_call {
     size_t step, n_steps; /* of the plan; more than one only if they are updates */

@@ -1,13 +1,13 @@
 /* execution.c - the loop over a plan's steps. */
-#include "executor/execution.h"
+#include "executor/run/execution.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>
 
-#include "executor/addresses.h"
-#include "executor/calls.h"
+#include "executor/run/addresses.h"
+#include "executor/run/calls.h"
 
 /* Passes that run the same calls on the same addresses are of one kind: (does it add to gradients, does it update). */
 enum { PASS_ADDS = 1, PASS_UPDATES = 2, PASS_KINDS = 4 };

@@ -7,8 +7,8 @@
 #ifndef EXECUTOR_EXECUTION_H
 #define EXECUTOR_EXECUTION_H
 
-#include "executor/program.h"
-#include "planner/plan.h"
+#include "executor/run/program.h"
+#include "planner/plan/plan.h"
 
 typedef struct mp_execution_options {
     mp_hyper hyper;

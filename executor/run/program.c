@@ -1,6 +1,6 @@
 /* program.c - calls are prepared from inside the building of the graph: the target asks what a node costs, and we answer by
  * preparing it. */
-#include "executor/program.h"
+#include "executor/run/program.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef EXECUTOR_PROGRAM_H
 #define EXECUTOR_PROGRAM_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 /* An operand of a node that lies in a storage, or is one of the program's constants: those have negative numbers. */
 typedef struct mp_slot {

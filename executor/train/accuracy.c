@@ -1,9 +1,9 @@
-#include "executor/accuracy.h"
+#include "executor/train/accuracy.h"
 
 #include <string.h>
 
-#include "executor/evaluate.h"
-#include "executor/inputs.h"
+#include "executor/data/inputs.h"
+#include "executor/train/evaluate.h"
 
 typedef struct examiner {
     const mp_program *program;

@@ -2,8 +2,8 @@
 #ifndef EXECUTOR_ACCURACY_H
 #define EXECUTOR_ACCURACY_H
 
-#include "executor/execution.h"
-#include "executor/feed.h"
+#include "executor/data/feed.h"
+#include "executor/run/execution.h"
 
 typedef struct mp_accuracy {
     int64_t n_samples; /* looked at: whole batches; of a text, about as many windows as lie side by side in it */

@@ -1,4 +1,4 @@
-#include "executor/evaluate.h"
+#include "executor/train/evaluate.h"
 
 #include <string.h>
 

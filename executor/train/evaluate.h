@@ -6,7 +6,7 @@
 #ifndef EXECUTOR_EVALUATE_H
 #define EXECUTOR_EVALUATE_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 typedef struct mp_evaluation {
     const mp_kernel *(*kernel)(const mp_operator *op); /* a backend's */

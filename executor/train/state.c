@@ -1,10 +1,10 @@
-#include "executor/state.h"
+#include "executor/train/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/safetensors.h"
+#include "formats/data/safetensors.h"
 
 enum { COPIES = 3 }; /* a parameter and two moments */
 

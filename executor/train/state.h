@@ -7,7 +7,7 @@
 #ifndef EXECUTOR_STATE_H
 #define EXECUTOR_STATE_H
 
-#include "executor/execution.h"
+#include "executor/run/execution.h"
 
 /* Writes the state after `step` steps beside `path` and renames it. Nothing may be pending (mp_execution_flush). MP_IO,
  * MP_NOMEM. */

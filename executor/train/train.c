@@ -1,12 +1,12 @@
-#include "executor/train.h"
+#include "executor/train/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "executor/state.h"
-#include "formats/process_memory.h"
+#include "executor/train/state.h"
+#include "formats/base/process_memory.h"
 
 static double now(void)
 {

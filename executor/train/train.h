@@ -2,9 +2,9 @@
 #ifndef EXECUTOR_TRAIN_H
 #define EXECUTOR_TRAIN_H
 
-#include "executor/accuracy.h"
-#include "executor/inputs.h"
-#include "executor/parameters.h"
+#include "executor/data/inputs.h"
+#include "executor/data/parameters.h"
+#include "executor/train/accuracy.h"
 
 /* What has happened so far; returning false ends the training after this step. */
 typedef struct mp_train_progress {

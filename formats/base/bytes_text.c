@@ -1,4 +1,4 @@
-#include "formats/bytes_text.h"
+#include "formats/base/bytes_text.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * file beside the old one, which takes its name once everything is on the disk: a full disk or a crash leaves the old file
  * whole.
  */
-#include "formats/file.h"
+#include "formats/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum {
     READ_AHEAD_BYTES = 64 << 20, /* files over this are read here and there: reading ahead would load what is skipped */

@@ -1,5 +1,5 @@
 /* ids.c - sorted ids, found by bisection. */
-#include "formats/ids.h"
+#include "formats/base/ids.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef FORMATS_IDS_H
 #define FORMATS_IDS_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_ids {
     size_t n;

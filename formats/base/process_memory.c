@@ -1,4 +1,4 @@
-#include "formats/process_memory.h"
+#include "formats/base/process_memory.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* ticks.c - the coarsest clock that loses nothing. */
-#include "formats/ticks.h"
+#include "formats/base/ticks.h"
 
 #include <math.h>
 #include <stdbool.h>

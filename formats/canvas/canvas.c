@@ -7,7 +7,7 @@
  * Graphviz keeps state for the whole process (the error hook, plugins), so one picture is written at a time, and its context is
  * never released: its pango plugin remembers the last font by a pointer into the context, and reads it at the next picture.
  */
-#include "formats/canvas.h"
+#include "formats/canvas/canvas.h"
 
 #include <cgraph.h>
 #include <gvc.h>
@@ -19,9 +19,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "estimator/memory.h"
-#include "formats/canvas_text.h"
-#include "formats/file.h"
+#include "estimator/base/memory.h"
+#include "formats/base/file.h"
+#include "formats/canvas/canvas_text.h"
 
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 typedef struct mp_canvas mp_canvas;
 

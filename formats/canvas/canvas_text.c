@@ -3,11 +3,11 @@
  * Widths are the advances of DejaVu Sans in thousandths of the font size, the font that pictures ask for first. Layout uses
  * them and not the fonts that happen to be installed, so that a picture is the same everywhere.
  */
-#include "formats/canvas_text.h"
+#include "formats/canvas/canvas_text.h"
 
 #include <string.h>
 
-#include "formats/canvas.h"
+#include "formats/canvas/canvas.h"
 
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
 

@@ -1,4 +1,4 @@
-#include "formats/plot.h"
+#include "formats/canvas/plot.h"
 
 #include <math.h>
 #include <stdio.h>

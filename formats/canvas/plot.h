@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "formats/canvas.h"
+#include "formats/canvas/canvas.h"
 
 #define MP_PLOT_TEXT "#0f172a"
 #define MP_PLOT_MUTED "#64748b"

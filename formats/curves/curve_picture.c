@@ -2,14 +2,14 @@
  * from the area where nothing can be, below the floor and below the lower bound, to keep-all. Right: evenly spread checkpoints,
  * more and more of them.
  */
-#include "formats/curve_picture.h"
+#include "formats/curves/curve_picture.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "estimator/memory.h"
-#include "formats/bytes_text.h"
-#include "formats/plot.h"
+#include "estimator/base/memory.h"
+#include "formats/base/bytes_text.h"
+#include "formats/canvas/plot.h"
 
 #define WIDTH 1040.0
 #define HEIGHT 540.0

@@ -2,7 +2,7 @@
 #ifndef FORMATS_CURVE_PICTURE_H
 #define FORMATS_CURVE_PICTURE_H
 
-#include "planner/sweep.h"
+#include "planner/studies/sweep.h"
 
 /* Draws a sweep: at the left memory against extra time, a line per searcher between floor and keep-all, above what is proved to
  * be impossible; at the right what becomes of peak and time with more and more evenly spread checkpoints. As mp_canvas_write.

@@ -1,10 +1,10 @@
-#include "formats/loss_picture.h"
+#include "formats/curves/loss_picture.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "estimator/memory.h"
-#include "formats/plot.h"
+#include "estimator/base/memory.h"
+#include "formats/canvas/plot.h"
 
 #define WIDTH 860.0
 #define HEIGHT 460.0

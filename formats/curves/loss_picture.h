@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "formats/canvas.h"
+#include "formats/canvas/canvas.h"
 
 /* Draws losses[0..n) of steps first_step + 1 on, as they are and as a running mean over a twentieth of them, into a file
  * (canvas.h says which). Losses that are not numbers leave gaps. MP_INVALID: fewer than two losses; the rest as

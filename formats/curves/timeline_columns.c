@@ -5,7 +5,7 @@
  * nothing and holds what it held. So every node of keep-all is on the curve once, its peak included, and at each place the two
  * have come equally far in the work that both have to do.
  */
-#include "formats/timeline_columns.h"
+#include "formats/curves/timeline_columns.h"
 
 static const struct {
     const char *name, *color;

@@ -2,7 +2,7 @@
 #ifndef FORMATS_TIMELINE_COLUMNS_H
 #define FORMATS_TIMELINE_COLUMNS_H
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 /* The layers of the picture, from bottom to top. */
 #define MP_LAYER_LIST(X)                          \

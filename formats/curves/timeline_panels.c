@@ -2,15 +2,15 @@
  *
  * What is seen is drawn in the background, in order; the boxes that carry tooltips lie above it and are clear.
  */
-#include "formats/timeline_panels.h"
+#include "formats/curves/timeline_panels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/bytes_text.h"
-#include "formats/timeline_scale.h"
+#include "formats/base/bytes_text.h"
+#include "formats/curves/timeline_scale.h"
 
 #define ROW_HEIGHT 20.0
 #define PANEL_HEAD 30.0

@@ -2,8 +2,8 @@
 #ifndef FORMATS_TIMELINE_PANELS_H
 #define FORMATS_TIMELINE_PANELS_H
 
-#include "formats/canvas.h"
-#include "formats/timeline_columns.h"
+#include "formats/canvas/canvas.h"
+#include "formats/curves/timeline_columns.h"
 
 #define MP_TEXT_COLOR "#0f172a"
 #define MP_MUTED_COLOR "#64748b"

@@ -4,17 +4,17 @@
  * that says what the steps do, and a panel for single tensors. Thousands of steps are drawn as a few hundred columns, each the
  * fullest of its steps, so that the peak and every spike stay.
  */
-#include "formats/timeline_picture.h"
+#include "formats/curves/timeline_picture.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/bytes_text.h"
-#include "formats/canvas.h"
-#include "formats/timeline_columns.h"
-#include "formats/timeline_panels.h"
-#include "formats/timeline_scale.h"
+#include "formats/base/bytes_text.h"
+#include "formats/canvas/canvas.h"
+#include "formats/curves/timeline_columns.h"
+#include "formats/curves/timeline_panels.h"
+#include "formats/curves/timeline_scale.h"
 
 #define WIDTH 1260.0
 #define LEFT 98.0

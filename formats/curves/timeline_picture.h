@@ -2,7 +2,7 @@
 #ifndef FORMATS_TIMELINE_PICTURE_H
 #define FORMATS_TIMELINE_PICTURE_H
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 typedef enum mp_timeline_view {
     MP_VIEW_ALL,    /* memory; below it the address map, if the plan has offsets */

@@ -4,7 +4,7 @@
  * The part between, where the plan lives, gets most of the height; a white band through the picture marks each place where the
  * scale changes.
  */
-#include "formats/timeline_scale.h"
+#include "formats/curves/timeline_scale.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "formats/canvas.h"
+#include "formats/canvas/canvas.h"
 
 typedef struct mp_zone {
     double from, to;  /* bytes */

@@ -1,9 +1,9 @@
-#include "formats/dataset.h"
+#include "formats/data/dataset.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/names.h"
+#include "estimator/base/names.h"
 
 static const int64_t limit_bytes = INT64_C(1) << 44;
 

@@ -2,8 +2,8 @@
 #ifndef FORMATS_DATASET_H
 #define FORMATS_DATASET_H
 
-#include "estimator/model.h"
-#include "formats/file.h"
+#include "estimator/model/model.h"
+#include "formats/base/file.h"
 
 enum { MP_DATASET_RANK = 8 };
 

@@ -1,4 +1,4 @@
-#include "formats/dot_scan.h"
+#include "formats/data/dot_scan.h"
 
 #include <stdbool.h>
 #include <stdint.h>

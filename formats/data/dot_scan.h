@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 enum {
     MP_DOT_NODES_MAX = 100000,

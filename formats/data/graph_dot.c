@@ -1,5 +1,5 @@
 /* graph_dot.c - DOT through cgraph. Nothing is laid out: foreign DOT can hang or crash Graphviz's layouts. */
-#include "formats/graph_dot.h"
+#include "formats/data/graph_dot.h"
 
 #include <cgraph.h>
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "formats/dot_scan.h"
-#include "formats/file.h"
-#include "formats/ticks.h"
+#include "formats/base/file.h"
+#include "formats/base/ticks.h"
+#include "formats/data/dot_scan.h"
 
 enum { FILE_MAX = 16 << 20 };
 

@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 /* Whether a path means DOT: it ends in .dot or .gv. */
 bool mp_graph_dot_is(const char *path);

@@ -1,10 +1,10 @@
-#include "formats/pack_csv.h"
+#include "formats/data/pack_csv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "formats/file.h"
+#include "estimator/base/memory.h"
+#include "formats/base/file.h"
 
 enum { FILE_MAX = 256 << 20, COLUMNS_MAX = 64 };
 

@@ -10,7 +10,7 @@
 #ifndef FORMATS_PACK_CSV_H
 #define FORMATS_PACK_CSV_H
 
-#include "planner/pack.h"
+#include "planner/pack/pack.h"
 
 typedef struct mp_pack_table {
     mp_packing packing; /* an item per row, in the order of the file */

@@ -1,10 +1,10 @@
-#include "formats/safetensors.h"
+#include "formats/data/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/names.h"
-#include "formats/json.h"
+#include "estimator/base/names.h"
+#include "formats/json/json.h"
 
 static const struct {
     const char *text;

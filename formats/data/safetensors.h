@@ -6,8 +6,8 @@
 #ifndef FORMATS_SAFETENSORS_H
 #define FORMATS_SAFETENSORS_H
 
-#include "estimator/model.h"
-#include "formats/file.h"
+#include "estimator/model/model.h"
+#include "formats/base/file.h"
 
 typedef struct mp_named_tensor {
     const char *name;

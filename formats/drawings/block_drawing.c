@@ -1,10 +1,10 @@
-#include "formats/block_drawing.h"
+#include "formats/drawings/block_drawing.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/bytes_text.h"
+#include "formats/base/bytes_text.h"
 
 enum {
     TOOLTIP_LINES = 24, /* operators that a tooltip lists */

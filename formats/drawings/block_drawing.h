@@ -4,10 +4,10 @@
 #ifndef FORMATS_BLOCK_DRAWING_H
 #define FORMATS_BLOCK_DRAWING_H
 
-#include "formats/canvas.h"
-#include "formats/graph_blocks.h"
-#include "planner/fates.h"
-#include "planner/plan.h"
+#include "formats/canvas/canvas.h"
+#include "formats/drawings/graph_blocks.h"
+#include "planner/plan/fates.h"
+#include "planner/plan/plan.h"
 
 #define MP_BLOCK_WIDTH 134.0
 #define MP_BLOCK_HEIGHT 42.0

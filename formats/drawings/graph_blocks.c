@@ -1,11 +1,11 @@
 /* graph_blocks.c - modules, runs and repetitions. */
-#include "formats/graph_blocks.h"
+#include "formats/drawings/graph_blocks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/module_name.h"
+#include "estimator/base/module_name.h"
 
 enum {
     LEVELS_MAX = 64, /* names deeper than this are treated as if they ended there */

@@ -1,14 +1,14 @@
 /* graph_picture.c - the forward pass as boxes and wires. */
-#include "formats/graph_picture.h"
+#include "formats/drawings/graph_picture.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "formats/block_drawing.h"
-#include "formats/bytes_text.h"
-#include "formats/canvas.h"
-#include "formats/graph_blocks.h"
-#include "formats/placement.h"
+#include "formats/base/bytes_text.h"
+#include "formats/canvas/canvas.h"
+#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/graph_blocks.h"
+#include "formats/drawings/placement.h"
 
 #define MARGIN 24.0
 #define ASPECT 1.45

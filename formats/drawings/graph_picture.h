@@ -2,7 +2,7 @@
 #ifndef FORMATS_GRAPH_PICTURE_H
 #define FORMATS_GRAPH_PICTURE_H
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 enum { MP_PICTURE_BOXES = 100, MP_PICTURE_BOXES_MAX = 5000 };
 

@@ -1,11 +1,11 @@
 /* placement.c - coordinates and wires. */
-#include "formats/placement.h"
+#include "formats/drawings/placement.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/placement_rows.h"
+#include "formats/drawings/placement_rows.h"
 
 #define SLOT_GAP 14.0   /* between boxes of a row */
 #define ROW_GAP 16.0    /* between rows, without tracks */

@@ -1,5 +1,5 @@
 /* placement_rows.c - longest paths, barycenters, line breaks. */
-#include "formats/placement_rows.h"
+#include "formats/drawings/placement_rows.h"
 
 #include <math.h>
 #include <stdlib.h>

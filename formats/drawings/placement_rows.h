@@ -2,7 +2,7 @@
 #ifndef FORMATS_PLACEMENT_ROWS_H
 #define FORMATS_PLACEMENT_ROWS_H
 
-#include "formats/placement.h"
+#include "formats/drawings/placement.h"
 
 enum { MP_ROW_SLOTS = 6 }; /* boxes beside each other in a row */
 

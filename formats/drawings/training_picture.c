@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "formats/block_drawing.h"
-#include "formats/bytes_text.h"
-#include "formats/canvas.h"
-#include "formats/graph_blocks.h"
-#include "formats/graph_picture.h"
+#include "formats/base/bytes_text.h"
+#include "formats/canvas/canvas.h"
+#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/graph_blocks.h"
+#include "formats/drawings/graph_picture.h"
 
 #define MARGIN 24.0
 #define ROW (MP_BLOCK_HEIGHT + 22)

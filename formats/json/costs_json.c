@@ -1,11 +1,11 @@
-#include "formats/costs_json.h"
+#include "formats/json/costs_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/names.h"
-#include "formats/json.h"
+#include "estimator/base/names.h"
+#include "formats/json/json.h"
 
 static json_t *algorithm_json(const mp_algorithm_cost *a)
 {

@@ -4,7 +4,7 @@
 #ifndef FORMATS_COSTS_JSON_H
 #define FORMATS_COSTS_JSON_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_algorithm_cost {
     const char *name;

@@ -2,7 +2,7 @@
 #ifndef FORMATS_GRAPH_JSON_H
 #define FORMATS_GRAPH_JSON_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 /* Reads a graph and finishes it. Needs of each storage `bytes` and `kind`, of each node `reads`, `writes`, `phase`, `seconds`;
  * ids may be any distinct integers. On MP_OK *out is released with mp_graph_free. MP_PARSE with line and column (of the JSON

@@ -1,13 +1,13 @@
 /* json.c - the only file that calls jansson's parser and printer. */
-#include "formats/json.h"
+#include "formats/json/json.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "formats/file.h"
+#include "estimator/base/memory.h"
+#include "formats/base/file.h"
 
 /* jansson needs up to 220 bytes for an object of 3 characters, so that the values of a file are counted before it is unpacked.
  */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 /* ---- reading ---- */
 
@@ -67,7 +67,7 @@ void mp_json_start(mp_json_out *out, const json_t *header); /* its fields, one p
 void mp_json_begin_array(mp_json_out *out, const char *key);
 void mp_json_row(mp_json_out *out, json_t *row); /* taken over; one line; NULL: no memory */
 void mp_json_end_array(mp_json_out *out);
-/* Writes the document (formats/file.h) and releases what *out holds. MP_NOMEM, MP_IO. */
+/* Writes the document (formats/base/file.h) and releases what *out holds. MP_NOMEM, MP_IO. */
 mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err);
 
 #endif

@@ -1,11 +1,11 @@
 /* plan_json.c - plans to and from JSON. What a plan does not state is null in its header. */
-#include "formats/plan_json.h"
+#include "formats/json/plan_json.h"
 
 #include <string.h>
 
-#include "estimator/names.h"
-#include "formats/ids.h"
-#include "formats/json.h"
+#include "estimator/base/names.h"
+#include "formats/base/ids.h"
+#include "formats/json/json.h"
 
 /* ---- reading ---- */
 

@@ -3,19 +3,19 @@
  * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer. Time and memory follow the skeleton, not the
  * file.
  */
-#include "formats/onnx.h"
+#include "formats/onnx/onnx.h"
 
 #include <string.h>
 
-#include "estimator/infer.h"
-#include "formats/file.h"
-#include "formats/onnx_budget.h"
-#include "formats/onnx_dimensions.h"
-#include "formats/onnx_functions.h"
-#include "formats/onnx_nodes.h"
-#include "formats/onnx_roles.h"
-#include "formats/onnx_scan.h"
-#include "formats/onnx_tensor.h"
+#include "estimator/simplify/infer.h"
+#include "formats/base/file.h"
+#include "formats/onnx/onnx_dimensions.h"
+#include "formats/onnx/onnx_functions.h"
+#include "formats/onnx/onnx_nodes.h"
+#include "formats/onnx/onnx_roles.h"
+#include "formats/onnx/onnx_tensor.h"
+#include "formats/onnx/scan/onnx_budget.h"
+#include "formats/onnx/scan/onnx_scan.h"
 #include "onnx.pb-c.h"
 
 static const int64_t FILE_LIMIT_BYTES = (int64_t)1 << 40;

@@ -2,7 +2,7 @@
 #ifndef FORMATS_ONNX_H
 #define FORMATS_ONNX_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 typedef struct mp_dimension {
     const char *name; /* a symbolic dimension of the file */

@@ -2,13 +2,13 @@
  * own library, as functions over standard operators. They are found by (domain, name, overload), as a call names them. Two of
  * the fields involved are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
  */
-#include "formats/onnx_functions.h"
+#include "formats/onnx/onnx_functions.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/onnx_scan.h"
+#include "formats/onnx/scan/onnx_scan.h"
 
 enum { VERSION_MAX = 1000 }; /* of an operator set: the newest is far below */
 

@@ -2,9 +2,9 @@
 #ifndef FORMATS_ONNX_FUNCTIONS_H
 #define FORMATS_ONNX_FUNCTIONS_H
 
-#include "estimator/model.h"
-#include "estimator/names.h"
-#include "formats/onnx_budget.h"
+#include "estimator/base/names.h"
+#include "estimator/model/model.h"
+#include "formats/onnx/scan/onnx_budget.h"
 #include "onnx.pb-c.h"
 
 typedef struct mp_onnx_function {

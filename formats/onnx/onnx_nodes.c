@@ -5,14 +5,14 @@
  * what the call gives, else the function's default, else nothing. Functions may call functions, but not themselves. Since ten
  * functions that each call the next one ten times make ten thousand million nodes, what inlining adds is counted.
  */
-#include "formats/onnx_nodes.h"
+#include "formats/onnx/onnx_nodes.h"
 
 #include <string.h>
 
-#include "estimator/ops.h"
-#include "formats/onnx_functions.h"
-#include "formats/onnx_scan.h"
-#include "formats/onnx_tensor.h"
+#include "estimator/model/ops.h"
+#include "formats/onnx/onnx_functions.h"
+#include "formats/onnx/onnx_tensor.h"
+#include "formats/onnx/scan/onnx_scan.h"
 
 enum {
     CALL_DEPTH_MAX = 64,

@@ -2,8 +2,8 @@
 #ifndef FORMATS_ONNX_NODES_H
 #define FORMATS_ONNX_NODES_H
 
-#include "estimator/model.h"
-#include "formats/onnx_budget.h"
+#include "estimator/model/model.h"
+#include "formats/onnx/scan/onnx_budget.h"
 #include "onnx.pb-c.h"
 
 /* Adds every node of the graph to the model, which holds the graph's inputs and initializers already. A node that calls a

@@ -23,7 +23,7 @@
  * Some exporters write weights as Constant operators. Where no tensor is a parameter by these rules, such constants are treated
  * as initializers.
  */
-#include "formats/onnx_roles.h"
+#include "formats/onnx/onnx_roles.h"
 
 #include <string.h>
 

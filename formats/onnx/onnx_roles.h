@@ -2,7 +2,7 @@
 #ifndef FORMATS_ONNX_ROLES_H
 #define FORMATS_ONNX_ROLES_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* Sets role and role_reason of every declared input and initializer (whose role is MP_ROLE_CONSTANT so far). The operators are
  * all there, the type of every input is known, and its shape if it is fixed (rank -1: a dimension is open). With n_data > 0

@@ -5,7 +5,7 @@
  * plan, the shape is enough. The scan left out what is too large to matter, so a tensor without elements is one of unknown
  * value.
  */
-#include "formats/onnx_tensor.h"
+#include "formats/onnx/onnx_tensor.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 #ifndef FORMATS_ONNX_TENSOR_H
 #define FORMATS_ONNX_TENSOR_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 #include "onnx.pb-c.h"
 
 /* Adds an initializer: type, shape, and its value if the file carries it and it is small; its role becomes MP_ROLE_CONSTANT.

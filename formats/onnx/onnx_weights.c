@@ -1,15 +1,15 @@
 /* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where each one's values lie in the
  * mapped file. The file has been scanned (onnx_scan.c) when the model was read; here every length is still checked. */
-#include "formats/onnx_weights.h"
+#include "formats/onnx/onnx_weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "estimator/names.h"
-#include "formats/file.h"
-#include "formats/onnx_wire.h"
+#include "estimator/base/names.h"
+#include "formats/base/file.h"
+#include "formats/onnx/scan/onnx_wire.h"
 
 enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, NODE_ATTRIBUTE = 5, ATTRIBUTE_TENSOR = 5 };
 enum { TENSOR_TYPE = 2, TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_NAME = 8, TENSOR_RAW = 9 };

@@ -2,7 +2,7 @@
 #ifndef FORMATS_ONNX_WEIGHTS_H
 #define FORMATS_ONNX_WEIGHTS_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 typedef struct mp_onnx_weights mp_onnx_weights;
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "planner/anneal_walk.h"
-#include "planner/schedule.h"
+#include "planner/anneal/anneal_walk.h"
+#include "planner/order/schedule.h"
 
 enum { WALKS = 2, LEAST_MOVES = 2000, N_ROUNDS = 3, HOT = 1, REFINING = 2 /* rounds */ };
 

@@ -1,9 +1,9 @@
-#include "planner/anneal_walk.h"
+#include "planner/anneal/anneal_walk.h"
 
 #include <math.h>
 #include <pthread.h>
 
-#include "planner/moves.h"
+#include "planner/anneal/moves.h"
 
 enum { LOOK = 512, MOST = 8 /* walks at once */ };
 

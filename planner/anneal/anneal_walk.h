@@ -1,10 +1,10 @@
-/* anneal_walk.h - walks through schedules at a falling temperature, several at once. For planner/anneal.c. */
+/* anneal_walk.h - walks through schedules at a falling temperature, several at once. For planner/anneal/anneal.c. */
 #ifndef PLANNER_ANNEAL_WALK_H
 #define PLANNER_ANNEAL_WALK_H
 
 #include <stdatomic.h>
 
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 /* A schedule without updates. */
 typedef struct mp_walk_order {

@@ -1,5 +1,5 @@
 /* move_clear.c - a storage out of a slot by order alone: made later, or read out earlier. */
-#include "planner/mover.h"
+#include "planner/anneal/mover.h"
 
 enum { MOST = 12 /* runs that move together */ };
 

@@ -1,5 +1,5 @@
 /* move_evictions.c - moves that give storages up and make them again, and that take such runs away. */
-#include "planner/mover.h"
+#include "planner/anneal/mover.h"
 
 static int rerun(mp_mover *m, int node, int form, int before, double deeper);
 

@@ -1,5 +1,5 @@
 /* move_shifts.c - moves that put runs elsewhere. */
-#include "planner/mover.h"
+#include "planner/anneal/mover.h"
 
 /* A run some places away. */
 static int run_away(mp_mover *m, int run, int most)

@@ -1,7 +1,7 @@
 /* mover.c - what moves choose from, and what every one of them asks. */
-#include "planner/mover.h"
+#include "planner/anneal/mover.h"
 
-#include "planner/lifetimes.h"
+#include "planner/anneal/runs/lifetimes.h"
 
 enum { TRIES = 24 };
 

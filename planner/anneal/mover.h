@@ -1,10 +1,10 @@
 /* mover.h - what the moves share: chance, what there is to choose from, and runs that nothing needs; and the moves themselves.
- * For planner/moves.c.
+ * For planner/anneal/moves.c.
  */
 #ifndef PLANNER_MOVER_H
 #define PLANNER_MOVER_H
 
-#include "planner/moves.h"
+#include "planner/anneal/moves.h"
 
 /* A number in [0, n). */
 int mp_mover_below(mp_mover *mover, int n);

@@ -1,6 +1,6 @@
-#include "planner/moves.h"
+#include "planner/anneal/moves.h"
 
-#include "planner/mover.h"
+#include "planner/anneal/mover.h"
 
 /* Runs a node in another form at the same place. The run there then; -1: it cannot be. */
 static int change_form(mp_mover *m, int run, int form)

@@ -2,7 +2,7 @@
 #ifndef PLANNER_MOVES_H
 #define PLANNER_MOVES_H
 
-#include "planner/runs.h"
+#include "planner/anneal/runs/runs.h"
 
 enum { MP_MOVER_ROOM = 64 };
 

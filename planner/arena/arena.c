@@ -1,8 +1,8 @@
-#include "planner/arena.h"
+#include "planner/arena/arena.h"
 
 #include <string.h>
 
-#include "planner/arena_fit.h"
+#include "planner/arena/arena_fit.h"
 
 /* The spans of one item are a ring: they lie at one offset. */
 typedef struct grouping {

@@ -7,13 +7,14 @@
  * Method: items are placed one after the other into the lowest, or the tightest, gap; in several orders (by size, by size times
  * lifetime, by lifetime, by start, around the fullest step), and then again with whatever lay on top put first. The lowest
  * height wins; the sum of what lives at the fullest step is a lower bound, and where it is reached the search ends. Where it is
- * not, an exact search (planner/pack.h) of bounded length looks for something lower, or for the proof that there is nothing.
+ * not, an exact search (planner/pack/pack.h) of bounded length looks for something lower, or for the proof that there is
+ * nothing.
  */
 #ifndef PLANNER_ARENA_H
 #define PLANNER_ARENA_H
 
-#include "planner/pack.h"
-#include "planner/plan.h"
+#include "planner/pack/pack.h"
+#include "planner/plan/plan.h"
 
 /* Gives every instance and workspace of the plan's steps its offset, a multiple of the graph's alignment: sets places, n_places
  * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant; of more than

@@ -1,13 +1,13 @@
 /* arena_fit.c - the orders in which items are placed, and the search around them. */
-#include "planner/arena_fit.h"
+#include "planner/arena/arena_fit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/arena_exact.h"
-#include "planner/arena_index.h"
-#include "planner/arena_place.h"
+#include "estimator/base/memory.h"
+#include "planner/arena/arena_exact.h"
+#include "planner/arena/arena_index.h"
+#include "planner/arena/arena_place.h"
 
 enum {
     WORK = 200000000, /* how many pairs of items are looked at, about */

@@ -1,10 +1,10 @@
 /* arena_index.c - first fit over a segment tree. Node v has the children 2 v and 2 v + 1; node 1 covers all steps. */
-#include "planner/arena_index.h"
+#include "planner/arena/arena_index.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 typedef struct extent { /* of what lies, in units of sizes: from offset until before top */
     int64_t offset, top;

@@ -8,7 +8,7 @@
 #ifndef PLANNER_ARENA_INDEX_H
 #define PLANNER_ARENA_INDEX_H
 
-#include "planner/arena_fit.h"
+#include "planner/arena/arena_fit.h"
 
 enum { MP_ARENA_UNINDEXED = 20000 }; /* up to so many items, looking at all that lies is quick enough */
 

@@ -1,9 +1,9 @@
-#include "planner/arena_place.h"
+#include "planner/arena/arena_place.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/arena_index.h"
+#include "estimator/base/memory.h"
+#include "planner/arena/arena_index.h"
 
 /* An item that lies, in the order of offsets: what is looked at for every new one. */
 typedef struct lying {

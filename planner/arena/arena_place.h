@@ -2,7 +2,7 @@
 #ifndef PLANNER_ARENA_PLACE_H
 #define PLANNER_ARENA_PLACE_H
 
-#include "planner/arena_fit.h"
+#include "planner/arena/arena_fit.h"
 
 enum mp_placing {
     MP_FIRST_GAP,    /* the only one for more than MP_ARENA_UNINDEXED items; in the given order, each into the lowest gap */

@@ -1,12 +1,12 @@
 /* bound.c - the stages of the bound: one interval, a chain of intervals, each of them searched, all of them together; and what
  * is wanted at the last boundaries, followed exactly. */
-#include "planner/bound.h"
+#include "planner/bound/interval/bound.h"
 
-#include "estimator/memory.h"
-#include "planner/bound_branch.h"
-#include "planner/bound_demand.h"
-#include "planner/bound_select.h"
-#include "planner/floor.h"
+#include "estimator/base/memory.h"
+#include "planner/bound/bound_demand.h"
+#include "planner/bound/interval/bound_branch.h"
+#include "planner/bound/overlap/bound_select.h"
+#include "planner/floor/floor.h"
 
 enum { BRANCHINGS = 64, NEXT_STAGE = 2, NARROWS = 3, LEAST_DEMAND = 2 };
 

@@ -1,11 +1,11 @@
 /* bound_demand.c - labels from boundary to boundary, backwards; which of them a target leaves. */
-#include "planner/bound_demand.h"
+#include "planner/bound/bound_demand.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/bound_labels.h"
-#include "planner/bound_remakes.h"
+#include "estimator/base/memory.h"
+#include "planner/bound/bound_labels.h"
+#include "planner/bound/bound_remakes.h"
 
 enum {
     MOST_NODES = 2048,

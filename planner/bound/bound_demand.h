@@ -9,8 +9,8 @@
 #ifndef PLANNER_BOUND_DEMAND_H
 #define PLANNER_BOUND_DEMAND_H
 
-#include "planner/bound.h"
-#include "planner/bound_interval.h"
+#include "planner/bound/interval/bound.h"
+#include "planner/bound/interval/bound_interval.h"
 
 typedef struct mp_bound_demand mp_bound_demand;
 

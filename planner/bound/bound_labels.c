@@ -1,9 +1,9 @@
-#include "planner/bound_labels.h"
+#include "planner/bound/bound_labels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum { MOST_COMPARED = 1000 };
 

@@ -1,9 +1,9 @@
-#include "planner/bound_remakes.h"
+#include "planner/bound/bound_remakes.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/bound_labels.h"
+#include "estimator/base/memory.h"
+#include "planner/bound/bound_labels.h"
 
 mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_error *err)
 {

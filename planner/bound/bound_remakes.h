@@ -6,7 +6,7 @@
 #ifndef PLANNER_BOUND_REMAKES_H
 #define PLANNER_BOUND_REMAKES_H
 
-#include "planner/bound_interval.h"
+#include "planner/bound/interval/bound_interval.h"
 
 /* Storages by rank: makers in an order that obeys "before", all that a node makes side by side. */
 typedef struct mp_bound_ranks {

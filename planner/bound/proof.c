@@ -1,11 +1,11 @@
-#include "planner/proof.h"
+#include "planner/bound/proof.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 int mp_proof_effort(const mp_graph *graph)
 {

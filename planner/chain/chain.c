@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "planner/chain.h"
-#include "planner/schedule.h"
+#include "planner/chain/chain.h"
+#include "planner/order/schedule.h"
 
 enum { PATIENCE = 8, RUNGS = 400 };
 

@@ -13,8 +13,8 @@
 #ifndef PLANNER_CHAIN_H
 #define PLANNER_CHAIN_H
 
-#include "planner/boundaries.h"
-#include "planner/solver.h"
+#include "planner/order/boundaries.h"
+#include "planner/search/solver.h"
 
 enum {
     MP_CHAIN_BLOCKS = 150,

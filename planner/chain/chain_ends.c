@@ -4,8 +4,8 @@
  * cell state), a block may end at a seam: whatever crosses it was made after the seam before. What is read from far away, such
  * as the skip connections between an encoder and a decoder, is overlooked there; it is held.
  */
-#include "planner/chain.h"
-#include "planner/dag.h"
+#include "planner/chain/chain.h"
+#include "planner/order/dag.h"
 
 static mp_status no_memory(const mp_boundaries *boundaries, mp_error *err)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/chain_peak.h"
+#include "planner/chain/chain_peak.h"
 
 /* A storage made in the block that its backward nodes read, and what it is worth to drop it: bytes per tick. */
 typedef struct needed {

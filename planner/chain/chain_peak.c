@@ -1,5 +1,5 @@
 /* chain_peak.c - the rules of timeline.h for the run of one block, with what is there before and what stays. */
-#include "planner/chain_peak.h"
+#include "planner/chain/chain_peak.h"
 
 bool mp_chain_is_made_forward(const mp_chain *chain, int storage)
 {

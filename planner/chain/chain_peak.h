@@ -2,7 +2,7 @@
 #ifndef PLANNER_CHAIN_PEAK_H
 #define PLANNER_CHAIN_PEAK_H
 
-#include "planner/chain.h"
+#include "planner/chain/chain.h"
 
 bool mp_chain_is_made_forward(const mp_chain *chain, int storage);
 /* Part of what block k takes from the block before; of what it hands to the next. */

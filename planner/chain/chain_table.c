@@ -12,7 +12,7 @@
  * A stretch that ends with the last block is run in the first pass, where every forward node runs anyway: its forward runs
  * cost nothing, and backward holds nothing yet.
  */
-#include "planner/chain.h"
+#include "planner/chain/chain.h"
 
 /* How a stretch is run; options and splits are told by their number and by how far away the split is. */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };

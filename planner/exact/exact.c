@@ -1,8 +1,8 @@
 /* exact.c - the searcher: expands states until one is complete, or none is left, or there are too many. */
-#include "planner/exact.h"
-#include "planner/algorithms.h"
+#include "planner/exact/exact.h"
+#include "planner/search/algorithms.h"
 
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 /* States per candidate that `moves` allows; what is kept and what is looked at, in all. */
 enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, WORK_PER_STATE = 40, POLL = 256 };

@@ -3,7 +3,7 @@
  * When a node runs for the first time, what it reads and makes is there. Besides, whatever can be made only once, has been made
  * by then, and is certainly used by a node that has to come later: the floor of floor.h, seen from within a search.
  */
-#include "planner/exact.h"
+#include "planner/exact/exact.h"
 
 /* Who has to run before the node, whatever its form. */
 static mp_exact_set waits_for(const mp_exact_graph *x, int v)

@@ -1,7 +1,7 @@
 /* exact_graph.c - a tiny graph in sets of 64 bits, with the rules of timeline.h and check.h about who runs before whom. */
 #include <limits.h>
 
-#include "planner/exact.h"
+#include "planner/exact/exact.h"
 
 typedef struct reader {
     mp_exact_graph *x;

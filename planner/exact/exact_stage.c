@@ -1,5 +1,5 @@
 /* exact_stage.c - what follows from the set of nodes that have run, whatever is held. */
-#include "planner/exact.h"
+#include "planner/exact/exact.h"
 
 /* Forms that the updates bar now are barred for good. */
 static bool is_barred(const mp_exact_form *form, mp_exact_set ran)

@@ -1,5 +1,5 @@
 /* exact_step.c - one step from a state: whether it may be, what it takes, and what can be held after it. */
-#include "planner/exact.h"
+#include "planner/exact/exact.h"
 
 bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set held, const mp_exact_form *form)
 {

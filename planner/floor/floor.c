@@ -9,9 +9,9 @@
  * Example: backward nodes g3 -> g2 -> g1, each writing the gradient of a parameter, and updates after all of backward. When g1
  * runs, the gradients of parameters 3 and 2 are live in every schedule.
  */
-#include "planner/floor.h"
+#include "planner/floor/floor.h"
 
-#include "planner/floor_held.h"
+#include "planner/floor/floor_held.h"
 
 /* Beyond so many nodes there are no minimum cuts; and what they may cost, in vertices, arcs and storages looked at. */
 enum { MOST_CUT_NODES = 8192 };

@@ -10,7 +10,7 @@
 #ifndef PLANNER_FLOOR_H
 #define PLANNER_FLOOR_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_floor_reason {
     int node;             /* whose sum it is, -1: the end of backward, or no nodes */

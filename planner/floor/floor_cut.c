@@ -1,7 +1,7 @@
 /* floor_cut.c - the network of a moment, without what is known of it. */
-#include "planner/floor_cut.h"
+#include "planner/floor/floor_cut.h"
 
-#include "planner/mincut.h"
+#include "planner/math/mincut.h"
 
 enum side { UNKNOWN, DONE, LATER };
 

@@ -1,5 +1,5 @@
 /* floor_held.c - chains of repeatable nodes, and behind which nodes their first one has to run again. */
-#include "planner/floor_held.h"
+#include "planner/floor/floor_held.h"
 
 #include <stdlib.h>
 

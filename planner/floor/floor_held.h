@@ -15,8 +15,8 @@
 #ifndef PLANNER_FLOOR_HELD_H
 #define PLANNER_FLOOR_HELD_H
 
-#include "planner/floor.h"
-#include "planner/floor_cut.h"
+#include "planner/floor/floor.h"
+#include "planner/floor/floor_cut.h"
 
 /* Nodes by bytes. */
 typedef struct mp_floor_rank {

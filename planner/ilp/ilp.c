@@ -5,12 +5,12 @@
  * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
  * higher. With few different sizes there is a rung for every peak.
  */
-#include "planner/ilp.h"
+#include "planner/ilp/ilp.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "planner/floor.h"
+#include "planner/floor/floor.h"
 
 enum {
     MOST_COLUMNS = 800,

@@ -20,7 +20,7 @@
 #ifndef PLANNER_ILP_H
 #define PLANNER_ILP_H
 
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_HELD, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind;
 

@@ -2,7 +2,7 @@
 #ifndef PLANNER_ILP_BUILD_H
 #define PLANNER_ILP_BUILD_H
 
-#include "planner/ilp.h"
+#include "planner/ilp/ilp.h"
 
 typedef struct mp_ilp_use {
     int storage, place;

@@ -1,5 +1,5 @@
 /* ilp_model.c - the integer programme of recomputation: its stages and columns. */
-#include "planner/ilp_build.h"
+#include "planner/ilp/ilp_build.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* ilp_plan.c - between values of the columns and plans: what to run so that what is to be held is there, and back. */
-#include "planner/ilp.h"
+#include "planner/ilp/ilp.h"
 
 #include <string.h>
 
-#include "planner/schedule.h"
+#include "planner/order/schedule.h"
 
 static const mp_form *form_at(const mp_ilp_model *m, int place)
 {

@@ -1,5 +1,5 @@
 /* ilp_rows.c - the rows of the integer programme of recomputation: data flow, and what is live at every node. */
-#include "planner/ilp_build.h"
+#include "planner/ilp/ilp_build.h"
 
 static mp_status begin_row(mp_ilp_builder *b, int64_t bound, bool memory)
 {

@@ -4,7 +4,7 @@
  * GLPK takes an infeasible start for a solution, so what is given to it has passed all rows in integers. What it finds is made
  * into a plan and judged by the timeline; so are plans rounded from the relaxations.
  */
-#include "planner/ilp.h"
+#include "planner/ilp/ilp.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include <glpk.h>
 
-#include "planner/glpk_session.h"
+#include "planner/math/glpk_session.h"
 
 enum { SLICE = 200 /* simplex iterations between two looks at the clock */ };
 

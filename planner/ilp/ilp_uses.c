@@ -1,5 +1,5 @@
 /* ilp_uses.c - which place makes a storage, and which places need it. */
-#include "planner/ilp_build.h"
+#include "planner/ilp/ilp_build.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "planner/bound_linear.h"
+#include "planner/math/bound_linear.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -6,7 +6,7 @@
 
 #include <coin/Clp_C_Interface.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 int mp_bound_linear_column(mp_bound_linear *l, double cost)
 {

@@ -1,4 +1,4 @@
-#include "planner/glpk_session.h"
+#include "planner/math/glpk_session.h"
 
 #include <setjmp.h>
 #include <stdbool.h>

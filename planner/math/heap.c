@@ -1,5 +1,5 @@
 /* heap.c - a binary heap in an array: the children of item i are 2i + 1 and 2i + 2. */
-#include "planner/heap.h"
+#include "planner/math/heap.h"
 
 #include <stdbool.h>
 

@@ -1,11 +1,11 @@
 /* mincut.c - push-relabel on 64-bit integers. Only its first phase: a preflow that no more reaches the sink tells the cut, what
  * is left over need not find its way back to the source.
  */
-#include "planner/mincut.h"
+#include "planner/math/mincut.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 struct mp_mincut_work {
     int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */

@@ -1,7 +1,7 @@
 /* bound_order.c - pairs of nodes that come one before the other, and their transitive closure. */
-#include "planner/bound_order.h"
+#include "planner/order/bound_order.h"
 
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 
 _Thread_local int mp_bound_most_nodes = 32768; /* for two bit sets of nodes^2 */
 

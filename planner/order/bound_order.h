@@ -7,7 +7,7 @@
 #ifndef PLANNER_BOUND_ORDER_H
 #define PLANNER_BOUND_ORDER_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_bound_order {
     const mp_graph *graph;

@@ -1,9 +1,9 @@
 /* boundaries.c - segments of the forward list: lifetimes by position, what crosses an end, and the schedule that follows. */
-#include "planner/boundaries.h"
+#include "planner/order/boundaries.h"
 
 #include <string.h>
 
-#include "planner/schedule.h"
+#include "planner/order/schedule.h"
 
 static mp_status no_memory(const mp_graph *graph, mp_error *err)
 {

@@ -7,8 +7,8 @@
 #ifndef PLANNER_BOUNDARIES_H
 #define PLANNER_BOUNDARIES_H
 
-#include "estimator/graph.h"
-#include "estimator/timeline.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/timeline.h"
 
 typedef struct mp_boundaries {
     const mp_graph *graph;

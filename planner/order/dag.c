@@ -4,13 +4,13 @@
  * process, so ours is installed around every use: it records the reason and frees what igraph has on its cleanup stack; the
  * caller's handler is put back afterwards.
  */
-#include "planner/dag.h"
+#include "planner/order/dag.h"
 
 #include <igraph/igraph.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "planner/heap.h"
+#include "planner/math/heap.h"
 
 enum { TINY = 64 }; /* an output this many times smaller than its largest sibling is no tensor to cut at */
 

@@ -7,7 +7,7 @@
 #ifndef PLANNER_DAG_H
 #define PLANNER_DAG_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_dag {
     int n_vertices;

@@ -1,4 +1,4 @@
-#include "planner/order.h"
+#include "planner/order/order.h"
 
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err)
 {

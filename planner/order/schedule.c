@@ -12,9 +12,9 @@
  * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output kept, every backward node reads its input and output:
  * a b c loss c' | a b' a'. (b is not run again: its output was kept.)
  */
-#include "planner/schedule.h"
+#include "planner/order/schedule.h"
 
-#include "planner/heap.h"
+#include "planner/math/heap.h"
 
 typedef struct schedule {
     const mp_graph *graph;

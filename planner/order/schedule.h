@@ -9,7 +9,7 @@
 #ifndef PLANNER_SCHEDULE_H
 #define PLANNER_SCHEDULE_H
 
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 
 /* `segment[node]` for every forward node (others are ignored; backward nodes belong to the segment of their forward node or,
  * without forward_of, of the latest storage they read that is not kept, else to that of the nodes whose results they read);

@@ -4,7 +4,7 @@
  * included, and what it reads is complete. Updates can depend on each other (a node that clips by the global norm): they keep
  * the order of the list, and none goes before one that makes what it reads.
  */
-#include "planner/schedule.h"
+#include "planner/order/schedule.h"
 
 /* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
 typedef struct places {

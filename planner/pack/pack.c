@@ -1,9 +1,9 @@
-#include "planner/pack.h"
+#include "planner/pack/pack.h"
 
 #include <stdlib.h>
 
-#include "estimator/memory.h"
-#include "planner/pack_search.h"
+#include "estimator/base/memory.h"
+#include "planner/pack/pack_search.h"
 
 enum {
     FIRST_NODES = 2000, /* of the first attempt at the lowest capacity; later ones have */

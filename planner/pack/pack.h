@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 typedef struct mp_pack_piece { /* of an item's life */
     int64_t lower, upper;      /* it is there at lower <= t < upper */

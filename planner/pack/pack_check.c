@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
-#include "estimator/memory.h"
-#include "planner/pack.h"
+#include "estimator/base/memory.h"
+#include "planner/pack/pack.h"
 
 typedef struct event {
     int64_t time, size; /* size < 0: a piece ends */

@@ -1,9 +1,9 @@
-#include "planner/pack_search.h"
+#include "planner/pack/pack_search.h"
 
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum {
     DEPTH_LIMIT = 5000, /* branches within branches */

@@ -2,7 +2,7 @@
 #ifndef PLANNER_PACK_SEARCH_H
 #define PLANNER_PACK_SEARCH_H
 
-#include "planner/pack_state.h"
+#include "planner/pack/pack_state.h"
 
 typedef struct mp_pack_search mp_pack_search;
 

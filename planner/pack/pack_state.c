@@ -1,9 +1,9 @@
-#include "planner/pack_state.h"
+#include "planner/pack/pack_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum change_of { OF_FLOOR, OF_LOWEST, OF_PUT, OF_N_LOW, OF_LEAST_TOP };
 

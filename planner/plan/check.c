@@ -1,14 +1,14 @@
 /* check.c - is this plan right? The steps first (who runs, how often, where updates stand), then what a replay finds against
  * what the plan claims.
  */
-#include "planner/check.h"
+#include "planner/plan/check.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "estimator/names.h"
-#include "planner/check_places.h"
-#include "planner/check_replay.h"
+#include "estimator/base/names.h"
+#include "planner/plan/check_places.h"
+#include "planner/plan/check_replay.h"
 
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {

@@ -5,7 +5,7 @@
 #ifndef PLANNER_CHECK_H
 #define PLANNER_CHECK_H
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 /* MP_OK: the plan holds. MP_REFUTED: it does not; the message is the first fault, naming step and node or storage. MP_INVALID:
  * made for another graph. MP_NOMEM. Shapes: any. O(list lengths + places log places), and moving short arrays. */

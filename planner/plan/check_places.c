@@ -1,5 +1,5 @@
 /* check_places.c - does the address map hold? */
-#include "planner/check_places.h"
+#include "planner/plan/check_places.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * The timeline walks over the steps and keeps the state of all storages; here, on purpose, it is the other way round: the uses
  * of each storage are collected first, and each storage's history is then told from beginning to end by itself.
  */
-#include "planner/check_replay.h"
+#include "planner/plan/check_replay.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef PLANNER_FATES_H
 #define PLANNER_FATES_H
 
-#include "estimator/graph.h"
-#include "estimator/timeline.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/timeline.h"
 
 typedef enum mp_fate {
     MP_FATE_NONE,         /* not made by a forward or loss node, always there, or never made */

@@ -2,8 +2,8 @@
 #ifndef PLANNER_PLAN_H
 #define PLANNER_PLAN_H
 
-#include "estimator/graph.h"
-#include "estimator/timeline.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/timeline.h"
 
 /* One row of the address map: a storage instance, or the workspace of a step. */
 typedef struct mp_place {
@@ -19,7 +19,7 @@ typedef struct mp_plan {
     uint64_t seed;
     int64_t budget_bytes;                     /* bounds static + arena, without offsets the peak; -1: none was given */
     int64_t static_bytes, peak_bytes;         /* -1: not stated */
-    int64_t arena_bytes;                      /* -1: no offsets yet; see planner/arena.h */
+    int64_t arena_bytes;                      /* -1: no offsets yet; see planner/arena/arena.h */
     int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
     int64_t ticks, baseline_ticks;
     double seconds;                               /* ticks of its graph in seconds, as claimed; negative: not stated */

@@ -12,13 +12,13 @@
  *
  * Lagrange multipliers for memory: Everett 1963; labels by a cut: Picard 1976.
  */
-#include "planner/priced.h"
+#include "planner/priced/priced.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "planner/priced_segments.h"
-#include "planner/solver.h"
+#include "planner/priced/priced_segments.h"
+#include "planner/search/solver.h"
 
 enum { BISECTIONS = 16, ROUNDS = 80, FITTING = 12, WORK = 3000000 /* cuts by nodes */ };
 

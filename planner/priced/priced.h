@@ -12,8 +12,8 @@
 #ifndef PLANNER_PRICED_H
 #define PLANNER_PRICED_H
 
-#include "estimator/timeline.h"
-#include "planner/mincut.h"
+#include "estimator/graph/timeline.h"
+#include "planner/math/mincut.h"
 
 typedef struct mp_priced {
     const mp_graph *graph;

@@ -11,7 +11,7 @@
  */
 #include <math.h>
 
-#include "planner/priced.h"
+#include "planner/priced/priced.h"
 
 enum { TOTAL_BITS = 40, SUM_BITS = 61 };
 

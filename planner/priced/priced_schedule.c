@@ -1,7 +1,7 @@
 /* priced_schedule.c - from labels to an order of steps. */
-#include "planner/heap.h"
-#include "planner/priced.h"
-#include "planner/schedule.h"
+#include "planner/math/heap.h"
+#include "planner/order/schedule.h"
+#include "planner/priced/priced.h"
 
 typedef struct walk {
     const mp_priced *x;

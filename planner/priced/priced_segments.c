@@ -1,5 +1,5 @@
 /* priced_segments.c - where segments of the forward list end, and what is held there. */
-#include "planner/priced_segments.h"
+#include "planner/priced/priced_segments.h"
 
 mp_status mp_priced_segments_new(const mp_graph *graph, mp_priced_segments **out, mp_error *err)
 {

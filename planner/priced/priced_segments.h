@@ -2,8 +2,8 @@
 #ifndef PLANNER_PRICED_SEGMENTS_H
 #define PLANNER_PRICED_SEGMENTS_H
 
-#include "planner/boundaries.h"
-#include "planner/priced.h"
+#include "planner/order/boundaries.h"
+#include "planner/priced/priced.h"
 
 typedef struct mp_priced_segments {
     mp_boundaries *boundaries;

@@ -1,4 +1,4 @@
-#include "planner/algorithms.h"
+#include "planner/search/algorithms.h"
 
 #include <string.h>
 

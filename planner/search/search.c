@@ -1,9 +1,9 @@
-#include "planner/search.h"
+#include "planner/search/search.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "planner/order.h"
+#include "planner/order/order.h"
 
 const mp_request *mp_search_request(const mp_search *search)
 {

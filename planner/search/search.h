@@ -1,5 +1,6 @@
 /* search.h - one search as it stands: what is asked, what has been kept, what is proved, and what time is left. For
- * planner/search.c, which keeps it, and planner/solver.c, which runs it; searchers see it through planner/solver.h.
+ * planner/search/search.c, which keeps it, and planner/solve/solver.c, which runs it; searchers see it through
+ * planner/search/solver.h.
  *
  * The proof that runs beside a search may come at any time. So that the same input gives the same plan, nothing that it tells
  * decides which schedules are tried, or which of them is kept: it only ends a search that can find nothing cheaper. What was
@@ -8,9 +9,9 @@
 #ifndef PLANNER_SEARCH_H
 #define PLANNER_SEARCH_H
 
-#include "planner/algorithms.h"
-#include "planner/proof.h"
-#include "planner/solver.h"
+#include "planner/bound/proof.h"
+#include "planner/search/algorithms.h"
+#include "planner/search/solver.h"
 
 /* A schedule that was kept. */
 typedef struct mp_candidate {

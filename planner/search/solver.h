@@ -11,7 +11,7 @@
 #ifndef PLANNER_SOLVER_H
 #define PLANNER_SOLVER_H
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 /* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
  * to stop with the best result so far. */

@@ -5,9 +5,9 @@
  * along adding bytes and cuts at the first cut tensor after the sum has passed b, for a sweep of b. Networks with few cut
  * tensors get the linearised variant besides: every position of the list may be an end, and all that crosses it is kept.
  */
-#include "planner/boundaries.h"
-#include "planner/dag.h"
-#include "planner/solver.h"
+#include "planner/order/boundaries.h"
+#include "planner/order/dag.h"
+#include "planner/search/solver.h"
 
 typedef struct chen {
     mp_search *search;

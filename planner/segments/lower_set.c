@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "planner/lower_set.h"
-#include "planner/schedule.h"
+#include "planner/order/schedule.h"
+#include "planner/segments/lower_set.h"
 
 enum {
     ALL_SETS = 1024, /* more lower sets than this, and the pruned family serves */

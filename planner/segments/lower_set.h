@@ -16,8 +16,8 @@
 #ifndef PLANNER_LOWER_SET_H
 #define PLANNER_LOWER_SET_H
 
-#include "planner/dag.h"
-#include "planner/solver.h"
+#include "planner/order/dag.h"
+#include "planner/search/solver.h"
 
 /* The forward graph with bytes and ticks per vertex; the arrays belong to the caller. Sums of bytes * 4 and of ticks fit. With
  * `segment_bytes`, their sum over V_i takes the place of 2 M(V_i) in (2): an executor that frees early holds less of a segment.

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "planner/lower_set.h"
+#include "planner/segments/lower_set.h"
 
 typedef struct state {
     int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/lower_set.h"
+#include "planner/segments/lower_set.h"
 
 /* A family that grows. */
 typedef struct builder {

@@ -8,7 +8,7 @@
  * A strategy for one rung serves the next as well, so its overhead bounds what is looked for there. The first bound comes from
  * a search with coarse classes of overhead. Small families are searched without bound: their whole front is worth a look.
  */
-#include "planner/lower_set.h"
+#include "planner/segments/lower_set.h"
 
 enum {
     RUNGS = 32,

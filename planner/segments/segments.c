@@ -12,10 +12,10 @@
  */
 #include <string.h>
 
-#include "planner/boundaries.h"
-#include "planner/lower_set.h"
-#include "planner/schedule.h"
-#include "planner/solver.h"
+#include "planner/order/boundaries.h"
+#include "planner/order/schedule.h"
+#include "planner/search/solver.h"
+#include "planner/segments/lower_set.h"
 
 enum { CANDIDATES = 600, LADDER = 16 };
 

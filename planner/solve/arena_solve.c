@@ -1,9 +1,9 @@
-#include "planner/arena_solve.h"
+#include "planner/solve/arena_solve.h"
 
 #include <time.h>
 
-#include "planner/arena.h"
-#include "planner/check.h"
+#include "planner/arena/arena.h"
+#include "planner/plan/check.h"
 
 enum { ROUNDS = 5, QUICKER = 2 /* after the first */ };
 

@@ -2,7 +2,7 @@
 #ifndef PLANNER_ARENA_SOLVE_H
 #define PLANNER_ARENA_SOLVE_H
 
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 /* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
  * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that

@@ -1,11 +1,11 @@
-#include "planner/second_stream.h"
+#include "planner/solve/second_stream.h"
 
 #include <string.h>
 
-#include "planner/arena.h"
-#include "planner/arena_solve.h"
-#include "planner/check.h"
-#include "planner/schedule.h"
+#include "planner/arena/arena.h"
+#include "planner/order/schedule.h"
+#include "planner/plan/check.h"
+#include "planner/solve/arena_solve.h"
 
 enum { ROUNDS = 4, READS = 1, CHANGES = 2 };
 

@@ -10,7 +10,7 @@
 #ifndef PLANNER_SECOND_STREAM_H
 #define PLANNER_SECOND_STREAM_H
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 typedef struct mp_second_stream {
     size_t n_updates, n_beside;

@@ -1,13 +1,13 @@
 /* solver.c - the table of searchers, and what happens around one that runs: its start, a bound before it and a better one
  * beside it, and the check of what it leaves. */
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 #include <string.h>
 
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "planner/schedule.h"
-#include "planner/search.h"
+#include "planner/floor/floor.h"
+#include "planner/order/schedule.h"
+#include "planner/plan/check.h"
+#include "planner/search/search.h"
 
 static const mp_solver solvers[] = {
     {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true},

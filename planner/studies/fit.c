@@ -6,13 +6,13 @@
  * there it closes in strides that grow fourfold until the answer lies within the last, and by bisection then.
  * What was tried is remembered, and what one answer needed serves the next.
  */
-#include "planner/fit.h"
+#include "planner/studies/fit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/arena_solve.h"
+#include "planner/solve/arena_solve.h"
 
 /* What is known of a batch. */
 typedef struct trial {

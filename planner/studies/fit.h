@@ -9,7 +9,7 @@
 #ifndef PLANNER_FIT_H
 #define PLANNER_FIT_H
 
-#include "planner/solver.h"
+#include "planner/search/solver.h"
 
 /* Builds the training graph at a batch (>= 1), which is then released with mp_graph_free. */
 typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);

@@ -1,4 +1,4 @@
-#include "planner/frontier.h"
+#include "planner/studies/frontier.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-#include "planner/spread.h"
+#include "planner/studies/spread.h"
 
 #include <string.h>
 
-#include "planner/boundaries.h"
+#include "planner/order/boundaries.h"
 
 typedef struct spread {
     mp_boundaries *boundaries;

@@ -4,7 +4,7 @@
 #ifndef PLANNER_SPREAD_H
 #define PLANNER_SPREAD_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_spread_point {
     size_t n_checkpoints; /* activations held from one segment to a later one */

@@ -1,12 +1,12 @@
-#include "planner/sweep.h"
+#include "planner/studies/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "planner/frontier.h"
-#include "planner/proof.h"
+#include "planner/bound/proof.h"
+#include "planner/floor/floor.h"
+#include "planner/plan/check.h"
+#include "planner/studies/frontier.h"
 
 typedef struct sweep {
     const mp_sweep_request *request;

@@ -6,8 +6,8 @@
 #ifndef PLANNER_SWEEP_H
 #define PLANNER_SWEEP_H
 
-#include "planner/solver.h"
-#include "planner/spread.h"
+#include "planner/search/solver.h"
+#include "planner/studies/spread.h"
 
 /* What a searcher found for a budget. */
 typedef struct mp_sweep_point {

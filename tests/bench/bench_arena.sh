@@ -4,7 +4,7 @@
 # packed. One line each: arena and live peak (both without what is always live) in bytes, the gap between them in %, the seconds that
 # `memplan pack` took (reading the model included), and what is proved. ONLY: a pattern of model names. MOVES: of the search (400).
 # PLANS: a folder where plans stay, and are taken from if they are there. CHECKER: a program that judges GRAPH PLAN beside ours.
-memplan=$1 models=${2:-$(dirname "$0")/../../shared/models}
+memplan=$1 models=${2:-$(dirname "$0")/../../../shared/models}
 [ $# -ge 1 ] && [ -d "$models" ] || { sed -n 2,6p "$0" >&2; exit 2; }
 shift $(($# > 1 ? 2 : 1))
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT

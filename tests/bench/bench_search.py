@@ -37,7 +37,7 @@ DAGS = {  # best known, in any order
 MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet", "inception_v3", "bert_base", "bert_large",
           "gpt2_small", "vit_b_16", "resmlp1000")
 memplan = sys.argv[1]
-shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../shared")
+shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared")
 tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "models", "large"]
 judged = refused = 0
 

@@ -2,7 +2,7 @@
 # bench_training.sh BUILD [MODELS] - steps of training on the CPU. First, where updates run (bench_updates): one parameter at a time and
 # all in one call after backward, within backward, before the next forward. Then, if PYTHON (python3) has PyTorch, the same nets at the
 # same batches with the same number of threads there and here, everything kept, in turns: the median step and the peak of the process.
-build=$1 models=${2:-$(dirname "$0")/../../shared/models}
+build=$1 models=${2:-$(dirname "$0")/../../../shared/models}
 [ -d "$models" ] || { echo "bench: the models are not here: $models" >&2; exit 2; }
 while read -r name batch steps; do
     "$build/tests/bench_updates" "$models/$name.onnx" "$batch" "$steps" || exit 1

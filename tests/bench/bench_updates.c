@@ -7,14 +7,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "estimator/simplify.h"
-#include "executor/execution.h"
-#include "executor/inputs.h"
-#include "executor/parameters.h"
-#include "formats/onnx.h"
-#include "planner/arena.h"
-#include "planner/schedule.h"
-#include "planner/update_effect.h"
+#include "estimator/simplify/simplify.h"
+#include "executor/data/inputs.h"
+#include "executor/data/parameters.h"
+#include "executor/run/execution.h"
+#include "formats/onnx/onnx.h"
+#include "planner/arena/arena.h"
+#include "planner/order/schedule.h"
+#include "planner/studies/update_effect.h"
 
 enum { VARIANTS = 4, WARM_UP = 2, MOST_STEPS = 1000 };
 

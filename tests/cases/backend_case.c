@@ -1,4 +1,4 @@
-#include "tests/backend_case.h"
+#include "tests/cases/backend_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #ifndef TESTS_BACKEND_CASE_H
 #define TESTS_BACKEND_CASE_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 /* Opened; the failure of the test, if it cannot be. */
 const mp_backend *backend_of_tests(void);

@@ -1,4 +1,4 @@
-#include "tests/chain_graph.h"
+#include "tests/cases/chain_graph.h"
 
 static mp_status storage(mp_graph *graph, mp_kind kind, int64_t bytes, const char *prefix, int k, mp_error *err)
 {

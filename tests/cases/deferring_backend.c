@@ -1,4 +1,4 @@
-#include "tests/deferring_backend.h"
+#include "tests/cases/deferring_backend.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_DEFERRING_BACKEND_H
 #define TESTS_DEFERRING_BACKEND_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 typedef struct deferring_counts {
     int n_issued, n_updates; /* calls on the second stream, and updates of parameters in them */

@@ -1,4 +1,4 @@
-#include "tests/hand_model.h"
+#include "tests/cases/hand_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/infer.h"
+#include "estimator/simplify/infer.h"
 
 static void must(mp_status status, const mp_error *err)
 {

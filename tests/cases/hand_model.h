@@ -2,7 +2,7 @@
 #ifndef TESTS_HAND_MODEL_H
 #define TESTS_HAND_MODEL_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* A tensor from outside: its dims are listed behind the rank. Data and outputs are declared. */
 int hand_tensor(mp_model *model, const char *name, mp_role role, mp_dtype dtype, int rank, ...);

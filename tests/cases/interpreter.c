@@ -1,11 +1,11 @@
-#include "tests/interpreter.h"
+#include "tests/cases/interpreter.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/attention.h"
+#include "estimator/rules/operands/attention.h"
 
 /* All tensors of a run; at[t] is NULL until t is computed. */
 struct run {
@@ -158,7 +158,7 @@ static void run_normalization(const struct run *r, const mp_operator *op, double
     }
 }
 
-/* Row by row, as estimator/attention.h says; nothing is dropped. */
+/* Row by row, as estimator/rules/operands/attention.h says; nothing is dropped. */
 static void run_attention(const struct run *r, const mp_operator *op, double *y)
 {
     const mp_attention a = mp_attention_read(r->model, op);

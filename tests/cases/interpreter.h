@@ -6,7 +6,7 @@
 #ifndef TESTS_INTERPRETER_H
 #define TESTS_INTERPRETER_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 /* The elements of tensor t after a run, to be released with free; NULL: the operator of this kind is not known here (printed).
  */

@@ -1,4 +1,4 @@
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "tests/backend_case.h"
-#include "tests/rule_case.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/rule_case.h"
 
 enum { GUARD = 64 };
 

@@ -7,7 +7,7 @@
 #ifndef TESTS_KERNEL_CASE_H
 #define TESTS_KERNEL_CASE_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 typedef struct kernel_case {
     const char *kind; /* may carry a domain: "com.microsoft:FusedMatMul" */

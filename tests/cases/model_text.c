@@ -1,4 +1,4 @@
-#include "tests/model_text.h"
+#include "tests/cases/model_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/infer.h"
+#include "estimator/simplify/infer.h"
 
 enum { WORDS_MAX = 64 };
 

@@ -11,7 +11,7 @@
 #ifndef TESTS_MODEL_TEXT_H
 #define TESTS_MODEL_TEXT_H
 
-#include "estimator/model.h"
+#include "estimator/model/model.h"
 
 mp_model *model_text(const char *text);
 /* The kinds of the operators, in order, separated by blanks: "Mul Gelu". Valid until the next call. */

@@ -1,4 +1,4 @@
-#include "tests/onnx_builder.h"
+#include "tests/cases/onnx_builder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_ONNX_BUILDER_H
 #define TESTS_ONNX_BUILDER_H
 
-#include "formats/onnx.h"
+#include "formats/onnx/onnx.h"
 #include "onnx.pb-c.h"
 
 typedef struct onnx_builder {

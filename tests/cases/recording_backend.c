@@ -1,4 +1,4 @@
-#include "tests/recording_backend.h"
+#include "tests/cases/recording_backend.h"
 
 #include <stdlib.h>
 #include <string.h>

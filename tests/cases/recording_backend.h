@@ -5,7 +5,7 @@
 #ifndef TESTS_RECORDING_BACKEND_H
 #define TESTS_RECORDING_BACKEND_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 typedef struct recording_counts {
     int n_recorded, n_replayed; /* recordings made, and run */

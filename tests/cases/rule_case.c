@@ -1,4 +1,4 @@
-#include "tests/rule_case.h"
+#include "tests/cases/rule_case.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/infer.h"
+#include "estimator/simplify/infer.h"
 
 enum { MANY = 16, LIST = 64, TEXT = 512 };
 

@@ -7,7 +7,7 @@
 #ifndef TESTS_RULE_CASE_H
 #define TESTS_RULE_CASE_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 typedef struct rule_case {
     const char *kind;

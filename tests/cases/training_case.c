@@ -1,4 +1,4 @@
-#include "tests/training_case.h"
+#include "tests/cases/training_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify.h"
-#include "formats/onnx.h"
-#include "planner/arena.h"
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "planner/solver.h"
-#include "tests/backend_case.h"
+#include "estimator/simplify/simplify.h"
+#include "formats/onnx/onnx.h"
+#include "planner/arena/arena.h"
+#include "planner/floor/floor.h"
+#include "planner/plan/check.h"
+#include "planner/search/solver.h"
+#include "tests/cases/backend_case.h"
 
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)

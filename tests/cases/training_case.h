@@ -3,9 +3,9 @@
 #ifndef TESTS_TRAINING_CASE_H
 #define TESTS_TRAINING_CASE_H
 
-#include "executor/execution.h"
-#include "executor/inputs.h"
-#include "executor/parameters.h"
+#include "executor/data/inputs.h"
+#include "executor/data/parameters.h"
+#include "executor/run/execution.h"
 
 typedef struct training_case {
     mp_model *model;

@@ -1,4 +1,4 @@
-#include "tests/twin_case.h"
+#include "tests/cases/twin_case.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "executor/cpu/cpu.h"
-#include "tests/backend_case.h"
+#include "tests/cases/backend_case.h"
 
 const mp_backend *twin;
 

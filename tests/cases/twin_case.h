@@ -2,7 +2,7 @@
 #ifndef TESTS_TWIN_CASE_H
 #define TESTS_TWIN_CASE_H
 
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 extern const mp_backend *twin;
 int twin_load(void **state); /* of a group of tests */

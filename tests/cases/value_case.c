@@ -1,4 +1,4 @@
-#include "tests/value_case.h"
+#include "tests/cases/value_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_VALUE_CASE_H
 #define TESTS_VALUE_CASE_H
 
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 typedef struct value_case {
     const char *kind;

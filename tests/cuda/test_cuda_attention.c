@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/dnn_attention.h"
-#include "executor/cuda/dnn_plan.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/cuda.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
-#include "tests/rule_case.h"
+#include "executor/cuda/vendor/dnn_attention.h"
+#include "executor/cuda/vendor/dnn_plan.h"
+#include "tests/cases/rule_case.h"
 
 /* Attention over 2 x 4 matrices; `by_head`: heads lie within rows, as a projection leaves them. */
 static mp_attention_form attention(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head)

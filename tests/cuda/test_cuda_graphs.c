@@ -11,12 +11,12 @@
 #ifdef MEMPLAN_CUDA
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "executor/cuda/blas_matmul.h"
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/dnn_plan.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/cuda.h"
 #include "executor/cuda/libraries.h"
-#include "tests/rule_case.h"
+#include "executor/cuda/vendor/blas_matmul.h"
+#include "executor/cuda/vendor/dnn_plan.h"
+#include "tests/cases/rule_case.h"
 
 enum { PLAIN, LAST };
 

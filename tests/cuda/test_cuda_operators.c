@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "executor/cpu/cpu.h"
-#include "tests/twin_case.h"
+#include "tests/cases/twin_case.h"
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
 

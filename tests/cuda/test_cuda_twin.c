@@ -13,8 +13,8 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "tests/backend_case.h"
-#include "tests/twin_case.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/twin_case.h"
 
 static const char *kind_of(const mp_kernel *row, char *text, size_t room)
 {

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 #include <onnx.pb-c.h>
 
-#include "estimator/ops.h"
-#include "formats/onnx.h"
+#include "estimator/model/ops.h"
+#include "formats/onnx/onnx.h"
 
 #define DATA "/usr/share/libonnx-testdata/data"
 

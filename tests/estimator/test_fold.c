@@ -14,12 +14,12 @@
 
 #include <cmocka.h>
 
-#include "estimator/fold.h"
-#include "estimator/infer.h"
-#include "formats/file.h"
-#include "formats/onnx.h"
-#include "formats/onnx_tensor.h"
-#include "tests/rule_case.h"
+#include "estimator/rules/fold/fold.h"
+#include "estimator/simplify/infer.h"
+#include "formats/base/file.h"
+#include "formats/onnx/onnx.h"
+#include "formats/onnx/onnx_tensor.h"
+#include "tests/cases/rule_case.h"
 
 typedef struct fold_case {
     const char *kind;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 #include "random_graph.h"
 
 /* Two forward nodes, a loss, two backward nodes that add to one gradient, and a reader of it. Storages: 0 x (input), 1 a, 2 b,

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/model.h"
-#include "estimator/names.h"
+#include "estimator/base/names.h"
+#include "estimator/model/model.h"
 
 static mp_model *new_model(void)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 static void every_row_is_whole(void **state)
 {

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify.h"
-#include "estimator/training.h"
-#include "tests/interpreter.h"
-#include "tests/model_text.h"
+#include "estimator/simplify/simplify.h"
+#include "estimator/training/training.h"
+#include "tests/cases/interpreter.h"
+#include "tests/cases/model_text.h"
 
 /* Fails unless two results are equal but for rounding (or both are no numbers). */
 static void compare(const char *text, const double *before, const double *after, int64_t n)

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify.h"
-#include "tests/interpreter.h"
-#include "tests/model_text.h"
+#include "estimator/simplify/simplify.h"
+#include "tests/cases/interpreter.h"
+#include "tests/cases/model_text.h"
 
 /* Queries of 3 rows and depth 4, 5 keys and values of depth 6, two samples. %s: from q, k, v to y. */
 static const char frame[] = "data q 2 3 4; data k 2 5 4; data v 2 5 6; const c 0.5; const root 0.7; const eight 8; const low "

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "estimator/estimator.h"
-#include "formats/onnx.h"
+#include "formats/onnx/onnx.h"
 
 #define TRUTH "../shared/truth/truth.csv"
 #define MODELS "../shared/models"

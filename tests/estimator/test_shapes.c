@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/infer.h"
-#include "tests/hand_model.h"
-#include "tests/rule_case.h"
+#include "estimator/simplify/infer.h"
+#include "tests/cases/hand_model.h"
+#include "tests/cases/rule_case.h"
 
 #define CHECK(...)                                       \
     do {                                                 \

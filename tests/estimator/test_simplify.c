@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify.h"
-#include "formats/onnx.h"
-#include "tests/model_text.h"
+#include "estimator/simplify/simplify.h"
+#include "formats/onnx/onnx.h"
+#include "tests/cases/model_text.h"
 
 /* Simplifies a model given as text; the caller releases it. */
 static mp_model *simplified(const char *text, mp_rules rules, bool all, mp_simplify_report *report)

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 #include "oracle_simulator.h"
-#include "planner/check.h"
+#include "planner/plan/check.h"
 #include "random_graph.h"
 
 static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsigned long long seed)

@@ -6,12 +6,12 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify.h"
-#include "estimator/target.h"
-#include "estimator/traffic.h"
-#include "estimator/training.h"
-#include "formats/onnx.h"
-#include "planner/update_effect.h"
+#include "estimator/graph/traffic.h"
+#include "estimator/simplify/simplify.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "formats/onnx/onnx.h"
+#include "planner/studies/update_effect.h"
 
 /* out = f(w); d_w = b(out, w); w, state = u(d_w, w, state). */
 enum { W, OUT, D_W, STATE, N_STORAGES };

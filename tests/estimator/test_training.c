@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify.h"
-#include "estimator/timeline.h"
-#include "estimator/training.h"
-#include "tests/hand_model.h"
+#include "estimator/graph/timeline.h"
+#include "estimator/simplify/simplify.h"
+#include "estimator/training/training.h"
+#include "tests/cases/hand_model.h"
 
 static mp_model *new_model(void)
 {

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "executor/accuracy.h"
-#include "tests/training_case.h"
+#include "executor/train/accuracy.h"
+#include "tests/cases/training_case.h"
 
 enum { SAMPLES = 12, PIXELS = 28 * 28, CLASSES = 10 };
 

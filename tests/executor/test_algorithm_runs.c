@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "executor/algorithms.h"
-#include "formats/costs_json.h"
-#include "planner/algorithms.h"
-#include "planner/arena.h"
-#include "planner/check.h"
-#include "tests/training_case.h"
+#include "executor/run/algorithms.h"
+#include "formats/json/costs_json.h"
+#include "planner/arena/arena.h"
+#include "planner/plan/check.h"
+#include "planner/search/algorithms.h"
+#include "tests/cases/training_case.h"
 
 enum { STEPS = 2 };
 

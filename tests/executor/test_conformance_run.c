@@ -17,8 +17,8 @@
 #include <onnx.pb-c.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/evaluate.h"
-#include "formats/onnx.h"
+#include "executor/train/evaluate.h"
+#include "formats/onnx/onnx.h"
 
 #define DATA "/usr/share/libonnx-testdata/data"
 

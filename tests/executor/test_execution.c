@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "executor/state.h"
-#include "planner/arena.h"
-#include "planner/check.h"
-#include "tests/training_case.h"
+#include "executor/train/state.h"
+#include "planner/arena/arena.h"
+#include "planner/plan/check.h"
+#include "tests/cases/training_case.h"
 
 enum { STEPS = 5 };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "executor/feed.h"
+#include "executor/data/feed.h"
 
 static char folder[64];
 

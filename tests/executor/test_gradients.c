@@ -1,5 +1,5 @@
-/* Loss and gradients of whole networks against PyTorch's (tests/make_gradients.py), with everything kept and recomputed as far
- * as plans go. */
+/* Loss and gradients of whole networks against PyTorch's (tests/gradients/make_gradients.py), with everything kept and
+ * recomputed as far as plans go. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "formats/safetensors.h"
-#include "tests/training_case.h"
+#include "formats/data/safetensors.h"
+#include "tests/cases/training_case.h"
 
 typedef struct truth {
     training_case *t;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 #include "executor/cpu/kernels.h"
 
 /* Recurrent operators are estimated as a whole and not run; the others never stand between a parameter and a loss. */

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "executor/optimizer.h"
-#include "tests/backend_case.h"
+#include "executor/kernel/optimizer.h"
+#include "tests/cases/backend_case.h"
 
 enum { N = 3 };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "executor/philox.h"
+#include "executor/kernel/philox.h"
 
 static void philox_gives_the_published_answers(void **state)
 {

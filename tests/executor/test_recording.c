@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "executor/state.h"
-#include "executor/train.h"
-#include "tests/backend_case.h"
-#include "tests/recording_backend.h"
-#include "tests/training_case.h"
+#include "executor/train/state.h"
+#include "executor/train/train.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/recording_backend.h"
+#include "tests/cases/training_case.h"
 
 enum { STEPS = 6, FLUSHED = 4 };
 

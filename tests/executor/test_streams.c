@@ -9,14 +9,14 @@
 
 #include <cmocka.h>
 
-#include "planner/arena.h"
-#include "planner/check.h"
-#include "planner/second_stream.h"
-#include "tests/backend_case.h"
-#include "tests/deferring_backend.h"
-#include "tests/random_graph.h"
-#include "tests/recording_backend.h"
-#include "tests/training_case.h"
+#include "planner/arena/arena.h"
+#include "planner/plan/check.h"
+#include "planner/solve/second_stream.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/deferring_backend.h"
+#include "tests/cases/recording_backend.h"
+#include "tests/cases/training_case.h"
+#include "tests/oracles/random_graph.h"
 
 enum { STEPS = 3 };
 

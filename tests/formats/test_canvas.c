@@ -1,5 +1,5 @@
 /* Pictures: what is drawn is in the file as it was said, whatever the names are. */
-#include "formats/canvas.h"
+#include "formats/canvas/canvas.h"
 
 #include <cgraph.h>
 #include <setjmp.h>
@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/memory.h"
-#include "formats/canvas_text.h"
-#include "formats/file.h"
+#include "estimator/base/memory.h"
+#include "formats/base/file.h"
+#include "formats/canvas/canvas_text.h"
 
 enum { CONTENTS_MAX = 1 << 22 };
 static char folder[64], contents[CONTENTS_MAX], again[CONTENTS_MAX];

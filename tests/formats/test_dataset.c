@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "formats/dataset.h"
+#include "formats/data/dataset.h"
 
 static char path[64], other[64];
 

@@ -1,5 +1,5 @@
 /* Reading within limits, writing whole files or none. */
-#include "formats/file.h"
+#include "formats/base/file.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 static char folder[64], target[128];
 

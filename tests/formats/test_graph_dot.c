@@ -1,5 +1,5 @@
 /* Graphs in DOT: what is read is what was written, and nothing that a file holds does harm. */
-#include "formats/graph_dot.h"
+#include "formats/data/graph_dot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "formats/dot_scan.h"
+#include "formats/data/dot_scan.h"
 
 static char path[] = "/tmp/memplan-dot-XXXXXX.dot";
 

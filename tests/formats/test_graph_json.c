@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/timeline.h"
-#include "formats/file.h"
-#include "formats/graph_json.h"
+#include "estimator/graph/timeline.h"
+#include "formats/base/file.h"
+#include "formats/json/graph_json.h"
 #include "random_graph.h"
 
 static char folder[] = "/tmp/memplan-graph-json-XXXXXX";

@@ -1,6 +1,6 @@
 /* Pictures of graphs: blocks partition the forward pass, wires reach their readers without touching a box, fates are what the
  * steps say, and names survive. */
-#include "formats/graph_picture.h"
+#include "formats/drawings/graph_picture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "estimator/module_name.h"
-#include "formats/file.h"
-#include "formats/graph_blocks.h"
-#include "formats/placement.h"
-#include "planner/fates.h"
+#include "estimator/base/module_name.h"
+#include "formats/base/file.h"
+#include "formats/drawings/graph_blocks.h"
+#include "formats/drawings/placement.h"
+#include "planner/plan/fates.h"
 #include "random_dag.h"
 #include "random_graph.h"
 

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "estimator/ops.h"
-#include "formats/onnx.h"
+#include "estimator/model/ops.h"
+#include "formats/onnx/onnx.h"
 
 #define TRUTH "../shared/truth"
 #define MODELS "../shared/models"

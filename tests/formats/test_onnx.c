@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tests/onnx_builder.h"
+#include "tests/cases/onnx_builder.h"
 
 enum { FLOAT = 1, INT8 = 3, INT32 = 6, INT64 = 7, BOOL = 9, HALF = 10, DOUBLE = 11, BFLOAT = 16, INT4 = 22 };
 

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "tests/onnx_builder.h"
+#include "tests/cases/onnx_builder.h"
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
 

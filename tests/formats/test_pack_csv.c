@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/memory.h"
-#include "formats/pack_csv.h"
+#include "estimator/base/memory.h"
+#include "formats/data/pack_csv.h"
 
 static char path[] = "/tmp/memplan-pack-XXXXXX";
 

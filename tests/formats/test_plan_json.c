@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "formats/file.h"
-#include "formats/graph_json.h"
-#include "formats/plan_json.h"
-#include "planner/check.h"
+#include "formats/base/file.h"
+#include "formats/json/graph_json.h"
+#include "formats/json/plan_json.h"
+#include "planner/plan/check.h"
 #include "random_graph.h"
 
 static char folder[] = "/tmp/memplan-plan-json-XXXXXX", path[64], path_again[64];

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "formats/onnx_weights.h"
-#include "formats/safetensors.h"
+#include "formats/data/safetensors.h"
+#include "formats/onnx/onnx_weights.h"
 
 static char path[64];
 

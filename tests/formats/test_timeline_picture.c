@@ -1,5 +1,5 @@
 /* Pictures of memory over time: their figures against the timeline and sums done by hand, their text against what was asked. */
-#include "formats/timeline_picture.h"
+#include "formats/curves/timeline_picture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "formats/file.h"
-#include "formats/timeline_columns.h"
-#include "formats/timeline_scale.h"
+#include "formats/base/file.h"
+#include "formats/curves/timeline_columns.h"
+#include "formats/curves/timeline_scale.h"
 #include "random_graph.h"
 
 static char folder[64], svg[96];

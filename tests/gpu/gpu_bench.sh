@@ -4,9 +4,9 @@
 # 16 GB. Times are medians of a step without the making of its inputs. Bytes are what was asked for at most (ours: always live + arena;
 # PyTorch's: max_memory_allocated), and behind them what the process or the caching allocator holds. Ends with the tables. Runs for 9
 # minutes at most and leaves out what it has no time for.
-cd "$(dirname "$0")/.." || exit 2
+cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "$1") models=${2:-../shared/models}
-. tests/gpu_machine.sh
+. tests/gpu/gpu_machine.sh
 [ -d "$models" ] || { echo "gpu_bench: the models are not here: $models" >&2; exit 2; }
 started=$(date +%s)
 left() { echo $((${SECONDS_IN_ALL:-540} - $(date +%s) + started)); }
@@ -35,7 +35,7 @@ ours() { # NET BATCH PRECISION WHAT ARGUMENT...
 torch() { # NET BATCH PRECISION HOW
     [ $has_torch = 1 ] || return
     [ "$(left)" -gt 20 ] || { missing "$1" "$2" "$3" "PyTorch-$4" "left out: no time"; return; }
-    if timeout "${5:-60}" "$python" tests/bench_torch.py "$1" "$2" 10 cuda "$3" "$4" > "$work/torch.out" 2> "$work/torch.err" < /dev/null; then
+    if timeout "${5:-60}" "$python" tests/bench/bench_torch.py "$1" "$2" 10 cuda "$3" "$4" > "$work/torch.out" 2> "$work/torch.err" < /dev/null; then
         read -r seconds bytes _ held < "$work/torch.out"
         row "$1" "$2" "$3" "PyTorch-$4" "$seconds" "$bytes" "$held"
     else

@@ -2,9 +2,9 @@
 # gpu_test.sh BUILD [MODELS] - what can only be tested on a GPU: the kernels through the CPU's tests, gradients and losses against the
 # CPU's, the arena as planned and as measured, plans against everything kept in all three places of the updates, captured steps against
 # steps call by call, and small models under compute-sanitizer. Ends with a table; exit status 1 if anything failed. Within 10 minutes.
-cd "$(dirname "$0")/.." || exit 2
+cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "$1") models=${2:-../shared/models}
-. tests/gpu_machine.sh
+. tests/gpu/gpu_machine.sh
 
 failed=0
 : > "$work/table"

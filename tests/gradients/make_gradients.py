@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Small networks with PyTorch's gradients: NAME.onnx (weights inside) and NAME.safetensors (inputs, loss, gradients).
 
-Run as  python3 tests/make_gradients.py  (Debian: python3-torch, python3-onnx); the files in tests/gradients/ are its output and are
-compared with by tests/test_gradients.c. The loss is part of each network, dropout is off, and normalization takes the batch's
+Run as  python3 tests/gradients/make_gradients.py  (Debian: python3-torch, python3-onnx); the files in tests/gradients/ are its output and are
+compared with by tests/executor/test_gradients.c. The loss is part of each network, dropout is off, and normalization takes the batch's
 statistics.
 """
 import json
@@ -146,7 +146,7 @@ def save(path, tensors):
 
 
 def make(name, model, input, target):
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gradients")
+    folder = os.path.dirname(os.path.abspath(__file__))
     model.train()
     more = {"dynamo": False} if int(torch.__version__.split(".")[0]) > 1 else {}
     torch.onnx.export(model, (input, target), os.path.join(folder, name + ".onnx"), input_names=["input", "target"],

@@ -13,9 +13,9 @@
 #include <omp.h>
 #endif
 
-#include "estimator/summary.h"
-#include "tests/kernel_case.h"
-#include "tests/training_case.h"
+#include "estimator/graph/summary.h"
+#include "tests/cases/kernel_case.h"
+#include "tests/cases/training_case.h"
 
 /* One attention: matrices of rows x depth, columns x depth and columns x value_depth over batch x heads. */
 typedef struct shape {

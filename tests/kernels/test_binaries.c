@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 static void gradients_of_every_broadcast_are_those_of_differences(void **state)
 {

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "executor/cpu/convolution.h"
 #include "executor/cpu/kernels.h"
-#include "tests/kernel_case.h"
+#include "executor/cpu/products/convolution.h"
+#include "tests/cases/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)
 {

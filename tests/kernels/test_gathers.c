@@ -15,8 +15,8 @@
 #endif
 
 #include "executor/cpu/kernels.h"
-#include "tests/backend_case.h"
-#include "tests/value_case.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/value_case.h"
 
 static const value_case values[] = {
     {"Gather", 13, "float32[4,3] int64[2,2]={0,-1,2,2}", "", 1, 0, 12, {1, 2, 3, 10, 11, 12, 7, 8, 9, 7, 8, 9}},

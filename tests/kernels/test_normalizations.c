@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "executor/cpu/kernels.h"
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 static void gradients_are_those_of_differences(void **state)
 {

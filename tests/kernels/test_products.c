@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)
 {

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/philox.h"
-#include "tests/kernel_case.h"
+#include "executor/kernel/philox.h"
+#include "tests/cases/kernel_case.h"
 
 static const kernel_case dropout = {"Dropout", 13, "float32[3,50001] float32[]={0.25}", "", 1, 1, 2, 1, 0, 0};
 enum { N = 3 * 50001 };

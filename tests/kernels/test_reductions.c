@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "executor/cpu/kernels.h"
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 typedef struct reduction {
     const char *kind;

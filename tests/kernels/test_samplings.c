@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 typedef struct expectation {
     const char *kind;

@@ -11,8 +11,8 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "tests/backend_case.h"
-#include "tests/kernel_case.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)
 {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "executor/cpu/kernels.h"
-#include "tests/kernel_case.h"
+#include "tests/cases/kernel_case.h"
 
 static double relu(double x)
 {

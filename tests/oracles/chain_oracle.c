@@ -1,4 +1,4 @@
-#include "tests/chain_oracle.h"
+#include "tests/oracles/chain_oracle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "tests/random_graph.h"
+#include "tests/oracles/random_graph.h"
 #include <cmocka.h>
 
 enum { MOST_STATES = 2000000 };

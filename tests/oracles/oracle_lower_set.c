@@ -1,5 +1,5 @@
 /* oracle_lower_set.c - brute force over sequences of lower sets; sets are bit masks, sums are taken vertex by vertex. */
-#include "tests/oracle_lower_set.h"
+#include "tests/oracles/oracle_lower_set.h"
 
 typedef unsigned mask;
 

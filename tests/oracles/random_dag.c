@@ -1,5 +1,5 @@
 /* random_dag.c - small random forward graphs. */
-#include "tests/random_dag.h"
+#include "tests/oracles/random_dag.h"
 
 static uint64_t next(uint64_t *x) /* splitmix64 */
 {

@@ -11,15 +11,15 @@
 
 #include <cmocka.h>
 
-#include "formats/costs_json.h"
-#include "formats/graph_json.h"
-#include "planner/algorithms.h"
-#include "planner/check.h"
-#include "planner/solver.h"
-#include "tests/bound_case.h"
-#include "tests/chain_graph.h"
-#include "tests/oracle_exact.h"
-#include "tests/random_graph.h"
+#include "formats/json/costs_json.h"
+#include "formats/json/graph_json.h"
+#include "planner/plan/check.h"
+#include "planner/search/algorithms.h"
+#include "planner/search/solver.h"
+#include "tests/cases/bound_case.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
 
 enum { MOST_FORMS = 3, MOST_CHOICES = 4 };
 

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "planner/arena.h"
-#include "planner/arena_fit.h"
-#include "planner/arena_solve.h"
-#include "planner/check.h"
+#include "planner/arena/arena.h"
+#include "planner/arena/arena_fit.h"
+#include "planner/plan/check.h"
+#include "planner/solve/arena_solve.h"
 #include "random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */

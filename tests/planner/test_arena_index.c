@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/memory.h"
-#include "planner/arena_index.h"
+#include "estimator/base/memory.h"
+#include "planner/arena/arena_index.h"
 #include "random_graph.h"
 
 typedef struct drawn {

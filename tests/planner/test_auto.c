@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "planner/floor.h"
-#include "planner/solver.h"
-#include "tests/oracle_exact.h"
-#include "tests/random_graph.h"
+#include "planner/floor/floor.h"
+#include "planner/search/solver.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 300, SEEDS_IN_ORDER = 60, BUDGETS = 5 };
 

@@ -8,10 +8,10 @@
 
 #include "bound_case.h"
 #include "chain_graph.h"
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 #include "oracle_exact.h"
-#include "planner/bound_order.h"
-#include "planner/proof.h"
+#include "planner/bound/proof.h"
+#include "planner/order/bound_order.h"
 #include "random_graph.h"
 
 static void bound_is_never_above_the_cheapest_plan(void **state)

@@ -8,12 +8,12 @@
 
 #include "bound_case.h"
 #include "chain_graph.h"
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 #include "oracle_exact.h"
-#include "planner/bound_chain.h"
-#include "planner/bound_demand.h"
-#include "planner/bound_labels.h"
-#include "planner/bound_remakes.h"
+#include "planner/bound/bound_demand.h"
+#include "planner/bound/bound_labels.h"
+#include "planner/bound/bound_remakes.h"
+#include "planner/bound/interval/bound_chain.h"
 
 static const mp_bound_options plain = {.effort = 1};
 

@@ -8,8 +8,8 @@
 #include "bound_case.h"
 #include "chain_graph.h"
 #include "oracle_exact.h"
-#include "planner/bound_relax.h"
-#include "planner/bound_tree.h"
+#include "planner/bound/overlap/bound_relax.h"
+#include "planner/bound/overlap/bound_tree.h"
 #include "random_graph.h"
 
 /* Shares of a run are together the whole run in every stretch between boundaries, and none where a first run may be meant. */

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "planner/bound_linear.h"
-#include "planner/glpk_session.h"
-#include "planner/mincut.h"
+#include "planner/math/bound_linear.h"
+#include "planner/math/glpk_session.h"
+#include "planner/math/mincut.h"
 #include "random_graph.h"
 
 /* Small networks against all of their cuts. */

@@ -6,13 +6,13 @@
 
 #include <cmocka.h>
 
-#include "planner/chain.h"
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "tests/chain_graph.h"
-#include "tests/chain_oracle.h"
-#include "tests/oracle_simulator.h"
-#include "tests/random_graph.h"
+#include "planner/chain/chain.h"
+#include "planner/floor/floor.h"
+#include "planner/plan/check.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/chain_oracle.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
 
 enum { LONGEST = 64, NEVER = 1 << 20 };
 

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "corruptions.h"
-#include "formats/graph_json.h"
-#include "formats/plan_json.h"
-#include "planner/check.h"
+#include "formats/json/graph_json.h"
+#include "formats/json/plan_json.h"
+#include "planner/plan/check.h"
 
 /* A graph and a plan for it that holds, with offsets, a budget and a true floor. */
 static mp_plan *random_plan(uint64_t seed, mp_graph **graph)

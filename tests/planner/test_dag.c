@@ -6,9 +6,9 @@
 #include <cmocka.h>
 #include <igraph/igraph.h>
 
-#include "planner/dag.h"
-#include "tests/random_dag.h"
-#include "tests/random_graph.h"
+#include "planner/order/dag.h"
+#include "tests/oracles/random_dag.h"
+#include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 500, NODES = 12, FAMILY = 20 };
 

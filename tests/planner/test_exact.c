@@ -7,13 +7,13 @@
 
 #include <cmocka.h>
 
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "planner/order.h"
-#include "planner/solver.h"
-#include "tests/chain_graph.h"
-#include "tests/oracle_exact.h"
-#include "tests/random_graph.h"
+#include "planner/floor/floor.h"
+#include "planner/order/order.h"
+#include "planner/plan/check.h"
+#include "planner/search/solver.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 300, EACH = 6, BUDGETS = 5, MOST_JUDGED = 6 };
 

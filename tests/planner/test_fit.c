@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/fit.h"
-#include "tests/chain_graph.h"
+#include "planner/studies/fit.h"
+#include "tests/cases/chain_graph.h"
 
 enum { LAYERS = 24, BYTES = 100, STATIC = 5000 };
 

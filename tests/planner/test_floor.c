@@ -8,7 +8,7 @@
 
 #include "oracle_exact.h"
 #include "oracle_simulator.h"
-#include "planner/floor.h"
+#include "planner/floor/floor.h"
 #include "random_graph.h"
 
 enum { MOST_STEPS = 40 };

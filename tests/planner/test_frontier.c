@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "planner/frontier.h"
-#include "planner/order.h"
-#include "tests/random_graph.h"
+#include "planner/order/order.h"
+#include "planner/studies/frontier.h"
+#include "tests/oracles/random_graph.h"
 
 enum { ADDED = 60 };
 

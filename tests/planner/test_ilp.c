@@ -6,12 +6,12 @@
 
 #include <cmocka.h>
 
-#include "planner/floor.h"
-#include "planner/glpk_session.h"
-#include "planner/ilp.h"
-#include "planner/schedule.h"
-#include "tests/chain_graph.h"
-#include "tests/random_graph.h"
+#include "planner/floor/floor.h"
+#include "planner/ilp/ilp.h"
+#include "planner/math/glpk_session.h"
+#include "planner/order/schedule.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/random_graph.h"
 
 enum { MANY_COLUMNS = 100000, MANY_NODES = 20000, MOST_FRONT = 4096, MOST_SLOTS = 512, MOST_STAGES = 128 };
 

@@ -6,11 +6,11 @@
 
 #include <cmocka.h>
 
-#include "formats/graph_json.h"
-#include "planner/dag.h"
-#include "planner/lower_set.h"
-#include "tests/oracle_lower_set.h"
-#include "tests/random_dag.h"
+#include "formats/json/graph_json.h"
+#include "planner/order/dag.h"
+#include "planner/segments/lower_set.h"
+#include "tests/oracles/oracle_lower_set.h"
+#include "tests/oracles/random_dag.h"
 
 enum { SEEDS = 500, MAX_NODES = 8, EXACT = 1 << 20 };
 

@@ -13,8 +13,8 @@
 #endif
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/strided_copy.h"
-#include "tests/value_case.h"
+#include "executor/cpu/moves/strided_copy.h"
+#include "tests/cases/value_case.h"
 
 static const value_case values[] = {
     {"Transpose", 13, "float32[2,3,2]", "perm=[2,0,1]", 1, 0, 12, {1, 3, 5, 7, 9, 11, 2, 4, 6, 8, 10, 12}},

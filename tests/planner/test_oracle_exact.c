@@ -7,10 +7,10 @@
 #include <cmocka.h>
 
 #include "bound_case.h"
-#include "estimator/timeline.h"
+#include "estimator/graph/timeline.h"
 #include "oracle_exact.h"
-#include "planner/check.h"
-#include "planner/plan.h"
+#include "planner/plan/check.h"
+#include "planner/plan/plan.h"
 #include "random_graph.h"
 
 /* The oracle's plans pass the checker and fit; with exactly their peak as the budget they cost the same; a smaller freedom or a

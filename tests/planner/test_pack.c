@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/memory.h"
-#include "planner/pack.h"
+#include "estimator/base/memory.h"
+#include "planner/pack/pack.h"
 #include "random_graph.h"
 
 enum { ITEMS = 8, TIMES = 10, FEW = 4, SEEDS = 600 };

@@ -6,15 +6,15 @@
 
 #include <cmocka.h>
 
-#include "planner/bound.h"
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "planner/priced.h"
-#include "planner/solver.h"
-#include "tests/chain_graph.h"
-#include "tests/oracle_exact.h"
-#include "tests/oracle_simulator.h"
-#include "tests/random_graph.h"
+#include "planner/bound/interval/bound.h"
+#include "planner/floor/floor.h"
+#include "planner/plan/check.h"
+#include "planner/priced/priced.h"
+#include "planner/search/solver.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
 
 static int64_t keep_all_peak(const mp_graph *graph)
 {

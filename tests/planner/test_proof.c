@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "planner/proof.h"
-#include "planner/solver.h"
-#include "tests/bound_case.h"
-#include "tests/random_graph.h"
+#include "planner/bound/proof.h"
+#include "planner/search/solver.h"
+#include "tests/cases/bound_case.h"
+#include "tests/oracles/random_graph.h"
 
 enum { N_FORWARD = 24, EFFORT = 2, SEEDS = 8 };
 

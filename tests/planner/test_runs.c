@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "planner/moves.h"
-#include "planner/order.h"
-#include "planner/schedule.h"
-#include "tests/random_graph.h"
+#include "planner/anneal/moves.h"
+#include "planner/order/order.h"
+#include "planner/order/schedule.h"
+#include "tests/oracles/random_graph.h"
 
 /* ticks[0], then the bytes of every run, then by how much all are over. */
 static void assert_agrees(const mp_runs *x)

@@ -6,11 +6,11 @@
 
 #include <cmocka.h>
 
-#include "planner/check.h"
-#include "planner/dag.h"
-#include "planner/schedule.h"
-#include "planner/solver.h"
-#include "tests/random_graph.h"
+#include "planner/order/dag.h"
+#include "planner/order/schedule.h"
+#include "planner/plan/check.h"
+#include "planner/search/solver.h"
+#include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 400 };
 

@@ -11,13 +11,13 @@
 
 #include <cmocka.h>
 
-#include "formats/file.h"
-#include "formats/plan_json.h"
-#include "planner/arena.h"
-#include "planner/arena_solve.h"
-#include "planner/check.h"
-#include "planner/check_replay.h"
-#include "planner/second_stream.h"
+#include "formats/base/file.h"
+#include "formats/json/plan_json.h"
+#include "planner/arena/arena.h"
+#include "planner/plan/check.h"
+#include "planner/plan/check_replay.h"
+#include "planner/solve/arena_solve.h"
+#include "planner/solve/second_stream.h"
 #include "random_graph.h"
 
 /* b0 makes the gradient g of w; the update has a workspace of 2. b1 reads g too and may leave its own output in g's room; b2

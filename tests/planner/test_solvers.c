@@ -6,12 +6,12 @@
 
 #include <cmocka.h>
 
-#include "planner/check.h"
-#include "planner/floor.h"
-#include "planner/solver.h"
-#include "tests/chain_graph.h"
-#include "tests/oracle_simulator.h"
-#include "tests/random_graph.h"
+#include "planner/floor/floor.h"
+#include "planner/plan/check.h"
+#include "planner/search/solver.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 20, BUDGETS = 7 };
 

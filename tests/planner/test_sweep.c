@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/sweep.h"
-#include "tests/chain_graph.h"
+#include "planner/studies/sweep.h"
+#include "tests/cases/chain_graph.h"
 
 enum { LAYERS = 60, BYTES = 1000, STATIC = 5000 };
 

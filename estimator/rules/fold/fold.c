@@ -1,4 +1,4 @@
-#include "estimator/fold.h"
+#include "estimator/rules/fold/fold.h"
 
 #include <float.h>
 #include <math.h>

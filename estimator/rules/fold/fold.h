@@ -7,7 +7,7 @@
 #ifndef ESTIMATOR_FOLD_H
 #define ESTIMATOR_FOLD_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 /* Types whose elements a value can hold: booleans, integers, float16, bfloat16, float32, float64. */
 bool mp_fold_can_hold(mp_dtype dtype);

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/fold.h"
-#include "estimator/ops_rules.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/fold/fold.h"
 
 typedef unsigned __int128 mp_wide_bits;
 

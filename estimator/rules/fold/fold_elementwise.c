@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/fold.h"
-#include "estimator/ops_rules.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/fold/fold.h"
 
 static double reciprocal(double x)
 {

@@ -1,9 +1,9 @@
 /* fold_layout.c - values of operators that move, repeat, cut or join elements without computing. */
 #include <string.h>
 
-#include "estimator/fold.h"
-#include "estimator/layout.h"
-#include "estimator/ops_rules.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/fold/fold.h"
+#include "estimator/rules/operands/layout.h"
 
 /* Operators that give every element a new shape and leave its place: values never change, so the two tensors may share one. */
 mp_status mp_fold_copy(mp_infer *c)

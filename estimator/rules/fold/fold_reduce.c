@@ -1,9 +1,9 @@
 /* fold_reduce.c - values of reductions and running sums. Sums and products of reals are rounded once, at the end. */
 #include <string.h>
 
-#include "estimator/fold.h"
-#include "estimator/layout.h"
-#include "estimator/ops_rules.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/fold/fold.h"
+#include "estimator/rules/operands/layout.h"
 
 typedef struct reduction {
     const char *kind, *step; /* the function that takes one element in */

@@ -1,6 +1,6 @@
 /* fold_source.c - values of operators that make tensors from attributes or shapes, and of those that tell a shape. */
-#include "estimator/fold.h"
-#include "estimator/ops_rules.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/fold/fold.h"
 
 mp_status mp_fold_constant(mp_infer *c)
 {

@@ -18,7 +18,7 @@
 #ifndef ESTIMATOR_ATTENTION_H
 #define ESTIMATOR_ATTENTION_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 enum { MP_ATTENTION_ADDED = 3, MP_ATTENTION_POSITIONS = 4 }; /* the optional inputs */
 

@@ -4,14 +4,14 @@
  * stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis and then, in the order
  * of the alphabet (capitals first), the labels that occur exactly once.
  */
-#include "estimator/einsum.h"
+#include "estimator/rules/operands/einsum.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* The place of a letter in the order of the alphabet, capitals first. */
 static int label_of(char letter)

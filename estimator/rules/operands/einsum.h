@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_EINSUM_H
 #define ESTIMATOR_EINSUM_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 /* Labels are small numbers: the letters, and behind them the dimensions that an ellipsis stands for, the last one first (so
  * that the ellipses of two operands are aligned at their ends). */

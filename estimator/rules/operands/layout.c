@@ -1,6 +1,6 @@
-#include "estimator/layout.h"
+#include "estimator/rules/operands/layout.h"
 
-#include "estimator/shape_rule.h"
+#include "estimator/model/shape_rule.h"
 
 mp_status mp_moved_integers(mp_infer *c, const char *name, int moved, int k, const int64_t **list, size_t *n)
 {

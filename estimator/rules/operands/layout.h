@@ -3,7 +3,7 @@
 #ifndef ESTIMATOR_LAYOUT_H
 #define ESTIMATOR_LAYOUT_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 /* Slice: along each dimension d of input 0 the elements start[d], start[d] + step[d], ..., size[d] of them. *known false (and
  * missing_value set) when the operands' values are not known. MP_PARSE. */

@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_MATMUL_H
 #define ESTIMATOR_MATMUL_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 /* One operand as a stack of matrices: batch dimensions, rows, columns. A vector is one row on the left, one column on the
  * right. */

@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_RECURRENT_H
 #define ESTIMATOR_RECURRENT_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 typedef struct mp_recurrent {
     int64_t n_steps, batch, input; /* of X */

@@ -1,9 +1,9 @@
-#include "estimator/window.h"
+#include "estimator/rules/operands/window.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/shape_rule.h"
+#include "estimator/model/shape_rule.h"
 
 /* The n sizes of attribute `name`, each at least `least`; `otherwise` for all where the attribute is absent. */
 static mp_status read_sizes(mp_infer *c, const char *name, size_t n, int64_t least, int64_t otherwise, int64_t *sizes)

@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_WINDOW_H
 #define ESTIMATOR_WINDOW_H
 
-#include "estimator/ops.h"
+#include "estimator/model/ops.h"
 
 typedef enum mp_padding { MP_PADDING_EXPLICIT, MP_PADDING_VALID, MP_PADDING_SAME } mp_padding;
 

@@ -2,9 +2,9 @@
  * least, whatever the type of the activations. */
 #include <string.h>
 
-#include "estimator/attention.h"
-#include "estimator/ops_rules.h"
-#include "estimator/recurrent.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/operands/attention.h"
+#include "estimator/rules/operands/recurrent.h"
 
 /* n * size bytes; INT64_MAX, which no budget holds, when that is too large for an int64_t. */
 static int64_t saturated(int64_t n, int64_t size)

@@ -1,9 +1,9 @@
 /* FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
-#include "estimator/attention.h"
-#include "estimator/einsum.h"
-#include "estimator/matmul.h"
-#include "estimator/ops_rules.h"
-#include "estimator/recurrent.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/rules/operands/attention.h"
+#include "estimator/rules/operands/einsum.h"
+#include "estimator/rules/operands/matmul.h"
+#include "estimator/rules/operands/recurrent.h"
 
 /* Every element of `dense` meets the weight's slice of one channel: all but its first dimension. */
 static double window_flops(const mp_tensor *dense, const mp_tensor *weight)

@@ -1,8 +1,8 @@
 /* shapes_elementwise.c - shape rules of operators that work element by element, with and without broadcasting. */
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* Every output is like the first input. */
 mp_status mp_shape_same(mp_infer *c)

@@ -1,8 +1,8 @@
 /* shapes_index.c - shape rules of operators that pick elements by index, condition or rank. */
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* Appends dims[from..to) to a shape under construction, which has room for three tensors' dimensions. */
 static void append(int64_t *dims, int *rank, const int64_t *more, int from, int to)

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/layout.h"
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
+#include "estimator/rules/operands/layout.h"
 
 /* The target of a Reshape: 0 keeps the input's size there (unless allowzero), one -1 takes what is left. */
 static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 mp_status mp_shape_loss(mp_infer *c)
 {

@@ -2,8 +2,8 @@
  * (mp_shape_same). */
 #include <inttypes.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* X (N, C, D1..Dn); scale, bias, mean and variance have one element per channel. Before version 9 of the operator, spatial = 0
  * gives them one per element of a sample. A single dimension is N, with one channel. The statistics that come out (up to

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
-#include "estimator/window.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
+#include "estimator/rules/operands/window.h"
 
 mp_status mp_shape_pool(mp_infer *c)
 {

@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/attention.h"
-#include "estimator/matmul.h"
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
+#include "estimator/rules/operands/attention.h"
+#include "estimator/rules/operands/matmul.h"
 
 mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k)
 {

@@ -11,9 +11,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/recurrent.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
+#include "estimator/rules/operands/recurrent.h"
 
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op)
 {

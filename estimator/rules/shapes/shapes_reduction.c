@@ -3,8 +3,8 @@
  * noop_with_empty_axes. */
 #include <inttypes.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* Sets output 0 to the shape of x with the marked dimensions reduced. */
 static mp_status set_reduced(mp_infer *c, mp_dtype dtype, const mp_tensor *x, const bool *reduced)

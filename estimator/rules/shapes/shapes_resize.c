@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* Which of the operator's inputs say what; -1: none. */
 typedef struct layout {

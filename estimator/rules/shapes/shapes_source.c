@@ -2,8 +2,8 @@
  * shape. */
 #include <math.h>
 
-#include "estimator/ops_rules.h"
-#include "estimator/shape_rule.h"
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 
 /* The attribute `dtype` (or of another name), which must be a known element type. */
 static mp_status dtype_attribute(mp_infer *c, const char *name, mp_dtype otherwise, mp_dtype *dtype)

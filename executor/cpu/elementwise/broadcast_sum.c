@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 
 enum { LANES = 64, STRETCHES = 64 };
 

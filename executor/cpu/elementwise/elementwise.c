@@ -1,4 +1,4 @@
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 
 #include <string.h>
 

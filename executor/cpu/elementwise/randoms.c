@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/dropout.h"
-#include "executor/random_source.h"
+#include "executor/points/dropout.h"
+#include "executor/points/random_source.h"
 
 typedef struct job {
     const mp_dropout *s;

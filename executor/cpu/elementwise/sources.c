@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
 
 enum { WINDOW_TERMS = 3 };

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "executor/cpu/gathers.h"
+#include "executor/cpu/gathers/gathers.h"
 #include "executor/cpu/parallel.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "executor/cpu/gathers.h"
-#include "executor/cpu/moves.h"
+#include "executor/cpu/gathers/gathers.h"
+#include "executor/cpu/moves/moves.h"
 
 static int axis_of(const mp_operands *x)
 {

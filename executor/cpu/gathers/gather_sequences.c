@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "executor/cpu/gathers.h"
-#include "executor/cpu/moves.h"
+#include "executor/cpu/gathers/gathers.h"
+#include "executor/cpu/moves/moves.h"
 #include "executor/cpu/parallel.h"
 
 /* The first `length` steps of each sequence change places, backward as forward. */

@@ -10,9 +10,9 @@
 #ifndef EXECUTOR_CPU_GATHERS_H
 #define EXECUTOR_CPU_GATHERS_H
 
-#include "executor/cpu/strided_copy.h"
-#include "executor/element.h"
-#include "executor/kernel.h"
+#include "executor/cpu/moves/strided_copy.h"
+#include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
 
 /* What happens where an entry meets an element of the table. */
 typedef enum mp_meeting { MP_MEET_SET, MP_MEET_ADD, MP_MEET_MULTIPLY, MP_MEET_MAX, MP_MEET_MIN } mp_meeting;

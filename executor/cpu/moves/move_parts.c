@@ -1,8 +1,8 @@
 /* move_parts.c - prepares and runs lists of boxes: forward copies, backward copies back, adds or sums. */
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/moves.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/moves/moves.h"
 
 mp_infer mp_moving_reader(const mp_operands *x, mp_error *err)
 {

@@ -1,8 +1,8 @@
 /* move_repeats.c - Expand, Tile, Pad: outputs that hold some elements more than once, or none. */
 #include <string.h>
 
-#include "estimator/layout.h"
-#include "executor/cpu/moves.h"
+#include "estimator/rules/operands/layout.h"
+#include "executor/cpu/moves/moves.h"
 #include "executor/cpu/parallel.h"
 
 mp_status mp_moving_expand(const mp_operands *x, mp_moving *m, mp_error *err)

@@ -1,9 +1,9 @@
 /* moves.c - the table of operators that move elements, and those that move all of them to other places. */
-#include "executor/cpu/moves.h"
+#include "executor/cpu/moves/moves.h"
 
 #include <string.h>
 
-#include "estimator/layout.h"
+#include "estimator/rules/operands/layout.h"
 #include "executor/cpu/kernels.h"
 
 /* One part over dims with these strides on both sides. */

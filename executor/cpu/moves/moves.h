@@ -4,8 +4,8 @@
 #ifndef EXECUTOR_CPU_MOVES_H
 #define EXECUTOR_CPU_MOVES_H
 
-#include "executor/cpu/strided_copy.h"
-#include "executor/kernel.h"
+#include "executor/cpu/moves/strided_copy.h"
+#include "executor/kernel/kernel.h"
 
 /* Elements of input `in` (box strides `from`, from element from_at on) that are elements of output `out` (`to`, to_at). */
 typedef struct mp_part {

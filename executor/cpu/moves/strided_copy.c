@@ -1,5 +1,5 @@
 /* strided_copy.c - brings a box into its simplest form, and cuts it into items for threads. */
-#include "executor/cpu/strided_copy.h"
+#include "executor/cpu/moves/strided_copy.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef EXECUTOR_CPU_STRIDED_COPY_H
 #define EXECUTOR_CPU_STRIDED_COPY_H
 
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 enum { MP_BOX_RANK = 2 * MP_ARRAY_RANK };
 

@@ -1,8 +1,8 @@
 /* strided_planes.c - copying one plane of elements: rows, transposed tiles, or one by one. */
 #include <string.h>
 
+#include "executor/cpu/moves/strided_copy.h"
 #include "executor/cpu/parallel.h"
-#include "executor/cpu/strided_copy.h"
 
 enum { TILE = 8, SHORT = 8 /* elements */, LONG = 1024 /* bytes */ };
 

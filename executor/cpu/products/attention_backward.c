@@ -8,9 +8,9 @@
  */
 #include <math.h>
 
-#include "executor/cpu/attention.h"
 #include "executor/cpu/parallel.h"
-#include "executor/cpu/softmaxes.h"
+#include "executor/cpu/products/attention.h"
+#include "executor/cpu/rows/softmaxes.h"
 
 typedef struct rooms {
     float *p, *dp, *d;                /* tiles of scores; D of all rows */

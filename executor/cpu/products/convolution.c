@@ -1,8 +1,8 @@
-#include "executor/cpu/convolution.h"
+#include "executor/cpu/products/convolution.h"
 
 #include <string.h>
 
-#include "executor/sliding.h"
+#include "executor/points/sliding.h"
 
 /* Weights in memory as oneDNN counts their dimensions: (groups,) outputs, inputs, window. */
 static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error *err)

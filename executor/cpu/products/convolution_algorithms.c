@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "executor/cpu/convolution.h"
+#include "executor/cpu/products/convolution.h"
 
 typedef struct seeker {
     const mp_convolution *convolution;

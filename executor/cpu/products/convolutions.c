@@ -2,9 +2,9 @@
  * reordered through the workspace. */
 #include <string.h>
 
-#include "executor/cpu/convolution.h"
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
+#include "executor/cpu/products/convolution.h"
 
 /* One operand of a pass: used where it lies, or through a copy in the workspace. */
 typedef struct passage {

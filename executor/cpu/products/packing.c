@@ -1,9 +1,9 @@
 /* packing.c - weights in the layout that their convolution runs fastest on, and copies between any layouts. */
 #include <string.h>
 
-#include "executor/cpu/convolution.h"
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
+#include "executor/cpu/products/convolution.h"
 
 /* The convolution that alone reads tensor t, as its weights; NULL: there is no such. */
 static const mp_operator *only_reader(const mp_model *model, const mp_consumers *consumers, int t)

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "executor/contraction.h"
 #include "executor/cpu/parallel.h"
-#include "executor/cpu/products.h"
+#include "executor/cpu/products/products.h"
+#include "executor/points/contraction.h"
 
 /* Operands as the equation counts them: 0, 1, and the result behind the operands. */
 static void see(mp_contraction *l, const mp_einsum *e, int operand, int role, const mp_array *a)

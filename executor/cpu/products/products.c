@@ -4,14 +4,14 @@
  * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
  * for each of them in the workspace and summed from there.
  */
-#include "executor/cpu/products.h"
+#include "executor/cpu/products/products.h"
 
 #include <string.h>
 
 #include "executor/cpu/dnnl.h"
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/stacks.h"
+#include "executor/forms/stacks.h"
 
 static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
 {

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CPU_PRODUCTS_H
 #define EXECUTOR_CPU_PRODUCTS_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 mp_status mp_prepare_einsum(const mp_operands *x, mp_call *call, mp_error *err);
 

@@ -1,5 +1,5 @@
 /* reduction.c - which elements go where: dimensions in the order of memory, groups of outputs, parts of long reductions. */
-#include "executor/cpu/reduction.h"
+#include "executor/cpu/reductions/reduction.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* reduction_integers.c - Reduce operators on whole numbers and booleans, exact modulo 2^64; means are cut towards zero. */
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/reduction.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/reductions/reduction.h"
 
 typedef struct state {
     const mp_reduction_row *row;

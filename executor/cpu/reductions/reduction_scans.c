@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/reduction.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/reductions/reduction.h"
 
 enum { LINES = 64 };
 

@@ -1,7 +1,7 @@
 /* reduction_steps.c - the loops of reductions: how elements are taken in, along a row or down the columns. */
 #include <math.h>
 
-#include "executor/cpu/reduction.h"
+#include "executor/cpu/reductions/reduction.h"
 
 /* NAME_run and NAME_columns from `take`, an expression of a (what was taken in so far), v (the element) and s (the shift), and
  * `join` of a and b. A row has sixteen values side by side, so that the operations can overlap. */
@@ -43,12 +43,12 @@
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
 
 #define STEP(NAME, name, start, take, joined) [MP_STEP_##NAME] = {start, name##_run, name##_columns, name##_join},
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 const mp_step_rows mp_reduction_steps[MP_N_STEPS] = {
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
 };

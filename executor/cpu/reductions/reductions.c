@@ -1,8 +1,8 @@
 /* reductions.c - Reduce operators: forward through the reduction engine, backward element by element from what the registry
  * keeps, with the gradient and the result of each group spread over its elements. */
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/reduction.h"
+#include "executor/cpu/reductions/reduction.h"
 
 /* The gradients of elements, from in[0] = dy, in[1] = x, in[2] = y, in[3] = zeros, as far as they are read; p[0] is the
  * number of elements in a group, p[1] that of operands. */
@@ -22,14 +22,14 @@
         }                                                                                                 \
     }
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
 
 #define STEP(NAME, name, start, take, joined)
 #define END(name, f)
 #define SLOPE(name, f) [MP_SLOPE_##name] = d_##name,
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 static const mp_row slopes[] = {
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
 };
 
 MP_VECTOR static void divide(const double *p, int64_t n, const float *const *in, float *out)

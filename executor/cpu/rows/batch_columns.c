@@ -1,9 +1,9 @@
-#include "executor/cpu/batch_columns.h"
+#include "executor/cpu/rows/batch_columns.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 
 enum { STRETCHES = 64, LEAST_ROWS = 256, FLUSH = 64 };
 

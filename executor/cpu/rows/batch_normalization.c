@@ -6,11 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/batch_columns.h"
-#include "executor/cpu/elementwise.h"
+#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/normalization_rows.h"
-#include "executor/cpu/normalizations.h"
+#include "executor/cpu/rows/batch_columns.h"
+#include "executor/cpu/rows/normalization_rows.h"
+#include "executor/cpu/rows/normalizations.h"
 
 typedef struct state {
     bool by_columns, from_batch; /* which loops; whose statistics */

@@ -1,4 +1,4 @@
-#include "executor/cpu/lines.h"
+#include "executor/cpu/rows/lines.h"
 
 #include <string.h>
 

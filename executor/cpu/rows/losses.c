@@ -1,14 +1,14 @@
 /* losses.c - loss = sum over positions of -weight[target] log p[target], divided by the sum of weights (mean), or not (sum), or
  * each by itself (none). Positions are added up in their order, in double. */
-#include "executor/cpu/losses.h"
+#include "executor/cpu/rows/losses.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "executor/class_loss.h"
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/lines.h"
-#include "executor/vector_math.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/rows/lines.h"
+#include "executor/forms/class_loss.h"
+#include "executor/kernel/vector_math.h"
 
 typedef struct state {
     mp_class_loss loss;

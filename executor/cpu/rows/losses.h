@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CPU_LOSSES_H
 #define EXECUTOR_CPU_LOSSES_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 /* SoftmaxCrossEntropyLoss, and NegativeLogLikelihoodLoss, which is given the log-probabilities. */
 mp_status mp_prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err);

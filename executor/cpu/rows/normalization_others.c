@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/normalizations.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/rows/normalizations.h"
 
 /* Lines along one dimension: everything else is outside. */
 typedef struct lines {

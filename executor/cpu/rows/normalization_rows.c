@@ -1,4 +1,4 @@
-#include "executor/cpu/normalization_rows.h"
+#include "executor/cpu/rows/normalization_rows.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* normalizations.c - layer, root-mean-square, group, instance and mean-variance normalization: where statistics are kept, and
  * what of them is an output. */
-#include "executor/cpu/normalizations.h"
+#include "executor/cpu/rows/normalizations.h"
 
 #include <string.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/normalization_rows.h"
+#include "executor/cpu/rows/normalization_rows.h"
 
 typedef struct state {
     mp_normalization rows;

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CPU_NORMALIZATIONS_H
 #define EXECUTOR_CPU_NORMALIZATIONS_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 mp_status mp_prepare_batch_normalization(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_lp_normalization(const mp_operands *x, mp_call *call, mp_error *err);

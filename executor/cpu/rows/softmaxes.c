@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/lines.h"
-#include "executor/cpu/losses.h"
-#include "executor/cpu/softmaxes.h"
-#include "executor/vector_math.h"
+#include "executor/cpu/rows/lines.h"
+#include "executor/cpu/rows/losses.h"
+#include "executor/cpu/rows/softmaxes.h"
+#include "executor/kernel/vector_math.h"
 
 typedef enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX } form;
 

@@ -2,10 +2,10 @@
  * that meet the last one stays. Indices count the elements row-major of the tensor that was pooled: a larger output
  * (output_shape) has rows of zeros more.
  */
-#include "estimator/window.h"
-#include "executor/cpu/gathers.h"
-#include "executor/cpu/moves.h"
-#include "executor/cpu/pools.h"
+#include "estimator/rules/operands/window.h"
+#include "executor/cpu/gathers/gathers.h"
+#include "executor/cpu/moves/moves.h"
+#include "executor/cpu/sampling/pools.h"
 
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

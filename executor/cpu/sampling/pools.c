@@ -8,8 +8,8 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
-#include "executor/cpu/pools.h"
-#include "executor/pool.h"
+#include "executor/cpu/sampling/pools.h"
+#include "executor/points/pool.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 

@@ -3,7 +3,7 @@
 #ifndef EXECUTOR_CPU_SAMPLING_H
 #define EXECUTOR_CPU_SAMPLING_H
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 /* Along one axis, output position o is the sum of weight[k] * input[index[k]] for k in [start[o], start[o + 1]). */
 typedef struct mp_taps {

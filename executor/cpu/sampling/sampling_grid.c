@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/sampling.h"
-#include "executor/grid_sample.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/sampling/sampling.h"
+#include "executor/points/grid_sample.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, POINTS = 32, CHANNELS = 16 };
 

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/sampling.h"
-#include "executor/regions.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/sampling/sampling.h"
+#include "executor/points/regions.h"
 
 typedef struct task {
     const mp_regions *s;

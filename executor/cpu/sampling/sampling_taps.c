@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise.h"
-#include "executor/cpu/sampling.h"
-#include "executor/cubic.h"
+#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/sampling/sampling.h"
+#include "executor/points/cubic.h"
 
 typedef enum coordinates {
     HALF_PIXEL,

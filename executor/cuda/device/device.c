@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/device.h"
-#include "executor/cuda/settings.h"
-#include "executor/cuda/step.h"
-#include "executor/cuda/streams.h"
+#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/settings.h"
+#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/streams.h"
 
 /* What a step reads, on the host where it is written and on the device where it is read. */
 typedef struct step_values {

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-#include "estimator/target.h"
+#include "estimator/training/target.h"
 
 /* The profile of the GPU of this machine, by its name and with its memory; of an H100 where there is none. Opens nothing. */
 const mp_device *mp_cuda_profile(void);

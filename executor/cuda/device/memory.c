@@ -1,10 +1,10 @@
-#include "executor/cuda/memory.h"
+#include "executor/cuda/device/memory.h"
 
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "executor/cuda/cuda.h"
+#include "executor/cuda/device/cuda.h"
 
 /* NVML's functions and types as its documentation has them (API version 3 of the process list); 0 is success. */
 typedef struct nvml_process {

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CUDA_MEMORY_H
 #define EXECUTOR_CUDA_MEMORY_H
 
-#include "executor/backend.h"
+#include "executor/kernel/backend.h"
 
 /* As in mp_backend; the process's own share is NVML's word (libnvidia-ml.so.1, loaded if it is there). */
 mp_status mp_cuda_memory(mp_backend_memory *now, mp_error *err);

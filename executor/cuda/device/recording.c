@@ -1,7 +1,7 @@
 /* recording.c - a pass as a CUDA graph: what the stream is told while it captures, launched again and again. */
-#include "executor/cuda/recording.h"
+#include "executor/cuda/device/recording.h"
 
-#include "executor/cuda/cuda.h"
+#include "executor/cuda/device/cuda.h"
 
 mp_status mp_cuda_record(mp_error *err)
 {

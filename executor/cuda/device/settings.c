@@ -1,4 +1,4 @@
-#include "executor/cuda/settings.h"
+#include "executor/cuda/device/settings.h"
 
 static mp_cuda_settings current = {.workspace_limit = INT64_C(256) << 20};
 

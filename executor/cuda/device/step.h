@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-#include "executor/kernel.h"
-#include "executor/optimizer.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/optimizer.h"
 
 typedef struct mp_cuda_pass {
     uint64_t seed;

@@ -3,7 +3,7 @@
  * Marks take turns with a few events. One whose event has been taken again stands for a later mark of the second stream, and
  * who waits for that has waited for the earlier one.
  */
-#include "executor/cuda/streams.h"
+#include "executor/cuda/device/streams.h"
 
 enum { MARKS = 64 };
 

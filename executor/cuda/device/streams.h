@@ -6,7 +6,7 @@
 #ifndef EXECUTOR_CUDA_STREAMS_H
 #define EXECUTOR_CUDA_STREAMS_H
 
-#include "executor/cuda/cuda.h"
+#include "executor/cuda/device/cuda.h"
 
 /* Makes both streams, and the events between them; the first is *out. When the device is opened. */
 mp_status mp_cuda_streams_open(cudaStream_t *out, mp_error *err);

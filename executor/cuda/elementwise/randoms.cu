@@ -1,10 +1,10 @@
 /* randoms.cu - dropout and random numbers, drawn as on the CPU: by (seed, step, operator, element); dropout
  * makes four elements from one block of words. */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
+#include "executor/cuda/device/step.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/step.h"
-#include "executor/philox.h"
+#include "executor/kernel/philox.h"
 
 struct drops_of {
     const mp_cuda_pass *pass;

@@ -1,12 +1,12 @@
 /* sources.c - the table of operators that make tensors from attributes, shapes and a few numbers, on the GPU. What attributes
  * and shapes say is made on the CPU once, when the call is prepared, and brought there by each run.
  */
-#include "executor/cuda/sources.h"
+#include "executor/cuda/elementwise/sources.h"
 
 #include "executor/cpu/kernels.h"
-#include "executor/cuda/boxes.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/put.h"
+#include "executor/cuda/moves/boxes.h"
+#include "executor/cuda/moves/put.h"
 
 /* More bytes than this are too many launches. */
 enum { KNOWN_BYTES = 1 << 20 };

@@ -1,7 +1,7 @@
 /* sources.cu - tensors from a few numbers. */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/sources.h"
+#include "executor/cuda/elementwise/sources.h"
 
 /* In double where the output is a float, as on the CPU. */
 struct range_of {

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 /* Element k is start + k * delta, of one element each, where calls run. Any type. Only enqueues. */
 void mp_cuda_range(const mp_array *start, const mp_array *delta, const mp_array *out);

@@ -2,12 +2,12 @@
  *
  * A launch takes as many parameters as fit in its arguments. The step's factors and the clip factor are read from the device.
  */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/device.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/step.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/step.h"
-#include "executor/update_formulas.h"
+#include "executor/kernel/update_formulas.h"
 
 enum { LIST = 40, NORM_STRETCHES = 128 };
 

@@ -15,7 +15,7 @@
 #ifndef EXECUTOR_CUDA_BLOCKS_CUH
 #define EXECUTOR_CUDA_BLOCKS_CUH
 
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
 /* Before a loop over a thread's own arrays, which then are in registers. */
 #ifdef MP_CUDA_TWIN

@@ -2,10 +2,10 @@
 #ifndef EXECUTOR_CUDA_BOX_CUH
 #define EXECUTOR_CUDA_BOX_CUH
 
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
 extern "C" {
-#include "executor/cpu/strided_copy.h"
+#include "executor/cpu/moves/strided_copy.h"
 }
 
 /* k counts the box with its last dimension innermost. */

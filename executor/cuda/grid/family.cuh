@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CUDA_FAMILY_CUH
 #define EXECUTOR_CUDA_FAMILY_CUH
 
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
 #include "executor/cuda/kernels.h"
 

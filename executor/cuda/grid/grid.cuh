@@ -18,10 +18,10 @@
 
 #define _Thread_local __thread /* C's word, in headers that both languages read */
 extern "C" {
-#include "executor/kernel.h"
-#include "executor/loops.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/loops.h"
 }
-#include "executor/element.h"
+#include "executor/kernel/element.h"
 
 #ifdef MP_CUDA_TWIN
 #define MP_BODY inline __attribute__((always_inline))
@@ -164,8 +164,8 @@ static inline bool mp_takes_quads(const void *data, mp_dtype dtype)
 
 /* ---- over strided operands: f(k, at) where at[i] is where element k lies in operand i (operand 0 is the output).
  * struct f { MP_BODY void operator()(int64_t k, const int64_t *at) const; };
- * The loops come from mp_loops_of (executor/loops.h), which puts dimensions in the order of the output's memory and merges
- * them; N is their number of operands. */
+ * The loops come from mp_loops_of (executor/kernel/loops.h), which puts dimensions in the order of the output's memory and
+ * merges them; N is their number of operands. */
 
 template <int N> struct mp_places {
     int rank;

@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CUDA_LINES_CUH
 #define EXECUTOR_CUDA_LINES_CUH
 
-#include "executor/cuda/family.cuh"
+#include "executor/cuda/grid/family.cuh"
 
 struct mp_line_places {
     int n_outer, n_inner;

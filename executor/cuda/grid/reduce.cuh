@@ -17,7 +17,7 @@
 #ifndef EXECUTOR_CUDA_REDUCE_CUH
 #define EXECUTOR_CUDA_REDUCE_CUH
 
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
 /* Where terms and outputs lie in N operands. */
 template <int N> struct mp_reduce_places {

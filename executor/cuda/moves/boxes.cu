@@ -1,9 +1,9 @@
 /* boxes.cu - strided copies. A box whose two sides have different innermost dimensions goes through square tiles in shared
  * memory; all others are counted in elements as large as their sizes, strides and addresses allow, one to a thread.
  */
-#include "executor/cuda/box.cuh"
+#include "executor/cuda/grid/box.cuh"
 
-#include "executor/cuda/boxes.h"
+#include "executor/cuda/moves/boxes.h"
 
 template <class T> struct copy_of {
     mp_boxed box;

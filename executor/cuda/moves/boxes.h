@@ -1,5 +1,5 @@
-/* boxes.h - copying, filling and adding boxes of elements (executor/cpu/strided_copy.h) on the GPU. All only enqueue. Private
- * to executor/cuda/.
+/* boxes.h - copying, filling and adding boxes of elements (executor/cpu/moves/strided_copy.h) on the GPU. All only enqueue.
+ * Private to executor/cuda/.
  */
 #ifndef EXECUTOR_CUDA_BOXES_H
 #define EXECUTOR_CUDA_BOXES_H
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#include "executor/cpu/strided_copy.h"
+#include "executor/cpu/moves/strided_copy.h"
 
 /* As mp_box_copy; elements of 1, 2, 4 or 8 bytes. */
 void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to);

@@ -2,9 +2,9 @@
 #ifndef EXECUTOR_CUDA_GATHER_CUH
 #define EXECUTOR_CUDA_GATHER_CUH
 
-#include "executor/cuda/box.cuh"
+#include "executor/cuda/grid/box.cuh"
 
-#include "executor/cuda/gathers.h"
+#include "executor/cuda/moves/gathers.h"
 
 struct mp_row_reader {
     int first, read_rank;

@@ -1,11 +1,11 @@
 /* gathers.c - the table of operators that pick or place elements by index on the GPU: prepared as on the CPU, run by the
  * kernels of gathers.h. */
-#include "executor/cuda/gathers.h"
+#include "executor/cuda/moves/gathers.h"
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/moves.h"
-#include "executor/cuda/boxes.h"
+#include "executor/cpu/moves/moves.h"
 #include "executor/cuda/kernels.h"
+#include "executor/cuda/moves/boxes.h"
 
 enum { ALIGNMENT = 64 };
 

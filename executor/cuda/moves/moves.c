@@ -1,11 +1,11 @@
-/* moves.c - operators that move elements, on the GPU: prepared as on the CPU, as lists of boxes (executor/cpu/moves.h), which
- * are copied one way forward, and the other way backward. */
-#include "executor/cpu/moves.h"
+/* moves.c - operators that move elements, on the GPU: prepared as on the CPU, as lists of boxes (executor/cpu/moves/moves.h),
+ * which are copied one way forward, and the other way backward. */
+#include "executor/cpu/moves/moves.h"
 
 #include "executor/cpu/kernels.h"
-#include "executor/cuda/boxes.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/triangles.h"
+#include "executor/cuda/moves/boxes.h"
+#include "executor/cuda/moves/triangles.h"
 
 static int size_of(const mp_array *a)
 {

@@ -1,7 +1,7 @@
 /* triangles.cu - Trilu, one element to a thread. */
-#include "executor/cuda/box.cuh"
+#include "executor/cuda/grid/box.cuh"
 
-#include "executor/cuda/triangles.h"
+#include "executor/cuda/moves/triangles.h"
 
 /* Matrices lie by strides, counted row-major with their outer dimensions in the box. */
 struct place_in_triangle {

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 /* The upper or lower triangle of each matrix, from the k-th diagonal on (`there`, if not NULL, says which); zero elsewhere.
  * With `add` it is added (FLOAT, BFLOAT16). Both arrays lie alike, and may be the same. Only enqueues. */

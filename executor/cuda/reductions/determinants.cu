@@ -1,8 +1,8 @@
-/* determinants.cu - Det (executor/determinant.h): one matrix to a thread, interleaved with those of its neighbours. */
-#include "executor/cuda/family.cuh"
+/* determinants.cu - Det (executor/points/determinant.h): one matrix to a thread, interleaved with those of its neighbours. */
+#include "executor/cuda/grid/family.cuh"
 
-#include "executor/cuda/reductions.h"
-#include "executor/determinant.h"
+#include "executor/cuda/reductions/reductions.h"
+#include "executor/points/determinant.h"
 extern "C" {
 #include "executor/cpu/kernels.h"
 }

@@ -1,13 +1,13 @@
-/* einsum.cu - Einstein summation by its definition (executor/contraction.h): a row per result, reduced over its terms in
+/* einsum.cu - Einstein summation by its definition (executor/points/contraction.h): a row per result, reduced over its terms in
  * double.
  */
-#include "executor/cuda/family.cuh"
+#include "executor/cuda/grid/family.cuh"
 
 extern "C" {
 #include "executor/cpu/kernels.h"
-#include "executor/cuda/boxes.h"
+#include "executor/cuda/moves/boxes.h"
 }
-#include "executor/contraction.h"
+#include "executor/points/contraction.h"
 
 struct contracted : mp_double_sums {
     enum { PHASES = 1 };

@@ -1,7 +1,7 @@
 /* reductions.cu - Reduce operators on floats and whole numbers, where extremes are, and running sums. */
-#include "executor/cuda/family.cuh"
-#include "executor/cuda/reduce.cuh"
-#include "executor/cuda/reductions.h"
+#include "executor/cuda/grid/family.cuh"
+#include "executor/cuda/grid/reduce.cuh"
+#include "executor/cuda/reductions/reductions.h"
 
 /* ---- one value from many. Operands: what is reduced, where the results go, a shift per result. */
 
@@ -28,7 +28,7 @@ struct float_reduction {
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
         default:
             return part{0};
         }
@@ -43,7 +43,7 @@ struct float_reduction {
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
         default:
             return part{a + v + s};
         }
@@ -58,7 +58,7 @@ struct float_reduction {
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
         default:
             return part{a + b};
         }
@@ -154,7 +154,7 @@ struct slopes_of {
     case MP_SLOPE_##name: \
         return f;
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/reductions.def"
+#include "executor/forms/reductions.def"
         default:
             return x + y + zeros;
         }

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 mp_status mp_cuda_prepare_top_k(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_cuda_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err);

@@ -1,5 +1,5 @@
 /* sums.cu - the sum over what was broadcast: gradients of biases, scales and scalars. */
-#include "executor/cuda/reduce.cuh"
+#include "executor/cuda/grid/reduce.cuh"
 
 #include "executor/cuda/kernels.h"
 

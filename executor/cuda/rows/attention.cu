@@ -3,9 +3,9 @@
  * from the logarithm of that sum. A block has a tile of one result and takes what it needs from left to right, or from top to
  * bottom, so that sums have a fixed order; it computes again what its neighbours compute too.
  */
-#include "executor/cuda/attention.cuh"
+#include "executor/cuda/rows/attention.cuh"
 
-#include "executor/vector_math.h"
+#include "executor/kernel/vector_math.h"
 
 MP_INLINE int64_t tiles_of(int64_t n)
 {

@@ -7,10 +7,10 @@
 #ifndef EXECUTOR_CUDA_ATTENTION_CUH
 #define EXECUTOR_CUDA_ATTENTION_CUH
 
-#include "executor/cuda/blocks.cuh"
-#include "executor/cuda/family.cuh"
-#include "executor/cuda/step.h"
-#include "executor/philox.h"
+#include "executor/cuda/device/step.h"
+#include "executor/cuda/grid/blocks.cuh"
+#include "executor/cuda/grid/family.cuh"
+#include "executor/kernel/philox.h"
 
 enum { MP_SIDE = 64, MP_SLICE = 16, MP_EACH = 4, MP_STEP = MP_SIDE / MP_EACH, MP_TILE_THREADS = MP_STEP * MP_STEP };
 

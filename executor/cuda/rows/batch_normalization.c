@@ -2,10 +2,10 @@
  *
  * Running statistics move once per pass, at the node's first run, as on the CPU.
  */
-#include "estimator/memory.h"
-#include "executor/cuda/channel_norm.h"
+#include "estimator/base/memory.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
+#include "executor/cuda/rows/channel_norm.h"
 
 typedef struct state {
     mp_channel_norm norm;  /* sizes, epsilon, momentum */

@@ -3,9 +3,9 @@
  * A channel is cut into stretches; where channels lie innermost neighbouring threads sum neighbouring channels, else the
  * threads of a row share a stretch. The sums of the stretches are added in a second turn.
  */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/channel_norm.h"
+#include "executor/cuda/rows/channel_norm.h"
 
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#include "executor/array.h"
+#include "executor/kernel/array.h"
 
 typedef struct mp_channel_norm {
     int64_t channels, inner, positions; /* inner: elements of a channel side by side; positions: elements of a channel */

@@ -1,9 +1,9 @@
 /* losses.cu - the losses over classes, and the mean squared error. A target that is no class cannot be refused here, where
  * nobody waits: the loss is then no number. */
-#include "executor/cuda/lines.cuh"
-#include "executor/cuda/reduce.cuh"
+#include "executor/cuda/grid/lines.cuh"
+#include "executor/cuda/grid/reduce.cuh"
 
-#include "executor/vector_math.h"
+#include "executor/kernel/vector_math.h"
 
 /* ---- what the weight of a position is. */
 

@@ -1,7 +1,7 @@
 /* normalizations.cu - normalizations without running statistics as calls, and LpNormalization and LRN along one dimension. */
-#include "executor/cuda/normalize.cuh"
+#include "executor/cuda/rows/normalize.cuh"
 
-#include "executor/cuda/lines.cuh"
+#include "executor/cuda/grid/lines.cuh"
 
 /* ---- layer, root-mean-square, group, instance and mean-variance normalization. */
 

@@ -1,4 +1,4 @@
-#include "executor/cuda/normalize.cuh"
+#include "executor/cuda/rows/normalize.cuh"
 
 enum { X, ROW, PARAMETER, N_OPERANDS };
 

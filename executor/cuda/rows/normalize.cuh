@@ -6,8 +6,8 @@
 #ifndef EXECUTOR_CUDA_NORMALIZE_CUH
 #define EXECUTOR_CUDA_NORMALIZE_CUH
 
-#include "executor/cuda/family.cuh"
-#include "executor/cuda/reduce.cuh"
+#include "executor/cuda/grid/family.cuh"
+#include "executor/cuda/grid/reduce.cuh"
 
 /* What a pass works on; data NULL where it is not there. */
 struct mp_normal_data {

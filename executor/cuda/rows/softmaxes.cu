@@ -1,8 +1,8 @@
 /* softmaxes.cu - softmax, its logarithm and hardmax along a dimension: the threads of a row, or one thread per line where lines
  * lie side by side. */
-#include "executor/cuda/lines.cuh"
+#include "executor/cuda/grid/lines.cuh"
 
-#include "executor/vector_math.h"
+#include "executor/kernel/vector_math.h"
 
 enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX };
 

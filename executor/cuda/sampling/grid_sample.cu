@@ -1,11 +1,11 @@
-/* grid_sample.cu - GridSample (executor/grid_sample.h). Backward, what every tap adds to the input is listed by the element it
- * lies in: the list is sorted, and each element sums up its own in the order of points.
+/* grid_sample.cu - GridSample (executor/points/grid_sample.h). Backward, what every tap adds to the input is listed by the
+ * element it lies in: the list is sorted, and each element sums up its own in the order of points.
  */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/boxes.h"
-#include "executor/cuda/gathers.h"
-#include "executor/cuda/samplings.h"
+#include "executor/cuda/moves/boxes.h"
+#include "executor/cuda/moves/gathers.h"
+#include "executor/cuda/sampling/samplings.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, CHANNELS = 8 };
 

@@ -1,9 +1,9 @@
 /* pools.c - pools on own kernels. Maxima keep what the CPU's keep: their tap, a byte where the window has at most 256, which
  * cuDNN does not write. An average over everything is a sum. */
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
-#include "executor/cuda/windows.h"
+#include "executor/cuda/sampling/windows.h"
 
 typedef struct state {
     mp_pool pool;

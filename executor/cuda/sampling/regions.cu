@@ -1,9 +1,9 @@
-/* regions.cu - RoiAlign and MaxRoiPool (executor/regions.h): one output element to a thread; backward, one element of the
- * images looks at all regions, in their order.
+/* regions.cu - RoiAlign and MaxRoiPool (executor/points/regions.h): one output element to a thread; backward, one element of
+ * the images looks at all regions, in their order.
  */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/samplings.h"
+#include "executor/cuda/sampling/samplings.h"
 
 /* A tensor (N, C, H, W). */
 struct images {

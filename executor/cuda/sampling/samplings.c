@@ -1,9 +1,9 @@
 /* samplings.c - the table of operators that read between elements on the GPU: prepared as on the CPU. */
-#include "executor/cuda/samplings.h"
+#include "executor/cuda/sampling/samplings.h"
 
 #include "executor/cpu/kernels.h"
-#include "executor/cuda/boxes.h"
 #include "executor/cuda/kernels.h"
+#include "executor/cuda/moves/boxes.h"
 
 static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

@@ -7,10 +7,10 @@
 extern "C" {
 #endif
 
-#include "executor/cpu/gathers.h"
-#include "executor/cpu/sampling.h"
-#include "executor/grid_sample.h"
-#include "executor/regions.h"
+#include "executor/cpu/gathers/gathers.h"
+#include "executor/cpu/sampling/sampling.h"
+#include "executor/points/grid_sample.h"
+#include "executor/points/regions.h"
 
 /* The most dimensions that are resized at once. */
 enum { MP_CUDA_RESIZED = 4 };

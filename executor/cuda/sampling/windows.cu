@@ -1,7 +1,7 @@
 /* windows.cu - pools: maximum, average and norm over windows that slide. */
-#include "executor/cuda/grid.cuh"
+#include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/windows.h"
+#include "executor/cuda/sampling/windows.h"
 
 enum { N = MP_WINDOW_SPATIAL };
 

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#include "executor/pool.h"
+#include "executor/points/pool.h"
 
 enum { MP_WINDOW_SPATIAL = 3 };
 

@@ -1,7 +1,7 @@
-#include "executor/cuda/blas_matmul.h"
+#include "executor/cuda/vendor/blas_matmul.h"
 
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/settings.h"
+#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/settings.h"
 
 enum { STORAGE_ALIGNMENT = 64 };
 

@@ -6,11 +6,11 @@
  */
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "executor/cuda/blas_matmul.h"
-#include "executor/cuda/cuda.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/cuda.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
+#include "executor/cuda/vendor/blas_matmul.h"
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */
 typedef struct product {

@@ -7,14 +7,14 @@
  * Engines want K with its depth innermost. A K that lies the other way (transK) is copied into the workspace for them, and its
  * gradient from there.
  */
-#include "executor/cuda/dnn_attention.h"
+#include "executor/cuda/vendor/dnn_attention.h"
 
 #include <math.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/settings.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
-#include "executor/cuda/settings.h"
 
 /* 9.10.2: the engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. */
 enum { OLDEST = 91002, ALIGNMENT = 64 };

@@ -13,8 +13,8 @@
 #ifndef EXECUTOR_CUDA_DNN_ATTENTION_H
 #define EXECUTOR_CUDA_DNN_ATTENTION_H
 
-#include "executor/attention_form.h"
-#include "executor/cuda/dnn_graph.h"
+#include "executor/cuda/vendor/dnn_graph.h"
+#include "executor/forms/attention_form.h"
 
 /* Which tensors of a graph have memory: their indices, -1 where it has none. */
 typedef struct mp_dnn_attention {

@@ -7,11 +7,11 @@
  */
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "executor/cuda/dnn_graph.h"
+#include "estimator/base/memory.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
-#include "executor/sliding.h"
+#include "executor/cuda/vendor/dnn_graph.h"
+#include "executor/points/sliding.h"
 
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */
 

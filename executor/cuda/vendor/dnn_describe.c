@@ -1,7 +1,7 @@
 /* dnn_describe.c - tensors, operations and operation graphs as descriptors of cuDNN's backend API. Which attribute an operand
  * is, and which parameters an operation takes, stands in tables. */
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/dnn_plan.h"
+#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/vendor/dnn_plan.h"
 
 #define OPERATION(name) CUDNN_ATTR_OPERATION_##name
 

@@ -1,8 +1,8 @@
 /* dnn_device.c - the GPU that cuDNN plans for: the one at hand, or an assumed one. */
 #include <string.h>
 
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/dnn_graph.h"
+#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/vendor/dnn_graph.h"
 
 /* An H200, as cuDNN 9.8 and later write down the properties of a device. */
 static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,"

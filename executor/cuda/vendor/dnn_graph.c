@@ -1,12 +1,12 @@
 /* dnn_graph.c - describing graphs, keeping their plans, running them. */
-#include "executor/cuda/dnn_graph.h"
+#include "executor/cuda/vendor/dnn_graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "executor/cuda/cuda.h"
-#include "executor/cuda/dnn_plan.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/vendor/dnn_plan.h"
 
 int mp_dnn_tensor_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, const int64_t *dims, const int64_t *strides)
 {

@@ -17,7 +17,7 @@
 
 #include <cudnn.h>
 
-#include "executor/kernel.h"
+#include "executor/kernel/kernel.h"
 
 enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 40, MP_DNN_OPERATIONS = 24, MP_DNN_OPERANDS = 12 };
 

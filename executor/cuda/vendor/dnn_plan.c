@@ -1,13 +1,13 @@
 /* dnn_plan.c - the engine that runs a graph: of cuDNN's heuristics in their order the first that the settings allow, or the one
  * of a name. */
-#include "executor/cuda/dnn_plan.h"
+#include "executor/cuda/vendor/dnn_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "executor/cuda/cuda.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/cuda.h"
 
 /* Numerical notes that forbid an engine for this graph. */
 static uint32_t forbidden(const mp_dnn_plan *p)

@@ -3,8 +3,8 @@
 #ifndef EXECUTOR_CUDA_DNN_PLAN_H
 #define EXECUTOR_CUDA_DNN_PLAN_H
 
-#include "executor/cuda/dnn_graph.h"
-#include "executor/cuda/settings.h"
+#include "executor/cuda/device/settings.h"
+#include "executor/cuda/vendor/dnn_graph.h"
 
 struct mp_dnn_plan {
     mp_dnn_graph graph;

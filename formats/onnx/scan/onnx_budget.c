@@ -1,6 +1,6 @@
-#include "formats/onnx_budget.h"
+#include "formats/onnx/scan/onnx_budget.h"
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 /* Real files need ten bytes per byte of the skeleton, hostile ones up to 129. */
 enum { BASE_BYTES = 64 << 20, BYTES_PER_BYTE = 32, MAX_BYTES = 1 << 30 };

@@ -10,12 +10,12 @@
  * The length of a message comes before it and is known only after it is copied: it is written in five bytes, which every
  * protobuf reader accepts, and filled in later.
  */
-#include "formats/onnx_scan.h"
+#include "formats/onnx/scan/onnx_scan.h"
 
 #include <string.h>
 
-#include "estimator/model.h"
-#include "formats/onnx_wire.h"
+#include "estimator/model/model.h"
+#include "formats/onnx/scan/onnx_wire.h"
 #include "onnx.pb-c.h"
 
 typedef ProtobufCMessageDescriptor descriptor;

@@ -1,6 +1,6 @@
 /* onnx_wire.c - the protobuf wire format: a message is a list of (tag, value), a tag is field number * 8 + wire type, numbers
  * are in base 128 with the lowest digit first. Groups, which ONNX never used, count as malformed. */
-#include "formats/onnx_wire.h"
+#include "formats/onnx/scan/onnx_wire.h"
 
 bool mp_wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *number)
 {

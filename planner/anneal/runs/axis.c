@@ -1,8 +1,8 @@
-#include "planner/axis.h"
+#include "planner/anneal/runs/axis.h"
 
 #include <string.h>
 
-#include "estimator/vector.h"
+#include "estimator/base/vector.h"
 
 /* The limit of an empty slot: more than any memory, little enough that sums do not overflow. */
 #define NO_LIMIT (INT64_C(1) << 60)

@@ -7,8 +7,8 @@
 #ifndef PLANNER_AXIS_H
 #define PLANNER_AXIS_H
 
-#include "estimator/error.h"
-#include "estimator/memory.h"
+#include "estimator/base/error.h"
+#include "estimator/base/memory.h"
 
 enum { MP_AXIS_CHUNK = 64 };
 

@@ -1,4 +1,4 @@
-#include "planner/lifetimes.h"
+#include "planner/anneal/runs/lifetimes.h"
 
 #include <limits.h>
 #include <string.h>

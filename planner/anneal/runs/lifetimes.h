@@ -1,9 +1,10 @@
-/* lifetimes.h - what one run more or less in a list of makers or readers does to the memory of a storage. For planner/runs.h.
+/* lifetimes.h - what one run more or less in a list of makers or readers does to the memory of a storage. For
+ * planner/anneal/runs/runs.h.
  */
 #ifndef PLANNER_LIFETIMES_H
 #define PLANNER_LIFETIMES_H
 
-#include "planner/runs.h"
+#include "planner/anneal/runs/runs.h"
 
 /* The place of the first run of a list whose slot is `slot` or later. */
 int mp_run_list_find(const mp_runs *x, const mp_run_list *list, int slot);

@@ -1,9 +1,9 @@
-#include "planner/runs.h"
+#include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "planner/lifetimes.h"
+#include "planner/anneal/runs/lifetimes.h"
 
 static const mp_form *form_of(const mp_runs *x, int run)
 {

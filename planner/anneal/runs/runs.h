@@ -1,10 +1,10 @@
 /* runs.h - an order of runs under change: which node runs in which slot, how long every storage lives in consequence, and what
  * that comes to in ticks and in bytes over the budget, kept up to date by what each change touches.
  *
- * The rules are those of estimator/timeline.h, of which this is the incremental form; a result is judged there in the end. Runs
- * stand in slots of a sparse axis. A read is served by the latest run before it that makes the storage; a copy lives from that
- * run to its last read before the next. So any set of runs is a schedule as long as each storage is made before it is first
- * read, and taking a run away or putting one in is a matter of a few ranges.
+ * The rules are those of estimator/graph/timeline.h, of which this is the incremental form; a result is judged there in the
+ * end. Runs stand in slots of a sparse axis. A read is served by the latest run before it that makes the storage; a copy lives
+ * from that run to its last read before the next. So any set of runs is a schedule as long as each storage is made before it is
+ * first read, and taking a run away or putting one in is a matter of a few ranges.
  *
  * Updates of parameters have no slots. A gradient lives to the end (fuse none, forward), or to the last run that adds to it or
  * reads what its update changes (backward), as mp_schedule_updates places them.
@@ -14,8 +14,8 @@
 #ifndef PLANNER_RUNS_H
 #define PLANNER_RUNS_H
 
-#include "estimator/timeline.h"
-#include "planner/axis.h"
+#include "estimator/graph/timeline.h"
+#include "planner/anneal/runs/axis.h"
 
 typedef struct mp_run {
     int node, form;

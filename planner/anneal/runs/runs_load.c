@@ -1,7 +1,7 @@
 /* runs_load.c - from an order of steps to runs in slots, and the spreading of runs over the axis. */
 #include <string.h>
 
-#include "planner/lifetimes.h"
+#include "planner/anneal/runs/lifetimes.h"
 
 enum { SLOTS_PER_RUN = 4, LEAST_SLOTS = 256 };
 

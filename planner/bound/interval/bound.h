@@ -9,7 +9,7 @@
 #ifndef PLANNER_BOUND_H
 #define PLANNER_BOUND_H
 
-#include "estimator/graph.h"
+#include "estimator/graph/graph.h"
 
 typedef struct mp_bound_options {
     bool any_order; /* false: of plans whose forward nodes first run in list order, and whose loss and backward nodes do */

@@ -1,8 +1,8 @@
 /* bound_branch.c - a tree of decisions, each to hold a storage at the start or not, opened where the bound is lowest. */
-#include "planner/bound_branch.h"
+#include "planner/bound/interval/bound_branch.h"
 
-#include "estimator/memory.h"
-#include "planner/heap.h"
+#include "estimator/base/memory.h"
+#include "planner/math/heap.h"
 
 struct leaf {
     int parent;  /* -1: the root */

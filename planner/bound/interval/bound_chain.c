@@ -1,6 +1,6 @@
-#include "planner/bound_chain.h"
+#include "planner/bound/interval/bound_chain.h"
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum { MOST_CANDIDATES = 2048, FEW_CANDIDATES = 128, POINTS = 16 };
 

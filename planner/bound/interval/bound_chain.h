@@ -7,8 +7,8 @@
 #ifndef PLANNER_BOUND_CHAIN_H
 #define PLANNER_BOUND_CHAIN_H
 
-#include "planner/bound.h"
-#include "planner/bound_interval.h"
+#include "planner/bound/interval/bound.h"
+#include "planner/bound/interval/bound_interval.h"
 
 /* A node after which memory is short: what is read later goes over the room by so much. */
 typedef struct mp_bound_candidate {

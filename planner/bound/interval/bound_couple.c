@@ -5,11 +5,11 @@
  * nobody loses by that, so the intervals, each at its cheapest, still bound the ticks of every plan; and the multipliers that
  * make them disagree the least give the best bound.
  */
-#include "planner/bound_couple.h"
+#include "planner/bound/interval/bound_couple.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum { ONE = 1024, PATIENCE = 4 }; /* fixed-point unit of labels; rounds without gain before the step is halved */
 

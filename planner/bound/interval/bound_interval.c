@@ -5,9 +5,9 @@
  * is read). On the side of the source is what is true. Who runs needs what it reads: unbounded arcs. What is needed is made
  * again or held, at the price of its bytes: an arc to its maker. Who runs takes ticks: its capacity to the sink.
  */
-#include "planner/bound_interval.h"
+#include "planner/bound/interval/bound_interval.h"
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, scaled */

@@ -4,8 +4,8 @@
 #ifndef PLANNER_BOUND_INTERVAL_H
 #define PLANNER_BOUND_INTERVAL_H
 
-#include "planner/bound_order.h"
-#include "planner/mincut.h"
+#include "planner/math/mincut.h"
+#include "planner/order/bound_order.h"
 
 /* What a search has settled about a storage: whether it is held at the start. */
 enum { MP_BOUND_OPEN, MP_BOUND_HELD, MP_BOUND_NOT_HELD };

@@ -4,11 +4,11 @@
  * cut - p * room. That is concave in p: each labelling is a line, and the best p lies where the lines of a labelling that fits
  * and of one that does not cross. Prices of storages are rounded down, which keeps the bound.
  */
-#include "planner/bound_interval.h"
+#include "planner/bound/interval/bound_interval.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 enum { MOST_CUTS = 24 };
 

@@ -1,9 +1,9 @@
-#include "planner/bound_exchange.h"
+#include "planner/bound/overlap/bound_exchange.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/bound_tree.h"
+#include "estimator/base/memory.h"
+#include "planner/bound/overlap/bound_tree.h"
 
 enum { SHIFTS = 6, PARTS = 3, WAYS = SHIFTS + PARTS, SEARCHED = 4 };
 

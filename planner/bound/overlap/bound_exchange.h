@@ -4,7 +4,7 @@
 #ifndef PLANNER_BOUND_EXCHANGE_H
 #define PLANNER_BOUND_EXCHANGE_H
 
-#include "planner/bound_select.h"
+#include "planner/bound/overlap/bound_select.h"
 
 /* Goes from the selection to better ones next to it, and then branches on what is held at its boundaries (bound_tree.h); *ticks
  * as in mp_bound_select. MP_NOMEM. */

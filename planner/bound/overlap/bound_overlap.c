@@ -7,12 +7,12 @@
  * there in an interval is paid what H at its end pays. So the sum of all intervals, each at its cheapest, and of all choices of
  * H within the room, each at its cheapest, is a bound.
  */
-#include "planner/bound_overlap.h"
+#include "planner/bound/overlap/bound_overlap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/memory.h"
+#include "estimator/base/memory.h"
 
 struct mp_bound_item {
     int64_t price, bytes;

@@ -6,12 +6,12 @@
  * no use. Only what some row asks for gets a column: intervals are looked at from the last boundary on, and storages from the
  * last that is made on.
  */
-#include "planner/bound_relax.h"
+#include "planner/bound/overlap/bound_relax.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/bound_linear.h"
+#include "estimator/base/memory.h"
+#include "planner/math/bound_linear.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 

@@ -4,8 +4,8 @@
 #ifndef PLANNER_BOUND_RELAX_H
 #define PLANNER_BOUND_RELAX_H
 
-#include "planner/bound_linear.h"
-#include "planner/bound_overlap.h"
+#include "planner/bound/overlap/bound_overlap.h"
+#include "planner/math/bound_linear.h"
 
 typedef struct mp_bound_relax mp_bound_relax;
 

@@ -1,12 +1,12 @@
 /* bound_select.c - boundaries are tried, and those that turn out to matter are kept. */
-#include "planner/bound_select.h"
+#include "planner/bound/overlap/bound_select.h"
 
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/bound_couple.h"
-#include "planner/bound_exchange.h"
-#include "planner/bound_relax.h"
+#include "estimator/base/memory.h"
+#include "planner/bound/interval/bound_couple.h"
+#include "planner/bound/overlap/bound_exchange.h"
+#include "planner/bound/overlap/bound_relax.h"
 
 enum {
     ROUNDS = 32,

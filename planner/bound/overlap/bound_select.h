@@ -2,7 +2,7 @@
 #ifndef PLANNER_BOUND_SELECT_H
 #define PLANNER_BOUND_SELECT_H
 
-#include "planner/bound_chain.h"
+#include "planner/bound/interval/bound_chain.h"
 
 enum { MP_BOUND_MOST_SPLITS = 4 };
 

@@ -1,10 +1,10 @@
-#include "planner/bound_tree.h"
+#include "planner/bound/overlap/bound_tree.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "estimator/memory.h"
-#include "planner/bound_relax.h"
+#include "estimator/base/memory.h"
+#include "planner/bound/overlap/bound_relax.h"
 
 enum { PROGRAMMES = 4, TRIED = 8, RELIABLE = 4, MOST_LEAVES = 1 << 14, VISITS_WITH_ALL = 12 };
 

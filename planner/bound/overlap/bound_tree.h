@@ -4,7 +4,7 @@
 #ifndef PLANNER_BOUND_TREE_H
 #define PLANNER_BOUND_TREE_H
 
-#include "planner/bound_overlap.h"
+#include "planner/bound/overlap/bound_overlap.h"
 
 /* At least *ticks are taken beyond first runs after nodes[0], each node before the next; *ticks comes back as that, or as it
  * was, if that is more. Where what is held is all or nothing at every boundary, no labelling is in part any more, so that with
