@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/math/bound_linear.h"
+#include "planner/math/linear.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
 struct mp_bound_relax {
     mp_bound_overlap *o;
-    mp_bound_linear linear;
+    mp_linear linear;
     double unit;             /* of ticks */
     int *room_row;           /* per boundary */
     double *bytes_unit;      /* per boundary */
@@ -49,15 +49,15 @@ static void add_boundary(mp_bound_relax *r, int i)
     for (size_t v = 0; v < o->n_nodes; v++)
         r->runs[(size_t)i * o->n_nodes + v] = !order_of(r)->repeatable[v] ? NONE : ticks[v] ? OPEN : ALWAYS;
     r->bytes_unit[i] = (double)most;
-    r->room_row[i] = mp_bound_linear_row(&r->linear, -(double)o->room_bytes[i] / (double)most);
+    r->room_row[i] = mp_linear_row(&r->linear, -(double)o->room_bytes[i] / (double)most);
 }
 
 static int held_column(mp_bound_relax *r, int i, int s)
 {
     const size_t place = (size_t)i * r->o->n_storages + (size_t)s;
     if (r->held[place] == OPEN) {
-        r->held[place] = mp_bound_linear_column(&r->linear, 0);
-        mp_bound_linear_entry(&r->linear, r->room_row[i], r->held[place], -(double)r->o->bytes[place] / r->bytes_unit[i]);
+        r->held[place] = mp_linear_column(&r->linear, 0);
+        mp_linear_entry(&r->linear, r->room_row[i], r->held[place], -(double)r->o->bytes[place] / r->bytes_unit[i]);
     }
     return r->held[place];
 }
@@ -65,7 +65,7 @@ static int held_column(mp_bound_relax *r, int i, int s)
 static int run_column(mp_bound_relax *r, int i, int v)
 {
     const size_t place = (size_t)i * r->o->n_nodes + (size_t)v;
-    if (r->runs[place] == OPEN) r->runs[place] = mp_bound_linear_column(&r->linear, (double)r->o->ticks[place] / r->unit);
+    if (r->runs[place] == OPEN) r->runs[place] = mp_linear_column(&r->linear, (double)r->o->ticks[place] / r->unit);
     return r->runs[place];
 }
 
@@ -77,11 +77,11 @@ static int in_column(mp_bound_relax *r, int p, int v)
     r->in[v] = run_column(r, pair.from, v);
     if (r->in[v] == NONE || (r->in[v] >= 0 && pair.to == pair.from + 1)) return r->in[v];
     const bool limited = r->in[v] >= 0;
-    r->in[v] = mp_bound_linear_column(&r->linear, 0);
+    r->in[v] = mp_linear_column(&r->linear, 0);
     if (!limited) return r->in[v];
-    const int row = mp_bound_linear_row(&r->linear, 0);
-    mp_bound_linear_entry(&r->linear, row, r->in[v], -1);
-    for (int k = pair.from; k < pair.to; k++) mp_bound_linear_entry(&r->linear, row, run_column(r, k, v), 1);
+    const int row = mp_linear_row(&r->linear, 0);
+    mp_linear_entry(&r->linear, row, r->in[v], -1);
+    for (int k = pair.from; k < pair.to; k++) mp_linear_entry(&r->linear, row, run_column(r, k, v), 1);
     r->run_row[(size_t)p * r->o->n_nodes + (size_t)v] = row;
     return r->in[v];
 }
@@ -91,10 +91,10 @@ static void add_row(mp_bound_relax *r, int p, int s, int wanted)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
     const int held = held_column(r, r->o->pairs[p].from, s), in = in_column(r, p, order_of(r)->graph->producer[s]);
-    const int row = mp_bound_linear_row(&r->linear, wanted == NONE);
-    mp_bound_linear_entry(&r->linear, row, held, 1);
-    if (in != NONE) mp_bound_linear_entry(&r->linear, row, in, 1);
-    if (wanted != NONE) mp_bound_linear_entry(&r->linear, row, wanted, -1);
+    const int row = mp_linear_row(&r->linear, wanted == NONE);
+    mp_linear_entry(&r->linear, row, held, 1);
+    if (in != NONE) mp_linear_entry(&r->linear, row, in, 1);
+    if (wanted != NONE) mp_linear_entry(&r->linear, row, wanted, -1);
     if (!r->n_rows[place]++) r->held_row[place] = row;
 }
 
@@ -258,7 +258,7 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     MP_REQUIRE(r, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     r->o = o;
     r->unit = 1;
-    r->linear = (mp_bound_linear){.stop = o->options->stop, .stop_data = o->options->data};
+    r->linear = (mp_linear){.stop = o->options->stop, .stop_data = o->options->data};
     r->room_row = mp_alloc(n, sizeof *r->room_row);
     r->bytes_unit = mp_alloc(n, sizeof *r->bytes_unit);
     r->held = mp_alloc(n * o->n_storages, sizeof *r->held);
@@ -292,7 +292,7 @@ done:
 void mp_bound_relax_free(mp_bound_relax *r)
 {
     if (!r) return;
-    mp_bound_linear_clear(&r->linear);
+    mp_linear_clear(&r->linear);
     mp_free(r->room_row);
     mp_free(r->bytes_unit);
     mp_free(r->held);
@@ -309,7 +309,7 @@ void mp_bound_relax_free(mp_bound_relax *r)
 
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err)
 {
-    const mp_status st = mp_bound_linear_solve(&r->linear, most_work, err);
+    const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     *solved = st == MP_OK && r->linear.solved;
     if (*solved) read_prices(r);
     return st;
@@ -328,7 +328,7 @@ done:
     return st;
 }
 
-mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r)
+mp_linear *mp_bound_relax_linear(mp_bound_relax *r)
 {
     return &r->linear;
 }

@@ -5,7 +5,7 @@
 #define PLANNER_BOUND_RELAX_H
 
 #include "planner/bound/overlap/bound_overlap.h"
-#include "planner/math/bound_linear.h"
+#include "planner/math/linear.h"
 
 typedef struct mp_bound_relax mp_bound_relax;
 
@@ -13,7 +13,7 @@ typedef struct mp_bound_relax mp_bound_relax;
  * (NULL is fine). MP_NOMEM. O(pairs * graph). */
 mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err);
 void mp_bound_relax_free(mp_bound_relax *r);
-/* Solves it with about so much work (bound_linear.h) and sets the prices of o, for whose pairs there is room; *solved false:
+/* Solves it with about so much work (linear.h) and sets the prices of o, for whose pairs there is room; *solved false:
  * there is no answer, and they are left. MP_NOMEM. */
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
 /* Replaces *r (NULL: none) by the programme over the pairs there are now, with room for their prices, and solves it; its work
@@ -23,7 +23,7 @@ mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t 
  * MP_NOMEM. O(boundaries^2 * graph). */
 mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err);
 /* The programme itself, and the column that says whether a storage is held at a boundary, negative: none. */
-mp_bound_linear *mp_bound_relax_linear(mp_bound_relax *r);
+mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_held(const mp_bound_relax *r, int boundary, int storage);
 /* How many rows a pair adds, at most about. O(graph). */
 int64_t mp_bound_relax_rows(const mp_bound_order *order);

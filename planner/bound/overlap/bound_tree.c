@@ -45,8 +45,8 @@ static void settle(tree *t, int place, unsigned char fate)
     const int column = column_of(t, place);
     t->o.fate[place] = fate;
     if (column < 0) return; /* no interval that is left asks for it: the fate counts by the room alone */
-    mp_bound_linear_limit(mp_bound_relax_linear(t->relax), column, fate == MP_BOUND_HELD ? 1 : 0,
-                          fate == MP_BOUND_NOT_HELD ? 0 : INFINITY);
+    mp_linear_limit(mp_bound_relax_linear(t->relax), column, fate == MP_BOUND_HELD ? 1 : 0,
+                    fate == MP_BOUND_NOT_HELD ? 0 : INFINITY);
 }
 
 static void settle_all(tree *t, int leaf, bool settled)
@@ -110,18 +110,18 @@ done:
 static double look(tree *t, int place, bool held, double part)
 {
     enum { ITERATIONS = 50, MOST = 1000000 };
-    mp_bound_linear *l = mp_bound_relax_linear(t->relax);
+    mp_linear *l = mp_bound_relax_linear(t->relax);
     struct history *h = &t->history[place];
     size_t size;
     const double before = l->value;
-    const unsigned char *basis = mp_bound_linear_basis(l, &size);
+    const unsigned char *basis = mp_linear_basis(l, &size);
     memcpy(t->basis, basis, size);
     settle(t, place, held ? MP_BOUND_HELD : MP_BOUND_NOT_HELD);
-    mp_bound_linear_advance(l, ITERATIONS);
+    mp_linear_advance(l, ITERATIONS);
     const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
     t->work_left -= l->work;
     settle(t, place, MP_BOUND_OPEN);
-    memcpy(mp_bound_linear_basis(l, &size), t->basis, size);
+    memcpy(mp_linear_basis(l, &size), t->basis, size);
     l->value = before;
     if (l->infeasible) return gain;
     h->gain[held] += gain / part;
@@ -145,7 +145,7 @@ static double score_of(double without, double with)
  */
 static void score_places(const tree *t, double *part, double *score)
 {
-    const mp_bound_linear *l = mp_bound_relax_linear(t->relax);
+    const mp_linear *l = mp_bound_relax_linear(t->relax);
     const double hardly = 1e-5;
     for (int k = 0; k < t->o.n * (int)t->o.n_storages; k++) {
         const struct history *h = &t->history[k];
@@ -248,7 +248,7 @@ mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_
     MP_TRY(mp_bound_overlap_init(&t.o, x, nodes, n, options, err));
     MP_TRY(choose_pairs(&t, err));
     if (t.work_left <= 0) goto done;
-    mp_bound_linear_basis(mp_bound_relax_linear(t.relax), &size);
+    mp_linear_basis(mp_bound_relax_linear(t.relax), &size);
     t.history = mp_alloc((size_t)n * t.o.n_storages, sizeof *t.history);
     t.basis = mp_alloc(size, sizeof *t.basis);
     t.used = mp_alloc((size_t)t.o.n_pairs, sizeof *t.used);

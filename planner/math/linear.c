@@ -1,4 +1,4 @@
-#include "planner/math/bound_linear.h"
+#include "planner/math/linear.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #include "estimator/base/memory.h"
 
-int mp_bound_linear_column(mp_bound_linear *l, double cost)
+int mp_linear_column(mp_linear *l, double cost)
 {
     if (!mp_grow(&l->cost, &l->capacity[0], (size_t)l->n_columns + 1, sizeof *l->cost)) {
         l->failed = true;
@@ -18,7 +18,7 @@ int mp_bound_linear_column(mp_bound_linear *l, double cost)
     return l->n_columns++;
 }
 
-int mp_bound_linear_row(mp_bound_linear *l, double least)
+int mp_linear_row(mp_linear *l, double least)
 {
     if (!mp_grow(&l->least, &l->capacity[1], (size_t)l->n_rows + 1, sizeof *l->least)) {
         l->failed = true;
@@ -28,7 +28,7 @@ int mp_bound_linear_row(mp_bound_linear *l, double least)
     return l->n_rows++;
 }
 
-void mp_bound_linear_entry(mp_bound_linear *l, int row, int column, double coefficient)
+void mp_linear_entry(mp_linear *l, int row, int column, double coefficient)
 {
     if (l->failed || !mp_grow(&l->row, &l->capacity[2], l->n_entries + 1, sizeof *l->row) ||
         !mp_grow(&l->column, &l->capacity[3], l->n_entries + 1, sizeof *l->column) ||
@@ -47,7 +47,7 @@ static double or_zero(double value)
 }
 
 /* The entries by columns, to Clp. */
-static mp_status load(mp_bound_linear *l, mp_error *err)
+static mp_status load(mp_linear *l, mp_error *err)
 {
     mp_status st = MP_OK;
     CoinBigIndex *start = mp_alloc((size_t)l->n_columns + 2, sizeof *start);
@@ -76,7 +76,7 @@ done:
 enum { OPTIMAL = 0, INFEASIBLE = 1, STOPPED = 3 };
 
 /* Some iterations further; what Clp makes of it. */
-static int iterate(mp_bound_linear *l, int iterations)
+static int iterate(mp_linear *l, int iterations)
 {
     Clp_setNumberIterations(l->model, 0);
     Clp_setMaximumIterations(l->model, iterations);
@@ -85,7 +85,7 @@ static int iterate(mp_bound_linear *l, int iterations)
     return Clp_status(l->model);
 }
 
-mp_status mp_bound_linear_solve(mp_bound_linear *l, int64_t most_work, mp_error *err)
+mp_status mp_linear_solve(mp_linear *l, int64_t most_work, mp_error *err)
 {
     enum { ITERATIONS = 256 };
     mp_status st = MP_OK;
@@ -109,26 +109,26 @@ done:
     return st;
 }
 
-void mp_bound_linear_advance(mp_bound_linear *l, int iterations)
+void mp_linear_advance(mp_linear *l, int iterations)
 {
     l->work = 0;
     l->infeasible = iterate(l, iterations) == INFEASIBLE;
     l->value = Clp_objectiveValue(l->model);
 }
 
-void mp_bound_linear_limit(mp_bound_linear *l, int column, double least, double most)
+void mp_linear_limit(mp_linear *l, int column, double least, double most)
 {
     Clp_columnLower(l->model)[column] = least;
     Clp_columnUpper(l->model)[column] = most;
 }
 
-unsigned char *mp_bound_linear_basis(const mp_bound_linear *l, size_t *size)
+unsigned char *mp_linear_basis(const mp_linear *l, size_t *size)
 {
     *size = (size_t)l->n_rows + (size_t)l->n_columns;
     return Clp_statusArray(l->model);
 }
 
-void mp_bound_linear_clear(mp_bound_linear *l)
+void mp_linear_clear(mp_linear *l)
 {
     mp_free(l->cost);
     mp_free(l->least);
