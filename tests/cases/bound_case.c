@@ -1,4 +1,4 @@
-#include "bound_case.h"
+#include "tests/cases/bound_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "planner/floor/floor.h"
 #include "planner/plan/plan.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 int64_t keep_all_peak(const mp_graph *graph)
 {

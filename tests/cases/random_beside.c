@@ -1,4 +1,4 @@
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 static bool lists(const int *list, size_t n, int storage)
 {

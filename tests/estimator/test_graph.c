@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "estimator/graph/timeline.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 /* Two forward nodes, a loss, two backward nodes that add to one gradient, and a reader of it. Storages: 0 x (input), 1 a, 2 b,
  * 3 d (the sum), 4 w (parameter), 5 g (gradient of w). */

@@ -7,9 +7,9 @@
 #include <cmocka.h>
 
 #include "estimator/graph/timeline.h"
-#include "oracle_simulator.h"
 #include "planner/plan/check.h"
-#include "random_graph.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
 
 static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsigned long long seed)
 {

@@ -12,7 +12,7 @@
 #include "estimator/graph/timeline.h"
 #include "formats/base/file.h"
 #include "formats/json/graph_json.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 static char folder[] = "/tmp/memplan-graph-json-XXXXXX";
 

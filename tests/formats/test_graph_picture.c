@@ -17,8 +17,8 @@
 #include "formats/drawings/graph_blocks.h"
 #include "formats/drawings/placement.h"
 #include "planner/plan/fates.h"
-#include "random_dag.h"
-#include "random_graph.h"
+#include "tests/oracles/random_dag.h"
+#include "tests/oracles/random_graph.h"
 
 /* ---- fates, against a walk over the whole order for every storage ---- */
 

@@ -15,7 +15,7 @@
 #include "formats/json/graph_json.h"
 #include "formats/json/plan_json.h"
 #include "planner/plan/check.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 static char folder[] = "/tmp/memplan-plan-json-XXXXXX", path[64], path_again[64];
 

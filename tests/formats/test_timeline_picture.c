@@ -14,7 +14,7 @@
 #include "formats/base/file.h"
 #include "formats/curves/timeline_columns.h"
 #include "formats/curves/timeline_scale.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 static char folder[64], svg[96];
 

@@ -1,4 +1,4 @@
-#include "corruptions.h"
+#include "tests/oracles/corruptions.h"
 
 #include <string.h>
 

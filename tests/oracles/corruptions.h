@@ -2,7 +2,7 @@
 #ifndef TESTS_CORRUPTIONS_H
 #define TESTS_CORRUPTIONS_H
 
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 typedef struct corruption {
     const char *name;

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "corruptions.h"
+#include "tests/oracles/corruptions.h"
 
 SPOIL(over_budget_of_the_arena)
 {

@@ -1,4 +1,4 @@
-#include "oracle_exact.h"
+#include "tests/oracles/oracle_exact.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "oracle_simulator.h"
+#include "tests/oracles/oracle_simulator.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
 #include "planner/arena/arena_fit.h"
 #include "planner/plan/check.h"
 #include "planner/solve/arena_solve.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
 

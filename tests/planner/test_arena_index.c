@@ -8,7 +8,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/arena/arena_index.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 typedef struct drawn {
     mp_fitting fitting;

@@ -6,13 +6,13 @@
 
 #include <cmocka.h>
 
-#include "bound_case.h"
-#include "chain_graph.h"
 #include "estimator/graph/timeline.h"
-#include "oracle_exact.h"
 #include "planner/bound/proof.h"
 #include "planner/order/bound_order.h"
-#include "random_graph.h"
+#include "tests/cases/bound_case.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
 
 static void bound_is_never_above_the_cheapest_plan(void **state)
 {

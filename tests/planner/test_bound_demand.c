@@ -6,14 +6,14 @@
 
 #include <cmocka.h>
 
-#include "bound_case.h"
-#include "chain_graph.h"
 #include "estimator/base/memory.h"
-#include "oracle_exact.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_labels.h"
 #include "planner/bound/bound_remakes.h"
 #include "planner/bound/interval/bound_chain.h"
+#include "tests/cases/bound_case.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
 
 static const mp_bound_options plain = {.effort = 1};
 

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "bound_case.h"
-#include "chain_graph.h"
-#include "oracle_exact.h"
+#include "tests/cases/bound_case.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
 
 static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
 {

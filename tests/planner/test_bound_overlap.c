@@ -5,12 +5,12 @@
 
 #include <cmocka.h>
 
-#include "bound_case.h"
-#include "chain_graph.h"
-#include "oracle_exact.h"
 #include "planner/bound/overlap/bound_relax.h"
 #include "planner/bound/overlap/bound_tree.h"
-#include "random_graph.h"
+#include "tests/cases/bound_case.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
 
 /* Shares of a run are together the whole run in every stretch between boundaries, and none where a first run may be meant. */
 static void runs_are_shared_out(void **state)

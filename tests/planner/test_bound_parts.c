@@ -10,7 +10,7 @@
 #include "planner/math/glpk_session.h"
 #include "planner/math/linear.h"
 #include "planner/math/mincut.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 /* Small networks against all of their cuts. */
 static void cuts_are_minimal(void **state)

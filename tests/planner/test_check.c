@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "corruptions.h"
 #include "formats/json/graph_json.h"
 #include "formats/json/plan_json.h"
 #include "planner/plan/check.h"
+#include "tests/oracles/corruptions.h"
 
 /* A graph and a plan for it that holds, with offsets, a budget and a true floor. */
 static mp_plan *random_plan(uint64_t seed, mp_graph **graph)

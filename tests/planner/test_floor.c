@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "oracle_exact.h"
-#include "oracle_simulator.h"
 #include "planner/floor/floor.h"
-#include "random_graph.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
 
 enum { MOST_STEPS = 40 };
 #ifndef FIRST_SEED

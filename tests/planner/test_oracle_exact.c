@@ -6,12 +6,12 @@
 
 #include <cmocka.h>
 
-#include "bound_case.h"
 #include "estimator/graph/timeline.h"
-#include "oracle_exact.h"
 #include "planner/plan/check.h"
 #include "planner/plan/plan.h"
-#include "random_graph.h"
+#include "tests/cases/bound_case.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
 
 /* The oracle's plans pass the checker and fit; with exactly their peak as the budget they cost the same; a smaller freedom or a
  * smaller budget costs no less; and no random schedule of the same peak is cheaper. */

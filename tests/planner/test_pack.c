@@ -10,7 +10,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/pack/pack.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 enum { ITEMS = 8, TIMES = 10, FEW = 4, SEEDS = 600 };
 

@@ -18,7 +18,7 @@
 #include "planner/plan/check_replay.h"
 #include "planner/solve/arena_solve.h"
 #include "planner/solve/second_stream.h"
-#include "random_graph.h"
+#include "tests/oracles/random_graph.h"
 
 /* b0 makes the gradient g of w; the update has a workspace of 2. b1 reads g too and may leave its own output in g's room; b2
  * and b3 go on from there. Each step takes 10 ticks, the update 15. */
