@@ -16,10 +16,17 @@ void mp_free(void *p); /* NULL is fine */
  * it with mp_free. Amortised O(1) per element. */
 bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);
 
+/* C's word for it, in headers that C++ reads too. */
+#ifdef __cplusplus
+#define MP_THREAD_LOCAL __thread
+#else
+#define MP_THREAD_LOCAL _Thread_local
+#endif
+
 /* For tests: how many more allocations succeed (-1: no limit), and how many blocks are live in this thread. */
-extern _Thread_local long mp_alloc_budget, mp_alloc_live;
+extern MP_THREAD_LOCAL long mp_alloc_budget, mp_alloc_live;
 /* How many blocks this thread has ever asked for: a loop that must not allocate compares before and after. */
-extern _Thread_local long mp_alloc_count;
+extern MP_THREAD_LOCAL long mp_alloc_count;
 
 /* Many small objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by
  * mp_pool_free only. */

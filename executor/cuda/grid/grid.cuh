@@ -6,7 +6,7 @@
  * matters: so they are tested where there is no GPU. Launchers only enqueue; what fails at a launch (cudaGetLastError) is seen
  * by mp_launched. No result depends on the launch: how a sum is cut depends on its length alone.
  *
- * Included before any other header of ours. Bodies run in parallel and in any order: each writes what no other one reads or
+ * Bodies run in parallel and in any order: each writes what no other one reads or
  * writes.
  */
 #ifndef EXECUTOR_CUDA_GRID_CUH
@@ -16,7 +16,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define _Thread_local __thread /* C's word, in headers that both languages read */
 extern "C" {
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/loops.h"
