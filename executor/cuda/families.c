@@ -7,7 +7,7 @@ static const mp_engine engine = {mp_cuda_floats, mp_cuda_whole, mp_cuda_sum_to, 
 #define MP_ENGINE &engine
 #define MP_UNARIES mp_cuda_unaries
 #define MP_BINARIES mp_cuda_binaries
-#include "executor/elementwise/elementwise_tables.h"
+#include "executor/operators/elementwise/elementwise_tables.h"
 
 static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

@@ -8,16 +8,16 @@
 extern "C" {
 #endif
 
-#include "executor/elementwise/elementwise.h"
-#include "executor/forms/attention_form.h"
-#include "executor/forms/class_loss.h"
-#include "executor/forms/lines.h"
-#include "executor/forms/normalization.h"
-#include "executor/forms/reduced.h"
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/optimizer.h"
-#include "executor/points/dropout.h"
-#include "executor/points/random_source.h"
+#include "executor/operators/elementwise/dropout.h"
+#include "executor/operators/elementwise/elementwise.h"
+#include "executor/operators/elementwise/random_source.h"
+#include "executor/operators/products/attention_form.h"
+#include "executor/operators/reductions/reduced.h"
+#include "executor/operators/rows/class_loss.h"
+#include "executor/operators/rows/lines.h"
+#include "executor/operators/rows/normalization.h"
 
 extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
 extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */

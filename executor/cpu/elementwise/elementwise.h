@@ -8,7 +8,7 @@
 #define EXECUTOR_CPU_ELEMENTWISE_H
 
 #include "executor/cpu/parallel.h"
-#include "executor/elementwise/elementwise.h"
+#include "executor/operators/elementwise/elementwise.h"
 
 /* out[k] = f(in[0][k], in[1][k], ...) for k < n; out may be any of in. */
 typedef void (*mp_row)(const double *parameters, int64_t n, const float *const *in, float *out);

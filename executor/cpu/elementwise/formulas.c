@@ -3,7 +3,7 @@
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/elementwise/elementwise.h"
+#include "executor/operators/elementwise/elementwise.h"
 
 /* A loop over n values; `operands` declares those of one turn. */
 #define ROW(name, operands, formula)                                                                 \
@@ -47,7 +47,7 @@
 #define WHOLE_1(name, f) WHOLE_ROW(name, WHOLE_X, f)
 #define WHOLE_2(name, f) WHOLE_ROW(name, WHOLE_A_B, f)
 #define WHOLE_3(name, f) WHOLE_ROW(name, WHOLE_A_B_C, f)
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
 
 #define UNARY(name, f, slope) [MP_FORMULA_##name] = name##_row, [MP_FORMULA_##name##_slope] = name##_slope_row,
 #define FLOATS_1(name, f) [MP_FORMULA_##name] = name##_row,
@@ -58,7 +58,7 @@
 #define WHOLE_2(name, f)
 #define WHOLE_3(name, f)
 static const mp_row rows[MP_N_FORMULAS] = {
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
 };
 
 #define UNARY(name, f, slope)
@@ -70,7 +70,7 @@ static const mp_row rows[MP_N_FORMULAS] = {
 #define WHOLE_2(name, f) [MP_WHOLE_##name] = name##_whole_row,
 #define WHOLE_3(name, f) [MP_WHOLE_##name] = name##_whole_row,
 static const mp_whole_row whole_rows[MP_N_WHOLE_FORMULAS] = {
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
 };
 
 static void run_floats(mp_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out)
@@ -107,4 +107,4 @@ static const mp_engine engine = {run_floats, run_whole, sum_to, sum_workspace_by
 #define MP_ENGINE &engine
 #define MP_UNARIES mp_cpu_unaries
 #define MP_BINARIES mp_cpu_binaries
-#include "executor/elementwise/elementwise_tables.h"
+#include "executor/operators/elementwise/elementwise_tables.h"

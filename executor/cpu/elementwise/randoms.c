@@ -6,8 +6,8 @@
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/points/dropout.h"
-#include "executor/points/random_source.h"
+#include "executor/operators/elementwise/dropout.h"
+#include "executor/operators/elementwise/random_source.h"
 
 typedef struct job {
     const mp_dropout *s;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "executor/points/sliding.h"
+#include "executor/operators/sampling/sliding.h"
 
 /* Weights in memory as oneDNN counts their dimensions: (groups,) outputs, inputs, window. */
 static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error *err)

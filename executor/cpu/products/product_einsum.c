@@ -6,7 +6,7 @@
 
 #include "executor/cpu/parallel.h"
 #include "executor/cpu/products/products.h"
-#include "executor/points/contraction.h"
+#include "executor/operators/products/contraction.h"
 
 /* Operands as the equation counts them: 0, 1, and the result behind the operands. */
 static void see(mp_contraction *l, const mp_einsum *e, int operand, int role, const mp_array *a)

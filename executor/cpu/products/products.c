@@ -11,7 +11,7 @@
 #include "executor/cpu/dnnl.h"
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
-#include "executor/forms/stacks.h"
+#include "executor/operators/products/stacks.h"
 
 static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
 {

@@ -7,7 +7,7 @@
 #define EXECUTOR_CPU_REDUCTION_H
 
 #include "executor/cpu/parallel.h"
-#include "executor/forms/reduced.h"
+#include "executor/operators/reductions/reduced.h"
 
 /* Rows of the table of steps: over n contiguous elements into one value, and over `rows` rows of n columns, `stride` apart,
  * into a value per column (acc[k] and shift[k] are column k's). */

@@ -1,7 +1,7 @@
-/* reduction_determinant.c - Det (executor/points/determinant.h). */
+/* reduction_determinant.c - Det (executor/operators/reductions/determinant.h). */
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/reductions/reduction.h"
-#include "executor/points/determinant.h"
+#include "executor/operators/reductions/determinant.h"
 
 static mp_status run_determinant(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

@@ -43,12 +43,12 @@
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
 
 #define STEP(NAME, name, start, take, joined) [MP_STEP_##NAME] = {start, name##_run, name##_columns, name##_join},
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 const mp_step_rows mp_reduction_steps[MP_N_STEPS] = {
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
 };

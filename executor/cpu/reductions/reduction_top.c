@@ -1,10 +1,10 @@
-/* reduction_top.c - TopK (executor/points/top.h).
+/* reduction_top.c - TopK (executor/operators/reductions/top.h).
  *
  * The list of indices is itself the heap in which the k best are kept, so no other room is needed.
  */
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/reductions/reduction.h"
-#include "executor/points/top.h"
+#include "executor/operators/reductions/top.h"
 
 typedef struct task {
     const mp_top *s;

@@ -22,14 +22,14 @@
         }                                                                                                 \
     }
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
 
 #define STEP(NAME, name, start, take, joined)
 #define END(name, f)
 #define SLOPE(name, f) [MP_SLOPE_##name] = d_##name,
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 static const mp_row slopes[] = {
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
 };
 
 MP_VECTOR static void divide(const double *p, int64_t n, const float *const *in, float *out)

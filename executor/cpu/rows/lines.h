@@ -3,7 +3,7 @@
 #define EXECUTOR_CPU_LINES_H
 
 #include "executor/cpu/parallel.h"
-#include "executor/forms/lines.h"
+#include "executor/operators/rows/lines.h"
 
 /* At most so many lines are worked on at the same time: what a line needs of the workspace is there as often. */
 enum { MP_LINES_AT_ONCE = 64 };

@@ -7,8 +7,8 @@
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/rows/lines.h"
-#include "executor/forms/class_loss.h"
 #include "executor/kernel/vector_math.h"
+#include "executor/operators/rows/class_loss.h"
 
 typedef struct state {
     mp_class_loss loss;

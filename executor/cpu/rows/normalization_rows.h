@@ -5,7 +5,7 @@
 #define EXECUTOR_CPU_NORMALIZATION_ROWS_H
 
 #include "executor/cpu/parallel.h"
-#include "executor/forms/normalization.h"
+#include "executor/operators/rows/normalization.h"
 
 /* What a pass works on; NULL where it is not there. */
 typedef struct mp_rows_data {

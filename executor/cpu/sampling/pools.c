@@ -9,7 +9,7 @@
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
 #include "executor/cpu/sampling/pools.h"
-#include "executor/points/pool.h"
+#include "executor/operators/sampling/pooling.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 

@@ -7,7 +7,7 @@
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/sampling/sampling.h"
-#include "executor/points/grid_sample.h"
+#include "executor/operators/sampling/grid_sample.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, POINTS = 32, CHANNELS = 16 };
 

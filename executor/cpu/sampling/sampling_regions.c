@@ -6,7 +6,7 @@
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/sampling/sampling.h"
-#include "executor/points/regions.h"
+#include "executor/operators/sampling/regions.h"
 
 typedef struct task {
     const mp_regions *s;

@@ -7,7 +7,7 @@
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/sampling/sampling.h"
-#include "executor/points/cubic.h"
+#include "executor/operators/sampling/cubic.h"
 
 typedef enum coordinates {
     HALF_PIXEL,

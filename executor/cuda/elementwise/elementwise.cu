@@ -50,7 +50,7 @@ struct parameters {
 #define WHOLE_1(name, f) WHOLE_FORMULA(name, 1, WHOLE_X, f)
 #define WHOLE_2(name, f) WHOLE_FORMULA(name, 2, WHOLE_A_B, f)
 #define WHOLE_3(name, f) WHOLE_FORMULA(name, 3, WHOLE_A_B_C, f)
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
 
 /* One operand. */
 struct operand {
@@ -102,7 +102,7 @@ static MP_BODY float float_of(mp_formula formula, const double *p, const float *
 #define WHOLE_1(name, f)
 #define WHOLE_2(name, f)
 #define WHOLE_3(name, f)
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
     default:
         return 0;
     }
@@ -123,7 +123,7 @@ static MP_BODY int64_t whole_of(mp_whole_formula formula, const double *p, const
 #define WHOLE_1(name, f) WHOLE_ONE(name)
 #define WHOLE_2(name, f) WHOLE_ONE(name)
 #define WHOLE_3(name, f) WHOLE_ONE(name)
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
     default:
         return 0;
     }
@@ -200,7 +200,7 @@ static bool run_formula_in_quads(mp_formula formula, const mp_loops *loops, cons
 #define WHOLE_1(name, f)
 #define WHOLE_2(name, f)
 #define WHOLE_3(name, f)
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
     default:
         return false;
     }

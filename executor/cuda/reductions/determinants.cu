@@ -1,8 +1,9 @@
-/* determinants.cu - Det (executor/points/determinant.h): one matrix to a thread, interleaved with those of its neighbours. */
+/* determinants.cu - Det (executor/operators/reductions/determinant.h): one matrix to a thread, interleaved with those of its
+ * neighbours. */
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/cuda/reductions/reductions.h"
-#include "executor/points/determinant.h"
+#include "executor/operators/reductions/determinant.h"
 extern "C" {
 #include "executor/cpu/kernels.h"
 }

@@ -1,5 +1,5 @@
-/* einsum.cu - Einstein summation by its definition (executor/points/contraction.h): a row per result, reduced over its terms in
- * double.
+/* einsum.cu - Einstein summation by its definition (executor/operators/products/contraction.h): a row per result, reduced over
+ * its terms in double.
  */
 #include "executor/cuda/grid/family.cuh"
 
@@ -7,7 +7,7 @@ extern "C" {
 #include "executor/cpu/kernels.h"
 #include "executor/cuda/moves/boxes.h"
 }
-#include "executor/points/contraction.h"
+#include "executor/operators/products/contraction.h"
 
 struct contracted : mp_double_sums {
     enum { PHASES = 1 };

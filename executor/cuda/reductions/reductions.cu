@@ -28,7 +28,7 @@ struct float_reduction {
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
         default:
             return part{0};
         }
@@ -43,7 +43,7 @@ struct float_reduction {
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
         default:
             return part{a + v + s};
         }
@@ -58,7 +58,7 @@ struct float_reduction {
 #define END(name, f)
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
         default:
             return part{a + b};
         }
@@ -154,7 +154,7 @@ struct slopes_of {
     case MP_SLOPE_##name: \
         return f;
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
         default:
             return x + y + zeros;
         }

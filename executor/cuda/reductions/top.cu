@@ -1,11 +1,11 @@
-/* top.cu - TopK (executor/points/top.h). Many lines: each by one thread, as on the CPU, the list of indices being its heap. Few
- * lines: all elements of all lines are sorted at once by a bitonic network (Batcher 1968), O(length log^2 length) comparisons a
- * line.
+/* top.cu - TopK (executor/operators/reductions/top.h). Many lines: each by one thread, as on the CPU, the list of indices being
+ * its heap. Few lines: all elements of all lines are sorted at once by a bitonic network (Batcher 1968), O(length log^2 length)
+ * comparisons a line.
  */
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/cuda/reductions/reductions.h"
-#include "executor/points/top.h"
+#include "executor/operators/reductions/top.h"
 extern "C" {
 #include "executor/cpu/kernels.h"
 }

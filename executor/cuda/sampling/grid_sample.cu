@@ -1,5 +1,5 @@
-/* grid_sample.cu - GridSample (executor/points/grid_sample.h). Backward, what every tap adds to the input is listed by the
- * element it lies in: the list is sorted, and each element sums up its own in the order of points.
+/* grid_sample.cu - GridSample (executor/operators/sampling/grid_sample.h). Backward, what every tap adds to the input is listed
+ * by the element it lies in: the list is sorted, and each element sums up its own in the order of points.
  */
 #include "executor/cuda/grid/grid.cuh"
 

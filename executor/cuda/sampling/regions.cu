@@ -1,5 +1,5 @@
-/* regions.cu - RoiAlign and MaxRoiPool (executor/points/regions.h): one output element to a thread; backward, one element of
- * the images looks at all regions, in their order.
+/* regions.cu - RoiAlign and MaxRoiPool (executor/operators/sampling/regions.h): one output element to a thread; backward, one
+ * element of the images looks at all regions, in their order.
  */
 #include "executor/cuda/grid/grid.cuh"
 

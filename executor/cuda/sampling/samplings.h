@@ -9,8 +9,8 @@ extern "C" {
 
 #include "executor/cpu/gathers/gathers.h"
 #include "executor/cpu/sampling/sampling.h"
-#include "executor/points/grid_sample.h"
-#include "executor/points/regions.h"
+#include "executor/operators/sampling/grid_sample.h"
+#include "executor/operators/sampling/regions.h"
 
 /* The most dimensions that are resized at once. */
 enum { MP_CUDA_RESIZED = 4 };

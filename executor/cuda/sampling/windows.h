@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#include "executor/points/pool.h"
+#include "executor/operators/sampling/pooling.h"
 
 enum { MP_WINDOW_SPATIAL = 3 };
 

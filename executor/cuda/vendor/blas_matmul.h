@@ -14,7 +14,7 @@
 
 #include <cublasLt.h>
 
-#include "executor/forms/stacks.h"
+#include "executor/operators/products/stacks.h"
 
 enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8 };
 

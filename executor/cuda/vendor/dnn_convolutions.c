@@ -11,7 +11,7 @@
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/libraries.h"
 #include "executor/cuda/vendor/dnn_graph.h"
-#include "executor/points/sliding.h"
+#include "executor/operators/sampling/sliding.h"
 
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */
 

@@ -4,7 +4,7 @@
 #ifndef EXECUTOR_GRID_SAMPLE_H
 #define EXECUTOR_GRID_SAMPLE_H
 
-#include "executor/points/cubic.h"
+#include "executor/operators/sampling/cubic.h"
 
 enum { MP_SAMPLER_SPACE = 3, MP_SAMPLER_TAPS = 4 };
 

@@ -3,7 +3,7 @@
 #define EXECUTOR_POOL_H
 
 #include "executor/kernel/kernel.h"
-#include "executor/points/sliding.h"
+#include "executor/operators/sampling/sliding.h"
 
 typedef enum mp_pool_rule { MP_POOL_MAXIMUM, MP_POOL_AVERAGE, MP_POOL_NORM } mp_pool_rule;
 

@@ -1,4 +1,4 @@
-#include "executor/forms/stacks.h"
+#include "executor/operators/products/stacks.h"
 
 mp_stack mp_stack_transposed(mp_stack a)
 {

@@ -1,4 +1,4 @@
-#include "executor/points/dropout.h"
+#include "executor/operators/elementwise/dropout.h"
 
 /* What the operator itself says about whether it drops: an input since operator set 12; before it, inference is what the file
  * means. */

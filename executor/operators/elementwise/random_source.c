@@ -1,4 +1,4 @@
-#include "executor/points/random_source.h"
+#include "executor/operators/elementwise/random_source.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "executor/forms/normalization.h"
+#include "executor/operators/rows/normalization.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "executor/forms/attention_form.h"
+#include "executor/operators/products/attention_form.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "executor/points/pool.h"
+#include "executor/operators/sampling/pooling.h"
 
 #include <string.h>
 

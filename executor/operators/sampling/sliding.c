@@ -1,4 +1,4 @@
-#include "executor/points/sliding.h"
+#include "executor/operators/sampling/sliding.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "executor/elementwise/elementwise.h"
+#include "executor/operators/elementwise/elementwise.h"
 
 /* What is different about a row. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
@@ -21,7 +21,7 @@ typedef struct binary {
 #define BINARY_OP(kind, f, a, b, whole, traits) \
     {kind, MP_FORMULA_##f, {MP_FORMULA_##a, MP_FORMULA_##b}, MP_WHOLE_##whole, traits},
 static const binary binaries[] = {
-#include "executor/elementwise/binaries.def"
+#include "executor/operators/elementwise/binaries.def"
 };
 
 static int64_t larger(int64_t a, int64_t b)

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/elementwise/elementwise.h"
+#include "executor/operators/elementwise/elementwise.h"
 
 enum { PARAMETERS = MP_FORMULA_PARAMETERS };
 
@@ -22,7 +22,7 @@ typedef struct unary {
 #define UNARY_OP(kind, domain, f, slope, whole, ...) \
     {kind, domain, MP_FORMULA_##f, MP_FORMULA_##slope, MP_WHOLE_##whole, {__VA_ARGS__}},
 static const unary unaries[] = {
-#include "executor/elementwise/unaries.def"
+#include "executor/operators/elementwise/unaries.def"
 };
 
 /* Gelu with approximate = tanh. */

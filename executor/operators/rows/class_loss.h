@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CLASS_LOSS_H
 #define EXECUTOR_CLASS_LOSS_H
 
-#include "executor/forms/lines.h"
+#include "executor/operators/rows/lines.h"
 
 typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP_CLASS_LOSS_NONE } mp_class_loss_reduction;
 

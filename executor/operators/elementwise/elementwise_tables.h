@@ -21,14 +21,14 @@ static mp_status prepare_fast_gelu(const mp_operands *x, mp_call *call, mp_error
 #define UNARY_OP(kind, domain, f, slope, whole, ...) \
     {kind, domain, prepare_unary, MP_FORMULA_##slope == MP_FORMULA_none ? NULL : prepare_unary},
 const mp_kernel MP_UNARIES[] = {
-#include "executor/elementwise/unaries.def"
+#include "executor/operators/elementwise/unaries.def"
     {0},
 };
 
 #define BINARY_OP(kind, f, a, b, whole, traits) \
     {kind, "", prepare_binary, MP_FORMULA_##a == MP_FORMULA_none ? NULL : prepare_binary},
 const mp_kernel MP_BINARIES[] = {
-#include "executor/elementwise/binaries.def"
+#include "executor/operators/elementwise/binaries.def"
     {"Where", "", prepare_where, prepare_where},
     {"FastGelu", "com.microsoft", prepare_fast_gelu, prepare_fast_gelu},
     {0},

@@ -12,7 +12,7 @@
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_step {
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
     MP_N_STEPS
 } mp_reduction_step;
 
@@ -21,7 +21,7 @@ typedef enum mp_reduction_step {
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_end {
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
     MP_N_ENDS
 } mp_reduction_end;
 
@@ -30,7 +30,7 @@ typedef enum mp_reduction_end {
 #define SLOPE(name, f) MP_SLOPE_##name,
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_slope {
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
     MP_N_SLOPES
 } mp_reduction_slope;
 
@@ -66,7 +66,7 @@ MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double
         return f;
 #define SLOPE(name, f)
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
     default:
         return result;
     }

@@ -1,4 +1,4 @@
-#include "executor/forms/lines.h"
+#include "executor/operators/rows/lines.h"
 
 mp_lines mp_lines_of(const mp_array *a, uint32_t line)
 {

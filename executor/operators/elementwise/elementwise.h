@@ -4,9 +4,9 @@
 #ifndef EXECUTOR_ELEMENTWISE_H
 #define EXECUTOR_ELEMENTWISE_H
 
-#include "executor/elementwise/formulas.h"
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/loops.h"
+#include "executor/operators/elementwise/formulas.h"
 
 /* Arrays have their data; of what runs concurrently nothing returns before its work is enqueued. */
 typedef struct mp_engine {

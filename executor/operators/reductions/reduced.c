@@ -1,4 +1,4 @@
-#include "executor/forms/reduced.h"
+#include "executor/operators/reductions/reduced.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads) \
     {#kind, MP_STEP_##step, MP_END_##end, shifted, is_plain, MP_SLOPE_##slope, MP_##reads},
 static const mp_reduction_row rows[] = {
-#include "executor/forms/reductions.def"
+#include "executor/operators/reductions/reductions.def"
 };
 
 const mp_reduction_row *mp_reduction_row_of(const mp_operator *op)

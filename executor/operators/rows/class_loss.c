@@ -1,4 +1,4 @@
-#include "executor/forms/class_loss.h"
+#include "executor/operators/rows/class_loss.h"
 
 #include <string.h>
 

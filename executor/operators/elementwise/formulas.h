@@ -16,7 +16,7 @@ enum { MP_FORMULA_PARAMETERS = 3 };
 #define WHOLE_3(name, f)
 typedef enum mp_formula {
     MP_FORMULA_none,
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
     MP_N_FORMULAS
 } mp_formula;
 
@@ -30,7 +30,7 @@ typedef enum mp_formula {
 #define WHOLE_3(name, f) MP_WHOLE_##name,
 typedef enum mp_whole_formula {
     MP_WHOLE_none,
-#include "executor/elementwise/formulas.def"
+#include "executor/operators/elementwise/formulas.def"
     MP_N_WHOLE_FORMULAS
 } mp_whole_formula;
 
