@@ -14,7 +14,7 @@
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
 typedef struct state {
-    mp_pool pool;
+    mp_pooling pool;
     int n;                       /* spatial dimensions */
     int64_t in[DIMS], out[DIMS]; /* spatial sizes */
     int64_t n_out;
@@ -135,9 +135,9 @@ static void forward_piece(void *data, int64_t piece)
             if (at >= 0 || (s->pool.counts_pads && inside)) count++;
             if (at < 0) continue;
             const float *v = mp_floats(x->data, x->dtype, x_at + at, n, x_room);
-            if (s->pool.rule == MP_POOL_MAXIMUM)
+            if (s->pool.rule == MP_POOLING_MAXIMUM)
                 take_larger(v, n, (int32_t)t, best, where);
-            else if (s->pool.rule == MP_POOL_AVERAGE)
+            else if (s->pool.rule == MP_POOLING_AVERAGE)
                 add_to(v, n, 1, best);
             else
                 add_powers(v, n, s->pool.p, best);
@@ -145,13 +145,13 @@ static void forward_piece(void *data, int64_t piece)
         int64_t to = y_at + output_at(s, y, position);
         float *out = room_of(y, to, y_room);
         for (int64_t k = 0; k < n; k++)
-            out[k] = s->pool.rule == MP_POOL_MAXIMUM   ? best[k]
-                     : s->pool.rule == MP_POOL_AVERAGE ? best[k] / (float)(count ? count : 1)
-                     : s->pool.p == 2                  ? sqrtf(best[k])
-                                                       : powf(best[k], (float)(1 / s->pool.p));
+            out[k] = s->pool.rule == MP_POOLING_MAXIMUM   ? best[k]
+                     : s->pool.rule == MP_POOLING_AVERAGE ? best[k] / (float)(count ? count : 1)
+                     : s->pool.p == 2                     ? sqrtf(best[k])
+                                                          : powf(best[k], (float)(1 / s->pool.p));
         mp_floats_done(y->data, y->dtype, to, n, out);
-        if (s->pool.rule == MP_POOL_MAXIMUM) set_index(s, j->x, to, n, where);
-        if (s->pool.rule == MP_POOL_MAXIMUM) give_index(j, position, sample, channel, n, where);
+        if (s->pool.rule == MP_POOLING_MAXIMUM) set_index(s, j->x, to, n, where);
+        if (s->pool.rule == MP_POOLING_MAXIMUM) give_index(j, position, sample, channel, n, where);
     }
 }
 
@@ -212,7 +212,7 @@ static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t 
         const float *old = mp_floats(dx->data, dx->dtype, x_at + at, n, room);
         float *sum = room_of(dx, x_at + at, room);
         if (sum != old) memcpy(sum, old, (size_t)n * sizeof *sum);
-        if (s->pool.rule == MP_POOL_AVERAGE) {
+        if (s->pool.rule == MP_POOLING_AVERAGE) {
             add_to(dy, n, 1 / (float)count, sum);
         } else {
             const float *x = mp_floats(j->x->in[0].data, j->x->in[0].dtype, x_at + at, n, x_room);
@@ -242,7 +242,7 @@ static void backward_piece(void *data, int64_t piece)
         odometer(s->out, s->n, o, position);
         int64_t at = y_at + output_at(s, dy, position);
         const float *g = mp_floats(dy->data, dy->dtype, at, n, room);
-        if (s->pool.rule == MP_POOL_MAXIMUM)
+        if (s->pool.rule == MP_POOLING_MAXIMUM)
             scatter(j, position, x_at, at, n, g);
         else
             spread(j, position, x_at, at, n, g);
@@ -273,7 +273,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->state = s;
     call->run = run;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
-    MP_TRY(mp_pool_read(x, &s->pool, err));
+    MP_TRY(mp_pooling_read(x, &s->pool, err));
     s->n = a->rank - 2;
     s->n_out = 1;
     s->channels = a->dims[1];

@@ -6,8 +6,7 @@
  * matters: so they are tested where there is no GPU. Launchers only enqueue; what fails at a launch (cudaGetLastError) is seen
  * by mp_launched. No result depends on the launch: how a sum is cut depends on its length alone.
  *
- * Bodies run in parallel and in any order: each writes what no other one reads or
- * writes.
+ * Bodies run in parallel and in any order: each writes what no other one reads or writes.
  */
 #ifndef EXECUTOR_CUDA_GRID_CUH
 #define EXECUTOR_CUDA_GRID_CUH

@@ -6,7 +6,7 @@
 #include "executor/cuda/sampling/windows.h"
 
 typedef struct state {
-    mp_pool pool;
+    mp_pooling pool;
     bool is_sum; /* forward: the average of everything */
     float share; /* of one element in it */
 } state;
@@ -42,8 +42,8 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
-    MP_TRY(mp_pool_read(x, &s->pool, err));
-    s->is_sum = s->pool.is_global && s->pool.rule == MP_POOL_AVERAGE && !x->is_backward && s->pool.n_taps > 0;
+    MP_TRY(mp_pooling_read(x, &s->pool, err));
+    s->is_sum = s->pool.is_global && s->pool.rule == MP_POOLING_AVERAGE && !x->is_backward && s->pool.n_taps > 0;
     s->share = s->pool.n_taps > 0 ? 1 / (float)s->pool.n_taps : 0;
     if (s->is_sum) call->workspace_bytes = mp_cuda_sum_workspace_bytes(a, &x->out[0]);
 done:

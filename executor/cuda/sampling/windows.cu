@@ -63,7 +63,7 @@ static int64_t elements_of(const plane *p)
 
 /* The window, its missing dimensions in front. */
 struct slide {
-    mp_pool_rule rule;
+    mp_pooling_rule rule;
     bool counts_pads, wide, backwards;
     float p;
     int64_t kernel[N], stride[N], dilation[N], begin[N], end[N], taps;
@@ -90,7 +90,7 @@ struct slide {
     MP_BODY float power(float v, float q) const { return q == 2 ? v * v : q == 1 ? v : powf(v, q); }
 };
 
-static slide slide_of(const mp_pool *pool)
+static slide slide_of(const mp_pooling *pool)
 {
     slide s = {pool->rule, pool->counts_pads, pool->wide, pool->backwards, (float)pool->p, {1, 1, 1}, {1, 1, 1}, {1, 1, 1},
                {0, 0, 0},  {0, 0, 0},         1};
@@ -139,19 +139,19 @@ struct forward {
                     for (int d = 0; d < N; d++) inside = inside && in[d] >= 0 && in[d] < x.size[d];
                     if (!inside) continue;
                     const float v = x.load(x.place(sample, channel, in));
-                    if (s.rule == MP_POOL_MAXIMUM) {
+                    if (s.rule == MP_POOLING_MAXIMUM) {
                         if (best_tap >= 0 && !(v > sum) && v == v) continue;
                         sum = v;
                         best_tap = tap;
                         for (int d = 0; d < N; d++) best_in[d] = in[d];
                     } else {
-                        sum += s.rule == MP_POOL_AVERAGE ? v : s.power(fabsf(v), s.p);
+                        sum += s.rule == MP_POOLING_AVERAGE ? v : s.power(fabsf(v), s.p);
                     }
                 }
-        if (s.rule == MP_POOL_AVERAGE) sum /= (float)s.count(out, x.size);
-        if (s.rule == MP_POOL_NORM) sum = s.p == 2 ? sqrtf(sum) : powf(sum, 1 / s.p);
+        if (s.rule == MP_POOLING_AVERAGE) sum /= (float)s.count(out, x.size);
+        if (s.rule == MP_POOLING_NORM) sum = s.p == 2 ? sqrtf(sum) : powf(sum, 1 / s.p);
         y.store(k, sum);
-        if (s.rule == MP_POOL_MAXIMUM) keep(k, best_tap, sample, channel, out, best_in);
+        if (s.rule == MP_POOLING_MAXIMUM) keep(k, best_tap, sample, channel, out, best_in);
     }
 };
 
@@ -164,8 +164,8 @@ struct backward {
     MP_BODY float share(int64_t k, int64_t at, int64_t tap, const int64_t *out) const
     {
         const float g = dy.load(at);
-        if (s.rule == MP_POOL_MAXIMUM) return s.tap_of(where, at) == tap ? g : 0;
-        if (s.rule == MP_POOL_AVERAGE) return g * (1 / (float)s.count(out, dx.size));
+        if (s.rule == MP_POOLING_MAXIMUM) return s.tap_of(where, at) == tap ? g : 0;
+        if (s.rule == MP_POOLING_AVERAGE) return g * (1 / (float)s.count(out, dx.size));
         const float v = x.load(k), norm = y.load(at);
         if (!(norm > 0)) return 0;
         const float slope = s.p == 2 ? v / norm : powf(fabsf(v) / norm, s.p - 1) * (v < 0 ? -1.0f : 1.0f);
@@ -197,17 +197,17 @@ struct backward {
 
 } // namespace
 
-void mp_windows_forward(const mp_pool *pool, const mp_array *x, const mp_array *y, void *where, const mp_array *given)
+void mp_windows_forward(const mp_pooling *pool, const mp_array *x, const mp_array *y, void *where, const mp_array *given)
 {
     forward f = {slide_of(pool), plane_of(x), plane_of(y), plane_of(given->data ? given : y), where};
     if (!given->data) f.given.data = NULL;
     mp_each(elements_of(&f.y), f);
 }
 
-void mp_windows_backward(const mp_pool *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
+void mp_windows_backward(const mp_pooling *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
                          const void *where, bool add)
 {
-    const bool reads = pool->rule == MP_POOL_NORM;
+    const bool reads = pool->rule == MP_POOLING_NORM;
     const backward f = {slide_of(pool),           plane_of(dx), plane_of(dy), plane_of(reads ? x : dx),
                         plane_of(reads ? y : dy), where,        add};
     mp_each(elements_of(&f.dx), f);

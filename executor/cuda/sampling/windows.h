@@ -16,9 +16,9 @@ enum { MP_WINDOW_SPATIAL = 3 };
 
 /* y from x. `where` (NULL: not wanted): per output, in the order of y's memory, the tap of its maximum; `given` (data NULL: not
  * wanted): its place in the whole input, as ONNX counts it. */
-void mp_windows_forward(const mp_pool *pool, const mp_array *x, const mp_array *y, void *where, const mp_array *given);
+void mp_windows_forward(const mp_pooling *pool, const mp_array *x, const mp_array *y, void *where, const mp_array *given);
 /* dx from dy, added to what is there if `add`. x and y: read for norms only; `where`: for maxima only. */
-void mp_windows_backward(const mp_pool *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
+void mp_windows_backward(const mp_pooling *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
                          const void *where, bool add);
 
 #ifdef __cplusplus

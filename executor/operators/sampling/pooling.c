@@ -4,18 +4,18 @@
 
 static const struct row {
     const char *name;
-    mp_pool_rule rule;
+    mp_pooling_rule rule;
     bool is_global;
 } rows[] = {
-    {"MaxPool", MP_POOL_MAXIMUM, false},
-    {"AveragePool", MP_POOL_AVERAGE, false},
-    {"LpPool", MP_POOL_NORM, false},
-    {"GlobalMaxPool", MP_POOL_MAXIMUM, true},
-    {"GlobalAveragePool", MP_POOL_AVERAGE, true},
-    {"GlobalLpPool", MP_POOL_NORM, true},
+    {"MaxPool", MP_POOLING_MAXIMUM, false},
+    {"AveragePool", MP_POOLING_AVERAGE, false},
+    {"LpPool", MP_POOLING_NORM, false},
+    {"GlobalMaxPool", MP_POOLING_MAXIMUM, true},
+    {"GlobalAveragePool", MP_POOLING_AVERAGE, true},
+    {"GlobalLpPool", MP_POOLING_NORM, true},
 };
 
-mp_status mp_pool_read(const mp_operands *x, mp_pool *out, mp_error *err)
+mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
 {
     mp_status st = MP_OK;
     const struct row *row = NULL;
@@ -25,10 +25,10 @@ mp_status mp_pool_read(const mp_operands *x, mp_pool *out, mp_error *err)
         if (!strcmp(rows[k].name, x->op->op->name)) row = &rows[k];
     if (!row) return MP_NO_KERNEL(x, err, "its rule");
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    *out = (mp_pool){.rule = row->rule, .is_global = row->is_global, .n_taps = 1};
+    *out = (mp_pooling){.rule = row->rule, .is_global = row->is_global, .n_taps = 1};
     MP_TRY(mp_sliding_pool(x->model, x->op, a, y, row->is_global, &out->window, err));
     for (int d = 0; d < out->window.n; d++) out->n_taps *= out->window.kernel[d];
-    out->counts_pads = row->rule == MP_POOL_AVERAGE && mp_operator_int(x->op, "count_include_pad", 0);
+    out->counts_pads = row->rule == MP_POOLING_AVERAGE && mp_operator_int(x->op, "count_include_pad", 0);
     out->backwards = mp_operator_int(x->op, "storage_order", 0);
     out->wide = row->is_global || out->n_taps > 256;
     out->p = p && p->kind == MP_ATTRIBUTE_FLOAT ? mp_operator_float(x->op, "p", 2) : (double)mp_operator_int(x->op, "p", 2);
