@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/options/help.h"
-#include "cli/options/messages.h"
 
 int cmd_help(options *o)
 {
@@ -11,12 +10,9 @@ int cmd_help(options *o)
         help_overview(stdout);
         return EXIT_DONE;
     }
-    const command *c = command_find(o->operands[0]);
-    const char *close = command_nearest(o->operands[0]);
-    if (!c && close) return usage_error("there is no command '%s'; did you mean '%s'?", o->operands[0], close);
-    if (!c) return usage_error("there is no command '%s'; 'memplan help' lists them", o->operands[0]);
-    help_command(stdout, c);
-    return EXIT_DONE;
+    const command *c = command_named(o->operands[0]);
+    if (c) help_command(stdout, c);
+    return c ? EXIT_DONE : EXIT_USAGE;
 }
 
 int cmd_version(options *o)

@@ -1,9 +1,8 @@
+/* messages.c - sentences on standard error, and the exit status that goes with them. */
 #include "cli/options/messages.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "cli/options/commands.h"
 
 static void speak(const char *format, va_list args)
 {

@@ -6,6 +6,13 @@
 
 #include "estimator/base/error.h"
 
+/* Exit statuses. */
+enum {
+    EXIT_DONE = 0,
+    EXIT_NO = 1,   /* the answer is no, or the system failed (disk, memory) */
+    EXIT_USAGE = 2 /* bad usage or bad input */
+};
+
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,3 +1,4 @@
+/* options.c - reads the words behind a command into what they ask for, as the option table says. */
 #include "cli/options/options.h"
 
 #include <errno.h>
@@ -14,6 +15,16 @@
 bool option_given(const options *o, option_id id)
 {
     return o->given >> id & 1;
+}
+
+static void *field_of(options *o, const option_row *row)
+{
+    return (char *)o + row->offset;
+}
+
+static bool is_list(const option_row *row)
+{
+    return row->kind == KIND_LIST || row->kind == KIND_BINDING;
 }
 
 static const char *dashes(const option_row *row)
@@ -105,7 +116,7 @@ static bool is_utf8(const char *text)
 /* Stores a value; the caller has made sure that the option may take one. */
 static int store(options *o, const option_row *row, const char *value)
 {
-    void *field = (char *)o + row->offset;
+    void *field = field_of(o, row);
     if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", dashes(row), row->name);
     switch (row->kind) {
     case KIND_FLAG:
@@ -162,8 +173,8 @@ static int take_option(options *o, int argc, char **argv, int *k)
     int id = length > (size_t)n_dashes ? find_option(word + n_dashes, length - (size_t)n_dashes, n_dashes, o->command) : -1;
     if (id < 0) return unknown_option(word, length, o->command);
     const option_row *row = &option_rows[id];
-    bool repeats = row->kind == KIND_LIST || row->kind == KIND_BINDING, flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
-    if (option_given(o, (option_id)id) && !repeats) return usage_error("%.*s is given twice", (int)length, word);
+    bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given |= (uint64_t)1 << id;
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
@@ -186,10 +197,12 @@ static int count_operands(const options *o)
 
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
-    *o = (options){
-        .command = command, .simplify = true, .fused_attention = true, .before = true, .captures = true, .offsets = true};
-    for (int k = 0; k < N_OPTIONS; k++)
-        if (option_rows[k].otherwise) *(const char **)((char *)o + option_rows[k].offset) = option_rows[k].otherwise;
+    *o = (options){.command = command};
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        if (row->kind == KIND_OFF) *(bool *)field_of(o, row) = true;
+        if (row->otherwise) *(const char **)field_of(o, row) = row->otherwise;
+    }
     o->operands = mp_alloc((size_t)argc, sizeof *o->operands);
     if (!o->operands) {
         complain("out of memory");
@@ -211,10 +224,8 @@ int options_parse(command_id command, int argc, char **argv, options *o)
 
 void options_free(options *o)
 {
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (is_list(&option_rows[k])) mp_free(((text_list *)field_of(o, &option_rows[k]))->items);
     mp_free(o->operands);
-    mp_free(o->dims.items);
-    mp_free(o->data.items);
-    mp_free(o->test.items);
-    mp_free(o->freeze.items);
     if (o->source) json_decref(o->source);
 }

@@ -11,88 +11,19 @@
 
 #include "estimator/base/error.h"
 
+#define COMMAND(ID, ...) CMD_##ID,
 typedef enum command_id {
-    CMD_ESTIMATE,
-    CMD_PLAN,
-    CMD_GRAPH,
-    CMD_CHECK,
-    CMD_PACK,
-    CMD_TIMELINE,
-    CMD_SWEEP,
-    CMD_FIT,
-    CMD_DRAW,
-    CMD_TRAIN,
-    CMD_PROFILE,
-    CMD_OPS,
-    CMD_SOLVERS,
-    CMD_DEVICES,
-    CMD_HELP,
-    CMD_VERSION,
-    CMD_COMPLETE,
+#include "cli/options/commands.def"
     N_COMMANDS
 } command_id;
+#undef COMMAND
 
+#define OPTION(ID, ...) OPT_##ID,
 typedef enum option_id {
-    OPT_BATCH,
-    OPT_DIM,
-    OPT_DATA,
-    OPT_OUTPUT,
-    OPT_LOSS,
-    OPT_OPTIMIZER,
-    OPT_FREEZE,
-    OPT_FUSE,
-    OPT_DTYPE,
-    OPT_DEVICE,
-    OPT_RULES,
-    OPT_NO_SIMPLIFY,
-    OPT_ACCUMULATE,
-    OPT_CLIP_NORM,
-    OPT_INEXACT,
-    OPT_NO_FUSED_ATTENTION,
-    OPT_TF32,
-    OPT_FAST,
-    OPT_WORKSPACE_LIMIT,
-    OPT_COSTS,
-    OPT_BUDGET,
-    OPT_SOLVER,
-    OPT_BUDGETS,
-    OPT_SOLVERS,
-    OPT_MEMORY,
-    OPT_OVERHEAD,
-    OPT_CHECKPOINTS,
-    OPT_SEED,
-    OPT_MOVES,
-    OPT_TIME_LIMIT,
-    OPT_KEEP_ORDER,
-    OPT_SECOND_STREAM,
-    OPT_NO_OFFSETS,
-    OPT_OUT,
-    OPT_CAPACITY,
-    OPT_MINIMIZE,
-    OPT_PLAN,
-    OPT_DEPTH,
-    OPT_TRAINING,
-    OPT_VIEW,
-    OPT_PICTURE,
-    OPT_PER_OP,
-    OPT_TEST,
-    OPT_STEPS,
-    OPT_LR,
-    OPT_MOMENTUM,
-    OPT_NESTEROV,
-    OPT_WEIGHT_DECAY,
-    OPT_SCHEDULE,
-    OPT_WARMUP,
-    OPT_SAVE,
-    OPT_SAVE_EVERY,
-    OPT_RESUME,
-    OPT_NO_BEFORE,
-    OPT_NO_GRAPH,
-    OPT_PROFILE,
-    OPT_JSON,
-    OPT_HELP,
+#include "cli/options/options.def"
     N_OPTIONS
 } option_id;
+#undef OPTION
 
 typedef enum option_kind {
     KIND_FLAG,    /* bool, set */
@@ -156,10 +87,12 @@ typedef struct option_row {
     const char *otherwise;           /* the default of a text or choice; NULL: none */
     int64_t least;                   /* COUNT */
     const char *(*choice)(size_t k); /* CHOICE: the k-th name, NULL past the end */
+    bool for_experiments;            /* of use to tests and benches alone: help lists it last */
     const char *help;
 } option_row;
 
-extern const option_row option_rows[N_OPTIONS];
+extern const option_row option_rows[N_OPTIONS]; /* indexed by option_id */
+_Static_assert(N_OPTIONS <= 64, "`given` of struct options has a bit for each");
 
 /* Fills *o from the words after the command. On a mistake it complains and returns EXIT_USAGE (EXIT_NO without memory); release
  * with options_free in any case. */

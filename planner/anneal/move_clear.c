@@ -1,6 +1,7 @@
 /* move_clear.c - a storage out of a slot by order alone: made later, or read out earlier. */
 #include "planner/anneal/mover.h"
-#include "planner/math/tuning.h"
+
+enum { MOST = 12 /* runs that move together */ };
 
 static const mp_form *form_of(const mp_runs *x, int run)
 {
@@ -11,7 +12,7 @@ static const mp_form *form_of(const mp_runs *x, int run)
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_run_is_among(m->extra, *n, run)) return true;
-    if (*n == MP_MOVE_SHIFT_TOGETHER) return false;
+    if (*n == MOST) return false;
     m->extra[(*n)++] = run;
     return true;
 }

@@ -9,7 +9,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/memory.h"
-#include "planner/math/tuning.h"
+
+enum { MP_AXIS_CHUNK = 64 };
 
 typedef struct mp_axis {
     int n_slots;                   /* a multiple of MP_AXIS_CHUNK */
