@@ -84,7 +84,6 @@ verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and 
 
 check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
-	@tests/layout/tuning.sh
 
 format: ## lay the code out with clang-format
 	find cli estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
@@ -121,6 +120,11 @@ $B/tests/cuda/%.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
 $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
+# It is linked with the command line, and has a module that stands in for the GPU's.
+$B/tests/test_options: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so
+$B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
 $B/tests/bench_%: $B/tests/bench/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a

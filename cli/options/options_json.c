@@ -137,9 +137,18 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
         *(int64_t *)field = json_integer_value(value);
         break;
     case KIND_POSITIVE:
-        break; /* no such option shapes a graph */
+        if (!json_is_number(value) || !(json_number_value(value) > 0))
+            return MP_FAIL(err, MP_PARSE, "the options' %s is not a positive number", row->key);
+        *(double *)field = json_number_value(value);
+        break;
     }
     return MP_OK;
+}
+
+/* Equal as JSON, or as numbers: other programs write 1.0 as 1. */
+static bool is_same(const json_t *a, const json_t *b)
+{
+    return json_equal(a, b) || (json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b));
 }
 
 mp_status options_adopt(options *o, json_t *source, mp_error *err)
@@ -155,7 +164,7 @@ mp_status options_adopt(options *o, json_t *source, mp_error *err)
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
         if (option_given(o, (option_id)k)) {
-            char *text = json_equal(json_object_get(given, row->key), value) ? NULL : mp_json_print(value);
+            char *text = is_same(json_object_get(given, row->key), value) ? NULL : mp_json_print(value);
             if (text) {
                 st = MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text);
                 mp_free(text);

@@ -1,0 +1,188 @@
+/* test_options.c - cli/options: every option that shapes a graph survives in the files that were made with it. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/options/commands.h"
+#include "cli/reports/subject.h"
+#include "estimator/base/memory.h"
+#include "formats/json/json.h"
+
+static char folder[] = "/tmp/memplan-options-XXXXXX", plan[64], costs[64];
+static mp_pool *pool;
+
+#define CNN "examples/fashion_cnn.onnx"
+#define BERT "tests/gradients/bert.onnx"
+
+/* For each option that has a key: words that say something else than its default, for a model where that matters, and what the
+ * option needs beside it (`with`). @costs and @plan stand for files. */
+static const struct {
+    const char *model, *with, *words;
+} rows[N_OPTIONS] = {
+    [OPT_BATCH] = {CNN, "", "--batch 3"},
+    [OPT_DIM] = {CNN, "", "--dim N=3"},
+    [OPT_DATA] = {CNN, "--batch 3", "--data image --data 0.0.weight"},
+    [OPT_OUTPUT] = {CNN, "--batch 3 --loss mse", "--output /2/MaxPool_output_0"},
+    [OPT_LOSS] = {CNN, "--batch 3", "--loss mse"},
+    [OPT_OPTIMIZER] = {CNN, "--batch 3", "--optimizer momentum"},
+    [OPT_FREEZE] = {CNN, "--batch 3", "--freeze 0.* --freeze *.bias"},
+    [OPT_FUSE] = {CNN, "--batch 3", "--fuse backward"},
+    [OPT_DTYPE] = {CNN, "--batch 3", "--dtype bf16"},
+    [OPT_DEVICE] = {CNN, "--batch 3", "--device h100"},
+    [OPT_RULES] = {CNN, "--batch 3", "--rules pytorch"},
+    [OPT_NO_SIMPLIFY] = {BERT, "", "--no-simplify"},
+    [OPT_ACCUMULATE] = {CNN, "--batch 3", "--accumulate 4"},
+    [OPT_CLIP_NORM] = {CNN, "--batch 3", "--clip-norm 0.1"},
+    [OPT_INEXACT] = {CNN, "--batch 3", "--inexact"},
+    [OPT_NO_FUSED_ATTENTION] = {BERT, "", "--no-fused-attention"},
+    [OPT_TF32] = {CNN, "--batch 300 --device h100", "--tf32"},
+    [OPT_FAST] = {CNN, "--batch 3 --device cuda", "--fast"},
+    [OPT_WORKSPACE_LIMIT] = {CNN, "--batch 3 --device cuda", "--workspace-limit 1MiB"},
+    [OPT_COSTS] = {CNN, "--batch 3 --device cpu", "--costs @costs"},
+};
+
+/* A command line: the words behind the command. */
+typedef struct line {
+    char *argv[24];
+    int argc;
+} line;
+
+static void add(line *l, const char *words)
+{
+    for (size_t n; *words; words += n + strspn(words + n, " ")) {
+        n = strcspn(words, " ");
+        char *word = mp_pool_text(pool, words, n);
+        l->argv[l->argc++] = !strcmp(word, "@costs") ? costs : !strcmp(word, "@plan") ? plan : word;
+    }
+}
+
+static void parse(command_id command, line *l, options *o)
+{
+    if (options_parse(command, l->argc, l->argv, o) != EXIT_DONE) fail_msg("%s is refused", commands[command].name);
+}
+
+/* The exit status of a command, which says nothing on standard output. */
+static int run(command_id command, line *l)
+{
+    options o;
+    parse(command, l, &o);
+    fflush(stdout);
+    int out = dup(STDOUT_FILENO), nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    int status = commands[command].run(&o);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    close(out);
+    close(nowhere);
+    options_free(&o);
+    return status;
+}
+
+static int start(void **state)
+{
+    char modules[4096];
+    line profile = {.argc = 0};
+    ssize_t n = readlink("/proc/self/exe", modules, sizeof modules - 16);
+    (void)state;
+    pool = mp_pool_new();
+    if (n < 0 || !pool || !mkdtemp(folder)) return -1;
+    modules[n] = 0;
+    strcpy(strrchr(modules, '/'), "/modules");
+    setenv("MEMPLAN_MODULES", modules, 1);
+    snprintf(plan, sizeof plan, "%s/plan.json", folder);
+    snprintf(costs, sizeof costs, "%s/costs.json", folder);
+    add(&profile, CNN " --batch 3 --device cpu --steps 1 -o @costs");
+    return run(CMD_PROFILE, &profile);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    unlink(plan);
+    unlink(costs);
+    mp_pool_free(pool);
+    return rmdir(folder);
+}
+
+static void every_option_with_a_key_has_a_row_here(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const char *key = option_rows[k].key;
+        if (key && !rows[k].words) fail_msg("--%s has the key %s, and this test no words for it", option_rows[k].name, key);
+        if (!key && rows[k].words) fail_msg("--%s has no key", option_rows[k].name);
+    }
+}
+
+/* What a command line says, as JSON in the pool. */
+static const char *said_options(line *l)
+{
+    options o;
+    parse(CMD_PLAN, l, &o);
+    json_t *json = options_to_json(&o);
+    char *text = mp_json_print(json);
+    const char *kept = mp_pool_text(pool, text, strlen(text));
+    mp_free(text);
+    json_decref(json);
+    options_free(&o);
+    return kept;
+}
+
+/* The graph that a command line makes, as the plan says if one is given: its hash, and its options as text in the pool. */
+static const char *graph_options(line *l, const char *plan_path, char hash[33])
+{
+    options o;
+    subject s;
+    mp_error err = {0};
+    parse(CMD_PLAN, l, &o);
+    if (subject_load_as_planned(l->argv[0], plan_path, &o, &s, &err) != MP_OK) fail_msg("%s", err.message);
+    const char *text = mp_pool_text(pool, s.graph->options, strlen(s.graph->options));
+    memcpy(hash, s.graph->hash, 33);
+    subject_free(&s);
+    options_free(&o);
+    return text;
+}
+
+/* A plan is made with the option, and holds for its model whether the option is repeated or not. */
+static void survives_in_a_plan(option_id id)
+{
+    const char *name = option_rows[id].name;
+    char hash[33], hash_planned[33];
+    line model = {.argc = 0}, without, with, make, check, repeat;
+    add(&model, rows[id].model);
+    without = check = model;
+    add(&without, rows[id].with);
+    with = without;
+    add(&with, rows[id].words);
+    make = repeat = with;
+    add(&make, "--solver none -o @plan");
+    add(&check, "@plan");
+    add(&repeat, "@plan");
+    const char *said = graph_options(&with, NULL, hash);
+    if (!strcmp(said, said_options(&without))) fail_msg("--%s: these words say its default", name);
+    if (run(CMD_PLAN, &make) != EXIT_DONE) fail_msg("--%s: there is no plan", name);
+    if (run(CMD_CHECK, &check) != EXIT_DONE) fail_msg("--%s: the plan does not hold for its model", name);
+    if (run(CMD_CHECK, &repeat) != EXIT_DONE) fail_msg("--%s: the plan does not hold where the option is repeated", name);
+    assert_string_equal(graph_options(&model, plan, hash_planned), said);
+    assert_string_equal(hash_planned, hash);
+}
+
+static void every_option_with_a_key_survives_in_a_plan(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].key) survives_in_a_plan((option_id)k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_option_with_a_key_has_a_row_here),
+                                       cmocka_unit_test(every_option_with_a_key_survives_in_a_plan)};
+    return cmocka_run_group_tests_name("cli/options", tests, start, stop);
+}
