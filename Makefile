@@ -84,6 +84,7 @@ verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and 
 
 check: ## who may include whom, and how the code is laid out
 	@tests/layout.sh
+	@tests/layout/tuning.sh
 
 format: ## lay the code out with clang-format
 	find cli estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i

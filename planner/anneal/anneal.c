@@ -6,16 +6,33 @@
 #include <stdlib.h>
 
 #include "planner/anneal/anneal_walk.h"
+#include "planner/math/tuning.h"
 #include "planner/order/schedule.h"
 
-enum { WALKS = 2, LEAST_MOVES = 2000, N_ROUNDS = 3, HOT = 1, REFINING = 2 /* rounds */ };
+enum { WALKS = MP_ANNEAL_WALKS };
+typedef enum round_kind { REPAIR, EXPLORE, COOL, N_ROUNDS } round_kind;
 
 /* Temperatures are in units, the ticks of a common operator: a first cool round does what can be done near the start, a hot one
  * finds another valley, for which one walk begins less hot, and a last cool one goes down to its bottom. `lost`: as long as
  * there is no plan within the budget. */
-static const struct {
+typedef struct round {
     double share, hot[WALKS], lost, cold;
-} rounds[N_ROUNDS] = {{0.10, {1.5, 1.5}, 1.5, 0.1}, {0.65, {1.7, 6}, 4, 0.15}, {0.25, {1.3, 1.3}, 1.3, 0.1}};
+} round;
+
+static round round_of(int kind)
+{
+    const round rounds[N_ROUNDS] = {
+        [REPAIR] = {MP_ANNEAL_REPAIR_SHARE,
+                    {MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_HOT},
+                    MP_ANNEAL_REPAIR_HOT,
+                    MP_ANNEAL_REPAIR_COLD},
+        [EXPLORE] = {MP_ANNEAL_EXPLORE_SHARE,
+                     {MP_ANNEAL_EXPLORE_HOT, MP_ANNEAL_EXPLORE_HOTTER},
+                     MP_ANNEAL_EXPLORE_LOST,
+                     MP_ANNEAL_EXPLORE_COLD},
+        [COOL] = {MP_ANNEAL_COOL_SHARE, {MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_HOT}, MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD}};
+    return rounds[kind];
+}
 
 typedef struct annealing {
     mp_search *search;
@@ -69,32 +86,30 @@ done:
 /* On large graphs there is time for a cool round only. */
 static bool is_large(const mp_request *request)
 {
-    enum { LARGE = 6000 };
-    return request->graph->n_nodes > LARGE;
+    return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
 /* Whether the rounds that are left are not worth their seconds: in a graph of some size what is found is within a thousandth of
  * a step, and a thirtieth of the extra time, of the bound. */
 static bool is_close(mp_search *search)
 {
-    enum { MIDDLE = 400, OF_STEP = 1000, OF_EXTRA = 30 };
     const int64_t ticks = mp_search_best_ticks(search);
-    if (mp_search_request(search)->graph->n_nodes <= MIDDLE || ticks == INT64_MAX) return false;
+    if (mp_search_request(search)->graph->n_nodes <= MP_ANNEAL_CLOSE_NODES || ticks == INT64_MAX) return false;
     mp_search_await_proof(search);
     const int64_t enough = mp_search_proved(search), gap = ticks - enough;
-    return gap <= enough / OF_STEP && gap <= (ticks - mp_search_baseline_ticks(search)) / OF_EXTRA;
+    return gap <= enough / MP_ANNEAL_CLOSE_OF_STEP &&
+           gap <= (ticks - mp_search_baseline_ticks(search)) / MP_ANNEAL_CLOSE_OF_EXTRA;
 }
 
 /* Moves of each chain: many for their price on small graphs; on large ones, where a move touches more, as many as a second or
  * two allow. */
 static int64_t count_moves(const mp_search *search)
 {
-    enum { MOST_PER_OFFER = 500, WORK = 200000000 /* moves by nodes */ };
     const mp_request *request = mp_search_request(search);
-    const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / 2;
-    int64_t n = mp_search_moves(search) * (per_offer < MOST_PER_OFFER ? per_offer : MOST_PER_OFFER);
-    if (request->moves <= 0 && is_large(request) && n > WORK / n_nodes) n = WORK / n_nodes;
-    return n < LEAST_MOVES ? LEAST_MOVES : n;
+    const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / MP_ANNEAL_NODES_PER_MOVE;
+    int64_t n = mp_search_moves(search) * (per_offer < MP_ANNEAL_MOVES_PER_OFFER ? per_offer : MP_ANNEAL_MOVES_PER_OFFER);
+    if (request->moves <= 0 && is_large(request) && n > MP_ANNEAL_WORK / n_nodes) n = MP_ANNEAL_WORK / n_nodes;
+    return n < MP_ANNEAL_LEAST_MOVES ? MP_ANNEAL_LEAST_MOVES : n;
 }
 
 static mp_status begin(annealing *a, mp_error *err)
@@ -135,9 +150,10 @@ done:
     return st;
 }
 
-static mp_status run_round(annealing *a, int round, mp_error *err)
+static mp_status run_round(annealing *a, int kind, mp_error *err)
 {
     mp_status st = MP_OK;
+    const round round = round_of(kind);
     const mp_request *request = mp_search_request(a->search);
     const double elapsed = mp_search_elapsed(a->search);
     for (int k = 0; k < WALKS; k++) {
@@ -145,14 +161,14 @@ static mp_status run_round(annealing *a, int round, mp_error *err)
         w->search = a->search;
         w->leads = !k;
         w->from = elapsed;
-        w->end = elapsed + (1 - elapsed) * rounds[round].share / a->shares;
+        w->end = elapsed + (1 - elapsed) * round.share / a->shares;
         w->stop = &a->stop;
         w->seed = (request->seed * WALKS + (uint64_t)k) * (N_ROUNDS + 1) + (uint64_t)a->n_rounds;
         w->keeps_order = request->keep_order;
         w->unit = a->unit;
-        w->hot = a->best.ticks == INT64_MAX ? rounds[round].lost : rounds[round].hot[k];
-        w->cold = rounds[round].cold;
-        w->n_moves = (int64_t)(rounds[round].share * (double)a->n_moves);
+        w->hot = a->best.ticks == INT64_MAX ? round.lost : round.hot[k];
+        w->cold = round.cold;
+        w->n_moves = (int64_t)(round.share * (double)a->n_moves);
         w->enough = &a->enough;
         w->update_ticks = a->update_ticks;
         w->start = &a->best;
@@ -175,15 +191,15 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
     annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
-    const int first = request->refine || is_large(request) ? REFINING : 0;
+    const int first = request->refine || is_large(request) ? COOL : REPAIR;
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(begin(&a, err));
-    for (int round = first; round < N_ROUNDS; round++) a.shares += rounds[round].share;
-    for (int round = first; round < N_ROUNDS && !is_over(&a); round++) {
-        const bool had_none = round > 0 && a.best.ticks == INT64_MAX;
-        MP_TRY(run_round(&a, round, err));
-        if (round == HOT && had_none && !is_over(&a)) MP_TRY(run_round(&a, round, err)); /* the first was for bytes */
-        a.shares -= rounds[round].share;
+    for (int kind = first; kind < N_ROUNDS; kind++) a.shares += round_of(kind).share;
+    for (int kind = first; kind < N_ROUNDS && !is_over(&a); kind++) {
+        const bool had_none = kind > REPAIR && a.best.ticks == INT64_MAX;
+        MP_TRY(run_round(&a, kind, err));
+        if (kind == EXPLORE && had_none && !is_over(&a)) MP_TRY(run_round(&a, kind, err)); /* the first was for bytes */
+        a.shares -= round_of(kind).share;
     }
 done:
     for (int k = 0; k < WALKS; k++) {

@@ -4,8 +4,7 @@
 #include <pthread.h>
 
 #include "planner/anneal/moves.h"
-
-enum { LOOK = 512, MOST = 8 /* walks at once */ };
+#include "planner/math/tuning.h"
 
 mp_status mp_walk_order_copy(mp_walk_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
 {
@@ -46,7 +45,7 @@ static mp_status keep_best(mp_walk *w, const mp_runs *x, mp_error *err)
 
 static bool stopped(mp_walk *w)
 {
-    if (w->leads) mp_search_count_moves(w->search, LOOK);
+    if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
     if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, wherever the others stand */
@@ -72,28 +71,27 @@ typedef struct price {
 
 static void adjust(price *p, bool is_over)
 {
-    enum { PATIENCE = 8, HIGHEST = 1000 /* times the least */ };
     p->n_over = is_over ? p->n_over + 1 : 0;
-    if (p->n_over > PATIENCE && p->ticks < HIGHEST * p->least) p->ticks *= 1.05;
-    if (!p->n_over && p->ticks > p->least) p->ticks *= 0.95;
+    if (p->n_over > MP_ANNEAL_PENALTY_PATIENCE && p->ticks < MP_ANNEAL_PENALTY_MOST * p->least)
+        p->ticks *= MP_ANNEAL_PENALTY_RISE;
+    if (!p->n_over && p->ticks > p->least) p->ticks *= MP_ANNEAL_PENALTY_FALL;
 }
 
 static double temperature(const mp_walk *w, const price *p, double progress)
 {
-    const double WITH_PRICE = 0.7, t = w->unit * w->hot * pow(w->cold / w->hot, progress);
-    return has_none(w) ? t * pow(p->ticks / p->least, WITH_PRICE) : t;
+    const double t = w->unit * w->hot * pow(w->cold / w->hot, progress);
+    return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
 static mp_status walk(mp_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { PRICE = 20 /* units for all of the budget */ };
     const double MOST_TICKS = 0x1p62;
-    price p = {.least = PRICE * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
+    price p = {.least = MP_ANNEAL_PENALTY * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
     double t = 0, now = 0;
     p.ticks = p.least;
     for (int64_t k = 0; k < w->n_moves; k++) {
-        if (k % LOOK == 0) {
+        if (k % MP_ANNEAL_LOOK == 0) {
             const double progress = progress_of(w, k);
             if (stopped(w) || progress >= 1) break;
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
@@ -148,12 +146,12 @@ static void *run(void *data)
 
 mp_status mp_walk_all(mp_walk *walks, int n, mp_error *err)
 {
-    pthread_t threads[MOST];
-    bool is_apart[MOST] = {false};
-    for (int k = 1; k < n && k < MOST; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run, &walks[k]);
+    pthread_t threads[MP_ANNEAL_THREADS];
+    bool is_apart[MP_ANNEAL_THREADS] = {false};
+    for (int k = 1; k < n && k < MP_ANNEAL_THREADS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run, &walks[k]);
     run(&walks[0]);
     for (int k = 1; k < n; k++) {
-        if (k < MOST && is_apart[k]) {
+        if (k < MP_ANNEAL_THREADS && is_apart[k]) {
             pthread_join(threads[k], NULL);
             mp_alloc_live += walks[k].n_live;
         } else {

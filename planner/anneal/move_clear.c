@@ -1,7 +1,6 @@
 /* move_clear.c - a storage out of a slot by order alone: made later, or read out earlier. */
 #include "planner/anneal/mover.h"
-
-enum { MOST = 12 /* runs that move together */ };
+#include "planner/math/tuning.h"
 
 static const mp_form *form_of(const mp_runs *x, int run)
 {
@@ -12,7 +11,7 @@ static const mp_form *form_of(const mp_runs *x, int run)
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_run_is_among(m->extra, *n, run)) return true;
-    if (*n == MOST) return false;
+    if (*n == MP_MOVE_SHIFT_TOGETHER) return false;
     m->extra[(*n)++] = run;
     return true;
 }

@@ -1,5 +1,6 @@
 /* move_evictions.c - moves that give storages up and make them again, and that take such runs away. */
 #include "planner/anneal/mover.h"
+#include "planner/math/tuning.h"
 
 static int rerun(mp_mover *m, int node, int form, int before, double deeper);
 
@@ -62,13 +63,13 @@ static bool evict(mp_mover *m, int slot, double deeper, int before)
 
 bool mp_move_evict(mp_mover *m)
 {
-    static const double chances[] = {0.7, 0.85, 0.95, 1};
+    const double chances[] = {MP_MOVE_DEEPER_LEAST, MP_MOVE_DEEPER_LESS, MP_MOVE_DEEPER_MORE, 1};
     const int slot = mp_mover_any_slot(m);
     const double deeper = chances[mp_mover_below(m, 4)];
-    m->left = mp_mover_below(m, 4) ? m->few : m->many;
+    m->left = mp_mover_below(m, MP_MOVE_RERUNS_DEEP_ONE_IN) ? m->few : m->many;
     if (slot < 0 || !evict(m, slot, deeper, -1)) return false;
-    if (mp_mover_below(m, 6)) return true;
-    for (int more = 1 + mp_mover_below(m, 3); more > 0 && !m->has_given_up; more--) evict(m, slot, deeper, -1);
+    if (mp_mover_below(m, MP_MOVE_EVICT_MORE_ONE_IN)) return true;
+    for (int more = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); more > 0 && !m->has_given_up; more--) evict(m, slot, deeper, -1);
     return true;
 }
 
@@ -80,9 +81,9 @@ bool mp_move_evict_window(mp_mover *m)
     int reader, n = 0;
     const int s = slot < 0 ? -1 : mp_mover_any_living(m, slot, &reader);
     if (s < 0) return false;
-    const int width = 1 + mp_mover_below(m, 8), centre = g->producer[s];
+    const int width = 1 + mp_mover_below(m, MP_MOVE_EVICT_WINDOW), centre = g->producer[s];
     const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
-    for (int v = from; v <= from + width && v < (int)g->n_nodes && n < MP_MOVER_ROOM; v++) {
+    for (int v = from; v <= from + width && v < (int)g->n_nodes && n < MP_MOVE_LIST; v++) {
         if (!mp_can_rerun(g, v)) continue;
         for (size_t k = 0; k < g->nodes[v].forms[0].n_writes; k++) {
             const int w = g->nodes[v].forms[0].writes[k];
@@ -94,11 +95,11 @@ bool mp_move_evict_window(mp_mover *m)
             break;
         }
     }
-    m->left = 40;
+    m->left = MP_MOVE_RERUNS_SEVERAL;
     for (int k = 0; k < n; k++) {
         const int maker = x->of_node[m->extra[k]].runs[0];
         const int last = mp_run_latest_maker(x, g->nodes[m->extra[k]].forms[0].writes[0], x->runs[reader].slot);
-        if (!rerun_later(m, m->extra[k], x->runs[maker].form, reader, 0.9, last)) return false;
+        if (!rerun_later(m, m->extra[k], x->runs[maker].form, reader, MP_MOVE_DEEPER, last)) return false;
     }
     return n > 0;
 }
@@ -112,18 +113,17 @@ static int64_t ticks_of(const mp_runs *x, int run)
  * once the budget is kept. False: nothing was. */
 static bool evict_cheap(mp_mover *m, int slot, int64_t most_ticks, bool until_fits)
 {
-    enum { MOST = 16 };
     mp_runs *x = m->runs;
     const mp_graph *g = x->graph;
     const int begin = m->n_candidates ? mp_mover_below(m, m->n_candidates) : 0;
     int n = 0;
-    for (int i = 0; i < m->n_candidates && n < MOST && !(until_fits && x->axis.total_over <= 0); i++) {
+    for (int i = 0; i < m->n_candidates && n < MP_MOVE_EVICT_CHEAP && !(until_fits && x->axis.total_over <= 0); i++) {
         const int s = m->candidates[(begin + i) % m->n_candidates];
         if (g->nodes[g->producer[s]].forms[0].ticks > most_ticks || !mp_runs_lives(x, s, slot)) continue;
         const int reader = mp_runs_next_read(x, s, slot);
         const int maker = reader < 0 ? -1 : mp_run_latest_maker(x, s, x->runs[reader].slot);
         if (maker < 0 || !mp_can_rerun(g, x->runs[maker].node)) continue;
-        if (!rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, 0.9, maker)) return false;
+        if (!rerun_later(m, x->runs[maker].node, x->runs[maker].form, reader, MP_MOVE_DEEPER, maker)) return false;
         n++;
     }
     return n > 0;
@@ -134,8 +134,8 @@ bool mp_move_evict_cheap(mp_mover *m)
     const mp_runs *x = m->runs;
     const int run = mp_mover_any_run(m), slot = mp_mover_any_slot(m);
     if (run < 0 || slot < 0) return false;
-    m->left = 40;
-    return evict_cheap(m, slot, mp_mover_below(m, 2) ? ticks_of(x, run) / 2 : 0, false);
+    m->left = MP_MOVE_RERUNS_SEVERAL;
+    return evict_cheap(m, slot, mp_mover_below(m, 2) ? ticks_of(x, run) / MP_MOVE_CHEAP_OF_RUN : 0, false);
 }
 
 bool mp_move_delete(mp_mover *m)
@@ -143,7 +143,7 @@ bool mp_move_delete(mp_mover *m)
     mp_runs *x = m->runs;
     const int run = mp_mover_any_extra(m);
     if (run < 0 || !mp_runs_can_spare(x, run)) return false;
-    int n = 0, width = mp_mover_below(m, 3) ? 0 : 1 + mp_mover_below(m, 6);
+    int n = 0, width = mp_mover_below(m, MP_MOVE_RESTORE_MORE_ONE_IN) ? 0 : 1 + mp_mover_below(m, MP_MOVE_RESTORE_WINDOW);
     for (int step = -1; step <= 1; step += 2) {
         int slot = x->runs[run].slot;
         for (int k = 0; k < width; k++) {
@@ -165,10 +165,10 @@ bool mp_move_exchange(mp_mover *m)
 {
     mp_runs *x = m->runs;
     if (!mp_move_delete(m)) return false;
-    m->left = 20;
-    for (int k = 1 + mp_mover_below(m, 3); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
+    m->left = MP_MOVE_RERUNS_SWAP;
+    for (int k = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
-        evict(m, slot, 0.9, -1);
+        evict(m, slot, MP_MOVE_DEEPER, -1);
     }
     return true;
 }
@@ -176,9 +176,8 @@ bool mp_move_exchange(mp_mover *m)
 /* One of those that are not their node's first, a dear one more likely. -1: none was met. */
 static int any_dear_extra(mp_mover *m)
 {
-    enum { DRAWS = 4 };
     int dearest = mp_mover_any_extra(m);
-    for (int k = 1; k < DRAWS && dearest >= 0; k++) {
+    for (int k = 1; k < MP_MOVE_SWAP_DRAWS && dearest >= 0; k++) {
         const int run = mp_mover_any_extra(m);
         if (run >= 0 && ticks_of(m->runs, run) > ticks_of(m->runs, dearest)) dearest = run;
     }
@@ -192,10 +191,10 @@ bool mp_move_exchange_for_cheap(mp_mover *m)
     if (run < 0 || !mp_runs_can_spare(x, run)) return false;
     const int64_t ticks = ticks_of(x, run);
     mp_run_drop(x, run);
-    m->left = 40;
-    for (int k = 1 + mp_mover_below(m, 4); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
+    m->left = MP_MOVE_RERUNS_SEVERAL;
+    for (int k = 1 + mp_mover_below(m, MP_MOVE_SWAP_CHEAP_STEPS); k > 0 && x->axis.total_over > 0 && !m->has_given_up; k--) {
         const int slot = mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
-        evict_cheap(m, slot, mp_mover_below(m, 2) ? 0 : ticks / 4, true);
+        evict_cheap(m, slot, mp_mover_below(m, 2) ? 0 : ticks / MP_MOVE_CHEAP_OF_SWAP, true);
     }
     return true;
 }

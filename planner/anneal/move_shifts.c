@@ -1,5 +1,6 @@
 /* move_shifts.c - moves that put runs elsewhere. */
 #include "planner/anneal/mover.h"
+#include "planner/math/tuning.h"
 
 /* A run some places away. */
 static int run_away(mp_mover *m, int run, int most)
@@ -23,7 +24,7 @@ bool mp_move_shift_extra(mp_mover *m)
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].slot)) >= 0;
     }
-    return mp_mover_relocate(m, run, run_away(m, run, 12)) >= 0;
+    return mp_mover_relocate(m, run, run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
 }
 
 bool mp_move_shift_window(mp_mover *m)
@@ -32,15 +33,15 @@ bool mp_move_shift_window(mp_mover *m)
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     int first = run, n = 0;
-    for (int k = mp_mover_below(m, 6); k > 0; k--) {
+    for (int k = mp_mover_below(m, MP_MOVE_SHIFT_WINDOW_BACK); k > 0; k--) {
         const int other = mp_run_neighbour(x, x->runs[first].slot, -1);
         if (other < 0 || !mp_run_is_extra(x, other)) break;
         first = other;
     }
-    for (int at = first; n < 12 && at >= 0 && at != x->end && mp_run_is_extra(x, at);
+    for (int at = first; n < MP_MOVE_SHIFT_WINDOW && at >= 0 && at != x->end && mp_run_is_extra(x, at);
          at = mp_run_neighbour(x, x->runs[at].slot, 1))
         m->extra[n++] = at;
-    const int target = mp_mover_below(m, 2) ? run_away(m, m->extra[n - 1], 16) : run_away(m, first, 16);
+    const int target = run_away(m, mp_mover_below(m, 2) ? m->extra[n - 1] : first, MP_MOVE_SHIFT_WINDOW_FAR);
     if (target < 0) return false;
     for (int k = 0; k < n; k++)
         if (m->extra[k] == target) return false;
@@ -58,9 +59,9 @@ static bool send_away(mp_mover *m, int run, int before)
     const int there = mp_runs_reserve(x, r.node, r.form, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].slot, run)) return false;
     mp_runs_remove(x, run);
-    m->left = 20;
+    m->left = MP_MOVE_RERUNS_SWAP;
     m->pending_ticks += x->graph->nodes[r.node].forms[r.form].ticks;
-    if (!mp_move_rerun_inputs(m, there, 0.8)) return false;
+    if (!mp_move_rerun_inputs(m, there, MP_MOVE_DEEPER_AWAY)) return false;
     mp_runs_turn_on(x, there);
     return true;
 }
@@ -95,13 +96,12 @@ static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 /* Puts a run elsewhere, and with it those on the way that have to stay after it, or before it. */
 static bool shift_related(mp_mover *m)
 {
-    enum { FAR = 40, MOST = 12 };
     mp_runs *x = m->runs;
     const int run = mp_mover_any_run(m), step = mp_mover_below(m, 2) ? 1 : -1;
     int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that the others pass */
     if (run < 0) return false;
     m->extra[0] = run;
-    for (int k = 1 + mp_mover_below(m, FAR); k > 0; k--) {
+    for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
         at = mp_run_neighbour(x, x->runs[at].slot, step);
         if (at < 0 || at == x->end) return false;
         bool goes = step > 0 && reads_from(x, at, m->extra, n);
@@ -109,7 +109,7 @@ static bool shift_related(mp_mover *m)
         if (!goes) {
             target = at;
             n_moving = n;
-        } else if (n < MOST) {
+        } else if (n < MP_MOVE_SHIFT_TOGETHER) {
             m->extra[n++] = at;
         } else {
             return false;
@@ -127,10 +127,11 @@ static bool shift_related(mp_mover *m)
 
 bool mp_move_shift_first(mp_mover *m)
 {
-    if (!mp_mover_below(m, 4)) return shift_related(m);
-    if (mp_mover_below(m, 5) < 3) return mp_move_clear(m);
-    const int run = mp_mover_any_run(m), kind = mp_mover_below(m, 8);
+    if (!mp_mover_below(m, MP_MOVE_SHIFT_RELATED_ONE_IN)) return shift_related(m);
+    if (mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE) return mp_move_clear(m);
+    const int run = mp_mover_any_run(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
     if (run < 0 || mp_run_is_extra(m->runs, run)) return false;
     if (!kind && !m->only_orders) return send_away(m, run, mp_mover_below(m, 2) ? mp_mover_any_run(m) : m->runs->end);
-    return mp_mover_relocate(m, run, kind < 4 ? run_between(m, run) : run_away(m, run, 12)) >= 0;
+    return mp_mover_relocate(m, run,
+                             kind <= MP_MOVE_BETWEEN_OF_EIGHT ? run_between(m, run) : run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
 }

@@ -2,8 +2,7 @@
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/lifetimes.h"
-
-enum { TRIES = 24 };
+#include "planner/math/tuning.h"
 
 /* ---- chance ---- */
 
@@ -36,7 +35,7 @@ bool mp_run_is_extra(const mp_runs *x, int run)
 int mp_mover_any_run(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    for (int k = 0; k < TRIES; k++) {
+    for (int k = 0; k < MP_MOVE_DRAWS; k++) {
         const int run = mp_mover_below(m, x->n_runs);
         if (run != x->end && x->runs[run].slot >= 0) return run;
     }
@@ -46,7 +45,7 @@ int mp_mover_any_run(mp_mover *m)
 int mp_mover_any_extra(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    for (int k = 0; k < TRIES; k++) {
+    for (int k = 0; k < MP_MOVE_DRAWS; k++) {
         const int run = mp_mover_below(m, x->n_runs);
         if (run != x->end && x->runs[run].slot >= 0 && mp_run_is_extra(x, run)) return run;
     }
@@ -56,7 +55,7 @@ int mp_mover_any_extra(mp_mover *m)
 int mp_mover_any_slot(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    if (x->axis.total_over > 0 && mp_mover_below(m, 8))
+    if (x->axis.total_over > 0 && mp_mover_below(m, MP_MOVE_ANY_STEP_ONE_IN))
         return mp_axis_find_over(&x->axis, (int64_t)(mp_mover_uniform(m) * (double)x->axis.total_over));
     const int run = mp_mover_any_run(m);
     return run < 0 ? -1 : x->runs[run].slot;
@@ -66,7 +65,7 @@ int mp_mover_any_living(mp_mover *m, int slot, int *reader)
 {
     const mp_runs *x = m->runs;
     const int64_t total = m->n_candidates ? m->weights[m->n_candidates - 1] : 0;
-    for (int k = 0; k < TRIES && total; k++) {
+    for (int k = 0; k < MP_MOVE_DRAWS && total; k++) {
         const int64_t at = (int64_t)(mp_mover_uniform(m) * (double)total);
         int low = 0, high = m->n_candidates - 1;
         while (low < high) {
@@ -166,10 +165,10 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     mp_status st = MP_OK;
     const mp_graph *g = runs->graph;
     mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
-    int64_t sum = 0, least = runs->limit_bytes / 1024 + 1;
+    int64_t sum = 0, least = runs->limit_bytes / MP_MOVE_WEIGHT_SHARE + 1;
     m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
     m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
-    m.extra = mp_alloc(MP_MOVER_ROOM, sizeof *m.extra);
+    m.extra = mp_alloc(MP_MOVE_LIST, sizeof *m.extra);
     m.choices = mp_alloc(g->n_nodes, sizeof *m.choices);
     MP_REQUIRE(m.candidates && m.weights && m.extra && m.choices, err, MP_NOMEM, "out of memory for %zu storages",
                g->n_storages);
@@ -181,9 +180,9 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     }
     for (size_t v = 0; v < g->n_nodes; v++)
         if (g->nodes[v].n_forms > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
-    const bool wide = mean_reads(g) > 3;
-    m.few = wide ? 4 : 20;
-    m.many = wide ? 24 : 150;
+    const bool wide = mean_reads(g) > MP_MOVE_WIDE_READS;
+    m.few = wide ? MP_MOVE_RERUNS_WIDE : MP_MOVE_RERUNS;
+    m.many = wide ? MP_MOVE_RERUNS_WIDE_DEEP : MP_MOVE_RERUNS_DEEP;
     *out = m;
     m = (mp_mover){0};
 done:

@@ -1,6 +1,7 @@
 #include "planner/anneal/moves.h"
 
 #include "planner/anneal/mover.h"
+#include "planner/math/tuning.h"
 
 /* Runs a node in another form at the same place. The run there then; -1: it cannot be. */
 static int change_form(mp_mover *m, int run, int form)
@@ -30,7 +31,7 @@ static bool change_algorithm(mp_mover *m, int node)
     const mp_runs *x = m->runs;
     const mp_run_list *runs = &x->of_node[node];
     const int n = runs->n, n_forms = (int)x->graph->nodes[node].n_forms;
-    if (n > MP_MOVER_ROOM) return false;
+    if (n > MP_MOVE_LIST) return false;
     const int form = (x->runs[runs->runs[0]].form + 1 + mp_mover_below(m, n_forms - 1)) % n_forms;
     for (int k = 0; k < n; k++) m->extra[k] = runs->runs[k];
     for (int k = 0; k < n; k++)
@@ -60,24 +61,30 @@ static bool change_some(mp_mover *m)
     return true;
 }
 
-/* One in four of some moves is their other kind. */
-static bool is_fourth(mp_mover *m)
+/* Whether an eviction of many, or a swap, looks at what is cheap to recompute. */
+static bool looks_at_cheap(mp_mover *m)
 {
-    return !mp_mover_below(m, 4);
+    return !mp_mover_below(m, MP_MOVE_CHEAP_ONE_IN);
+}
+
+/* Draws one of the moves that change what is recomputed. */
+static bool change_recomputation(mp_mover *m)
+{
+    int draw = mp_mover_below(m, 100);
+    if ((draw -= MP_MOVE_EVICT) < 0) return mp_move_evict(m);
+    if ((draw -= MP_MOVE_EVICT_MANY) < 0) return looks_at_cheap(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);
+    if ((draw -= MP_MOVE_RESTORE) < 0) return mp_move_delete(m);
+    if ((draw -= MP_MOVE_SWAP) < 0) return looks_at_cheap(m) ? mp_move_exchange_for_cheap(m) : mp_move_exchange(m);
+    if ((draw -= MP_MOVE_SHIFT_EXTRA) < 0) return mp_move_shift_extra(m);
+    return mp_move_shift_window(m);
 }
 
 static bool move(mp_mover *m)
 {
     const int draw = mp_mover_below(m, 100);
-    if (m->only_orders || (!m->keeps_order && draw < 25)) return mp_move_shift_first(m);
-    if (m->n_choices && draw >= 92) return change_some(m);
-    const int kind = mp_mover_below(m, 100);
-    if (kind < 35) return mp_move_evict(m);
-    if (kind < 45) return is_fourth(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);
-    if (kind < 68) return mp_move_delete(m);
-    if (kind < 80) return is_fourth(m) ? mp_move_exchange_for_cheap(m) : mp_move_exchange(m);
-    if (kind < 92) return mp_move_shift_extra(m);
-    return mp_move_shift_window(m);
+    if (m->only_orders || (!m->keeps_order && draw < MP_MOVE_REORDER)) return mp_move_shift_first(m);
+    if (m->n_choices && draw >= 100 - MP_MOVE_ALTERNATIVE) return change_some(m);
+    return change_recomputation(m);
 }
 
 bool mp_move(mp_mover *m, int64_t most_ticks)

@@ -4,8 +4,6 @@
 
 #include "planner/anneal/runs/runs.h"
 
-enum { MP_MOVER_ROOM = 64 };
-
 typedef struct mp_mover {
     mp_runs *runs;
     uint64_t random;

@@ -9,8 +9,6 @@
 #include "planner/chain/chain.h"
 #include "planner/order/schedule.h"
 
-enum { PATIENCE = 8, RUNGS = 400 };
-
 typedef struct walk {
     const mp_chain_table *table;
     mp_step *steps;
@@ -87,9 +85,9 @@ static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t m
         least = ticks;
         rungs[n_rungs++] = m;
     }
-    int64_t n = n_rungs < RUNGS ? n_rungs : RUNGS;
+    int64_t n = n_rungs < MP_CHAIN_RUNGS ? n_rungs : MP_CHAIN_RUNGS;
     if (moves < n) n = moves;
-    for (int64_t i = 0; i < n && over < PATIENCE && !mp_search_stopped(search); i++) {
+    for (int64_t i = 0; i < n && over < MP_CHAIN_PATIENCE && !mp_search_stopped(search); i++) {
         MP_TRY(offer(search, table, rungs[i * n_rungs / n], &peak, err));
         over = peak > budget_bytes ? over + 1 : 0;
     }

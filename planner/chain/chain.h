@@ -13,15 +13,9 @@
 #ifndef PLANNER_CHAIN_H
 #define PLANNER_CHAIN_H
 
+#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/search/solver.h"
-
-enum {
-    MP_CHAIN_BLOCKS = 150,
-    MP_CHAIN_OPTIONS = 8,
-    MP_CHAIN_SLOTS = 500,      /* of memory, for the longest chains; shorter ones get more, */
-    MP_CHAIN_MOST_SLOTS = 4000 /* up to this */
-};
 
 /* Nodes in the order in which they run. */
 typedef struct mp_chain_run {

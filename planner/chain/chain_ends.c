@@ -81,14 +81,13 @@ static mp_status find_seams(const mp_boundaries *boundaries, int far, int *posit
 mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool *ends, int *n_ends, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { FAR = 8 };
     int n = 0, *positions = mp_alloc((size_t)boundaries->n, sizeof *positions);
     if (!positions) return no_memory(boundaries, err);
     for (int p = 0; p < boundaries->n; p++) ends[p] = false;
     if (cut == MP_CHAIN_CUTS)
         MP_TRY(find_cuts(boundaries, positions, &n, err));
     else
-        MP_TRY(find_seams(boundaries, boundaries->n / FAR, positions, &n, err));
+        MP_TRY(find_seams(boundaries, boundaries->n / MP_CHAIN_SEAM_SHARE, positions, &n, err));
     *n_ends = n ? choose(boundaries, positions, n, ends) : 0;
 done:
     mp_free(positions);

@@ -210,7 +210,6 @@ static int by_worth(const void *a, const void *b)
 /* What backward of the block reads of the block's own, all held, what is worth most to drop first. */
 static void find_needed(measure *x)
 {
-    enum { WORK = 10000000 }; /* nodes looked at in all; what is left then comes last */
     const mp_chain *chain = x->chain;
     const mp_graph *graph = chain->graph;
     size_t work = 0;
@@ -225,7 +224,7 @@ static void find_needed(measure *x)
         }
     }
     x->held_is_there = true;
-    for (size_t i = 0; i < x->n_needed && work < WORK; i++) {
+    for (size_t i = 0; i < x->n_needed && work < MP_CHAIN_MEASURE_WORK; i++) {
         const int s = x->needed[i].storage;
         int64_t ticks = 1;
         begin_run(x);

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "planner/math/heap.h"
-
-enum { TINY = 64 }; /* an output this many times smaller than its largest sibling is no tensor to cut at */
+#include "planner/math/tuning.h"
 
 static _Thread_local char reason_text[256];
 
@@ -238,7 +237,7 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
         if (best >= 0) others = graph->storages[best].bytes;
         best = s;
     }
-    return best >= 0 && others <= graph->storages[best].bytes / TINY ? best : -1;
+    return best >= 0 && others <= graph->storages[best].bytes / MP_CUT_TENSOR_SHARE ? best : -1;
 }
 
 /* Every vertex lies on a path from the virtual source to the virtual sink, so what an articulation point cuts off holds one of

@@ -15,6 +15,7 @@
 #include "planner/order/schedule.h"
 
 #include "planner/math/heap.h"
+#include "planner/math/tuning.h"
 
 typedef struct schedule {
     const mp_graph *graph;
@@ -386,7 +387,6 @@ done:
 
 void mp_schedule_keep_small(const mp_graph *graph, bool *keep)
 {
-    enum { SMALL = 64 };
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_form *form = &graph->nodes[i].forms[0];
         int64_t bytes = 0;
@@ -394,7 +394,7 @@ void mp_schedule_keep_small(const mp_graph *graph, bool *keep)
         for (size_t k = 0; k < form->n_writes; k++) bytes += graph->storages[form->writes[k]].bytes;
         for (size_t k = 0; k < form->n_writes; k++) {
             const mp_storage *storage = &graph->storages[form->writes[k]];
-            if (storage->kind == MP_KIND_SAVED && storage->bytes <= (bytes - storage->bytes) / SMALL)
+            if (storage->kind == MP_KIND_SAVED && storage->bytes <= (bytes - storage->bytes) / MP_KEEP_SMALL_SHARE)
                 keep[form->writes[k]] = true;
         }
     }

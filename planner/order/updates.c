@@ -4,6 +4,7 @@
  * included, and what it reads is complete. Updates can depend on each other (a node that clips by the global norm): they keep
  * the order of the list, and none goes before one that makes what it reads.
  */
+#include "planner/math/tuning.h"
 #include "planner/order/schedule.h"
 
 /* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
@@ -122,13 +123,12 @@ mp_status mp_schedule_updates_within(const mp_graph *graph, const mp_step *steps
                                      size_t *n_out, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { ROUNDS = 4 };
     bool *put_off = mp_alloc(graph->n_nodes, sizeof *put_off);
     mp_timeline *timeline = NULL;
     mp_step *all = NULL;
     MP_REQUIRE(put_off, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     MP_TRY(place_updates(graph, steps, n, NULL, &all, n_out, err));
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < MP_UPDATE_ROUNDS; round++) {
         mp_timeline_free(timeline);
         timeline = NULL;
         MP_TRY(mp_timeline_build(graph, all, *n_out, &timeline, err));

@@ -17,10 +17,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "planner/math/tuning.h"
 #include "planner/priced/priced_segments.h"
 #include "planner/search/solver.h"
-
-enum { BISECTIONS = 16, ROUNDS = 80, FITTING = 12, WORK = 3000000 /* cuts by nodes */ };
 
 typedef struct pricing {
     mp_search *search;
@@ -83,17 +82,17 @@ done:
 static mp_status bisect(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { DOUBLINGS = 40 };
     const mp_priced *p = x->problem;
-    double low = 0, high = 1 / (p->scale * (double)(x->room_bytes > 1 ? x->room_bytes : 1)) * (double)(INT64_C(1) << 36);
-    for (int k = 0; k < DOUBLINGS && !ended(x); k++) {
+    double low = 0, high = 1 / (p->scale * (double)(x->room_bytes > 1 ? x->room_bytes : 1)) *
+                           (double)(INT64_C(1) << MP_PRICED_FIRST_BITS);
+    for (int k = 0; k < MP_PRICED_DOUBLINGS && !ended(x); k++) {
         x->price[p->turn] = high;
         MP_TRY(try_prices(x, err));
         if (x->over_bytes[p->turn] <= 0) break;
         low = high;
         high *= 4;
     }
-    for (int k = 0; k < BISECTIONS && !ended(x); k++) {
+    for (int k = 0; k < MP_PRICED_BISECTIONS && !ended(x); k++) {
         const double middle = low > 0 ? sqrt(low * high) : high / 16;
         x->price[p->turn] = middle;
         MP_TRY(try_prices(x, err));
@@ -122,17 +121,16 @@ static void move_prices(pricing *x, double unit, double step)
 static mp_status descend(pricing *x, double unit, mp_error *err)
 {
     mp_status st = MP_OK;
-    const double MOST_SPARE = 0.3;
     if (x->room_bytes <= 0) return MP_OK;
     x->spare = 0;
     MP_TRY(try_prices(x, err));
-    for (int k = 0; k < ROUNDS && !ended(x); k++) {
-        move_prices(x, unit, 4 / sqrt(1 + k));
+    for (int k = 0; k < MP_PRICED_ROUNDS && !ended(x); k++) {
+        move_prices(x, unit, MP_PRICED_STEP / sqrt(1 + k));
         MP_TRY(try_prices(x, err));
         if (x->fits)
-            x->spare *= 0.7;
-        else if (x->spare < MOST_SPARE)
-            x->spare += 0.005;
+            x->spare *= MP_PRICED_SPARE_FALL;
+        else if (x->spare < MP_PRICED_SPARE_MOST)
+            x->spare += MP_PRICED_SPARE_RISE;
     }
 done:
     return st;
@@ -151,13 +149,18 @@ static double mean_price(const mp_priced *p)
 /* What is left to gain is little, as far as is proved; or the graph is so large that a plan will do. */
 static bool is_near(const pricing *x)
 {
-    enum { LARGE = 40000 };
-    if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > LARGE) return true;
+    if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_PRICED_FIRST_PLAN_NODES) return true;
     const double enough = (double)mp_search_enough(x->search);
-    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * 1.003;
+    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * MP_PRICED_NEAR;
 }
 
 /* ---- segments ---- */
+
+/* A share of a size in percent, without overflow. */
+static int64_t smaller(int64_t size, int percent)
+{
+    return size / 100 * percent + size % 100 * percent / 100;
+}
 
 /* A way to begin: the size of segments (INT64_MAX: none), the shape of the prices, and how high they are for the cheapest
  * schedule of that shape that fits (0: none does). */
@@ -188,7 +191,7 @@ static mp_status fit(pricing *x, beginning *b, double height, mp_error *err)
     double low = 0, high = 0;
     b->ticks = INT64_MAX;
     hold(x, b);
-    for (int k = 0; k < FITTING && !ended(x); k++) {
+    for (int k = 0; k < MP_PRICED_FITTING && !ended(x); k++) {
         set_prices(x, b, height);
         MP_TRY(try_prices(x, err));
         *(x->fits ? &high : &low) = height;
@@ -216,11 +219,11 @@ static int by_ticks(const void *a, const void *b)
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { SIZES = 20, SHARE = 78 /* percent of the size before */, WAYS = 4 };
+    enum { WAYS = 4 }; /* two shapes, with and without letting go */
     const mp_priced *p = x->problem;
-    beginning list[SIZES * WAYS] = {0};
-    const int64_t n_sizes = 1 + x->n_cuts / (2 * FITTING * WAYS); /* half of the cuts to find where to begin */
-    const int stride = n_sizes >= SIZES ? 1 : (int)(SIZES / n_sizes);
+    beginning list[MP_PRICED_SIZES * WAYS] = {0};
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_PRICED_FITTING * WAYS); /* half of the cuts to find where to begin */
+    const int stride = n_sizes >= MP_PRICED_SIZES ? 1 : (int)(MP_PRICED_SIZES / n_sizes);
     int n = 0;
     double *turn = mp_alloc(2 * (size_t)p->n, sizeof *turn), *over = turn + p->n, sum = 0;
     MP_REQUIRE(turn, err, MP_NOMEM, "out of memory for the prices of %d nodes", p->n);
@@ -229,7 +232,7 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     for (int k = p->turn; k < p->n; k++) sum += x->over_bytes[k] > 0 ? (double)x->over_bytes[k] : 0;
     for (int k = p->turn; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
     turn[p->turn] = 1;
-    for (int64_t i = 0, size = x->segments->total_bytes; i < SIZES; i++, size = size / 100 * SHARE + size % 100 * SHARE / 100)
+    for (int64_t i = 0, size = x->segments->total_bytes; i < MP_PRICED_SIZES; i++, size = smaller(size, MP_PRICED_SIZE_SHARE))
         for (int k = 0; k < WAYS && i % stride == 0 && !ended(x); k++) {
             list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k % 2 ? over : turn, .lets_go = k / 2};
             MP_TRY(fit(x, &list[n++], unit, err));
@@ -249,15 +252,14 @@ done:
 static mp_status offer_segments(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { SIZES = 60, SHARE = 88 }; /* percent of the size before */
     const mp_priced_segments *segments = x->segments;
-    const int64_t n_schedules = 1 + WORK / (int64_t)(x->problem->graph->n_nodes + 1);
-    const int stride = n_schedules >= SIZES ? 1 : (int)(SIZES / n_schedules);
+    const int64_t n_schedules = 1 + MP_PRICED_WORK / (int64_t)(x->problem->graph->n_nodes + 1);
+    const int stride = n_schedules >= MP_PRICED_SEGMENT_SIZES ? 1 : (int)(MP_PRICED_SEGMENT_SIZES / n_schedules);
     int64_t size = segments->total_bytes;
     mp_step *steps = NULL;
     size_t n;
-    for (int i = 0; i < SIZES && !mp_search_stopped(x->search); i++) {
-        size = size / 100 * SHARE + size % 100 * SHARE / 100;
+    for (int i = 0; i < MP_PRICED_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
+        size = smaller(size, MP_PRICED_SEGMENT_SHARE);
         if (i % stride != stride - 1) continue;
         mp_priced_segments_cut(x->segments, size);
         mp_free(steps);
@@ -273,7 +275,6 @@ done:
 mp_status mp_run_priced_first(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { SIZES = 12 };
     const mp_request *request = mp_search_request(search);
     mp_priced_segments *segments = NULL;
     mp_step *steps = NULL;
@@ -284,7 +285,8 @@ mp_status mp_run_priced_first(mp_search *search, mp_error *err)
     st = mp_priced_segments_new(request->graph, &segments, &ignored);
     if (st == MP_NOT_APPLICABLE) return MP_OK;
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
-    for (int64_t k = 1, size = segments->total_bytes / 2; k <= SIZES && peak_bytes > request->budget_bytes; k++, size /= 2) {
+    for (int64_t k = 1, size = segments->total_bytes / 2; k <= MP_PRICED_FIRST_SIZES && peak_bytes > request->budget_bytes;
+         k++, size /= 2) {
         mp_priced_segments_cut(segments, size);
         mp_free(steps);
         steps = NULL;
@@ -302,7 +304,8 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
-    const int64_t suits = WORK / (int64_t)(graph->n_nodes + 1) + BISECTIONS, moves = mp_search_moves(x->search);
+    const int64_t suits = MP_PRICED_WORK / (int64_t)(graph->n_nodes + 1) + MP_PRICED_BISECTIONS,
+                  moves = mp_search_moves(x->search);
     const int64_t n_cuts = suits < moves ? suits : moves;
     mp_error ignored = {0};
     MP_TRY(mp_priced_new(graph, &x->problem, err));

@@ -11,9 +11,8 @@
  */
 #include <math.h>
 
+#include "planner/math/tuning.h"
 #include "planner/priced/priced.h"
-
-enum { TOTAL_BITS = 40, SUM_BITS = 61 };
 
 static bool is_late(const mp_priced *x, int stage)
 {
@@ -167,19 +166,18 @@ done:
     return st;
 }
 
-/* Ticks for the cut: their sum is about 2^TOTAL_BITS, so that sums with prices keep clear of overflow. */
+/* Ticks for the cut: their sum is about 2^MP_PRICED_TICK_BITS, so that sums with prices keep clear of overflow. */
 static void scale_ticks(mp_priced *x)
 {
-    const double slope = 0.02; /* between the first stage and the last */
     double total = 1;
     for (int k = 0; k < x->turn; k++) total += (double)form_of(x, k)->ticks;
-    x->scale = ldexp(1, TOTAL_BITS) / total;
+    x->scale = ldexp(1, MP_PRICED_TICK_BITS) / total;
     for (int k = 0; k < x->turn; k++) {
-        const double tilt = 1 + slope * ((double)k / (double)x->turn - 0.5);
+        const double tilt = 1 + MP_PRICED_TILT * ((double)k / (double)x->turn - 0.5);
         x->scaled_ticks[k] = 1 + (int64_t)(x->scale * tilt * (double)form_of(x, k)->ticks);
     }
-    x->most = INT64_C(1) << TOTAL_BITS;
-    while (x->most > (INT64_C(1) << SUM_BITS) / (int64_t)(x->graph->n_storages + 1)) x->most /= 2;
+    x->most = INT64_C(1) << MP_PRICED_TICK_BITS;
+    while (x->most > (INT64_C(1) << MP_PRICED_SUM_BITS) / (int64_t)(x->graph->n_storages + 1)) x->most /= 2;
 }
 
 static bool allocate(mp_priced *x)

@@ -1,5 +1,6 @@
 /* priced_schedule.c - from labels to an order of steps. */
 #include "planner/math/heap.h"
+#include "planner/math/tuning.h"
 #include "planner/order/schedule.h"
 #include "planner/priced/priced.h"
 
@@ -106,8 +107,8 @@ mp_status mp_priced_schedule(const mp_priced *x, mp_step **steps, size_t *n, mp_
               .is_asked = mp_alloc(n_stages, sizeof *w.is_asked),
               .asked = mp_alloc(n_stages, sizeof *w.asked),
               .in_order = {mp_alloc(n_stages, sizeof *w.in_order.items), 0},
-              .steps = mp_alloc(5 * n_stages, sizeof *w.steps),
-              .most = 2 * n_stages,
+              .steps = mp_alloc((MP_PRICED_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
+              .most = MP_PRICED_STEPS_PER_STAGE * n_stages,
               .stage = mp_alloc(n_nodes, sizeof *w.stage),
               .cost = mp_alloc(n_stages, sizeof *w.cost)};
     MP_REQUIRE(w.missing && w.is_asked && w.asked && w.in_order.items && w.steps && w.stage && w.cost, err, MP_NOMEM,

@@ -5,6 +5,7 @@
  * along adding bytes and cuts at the first cut tensor after the sum has passed b, for a sweep of b. Networks with few cut
  * tensors get the linearised variant besides: every position of the list may be an end, and all that crosses it is kept.
  */
+#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/dag.h"
 #include "planner/search/solver.h"
@@ -52,12 +53,11 @@ static mp_status greedy(chen *x, int64_t segment_bytes, mp_error *err)
 static mp_status sweep(chen *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { SIZES = 40, SHARE = 82 }; /* percent of the size before: down to 1/2800 of the whole */
     int64_t size = 0;
     for (int p = 0; p < x->boundaries->n; p++) size += x->made_bytes[p];
     MP_TRY(every_kth(x, err));
-    for (int i = 0; i < SIZES && !mp_search_stopped(x->search); i++) {
-        size = size / 100 * SHARE + size % 100 * SHARE / 100;
+    for (int i = 0; i < MP_CHEN_SIZES && !mp_search_stopped(x->search); i++) {
+        size = size / 100 * MP_CHEN_SIZE_SHARE + size % 100 * MP_CHEN_SIZE_SHARE / 100;
         MP_TRY(greedy(x, size, err));
     }
 done:

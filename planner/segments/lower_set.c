@@ -6,14 +6,9 @@
  */
 #include <string.h>
 
+#include "planner/math/tuning.h"
 #include "planner/order/schedule.h"
 #include "planner/segments/lower_set.h"
-
-enum {
-    ALL_SETS = 1024, /* more lower sets than this, and the pruned family serves */
-    PRUNED_SETS = 700,
-    ORDERS = 16
-};
 
 typedef struct lower_set {
     mp_search *search;
@@ -96,8 +91,8 @@ static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *se
 {
     mp_lower_sets *sets = NULL;
     const mp_lower_set_graph graph = {x->dag, x->dag->bytes, ticks, segment_bytes};
-    mp_status st = mp_lower_sets_all(&graph, ALL_SETS, &sets, err);
-    if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, ORDERS, PRUNED_SETS, &sets, err);
+    mp_status st = mp_lower_sets_all(&graph, MP_LOWER_SET_ALL, &sets, err);
+    if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, MP_LOWER_SET_ORDERS, MP_LOWER_SET_PRUNED, &sets, err);
     const int64_t moves = (mp_search_moves(x->search) - 1) / 2, budget_bytes = mp_search_request(x->search)->budget_bytes;
     if (st == MP_OK) st = mp_lower_set_ladder(x->search, sets, budget_bytes, moves, offer, x, err);
     mp_lower_sets_free(sets);

@@ -8,16 +8,8 @@
  * A strategy for one rung serves the next as well, so its overhead bounds what is looked for there. The first bound comes from
  * a search with coarse classes of overhead. Small families are searched without bound: their whole front is worth a look.
  */
+#include "planner/math/tuning.h"
 #include "planner/segments/lower_set.h"
-
-enum {
-    RUNGS = 32,
-    PATIENCE = 5,      /* rungs over the budget before the search ends */
-    PICKS = 6,         /* strategies tried per rung, from the least overhead to the fewest bytes kept */
-    SMALL = 50000,     /* pairs: families that take no time */
-    LEVELS = 128,      /* classes of overhead in the coarse search */
-    FINE_LEVELS = 2048 /* and in the others */
-};
 
 typedef struct ladder {
     mp_search *search;
@@ -53,16 +45,17 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
 {
     mp_status st = MP_OK;
     mp_lower_set_strategies least = {0}, largest = {0};
-    const bool is_small = x->sets->pairs_start[x->sets->n] < SMALL;
-    for (int levels = LEVELS; levels <= FINE_LEVELS; levels *= FINE_LEVELS / LEVELS) {
-        if (levels == LEVELS && (is_small || *most_ticks != INT64_MAX)) continue; /* only to find a limit */
+    const bool is_small = x->sets->pairs_start[x->sets->n] < MP_LOWER_SET_SMALL_PAIRS;
+    for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
+         levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
+        if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX)) continue; /* only to find a limit */
         mp_lower_set_strategies_free(&least);
         MP_TRY(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8; /* for choice */
+        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / MP_LOWER_SET_SLACK; /* for choice */
     }
     MP_TRY(offer_some(x, &least, x->picks, least_peak, err));
     if (!both_aims) goto done;
-    MP_TRY(mp_lower_set_search(x->sets, model_bytes, MP_MEMORY_CENTRIC, LEVELS, INT64_MAX, false, &largest, err));
+    MP_TRY(mp_lower_set_search(x->sets, model_bytes, MP_MEMORY_CENTRIC, MP_LOWER_SET_LEVELS, INT64_MAX, false, &largest, err));
     MP_TRY(offer_some(x, &largest, 1, least_peak, err));
 done:
     mp_lower_set_strategies_free(&least);
@@ -78,13 +71,16 @@ static mp_status climb(ladder *x, mp_error *err)
     for (size_t p = x->sets->pairs_start[x->sets->n - 1]; p < x->sets->pairs_start[x->sets->n]; p++)
         if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes; /* all in one segment */
     MP_TRY(mp_lower_set_least_budget(x->sets, &least_bytes, err));
-    for (int rung = 0; rung <= RUNGS && over < PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
-        if (rung >= PATIENCE && mp_search_settled(x->search)) break;
+    for (int rung = 0;
+         rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
+        if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
         /* finer towards the least, where a little room is worth most */
         const int64_t model_bytes =
-            rung == RUNGS ? whole_bytes : least_bytes + (whole_bytes - least_bytes) / (RUNGS * RUNGS) * rung * rung;
+            rung == MP_LOWER_SET_RUNGS
+                ? whole_bytes
+                : least_bytes + (whole_bytes - least_bytes) / (MP_LOWER_SET_RUNGS * MP_LOWER_SET_RUNGS) * rung * rung;
         int64_t least_peak = INT64_MAX;
-        MP_TRY(try_rung(x, model_bytes, &most_ticks, rung < PATIENCE, &least_peak, err));
+        MP_TRY(try_rung(x, model_bytes, &most_ticks, rung < MP_LOWER_SET_PATIENCE, &least_peak, err));
         over = least_peak > x->budget_bytes ? over + 1 : 0;
     }
 done:
@@ -94,8 +90,8 @@ done:
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
                               mp_lower_set_judge judge, void *data, mp_error *err)
 {
-    const int most = sets->pairs_start[sets->n] < SMALL ? 3 * PICKS : PICKS;
-    const int64_t share = moves / RUNGS;
+    const int most = sets->pairs_start[sets->n] < MP_LOWER_SET_SMALL_PAIRS ? 3 * MP_LOWER_SET_PICKS : MP_LOWER_SET_PICKS;
+    const int64_t share = moves / MP_LOWER_SET_RUNGS;
     ladder x = {search, sets, budget_bytes, share < 1 ? 1 : share > most ? most : (int)share, moves, judge, data};
     return climb(&x, err);
 }

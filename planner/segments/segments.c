@@ -12,12 +12,11 @@
  */
 #include <string.h>
 
+#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/schedule.h"
 #include "planner/search/solver.h"
 #include "planner/segments/lower_set.h"
-
-enum { CANDIDATES = 600, LADDER = 16 };
 
 /* A list that was judged: its ends and what came of it. */
 typedef struct verdict {
@@ -83,7 +82,6 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = x->boundaries->graph;
-    enum { ROUNDS = 8 };
     int *list = mp_alloc(graph->n_storages, sizeof *list), *before = mp_alloc(graph->n_storages, sizeof *before);
     size_t n_list = 0, n_before;
     bool settled = false;
@@ -93,7 +91,7 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     }
     MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
     MP_TRY(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
-    for (int round = 0; round < ROUNDS && !settled; round++) {
+    for (int round = 0; round < MP_SEGMENTS_SETTLE && !settled; round++) {
         memcpy(before, list, n_list * sizeof *list);
         n_before = n_list;
         mp_free(*steps);
@@ -223,7 +221,7 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
     mp_status st = MP_OK;
     enum { KINDS = 3 };
     const int n = x->n_candidates;
-    int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)(618LL * n / 1000) + 1;
+    int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)((int64_t)MP_SEGMENTS_STRIDE * n / 1000) + 1;
     if (best < 0 || n == 0) return MP_OK;
     while (common_divisor(stride, n) != 1) stride++;
     for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
@@ -254,11 +252,11 @@ static mp_status find_list(segments *x, mp_error *err)
     MP_TRY(judge(x, &which, err)); /* one segment: keep-all */
     const int64_t whole = x->verdicts[0].peak_bytes;
     MP_TRY(sweep(x, err));
-    const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (LADDER + 2);
+    const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (MP_SEGMENTS_LADDER + 2);
     MP_TRY(climb(x, -1, 2 * moves, err));
     const int64_t smallest = x->verdicts[best_verdict(x, -1)].peak_bytes;
-    for (int step = 0; step < LADDER && !mp_search_settled(x->search); step++) {
-        const int64_t rung = smallest + (whole - smallest) / LADDER * step;
+    for (int step = 0; step < MP_SEGMENTS_LADDER && !mp_search_settled(x->search); step++) {
+        const int64_t rung = smallest + (whole - smallest) / MP_SEGMENTS_LADDER * step;
         if (rung > budget_bytes) break;
         MP_TRY(climb(x, rung, moves, err));
     }
@@ -299,13 +297,13 @@ mp_status mp_run_segments(mp_search *search, mp_error *err)
         MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
         goto done;
     }
-    x.candidate = mp_alloc(CANDIDATES, sizeof *x.candidate);
+    x.candidate = mp_alloc(MP_SEGMENTS_CANDIDATES, sizeof *x.candidate);
     x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
     if (!x.candidate || !x.ends) {
         st = no_memory(err);
         goto done;
     }
-    x.n_candidates = mp_boundaries_candidates(x.boundaries, CANDIDATES, x.candidate);
+    x.n_candidates = mp_boundaries_candidates(x.boundaries, MP_SEGMENTS_CANDIDATES, x.candidate);
     MP_TRY(find_list(&x, err));
 done:
     for (size_t i = 0; i < x.n_verdicts; i++) mp_free(x.verdicts[i].ends);

@@ -2,18 +2,19 @@
  * found. First what is quick and good on graphs of any size, so that a search that is cut short has it; the one that improves
  * on plans, whatever they come from, is last.
  */
+#include "planner/math/tuning.h"
 #include "planner/search/solver.h"
 
 /* Exact searches pay on tiny graphs only, integer programmes on small ones. On large ones labels by a minimum cut are ahead of
  * all that cuts the list into segments, which is tried there only if no plan is found without. */
-enum { EXACT_NODES = 32, ILP_NODES = 48, SEGMENTS_NODES = 6000 };
+enum { EXACT_NODES = 32, ILP_NODES = 48 };
 
 /* What the searchers before the one that improves on plans may take of the time limit: little, except on large graphs, where
  * moves are slow. */
 static double share_of(const mp_graph *graph)
 {
     const double SMALL = 0.35, LARGE = 0.85;
-    return graph->n_nodes > SEGMENTS_NODES ? LARGE : SMALL;
+    return graph->n_nodes > MP_LARGE_GRAPH_NODES ? LARGE : SMALL;
 }
 
 /* Whether a searcher has a part in this search. */
@@ -78,7 +79,7 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
     mp_status st = MP_OK;
     bool is_enough = false;
     for (int k = 0; k < N_FIRST; k++) MP_TRY(run(search, row_of(first[k]), err));
-    if (mp_search_request(search)->graph->n_nodes > SEGMENTS_NODES) MP_TRY(find_out(search, &is_enough, err));
+    if (mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES) MP_TRY(find_out(search, &is_enough, err));
     for (size_t k = 0; k < mp_solver_count() && !mp_search_stopped(search); k++) {
         const mp_solver *solver = mp_solver_row(k);
         if (!goes_first(solver) && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));

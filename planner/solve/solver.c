@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/floor/floor.h"
+#include "planner/math/tuning.h"
 #include "planner/order/schedule.h"
 #include "planner/plan/check.h"
 #include "planner/search/search.h"
@@ -176,7 +177,6 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
  * keep-all, and in large graphs something that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
-    enum { LARGE = 6000 };
     static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false};
     mp_status st = MP_OK;
     const mp_request *request = search->request;
@@ -190,7 +190,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
         mp_keep_all(graph, steps);
         MP_TRY(mp_search_offer(search, steps, graph->n_nodes, &unused, NULL, err));
     }
-    if (graph->n_nodes > LARGE && !request->start && (is_auto || solver->run == mp_run_priced))
+    if (graph->n_nodes > MP_LARGE_GRAPH_NODES && !request->start && (is_auto || solver->run == mp_run_priced))
         MP_TRY(mp_search_delegate(search, &first, 1, err));
 done:
     mp_free(steps);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/math/tuning.h"
 #include "planner/solve/arena_solve.h"
 
 /* What is known of a batch. */
@@ -101,9 +102,9 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
 /* Not quite what was asked for: a search from scratch may find what going on from a neighbour's plan does not. */
 static bool nearly_fits(const fit *x, const trial *t)
 {
-    const double BYTES = 1.1, TIME = 1.2, limit = x->request->overhead;
-    if (t->peak_bytes < 0) return (double)t->smallest_bytes < BYTES * (double)x->request->memory_bytes;
-    return overhead_of(t) > limit && overhead_of(t) < TIME * limit;
+    const double limit = x->request->overhead;
+    if (t->peak_bytes < 0) return (double)t->smallest_bytes < MP_FIT_NEAR_BYTES * (double)x->request->memory_bytes;
+    return overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
 }
 
 /* What a search found, unless what is known is better. */
@@ -140,12 +141,11 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
                           .keep_order = asked->keep_order,
                           .progress = on_progress,
                           .progress_data = x};
-    enum { QUICKER = 4 };
     MP_TRY(nearest_plan(x, graph, t->batch, &start, err));
     for (int round = 0; round < 2; round++) {
         request.start = round ? NULL : start;
         request.refine = request.start;
-        request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (request.refine ? QUICKER : 1);
+        request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (request.refine ? MP_FIT_QUICKER : 1);
         MP_TRY(mp_solve_with_arena(&request, &answer, err));
         x->n_searches++;
         if (answer.stopped) {
@@ -267,7 +267,7 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
         if (guessing && !blind)
             stride = up ? 1 : -1;
         else if (!guessing && up == (stride > 0))
-            stride *= 4;
+            stride *= MP_FIT_STRIDE;
         else if (!guessing)
             bisecting = true; /* the answer lies within the last stride */
         guessing = guessing && blind;

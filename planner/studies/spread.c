@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 
 typedef struct spread {
@@ -77,7 +78,7 @@ static void put_ends(spread *x, int count)
 static int next_count(int count, int last, size_t left)
 {
     int64_t power = 0; /* the share in 1/16: the least that reaches the last with the lists that are left */
-    for (; power < 64; power++) {
+    for (; power < MP_SPREAD_SIXTEENTHS; power++) {
         int64_t reached = count;
         for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;
         if (reached >= last) break;

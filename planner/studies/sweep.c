@@ -5,6 +5,7 @@
 
 #include "planner/bound/proof.h"
 #include "planner/floor/floor.h"
+#include "planner/math/tuning.h"
 #include "planner/plan/check.h"
 #include "planner/studies/frontier.h"
 
@@ -48,14 +49,13 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
                         mp_sweep_bound *bound, bool *done, mp_error *err)
 {
     mp_status st = MP_OK;
-    enum { QUICKER = 2 /* from a plan of a neighbour */ };
     mp_answer answer = {0};
     const int64_t moves = x->request->moves, all = mp_default_moves(x->request->graph);
     const mp_request request = {.graph = x->request->graph,
                                 .budget_bytes = budget_bytes,
                                 .solver = solver->name,
                                 .seed = x->request->seed,
-                                .moves = moves > 0 ? moves : all / (start ? QUICKER : 1),
+                                .moves = moves > 0 ? moves : all / (start ? MP_SWEEP_QUICKER : 1),
                                 .start = start,
                                 .refine = start,
                                 .wants_bound = bound && solver->run == mp_run_exact, /* it proves what it finds */

@@ -9,8 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/memory.h"
-
-enum { MP_AXIS_CHUNK = 64 };
+#include "planner/math/tuning.h"
 
 typedef struct mp_axis {
     int n_slots;                   /* a multiple of MP_AXIS_CHUNK */

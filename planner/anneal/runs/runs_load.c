@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "planner/anneal/runs/lifetimes.h"
-
-enum { SLOTS_PER_RUN = 4, LEAST_SLOTS = 256 };
+#include "planner/math/tuning.h"
 
 /* The most workspace that an update at the end takes. */
 static int64_t update_workspace(const mp_graph *graph)
@@ -81,7 +80,7 @@ static int new_run(mp_runs *x, int node, int form)
 static void renew_axis(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
-    const int wanted = n_runs * SLOTS_PER_RUN + LEAST_SLOTS;
+    const int wanted = n_runs * MP_RUNS_POSITIONS_PER_RUN + MP_RUNS_LEAST_POSITIONS;
     if (x->axis.n_slots < wanted) {
         mp_axis_free(&x->axis);
         mp_free(x->at_slot);
