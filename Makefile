@@ -21,6 +21,7 @@ TWIN_C := $(addprefix executor/cuda/,twin.c families.c rows/batch_normalization.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev coinor-libclp-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++
+CHECK_PACKAGES := python3 clang-format
 DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
@@ -82,9 +83,9 @@ verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and 
 	@tests/verify/check_plans.sh $B ../shared/tools/check_plan.py
 	@tests/verify/verify_plans.sh $B/memplan ../shared
 
-check: ## who may include whom, and how the code is laid out
-	@tests/layout.sh
-	@tests/layout/tuning.sh
+check: | $B/check-packages ## who may include whom, and how the code is laid out; FOLDER=planner/pack: there only
+	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && tests/layout/tuning.sh)
+	@python3 -B tests/layout/check.py $(FOLDER)
 
 format: ## lay the code out with clang-format
 	find cli estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
@@ -178,6 +179,8 @@ $B/build-packages: Makefile
 	$(call install-packages,$(BUILD_PACKAGES))
 $B/test-packages: Makefile | $B/build-packages
 	$(call install-packages,$(TEST_PACKAGES))
+$B/check-packages: Makefile
+	$(call install-packages,$(CHECK_PACKAGES))
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 

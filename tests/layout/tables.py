@@ -1,0 +1,46 @@
+"""tables.py - the numbers and lists that the rules look things up in."""
+
+from __future__ import annotations
+
+ROOMS = ("estimator", "planner", "formats", "executor", "cli")  # each includes itself and those before it
+LIBRARY = ("estimator", "planner", "formats", "executor")
+
+MAX_LINES = 500
+MAX_MAIN_LINES = 100
+MAX_ENTRIES = 45  # of a folder: what a screen shows
+MAX_COLUMNS = 120  # of Markdown
+MAX_FRONT_LINES = {"README.md": 120, "ARCHITECTURE.md": 120}
+
+# Functions of headers whose definition is in a file of another name: the most there may be. Only ever made smaller.
+MAX_STRAYS = 319
+
+# Headers whose functions have no file of their own name, and why.
+STRAYS_ALLOWED = {
+    "estimator/model/ops_rules.h": "the functions that rows of ops.def name; each family has a file",
+    "executor/module.h": "what a module exports: each backend defines it",
+}
+
+# Who may include what is not ours: the start of the path in #include, the folders or files, and why there.
+FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("igraph/", ("planner/order/dag.c", "tests/planner")),
+    ("glpk.h", ("planner/math", "planner/ilp")),
+    ("coin/", ("planner/math",)),
+    ("onnx.pb-c.h", ("formats/onnx", "tests")),
+    ("protobuf-c/", ("formats/onnx",)),
+    ("jansson.h", ("formats/json", "cli/options", "cli/reports", "cli/commands", "tests/formats")),
+    ("cgraph.h", ("formats/canvas", "formats/data", "tests/formats")),
+    ("gvc.h", ("formats/canvas",)),
+    ("oneapi/", ("executor/cpu",)),
+    ("cuda", ("executor/cuda",)),
+    ("cudnn", ("executor/cuda/device", "executor/cuda/vendor")),
+    ("cublas", ("executor/cuda/device", "executor/cuda/vendor")),
+    ("uthash.h", ("estimator/base",)),
+    ("xxhash.h", ("estimator/graph/graph_hash.c", "planner/pack/pack_search.c", "executor/data", "executor/run")),
+    ("cmocka.h", ("tests",)),
+)
+
+# Where operators are told apart by name: rules and rewrites of single operators, and the reading of ONNX files.
+KINDS_ALLOWED = ("estimator/rules", "estimator/simplify", "estimator/model/ops.c", "formats/onnx", "tests")
+
+# Files of the library that may write to standard output, and why.
+SPEAKERS = {"formats/base/file.c": "the path - is standard output"}
