@@ -13,7 +13,7 @@
 #ifndef PLANNER_FLOOR_CUT_H
 #define PLANNER_FLOOR_CUT_H
 
-#include "planner/order/bound_order.h"
+#include "planner/order/precedence.h"
 
 typedef struct mp_floor_cut {
     const mp_bound_order *order;

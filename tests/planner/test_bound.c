@@ -8,7 +8,7 @@
 
 #include "estimator/graph/timeline.h"
 #include "planner/bound/proof.h"
-#include "planner/order/bound_order.h"
+#include "planner/order/precedence.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_exact.h"

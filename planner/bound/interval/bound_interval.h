@@ -5,7 +5,7 @@
 #define PLANNER_BOUND_INTERVAL_H
 
 #include "planner/math/mincut.h"
-#include "planner/order/bound_order.h"
+#include "planner/order/precedence.h"
 
 /* What a search has settled about a storage: whether it is held at the start. */
 enum { MP_BOUND_OPEN, MP_BOUND_HELD, MP_BOUND_NOT_HELD };

@@ -1,11 +1,11 @@
-/* bound_order.h - what every plan of a graph has in common: which first runs come before which, what each node certainly reads.
+/* precedence.h - what every plan of a graph has in common: which first runs come before which, what each node certainly reads.
  * For the planner's own use.
  *
  * "u before v": in every plan (of the orders that are meant) the first run of u comes before the first run of v. Only what
  * holds whatever form a node takes counts as certain.
  */
-#ifndef PLANNER_BOUND_ORDER_H
-#define PLANNER_BOUND_ORDER_H
+#ifndef PLANNER_PRECEDENCE_H
+#define PLANNER_PRECEDENCE_H
 
 #include "estimator/graph/graph.h"
 

@@ -1,5 +1,5 @@
-/* bound_order.c - pairs of nodes that come one before the other, and their transitive closure. */
-#include "planner/order/bound_order.h"
+/* precedence.c - pairs of nodes that come one before the other, and their transitive closure. */
+#include "planner/order/precedence.h"
 
 #include "estimator/graph/timeline.h"
 
