@@ -41,7 +41,7 @@ done:
 }
 
 /* One stage: all that an effort of so much is worth, of what comes before the first run of node `until` (-1: of all). */
-static mp_status bound_stage(const mp_bound_order *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
+static mp_status bound_stage(const mp_precedence *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
                              int until, mp_bound_selection *selection, int64_t *ticks, bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -57,12 +57,12 @@ done:
 }
 
 /* The best of the stages up to the effort, so that more effort never gives less. */
-static mp_status bound_order(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
+static mp_status bound_order(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
                              bool *infeasible, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_selection selection = {0};
-    const int most = order->only >= 0 ? 0 : options->effort;
+    const int most = order->only_vertex >= 0 ? 0 : options->effort;
     for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
         int64_t found = 0;
         selection.thorough = stage > 1 && stage > most / NEXT_STAGE;
@@ -76,8 +76,8 @@ done:
 }
 
 /* What comes before some boundaries where little can be held is bounded as above, what comes after them exactly. */
-static mp_status bound_demand(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
-                              int64_t *ticks, mp_error *err)
+static mp_status bound_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
+                              mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_demand *d = NULL;
@@ -106,7 +106,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     mp_status st = MP_OK;
     const mp_bound_options defaults = {.effort = 4};
     if (!options) options = &defaults;
-    mp_bound_order *order = NULL;
+    mp_precedence *order = NULL;
     int64_t floor_bytes, extra = 0;
     int floor_node;
     mp_bound bound = {.covers = options->any_order ? "any-order" : "this-order"};
@@ -119,7 +119,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     MP_TRY(mp_floor(graph, &floor_bytes, &floor_node, err));
     bound.infeasible = budget_bytes < floor_bytes;
     if (!bound.infeasible) {
-        MP_TRY(mp_bound_order_new(graph, !options->any_order, &order, err));
+        MP_TRY(mp_precedence_new(graph, !options->any_order, &order, err));
         MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
         if (!bound.infeasible && options->effort >= LEAST_DEMAND)
             MP_TRY(bound_demand(order, budget_bytes, options, &extra, err));
@@ -127,6 +127,6 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     }
     *out = bound;
 done:
-    mp_bound_order_free(order);
+    mp_precedence_free(order);
     return st;
 }

@@ -56,7 +56,7 @@ static bool has_ended(const mp_bound_demand *d)
 static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = d->x->order;
+    const mp_precedence *o = d->x->order;
     d->nodes = mp_alloc((size_t)o->n, sizeof *d->nodes);
     d->room_bytes = mp_alloc((size_t)o->n, sizeof *d->room_bytes);
     d->before = mp_alloc((size_t)o->n, sizeof *d->before);
@@ -65,7 +65,7 @@ static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
         const int v = o->sequence[i];
         if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE)
             continue;
-        if (d->n && !mp_bound_before(o, d->nodes[d->n - 1], v)) continue;
+        if (d->n && !mp_precedes(o, d->nodes[d->n - 1], v)) continue;
         mp_bound_interval_start(d->x, v);
         mp_bound_interval_end(d->x, -1);
         if (mp_bound_interval_demand(d->x) <= d->x->room_bytes) continue;
@@ -76,13 +76,13 @@ done:
     return st;
 }
 
-mp_status mp_bound_demand_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
                               mp_bound_demand **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_demand *d = NULL;
     *out = NULL;
-    if (order->only >= 0 || order->n > MOST_NODES) return MP_OK;
+    if (order->only_vertex >= 0 || order->n > MOST_NODES) return MP_OK;
     MP_REQUIRE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     d->options = options;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &d->x, err));
@@ -192,7 +192,7 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
 static void settle(mp_bound_demand *d, int rank)
 {
     mp_bound_labels_table *t = &d->next;
-    const mp_bound_order *o = d->x->order;
+    const mp_precedence *o = d->x->order;
     const int s = d->ranks.storage[rank], v = o->graph->producer[s];
     const int64_t bytes = d->x->bytes[s];
     d->work_left -= t->n;

@@ -16,7 +16,7 @@ typedef struct mp_bound_demand mp_bound_demand;
 
 /* On MP_OK *out is released with mp_bound_demand_free (NULL is fine) before the order; NULL if there is nothing to look at, or
  * too much of it. MP_NOMEM. O(nodes * graph + nodes * storages * nodes / 64). */
-mp_status mp_bound_demand_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options,
+mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
                               mp_bound_demand **out, mp_error *err);
 void mp_bound_demand_free(mp_bound_demand *d);
 

@@ -8,7 +8,7 @@
 mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     int n = 0;
     *k = (mp_bound_ranks){0};
@@ -58,7 +58,7 @@ static void unite(uint64_t *set, const uint64_t *other, int words)
 /* Of boundary i, where x starts. */
 static void find_nodes(mp_bound_remakes *m, const mp_bound_interval *x, int i)
 {
-    const mp_bound_order *o = m->order;
+    const mp_precedence *o = m->order;
     for (int r = 0; r < m->ranks->n; r++) {
         const int s = m->ranks->storage[r], v = o->graph->producer[s];
         uint64_t *nodes = nodes_for(m, i, r);
@@ -75,7 +75,7 @@ mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const
                                 int n, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     *m = (mp_bound_remakes){.order = o, .ranks = ranks, .n = n, .words = (o->n + 63) / 64};
     m->nodes = mp_alloc((size_t)n * (size_t)ranks->n * (size_t)m->words, sizeof *m->nodes);
     m->needed = mp_alloc((size_t)n * (size_t)ranks->words, sizeof *m->needed);

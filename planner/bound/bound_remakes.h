@@ -22,7 +22,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x,
 void mp_bound_ranks_clear(mp_bound_ranks *ranks);
 
 typedef struct mp_bound_remakes {
-    const mp_bound_order *order;
+    const mp_precedence *order;
     const mp_bound_ranks *ranks;
     int n, words;     /* boundaries; of a set of nodes */
     uint64_t *nodes;  /* per boundary and rank */

@@ -1,6 +1,6 @@
 /* floor.c - what every schedule must hold at some moment.
  *
- * Let "u before v" mean that in every schedule the first run of u comes before the first run of v (bound_order.h). At the first
+ * Let "u before v" mean that in every schedule the first run of u comes before the first run of v (precedence.h). At the first
  * run of v all nodes before v have run and no node after v has. A storage whose makers run once can't be made again: if one of
  * them is before v, and one that reads or adds to it is after v, it is live then; of the others floor_cut.h tells the least
  * that is live. To these come v's own storages and workspace, in its cheapest form, less what in-place pairs could save at
@@ -31,38 +31,38 @@ static void unite(uint64_t *set, const uint64_t *other, size_t words)
 }
 
 /* Whether all that is before and after each node is known. */
-static bool has_sets(const mp_bound_order *o)
+static bool has_sets(const mp_precedence *o)
 {
-    return o->only < 0;
+    return o->only_vertex < 0;
 }
 
-static bool made_once(const mp_bound_order *o, int s)
+static bool made_once(const mp_precedence *o, int s)
 {
-    return !mp_storage_is_static(&o->graph->storages[s]) && !o->remade[s];
+    return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
 
 /* A set of nodes at whose first run the present instance of s is certainly there already (from) and will be used later (to).
  * `from` and `to` are cleared first. */
-static void certain_life(const mp_bound_order *o, int s, uint64_t *from, uint64_t *to)
+static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
     const mp_graph *graph = o->graph;
     int p = graph->producer[s];
     for (size_t w = 0; w < o->words; w++) from[w] = to[w] = 0;
-    if (p >= 0 && mp_bound_writes(o, p, s)) unite(from, mp_bound_later(o, p), o->words);
+    if (p >= 0 && mp_always_writes(o, p, s)) unite(from, mp_precedence_descendants(o, p), o->words);
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) {
-        if (!mp_bound_adds(o, graph->adders[a], s)) continue;
-        unite(from, mp_bound_later(o, graph->adders[a]), o->words);
-        unite(to, mp_bound_earlier(o, graph->adders[a]), o->words);
+        if (!mp_always_adds(o, graph->adders[a], s)) continue;
+        unite(from, mp_precedence_descendants(o, graph->adders[a]), o->words);
+        unite(to, mp_precedence_ancestors(o, graph->adders[a]), o->words);
     }
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_bound_reads(o, graph->readers[r], s)) unite(to, mp_bound_earlier(o, graph->readers[r]), o->words);
+        if (mp_always_reads(o, graph->readers[r], s)) unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
     if (graph->storages[s].carried) /* it lives to the end of the step */
         for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
 }
 
 /* Adds to held_bytes[v] every storage that certainly lives at the first run of v (at the end of backward, for the vertex behind
  * the nodes: at_end tells which), and that v does not use itself. */
-static mp_status hold(const mp_bound_order *o, int64_t *held_bytes, bool *at_end, mp_error *err)
+static mp_status hold(const mp_precedence *o, int64_t *held_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
     if (!has_sets(o)) return MP_OK;
@@ -90,24 +90,24 @@ static mp_status hold(const mp_bound_order *o, int64_t *held_bytes, bool *at_end
 }
 
 /* Whether an in-place pair can fit in some schedule at the first run of `node`, or (any_run) at one of its runs. */
-static bool may_fit(const mp_bound_order *o, int node, mp_in_place p, bool any_run)
+static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_run)
 {
     const mp_graph *graph = o->graph;
     const mp_storage *from = &graph->storages[p.from], *to = &graph->storages[p.to];
     if (mp_storage_is_static(from) || mp_storage_is_static(to) || from->bytes < to->bytes) return false;
     int first = graph->adders_start[p.to]; /* an output that is a sum begins with its first contribution */
-    if (first < graph->adders_start[p.to + 1] && mp_bound_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
+    if (first < graph->adders_start[p.to + 1] && mp_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
     if (any_run || !has_sets(o) || !made_once(o, p.from)) return true;
     /* an input that is used later on does not die here */
-    const uint64_t *later = mp_bound_later(o, node);
+    const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
-        if (bit(later, graph->readers[r]) && mp_bound_reads(o, graph->readers[r], p.from)) return false;
+        if (bit(later, graph->readers[r]) && mp_always_reads(o, graph->readers[r], p.from)) return false;
     return true;
 }
 
 /* The most that in-place pairs can save: each input and each output counts once. `best` is zero per storage, before and after.
  */
-static int64_t most_saved(const mp_bound_order *o, int node, const mp_form *form, bool any_run, int64_t *best)
+static int64_t most_saved(const mp_precedence *o, int node, const mp_form *form, bool any_run, int64_t *best)
 {
     const mp_storage *storages = o->graph->storages;
     int64_t outputs = 0, inputs = 0;
@@ -136,7 +136,7 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
 }
 
 /* What a node itself needs in its cheapest form, beside what is counted already, at its first run or at any. */
-static int64_t own_bytes(const mp_bound_order *o, int node, bool any_run, const bool *counted, int64_t *best)
+static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];
     int64_t least = INT64_MAX;
@@ -153,13 +153,13 @@ static int64_t own_bytes(const mp_bound_order *o, int node, bool any_run, const 
 
 /* The least that the last node of backward needs beside what lives across the end of backward, whichever node is the last: one
  * that is before no other loss or backward node. */
-static int64_t last_node_bytes(const mp_bound_order *o, const bool *at_end, int64_t *best)
+static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64_t *best)
 {
     const mp_graph *graph = o->graph;
     int64_t least = INT64_MAX;
     for (int i = 0; has_sets(o) && i < (int)graph->n_nodes; i++) {
         bool last = graph->nodes[i].phase == MP_PHASE_LOSS || graph->nodes[i].phase == MP_PHASE_BACKWARD;
-        const uint64_t *later = mp_bound_later(o, i);
+        const uint64_t *later = mp_precedence_descendants(o, i);
         for (size_t w = 0; last && w < o->words; w++)
             for (uint64_t left = later[w]; last && left; left &= left - 1) {
                 size_t v = w * 64 + (size_t)__builtin_ctzll(left);
@@ -177,13 +177,13 @@ static int64_t last_node_bytes(const mp_bound_order *o, const bool *at_end, int6
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = cut->order;
+    const mp_precedence *o = cut->order;
     const int n = o->n - 1;
     int64_t highest = 0, held = 0, bytes;
     mp_floor_rank *ranks = mp_alloc((size_t)n, sizeof *ranks);
     MP_REQUIRE(ranks, err, MP_NOMEM, "no memory for the floor of %d nodes", n);
     for (size_t s = 0; s < o->graph->n_storages; s++)
-        if (o->remade[s] && o->graph->storages[s].bytes > held) held = o->graph->storages[s].bytes;
+        if (o->recomputable[s] && o->graph->storages[s].bytes > held) held = o->graph->storages[s].bytes;
     for (int i = 0; i < n; i++) {
         ranks[i] = (mp_floor_rank){own[i] + cut->level_bytes[cut->position[i]], i};
         if (least_bytes[i] > highest) highest = least_bytes[i];
@@ -192,7 +192,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < most_work / 2; k++) {
         const int i = ranks[k].node;
         if ((ranks[k].bytes <= highest && o->repeatable[i]) || ranks[k].bytes <= least_bytes[i]) continue;
-        MP_TRY(mp_floor_cut_least(cut, mp_bound_earlier(o, i), i, i, &bytes, err));
+        MP_TRY(mp_floor_cut_least(cut, mp_precedence_ancestors(o, i), i, i, &bytes, err));
         if (own[i] + bytes > least_bytes[i]) least_bytes[i] = own[i] + bytes;
         if (least_bytes[i] > highest) highest = least_bytes[i];
     }
@@ -214,11 +214,11 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
 {
     mp_status st = MP_OK;
     const int n = (int)graph->n_nodes;
-    mp_bound_order *o = NULL;
+    mp_precedence *o = NULL;
     mp_floor_cut *cut = NULL;
     int64_t *least = NULL, *own = NULL, *again = NULL, *best = NULL;
     bool *at_end = NULL;
-    MP_TRY(mp_bound_order_new(graph, false, &o, err));
+    MP_TRY(mp_precedence_new(graph, false, &o, err));
     least = mp_alloc((size_t)n + 1, sizeof *least); /* what is held, so far */
     own = mp_alloc((size_t)n, sizeof *own);
     again = mp_alloc((size_t)n, sizeof *again);
@@ -248,7 +248,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
     *floor_bytes += mp_graph_static_bytes(graph);
 done:
     mp_floor_cut_free(cut);
-    mp_bound_order_free(o);
+    mp_precedence_free(o);
     mp_free(least);
     mp_free(own);
     mp_free(again);

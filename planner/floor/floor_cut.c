@@ -10,7 +10,7 @@ struct mp_floor_life {
     bool stays;                      /* it lives to the end of the step */
 };
 
-static bool runs_once(const mp_bound_order *o, int node)
+static bool runs_once(const mp_precedence *o, int node)
 {
     return !o->repeatable[node];
 }
@@ -18,21 +18,21 @@ static bool runs_once(const mp_bound_order *o, int node)
 /* Lists who certainly makes s and who certainly uses it; nothing if that is nobody, or if s can be made again. */
 static void find_life(mp_floor_cut *cut, int s, int *n)
 {
-    const mp_bound_order *o = cut->order;
+    const mp_precedence *o = cut->order;
     const mp_graph *graph = o->graph;
     const mp_storage *storage = &graph->storages[s];
     const int producer = graph->producer[s], first = graph->adders_start[s], end = graph->adders_start[s + 1];
     struct mp_floor_life life = {.storage = s, .makers = *n, .stays = storage->carried};
     if (!storage->bytes || mp_storage_is_static(storage) || (producer >= 0 && !runs_once(o, producer))) return;
-    const bool chain = mp_bound_adds_in_turn(o, s);
-    if (producer >= 0 && mp_bound_writes(o, producer, s)) cut->nodes[(*n)++] = producer;
+    const bool chain = mp_adds_in_turn(o, s);
+    if (producer >= 0 && mp_always_writes(o, producer, s)) cut->nodes[(*n)++] = producer;
     for (int a = first; a < (chain && end > first ? first + 1 : end); a++)
-        if (mp_bound_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
+        if (mp_always_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
     life.users = *n;
     for (int a = first; a < end; a++)
-        if (mp_bound_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
+        if (mp_always_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_bound_reads(o, graph->readers[r], s)) cut->nodes[(*n)++] = graph->readers[r];
+        if (mp_always_reads(o, graph->readers[r], s)) cut->nodes[(*n)++] = graph->readers[r];
     life.end = *n;
     if (life.users == life.makers || (life.end == life.users && !life.stays))
         *n = life.makers;
@@ -53,7 +53,7 @@ static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
     cut->level_bytes[to + 1] -= cut->order->graph->storages[life->storage].bytes;
 }
 
-mp_status mp_floor_cut_new(const mp_bound_order *order, mp_floor_cut **out, mp_error *err)
+mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = order->graph;
@@ -192,7 +192,7 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 /* With a node in X, those before it are. */
 static bool add_pairs(mp_floor_cut *cut)
 {
-    const mp_bound_order *o = cut->order;
+    const mp_precedence *o = cut->order;
     for (size_t k = 0; k < o->n_pairs; k++) {
         const int u = o->pair_from[k], v = o->pair_to[k];
         if (cut->vertex[u] < 0 || cut->vertex[v] < 0) continue;
@@ -227,8 +227,8 @@ done:
 mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = cut->order;
-    const uint64_t *later = mp_bound_later(o, next);
+    const mp_precedence *o = cut->order;
+    const uint64_t *later = mp_precedence_descendants(o, next);
     int64_t certain = 0, rest = 0;
     int vertex;
     cut->n_vertices = cut->n_arcs = 0;

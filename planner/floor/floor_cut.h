@@ -2,7 +2,7 @@
  * planner's own use.
  *
  * A moment is the set X of the nodes that have run for the first time. X holds, with a node, all that is before it
- * (bound_order.h). A storage whose makers run once is live if one of them is in X and one that certainly reads or adds to it is
+ * (precedence.h). A storage whose makers run once is live if one of them is in X and one that certainly reads or adds to it is
  * not, for it can't be made again. Where it is known of some nodes that they are in X, of some that they are not, and of the
  * others nothing, the least that can be live is a minimum cut (Picard 1976, closures of a graph): each storage an arc from its
  * maker, endless arcs on to its users, and endless arcs from each node to those before it.
@@ -16,7 +16,7 @@
 #include "planner/order/precedence.h"
 
 typedef struct mp_floor_cut {
-    const mp_bound_order *order;
+    const mp_precedence *order;
     int *position;        /* per vertex: its place in the order's sequence */
     int64_t *level_bytes; /* per place: the listed storages that are live just before it in that sequence: one of the moments
                              that there may be, so that the least of several is never more */
@@ -34,7 +34,7 @@ typedef struct mp_floor_cut {
 
 /* On MP_OK *out is released with mp_floor_cut_free (NULL is fine); the order, which must have all its sets, has to outlive it.
  * MP_NOMEM. O(list lengths + nodes + storages). */
-mp_status mp_floor_cut_new(const mp_bound_order *order, mp_floor_cut **out, mp_error *err);
+mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_error *err);
 void mp_floor_cut_free(mp_floor_cut *cut);
 
 /* *bytes: the least that is live of storages made once that node `running` names in no form, at a moment when all of `done`

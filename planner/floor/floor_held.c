@@ -7,7 +7,7 @@ enum { LONGEST_CHAIN = 16 };
 
 struct search {
     mp_floor_cut *cut;
-    const mp_bound_order *order;
+    const mp_precedence *order;
     const mp_floor_needs *needs;
     int64_t most_work, bytes; /* the floor so far */
     mp_floor_reason *reason;
@@ -35,11 +35,11 @@ void mp_floor_rank_sort(mp_floor_rank *ranks, size_t n)
 static mp_status again(struct search *x, size_t n, int j, int maker, int64_t *bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     for (size_t w = 0; w < o->words; w++) x->done[w] = 0;
     for (size_t k = 0; k < n; k++) {
         const int v = x->over[k].node;
-        const uint64_t *earlier = mp_bound_earlier(o, v);
+        const uint64_t *earlier = mp_precedence_ancestors(o, v);
         for (size_t w = 0; w < o->words; w++) x->done[w] |= earlier[w];
         x->done[v / 64] |= UINT64_C(1) << v % 64;
     }
@@ -71,7 +71,7 @@ static mp_status try_maker(struct search *x, int j, int s, int maker, int64_t he
     int64_t bytes;
     for (size_t i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
         const int v = x->once[i].node;
-        if (x->names[v] != x->chain && mp_bound_before(x->order, v, j)) x->over[n++] = x->once[i];
+        if (x->names[v] != x->chain && mp_precedes(x->order, v, j)) x->over[n++] = x->once[i];
     }
     if (!n || x->needs->again_bytes[maker] + least_level(x, n, j) <= x->bytes) return MP_OK;
     MP_TRY(again(x, n, j, maker, &bytes, err));
@@ -104,7 +104,7 @@ static void name_readers(struct search *x, int s)
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_storage *storages = o->graph->storages;
     int64_t held = storages[s].bytes;
     x->chain++;
@@ -116,7 +116,7 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
         name_readers(x, output);
         MP_TRY(try_maker(x, j, s, maker, held, err));
         for (int r = o->reads_start[maker]; r < o->reads_start[maker + 1]; r++)
-            if (o->remade[o->reads[r]] && (input < 0 || storages[o->reads[r]].bytes > storages[input].bytes))
+            if (o->recomputable[o->reads[r]] && (input < 0 || storages[o->reads[r]].bytes > storages[input].bytes))
                 input = o->reads[r];
         output = input;
     }
@@ -128,7 +128,7 @@ mp_status mp_floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t 
                         mp_floor_reason *reason, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = cut->order;
+    const mp_precedence *o = cut->order;
     const size_t n = (size_t)o->n - 1;
     struct search x = {.cut = cut, .order = o, .needs = needs, .most_work = most_work, .bytes = *bytes, .reason = reason};
     x.once = mp_alloc(n, sizeof *x.once);
@@ -141,7 +141,7 @@ mp_status mp_floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t 
     mp_floor_rank_sort(x.once, x.n);
     for (int j = 0; j < (int)n && x.n; j++)
         for (int r = o->reads_start[j]; r < o->reads_start[j + 1] && !o->repeatable[j]; r++)
-            if (o->remade[o->reads[r]]) MP_TRY(try_chain(&x, j, o->reads[r], err));
+            if (o->recomputable[o->reads[r]]) MP_TRY(try_chain(&x, j, o->reads[r], err));
     *bytes = x.bytes;
 done:
     mp_free(x.once);

@@ -1,43 +1,44 @@
-/* precedence.c - pairs of nodes that come one before the other, and their transitive closure. */
+/* precedence.c - the pairs of nodes that the data flow orders directly, and their transitive closure. */
 #include "planner/order/precedence.h"
 
 #include "estimator/graph/timeline.h"
+#include "planner/math/tuning.h"
 
-_Thread_local int mp_bound_most_nodes = 32768; /* for two bit sets of nodes^2 */
+_Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
 
 struct pairs { /* from[k] before to[k], directly */
     size_t n, from_capacity, to_capacity;
     int *from, *to;
 };
 
-bool mp_bound_listed(const int *list, size_t n, int s)
+bool mp_list_has(const int *list, size_t n, int s)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i] == s) return true;
     return false;
 }
 
-bool mp_bound_adds(const mp_bound_order *o, int node, int s)
+bool mp_always_adds(const mp_precedence *o, int node, int s)
 {
     const mp_node *x = &o->graph->nodes[node];
     for (size_t k = 0; k < x->n_forms; k++)
-        if (!mp_bound_listed(x->forms[k].adds, x->forms[k].n_adds, s)) return false;
+        if (!mp_list_has(x->forms[k].adds, x->forms[k].n_adds, s)) return false;
     return true;
 }
 
-bool mp_bound_writes(const mp_bound_order *o, int node, int s)
+bool mp_always_writes(const mp_precedence *o, int node, int s)
 {
     const mp_node *x = &o->graph->nodes[node];
     for (size_t k = 0; k < x->n_forms; k++)
-        if (!mp_bound_listed(x->forms[k].writes, x->forms[k].n_writes, s)) return false;
+        if (!mp_list_has(x->forms[k].writes, x->forms[k].n_writes, s)) return false;
     return true;
 }
 
-bool mp_bound_adds_in_turn(const mp_bound_order *o, int s)
+bool mp_adds_in_turn(const mp_precedence *o, int s)
 {
     const mp_graph *graph = o->graph;
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (!mp_bound_adds(o, graph->adders[a], s)) return false;
+        if (!mp_always_adds(o, graph->adders[a], s)) return false;
     return !graph->storages[s].any_sum_order;
 }
 
@@ -45,28 +46,28 @@ static bool always_reads(const mp_graph *graph, int node, int s)
 {
     const mp_node *x = &graph->nodes[node];
     for (size_t k = 0; k < x->n_forms; k++)
-        if (!mp_bound_listed(x->forms[k].reads, x->forms[k].n_reads, s)) return false;
+        if (!mp_list_has(x->forms[k].reads, x->forms[k].n_reads, s)) return false;
     return true;
 }
 
-bool mp_bound_reads(const mp_bound_order *o, int node, int s)
+bool mp_always_reads(const mp_precedence *o, int node, int s)
 {
-    return mp_bound_listed(o->reads + o->reads_start[node], (size_t)(o->reads_start[node + 1] - o->reads_start[node]), s);
+    return mp_list_has(o->reads + o->reads_start[node], (size_t)(o->reads_start[node + 1] - o->reads_start[node]), s);
 }
 
-static uint64_t *row(const mp_bound_order *o, uint64_t *sets, int v)
+static uint64_t *row(const mp_precedence *o, uint64_t *sets, int v)
 {
-    return sets + (o->only < 0 ? (size_t)v * o->words : 0);
+    return sets + (o->only_vertex < 0 ? (size_t)v * o->words : 0);
 }
 
-const uint64_t *mp_bound_earlier(const mp_bound_order *o, int v)
+const uint64_t *mp_precedence_ancestors(const mp_precedence *o, int v)
 {
-    return row(o, o->earlier, v);
+    return row(o, o->ancestors, v);
 }
 
-const uint64_t *mp_bound_later(const mp_bound_order *o, int v)
+const uint64_t *mp_precedence_descendants(const mp_precedence *o, int v)
 {
-    return row(o, o->later, v);
+    return row(o, o->descendants, v);
 }
 
 static bool contains(const uint64_t *set, int v)
@@ -74,9 +75,9 @@ static bool contains(const uint64_t *set, int v)
     return set[v / 64] >> v % 64 & 1;
 }
 
-bool mp_bound_before(const mp_bound_order *o, int u, int v)
+bool mp_precedes(const mp_precedence *o, int u, int v)
 {
-    return o->only >= 0 && u == o->only ? contains(o->later, v) : contains(row(o, o->earlier, v), u);
+    return o->only_vertex >= 0 && u == o->only_vertex ? contains(o->descendants, v) : contains(row(o, o->ancestors, v), u);
 }
 
 static bool add_pair(struct pairs *p, int from, int to)
@@ -89,13 +90,13 @@ static bool add_pair(struct pairs *p, int from, int to)
     return true;
 }
 
-/* Makers before readers; contributions to a sum one after the other, unless any order will do. */
-static bool pairs_of_storage(const mp_bound_order *o, int s, struct pairs *p)
+/* Producers before readers; contributions to a sum one after the other, unless any order will do. */
+static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
     const mp_storage *storage = &graph->storages[s];
     const int first = graph->adders_start[s], end = graph->adders_start[s + 1];
-    const bool chain = mp_bound_adds_in_turn(o, s);
+    const bool chain = mp_adds_in_turn(o, s);
     for (int a = first + 1; chain && a < end; a++)
         if (!add_pair(p, graph->adders[a - 1], graph->adders[a])) return false;
     for (int r = graph->readers_start[s]; graph->writer[s] >= 0 && r < graph->readers_start[s + 1]; r++) {
@@ -105,7 +106,7 @@ static bool pairs_of_storage(const mp_bound_order *o, int s, struct pairs *p)
     }
     if (mp_storage_is_static(storage) || storage->carried) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
-        if (!mp_bound_reads(o, graph->readers[r], s)) continue;
+        if (!mp_always_reads(o, graph->readers[r], s)) continue;
         if (graph->producer[s] >= 0 && !add_pair(p, graph->producer[s], graph->readers[r])) return false;
         for (int a = chain && end > first ? end - 1 : first; a < end; a++)
             if (!add_pair(p, graph->adders[a], graph->readers[r])) return false;
@@ -113,15 +114,15 @@ static bool pairs_of_storage(const mp_bound_order *o, int s, struct pairs *p)
     return true;
 }
 
-/* Updates on their side of the parameter's readers, and after all of backward where the graph says so. */
-static bool pairs_of_update(const mp_bound_order *o, int update, struct pairs *p)
+/* Updates before or after the readers of their parameter, and after all of backward where the graph says so. */
+static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
     const mp_form *form = &graph->nodes[update].forms[0];
     if (graph->fuse == MP_FUSE_NONE && !add_pair(p, o->n - 1, update)) return false;
     for (size_t i = 0; i < form->n_writes; i++) {
         int s = form->writes[i];
-        if (graph->storages[s].kind != MP_KIND_PARAMETER || !mp_bound_writes(o, update, s)) continue;
+        if (graph->storages[s].kind != MP_KIND_PARAMETER || !mp_always_writes(o, update, s)) continue;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
             int reader = graph->readers[r];
             if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !always_reads(graph, reader, s)) continue;
@@ -131,10 +132,10 @@ static bool pairs_of_update(const mp_bound_order *o, int update, struct pairs *p
     return true;
 }
 
-static bool find_pairs(const mp_bound_order *o, bool list_order, struct pairs *p)
+static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
-    int forward = -1, backward = -1; /* the last in the list so far */
+    int forward = -1, backward = -1; /* the last of each in the list so far */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (!pairs_of_storage(o, (int)s, p)) return false;
     for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -152,7 +153,7 @@ static bool find_pairs(const mp_bound_order *o, bool list_order, struct pairs *p
 }
 
 /* Keep-all obeys every pair: its order, with the end of backward before the updates that wait for it. */
-static void find_sequence(mp_bound_order *o, mp_step *steps)
+static void find_sequence(mp_precedence *o, mp_step *steps)
 {
     const mp_graph *graph = o->graph;
     int n = 0;
@@ -175,32 +176,32 @@ static void add_to(uint64_t *set, int v)
     set[v / 64] |= UINT64_C(1) << v % 64;
 }
 
-/* What comes before and after the one node; list[start[v] ..]: directly before v. */
-static void close_one(mp_bound_order *o, const int *start, const int *list)
+/* The sets of the one vertex that has them; list[start[v] ..]: what directly precedes v. */
+static void close_only_vertex(mp_precedence *o, const int *start, const int *list)
 {
     for (int i = o->n - 1; i >= 0; i--) {
         const int v = o->sequence[i];
-        if (v != o->only && !contains(o->earlier, v)) continue;
-        for (int j = start[v]; j < start[v + 1]; j++) add_to(o->earlier, list[j]);
+        if (v != o->only_vertex && !contains(o->ancestors, v)) continue;
+        for (int j = start[v]; j < start[v + 1]; j++) add_to(o->ancestors, list[j]);
     }
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
-            if (list[j] == o->only || contains(o->later, list[j])) add_to(o->later, v);
+            if (list[j] == o->only_vertex || contains(o->descendants, list[j])) add_to(o->descendants, v);
     }
 }
 
-static bool is_loss_or_backward(const mp_bound_order *o, int v)
+static bool is_loss_or_backward(const mp_precedence *o, int v)
 {
     if (v == o->n - 1) return false;
     const mp_phase phase = o->graph->nodes[v].phase;
     return phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD;
 }
 
-/* Where the most has to be there for later: the loss or backward node with the most forward nodes in a chain before it and loss
- * and backward nodes in one behind it, together, the first of several; the node in the middle if there is none. `before` and
- * `behind`, per vertex, are zero. */
-static int turn_around(const mp_bound_order *o, const int *start, const int *list, int *before, int *behind)
+/* The vertex at which most activations are live: the loss or backward node with the most forward nodes in a chain before it and
+ * loss and backward nodes in a chain behind it, together, the first of several; the node in the middle if there is none.
+ * `before` and `behind`, per vertex, are zero. */
+static int end_of_forward(const mp_precedence *o, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;
     for (int i = 0; i < o->n; i++) {
@@ -220,7 +221,7 @@ static int turn_around(const mp_bound_order *o, const int *start, const int *lis
     return best >= 0 ? best : o->sequence[(o->n - 1) / 2];
 }
 
-static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error *err)
+static mp_status close_pairs(mp_precedence *o, const struct pairs *p, mp_error *err)
 {
     mp_status st = MP_OK;
     int *start = mp_alloc((size_t)o->n + 2, sizeof *start), *list = mp_alloc(p->n, sizeof *list);
@@ -229,19 +230,19 @@ static mp_status close_pairs(mp_bound_order *o, const struct pairs *p, mp_error 
     for (size_t k = 0; k < p->n; k++) start[p->to[k] + 2]++;
     for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
     for (size_t k = 0; k < p->n; k++) list[start[p->to[k] + 1]++] = p->from[k];
-    if (o->only >= 0) {
-        o->only = turn_around(o, start, list, lengths, lengths + o->n);
-        close_one(o, start, list);
+    if (o->only_vertex >= 0) {
+        o->only_vertex = end_of_forward(o, start, list, lengths, lengths + o->n);
+        close_only_vertex(o, start, list);
     }
-    for (int i = 0; i < o->n && o->only < 0; i++) {
+    for (int i = 0; i < o->n && o->only_vertex < 0; i++) {
         int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
-            unite(o->earlier + (size_t)v * o->words, o->earlier + (size_t)list[j] * o->words, list[j], o->words);
+            unite(o->ancestors + (size_t)v * o->words, o->ancestors + (size_t)list[j] * o->words, list[j], o->words);
     }
-    for (int i = o->n - 1; i >= 0 && o->only < 0; i--) {
+    for (int i = o->n - 1; i >= 0 && o->only_vertex < 0; i--) {
         int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
-            unite(o->later + (size_t)list[j] * o->words, o->later + (size_t)v * o->words, v, o->words);
+            unite(o->descendants + (size_t)list[j] * o->words, o->descendants + (size_t)v * o->words, v, o->words);
     }
 done:
     mp_free(start);
@@ -250,28 +251,29 @@ done:
     return st;
 }
 
-/* Where a node can read a storage or what is made from it, as a normalization's backward its input or its output. */
-static void find_either(mp_bound_order *o, int node)
+/* Whether a node can read a storage or what is produced from it, as a normalization's backward reads its input or its output.
+ */
+static void find_source_and_derived(mp_precedence *o, int node)
 {
     const mp_graph *graph = o->graph;
     const mp_node *x = &graph->nodes[node];
-    o->either[node] = o->made_of_it[node] = -1;
+    o->source[node] = o->derived[node] = -1;
     for (size_t k = 0; k < 2 * x->forms[0].n_reads && x->n_forms == 2; k++) {
         const mp_form *other = &x->forms[1];
         const int s = x->forms[0].reads[k / 2];
-        if (!o->remade[s] || mp_bound_reads(o, node, s)) continue;
+        if (!o->recomputable[s] || mp_always_reads(o, node, s)) continue;
         for (size_t j = 0; j < other->n_reads; j++) {
             const int t = other->reads[j], from = k % 2 ? t : s, to = k % 2 ? s : t;
-            if (!o->remade[t] || mp_bound_reads(o, node, t) || !mp_bound_reads(o, graph->producer[to], from)) continue;
-            o->either[node] = from;
-            o->made_of_it[node] = to;
+            if (!o->recomputable[t] || mp_always_reads(o, node, t) || !mp_always_reads(o, graph->producer[to], from)) continue;
+            o->source[node] = from;
+            o->derived[node] = to;
             return;
         }
     }
 }
 
-/* What is certain of each node alone. */
-static void find_certain(mp_bound_order *o)
+/* What holds of each node alone, whatever alternative it takes. */
+static void find_always(mp_precedence *o)
 {
     const mp_graph *graph = o->graph;
     int n = 0;
@@ -289,15 +291,15 @@ static void find_certain(mp_bound_order *o)
     }
     o->reads_start[graph->n_nodes] = n;
     for (size_t s = 0; s < graph->n_storages; s++)
-        o->remade[s] = !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried && graph->producer[s] >= 0 &&
-                       o->repeatable[graph->producer[s]];
-    for (int i = 0; i < (int)graph->n_nodes; i++) find_either(o, i);
+        o->recomputable[s] = !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried &&
+                             graph->producer[s] >= 0 && o->repeatable[graph->producer[s]];
+    for (int i = 0; i < (int)graph->n_nodes; i++) find_source_and_derived(o, i);
 }
 
-mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_order **out, mp_error *err)
+mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_bound_order *o = NULL;
+    mp_precedence *o = NULL;
     struct pairs pairs = {0};
     mp_step *steps = NULL;
     size_t n = graph->n_nodes + 1, n_reads = 0;
@@ -307,21 +309,21 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     o->n = (int)n;
     o->words = (n + 63) / 64;
     o->sequence = mp_alloc(n, sizeof *o->sequence);
-    o->only = n > (size_t)mp_bound_most_nodes ? 0 : -1; /* which one close_pairs settles */
-    o->earlier = mp_alloc((o->only < 0 ? n : 1) * o->words, sizeof *o->earlier);
-    o->later = mp_alloc((o->only < 0 ? n : 1) * o->words, sizeof *o->later);
+    o->only_vertex = n > (size_t)mp_precedence_most_nodes ? 0 : -1; /* close_pairs chooses which */
+    o->ancestors = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
+    o->descendants = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
     o->reads_start = mp_alloc(n, sizeof *o->reads_start);
     o->reads = mp_alloc(n_reads, sizeof *o->reads);
-    o->either = mp_alloc(n, sizeof *o->either);
-    o->made_of_it = mp_alloc(n, sizeof *o->made_of_it);
+    o->source = mp_alloc(n, sizeof *o->source);
+    o->derived = mp_alloc(n, sizeof *o->derived);
     o->ticks = mp_alloc(n, sizeof *o->ticks);
     o->repeatable = mp_alloc(n, sizeof *o->repeatable);
-    o->remade = mp_alloc(graph->n_storages, sizeof *o->remade);
+    o->recomputable = mp_alloc(graph->n_storages, sizeof *o->recomputable);
     steps = mp_alloc(n, sizeof *steps);
-    MP_REQUIRE(o->sequence && o->earlier && o->later && o->reads_start && o->reads && o->either && o->made_of_it && o->ticks &&
-                   o->repeatable && o->remade && steps,
+    MP_REQUIRE(o->sequence && o->ancestors && o->descendants && o->reads_start && o->reads && o->source && o->derived &&
+                   o->ticks && o->repeatable && o->recomputable && steps,
                err, MP_NOMEM, "no memory for the order of %zu nodes", n);
-    find_certain(o);
+    find_always(o);
     MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
     MP_TRY(close_pairs(o, &pairs, err));
@@ -332,27 +334,27 @@ mp_status mp_bound_order_new(const mp_graph *graph, bool list_order, mp_bound_or
     *out = o;
     o = NULL;
 done:
-    mp_bound_order_free(o);
+    mp_precedence_free(o);
     mp_free(pairs.from);
     mp_free(pairs.to);
     mp_free(steps);
     return st;
 }
 
-void mp_bound_order_free(mp_bound_order *o)
+void mp_precedence_free(mp_precedence *o)
 {
     if (!o) return;
     mp_free(o->sequence);
     mp_free(o->pair_from);
     mp_free(o->pair_to);
-    mp_free(o->earlier);
-    mp_free(o->later);
+    mp_free(o->ancestors);
+    mp_free(o->descendants);
     mp_free(o->reads_start);
     mp_free(o->reads);
-    mp_free(o->either);
-    mp_free(o->made_of_it);
+    mp_free(o->source);
+    mp_free(o->derived);
     mp_free(o->ticks);
     mp_free(o->repeatable);
-    mp_free(o->remade);
+    mp_free(o->recomputable);
     mp_free(o);
 }

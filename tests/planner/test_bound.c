@@ -71,9 +71,9 @@ static void bound_of_many_nodes_holds(void **state)
             for (int any = 0; any < 2; any++) {
                 int64_t ticks;
                 assert_true(oracle_exact(graph, budget, any, &ticks));
-                mp_bound_most_nodes = 1;
+                mp_precedence_most_nodes = 1;
                 const mp_bound bound = bound_of(graph, budget, any, 4);
-                mp_bound_most_nodes = 32768;
+                mp_precedence_most_nodes = 32768;
                 if (ticks < 0) continue;
                 if (bound.infeasible || bound.ticks > ticks)
                     fail_msg("seed %llu, budget %lld: %lld ticks suffice, bound %lld", (unsigned long long)seed,
@@ -88,10 +88,10 @@ static void bound_of_many_nodes_holds(void **state)
     mp_graph *graph;
     assert_int_equal(chain_graph(40, 10, 0, true, &graph, NULL), MP_OK);
     const int64_t single = bound_of(graph, 30, false, 0).ticks;
-    mp_bound_most_nodes = 1;
+    mp_precedence_most_nodes = 1;
     assert_int_equal(bound_of(graph, 30, false, 0).ticks, single);
     assert_int_equal(bound_of(graph, 30, true, 4).ticks, single);
-    mp_bound_most_nodes = 32768;
+    mp_precedence_most_nodes = 32768;
     mp_graph_free(graph);
 }
 

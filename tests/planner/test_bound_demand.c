@@ -18,7 +18,7 @@
 static const mp_bound_options plain = {.effort = 1};
 
 /* The best chain of intervals up to a node. */
-static int64_t chain_until(const mp_bound_order *order, int64_t budget, int node)
+static int64_t chain_until(const mp_precedence *order, int64_t budget, int node)
 {
     mp_bound_chain *chain;
     assert_int_equal(mp_bound_chain_new(order, budget, &plain, node, &chain, NULL), MP_OK);
@@ -31,11 +31,11 @@ static int64_t chain_until(const mp_bound_order *order, int64_t budget, int node
 static int64_t searched(const mp_graph *graph, int64_t budget, bool any_order, bool prefixes, int64_t least)
 {
     enum { NARROWS = 3 };
-    mp_bound_order *order;
+    mp_precedence *order;
     mp_bound_demand *d;
     int nodes[NARROWS];
     int64_t ticks = least;
-    assert_int_equal(mp_bound_order_new(graph, !any_order, &order, NULL), MP_OK);
+    assert_int_equal(mp_precedence_new(graph, !any_order, &order, NULL), MP_OK);
     assert_int_equal(mp_bound_demand_new(order, budget, &plain, &d, NULL), MP_OK);
     if (d) {
         for (int k = 0, n = prefixes ? mp_bound_demand_narrows(d, nodes, NARROWS) : 0; k < n; k++)
@@ -44,7 +44,7 @@ static int64_t searched(const mp_graph *graph, int64_t budget, bool any_order, b
     }
     assert_true(ticks >= least);
     mp_bound_demand_free(d);
-    mp_bound_order_free(order);
+    mp_precedence_free(order);
     return ticks;
 }
 
@@ -180,12 +180,12 @@ static void what_has_no_room_is_made_from_the_start(void **state)
     (void)state;
     enum { LAYERS = 6 };
     mp_graph *graph;
-    mp_bound_order *order;
+    mp_precedence *order;
     mp_bound_interval *x;
     mp_bound_ranks ranks;
     mp_bound_remakes m;
     assert_int_equal(chain_graph(LAYERS, 10, 100, true, &graph, NULL), MP_OK);
-    assert_int_equal(mp_bound_order_new(graph, true, &order, NULL), MP_OK);
+    assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
     int last = -1;
     for (int v = 0; v < (int)graph->n_nodes; v++)
         if (graph->nodes[v].phase == MP_PHASE_LOSS || graph->nodes[v].phase == MP_PHASE_BACKWARD) {
@@ -213,7 +213,7 @@ static void what_has_no_room_is_made_from_the_start(void **state)
         mp_bound_ranks_clear(&ranks);
         mp_bound_interval_free(x);
     }
-    mp_bound_order_free(order);
+    mp_precedence_free(order);
     mp_graph_free(graph);
 }
 
@@ -221,9 +221,9 @@ static void search_survives_every_allocation_failure(void **state)
 {
     (void)state;
     mp_graph *graph = layers_graph(3, 4, false);
-    mp_bound_order *order;
+    mp_precedence *order;
     const long live_before = mp_alloc_live;
-    assert_int_equal(mp_bound_order_new(graph, true, &order, NULL), MP_OK);
+    assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
     const int64_t budget = tiny_budget(graph, 1);
     const long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
@@ -240,7 +240,7 @@ static void search_survives_every_allocation_failure(void **state)
         mp_bound_demand_free(d);
         assert_int_equal(mp_alloc_live, live);
     }
-    mp_bound_order_free(order);
+    mp_precedence_free(order);
     assert_int_equal(mp_alloc_live, live_before);
     mp_graph_free(graph);
 }

@@ -57,11 +57,11 @@ static void rooms_are_filled_best(void **state)
         random_source random = {seed};
         mp_bound_overlap o;
         mp_bound_interval *interval;
-        mp_bound_order *order;
+        mp_precedence *order;
         mp_graph *graph = layers_graph(seed, 2, false);
         int nodes[1] = {0};
         while (graph->nodes[nodes[0]].phase == MP_PHASE_FORWARD) nodes[0]++;
-        assert_int_equal(mp_bound_order_new(graph, true, &order, NULL), MP_OK);
+        assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
         assert_int_equal(mp_bound_interval_new(order, 100000, &interval, NULL), MP_OK);
         assert_int_equal(mp_bound_overlap_init(&o, interval, nodes, 1, &(mp_bound_options){.effort = 1}, NULL), MP_OK);
         assert_int_equal(mp_bound_overlap_add(&o, (mp_bound_pair){0, 1}, NULL), MP_OK);
@@ -97,7 +97,7 @@ static void rooms_are_filled_best(void **state)
             assert_int_equal(o.earned[0], most);
         mp_bound_overlap_clear(&o);
         mp_bound_interval_free(interval);
-        mp_bound_order_free(order);
+        mp_precedence_free(order);
         mp_graph_free(graph);
     }
     assert_true(n_settled > 300 && n_full > 5);
@@ -110,12 +110,12 @@ static void large_rooms_are_filled_nearly_best(void **state)
     enum { LAYERS = 40, ROOM = 1001 };
     mp_bound_overlap o;
     mp_bound_interval *interval;
-    mp_bound_order *order;
+    mp_precedence *order;
     mp_graph *graph;
     int node = 0;
     assert_int_equal(chain_graph(LAYERS, 10, 0, true, &graph, NULL), MP_OK);
     while (graph->nodes[node].phase == MP_PHASE_FORWARD) node++;
-    assert_int_equal(mp_bound_order_new(graph, true, &order, NULL), MP_OK);
+    assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
     assert_int_equal(mp_bound_interval_new(order, 100000, &interval, NULL), MP_OK);
     assert_int_equal(mp_bound_overlap_init(&o, interval, &node, 1, &(mp_bound_options){.effort = 1}, NULL), MP_OK);
     assert_int_equal(mp_bound_overlap_add(&o, (mp_bound_pair){0, 1}, NULL), MP_OK);
@@ -127,14 +127,14 @@ static void large_rooms_are_filled_nearly_best(void **state)
     assert_true(o.earned[0] >= ROOM - 1 && o.earned[0] <= ROOM + 1);
     mp_bound_overlap_clear(&o);
     mp_bound_interval_free(interval);
-    mp_bound_order_free(order);
+    mp_precedence_free(order);
     mp_graph_free(graph);
 }
 
 /* What an interval costs if the nodes of a set run, and all else is as cheap as it can be. */
 static int64_t cost_of(const mp_bound_interval *x, const int *nodes, int n, int set)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     int64_t cost = 0;
     for (int s = 0; s < (int)graph->n_storages; s++) {
@@ -142,7 +142,7 @@ static int64_t cost_of(const mp_bound_interval *x, const int *nodes, int n, int 
         if (x->storage_vertex[s] < 0) continue;
         for (int k = 0; k < n; k++) {
             if (!(set >> k & 1)) continue;
-            made = made || (o->remade[s] && graph->producer[s] == nodes[k]);
+            made = made || (o->recomputable[s] && graph->producer[s] == nodes[k]);
             for (int r = o->reads_start[nodes[k]]; r < o->reads_start[nodes[k] + 1]; r++) needed = needed || o->reads[r] == s;
         }
         const int64_t there = (made ? 0 : x->held_price[s]) - x->reward[s];
@@ -161,14 +161,14 @@ static void priced_intervals_cost_the_least(void **state)
     for (uint64_t seed = 1; seed <= 120; seed++) {
         random_source random = {seed};
         mp_bound_interval *x;
-        mp_bound_order *order;
+        mp_precedence *order;
         mp_graph *graph = layers_graph(seed, 2 + (int)(seed % 2), false);
         int64_t *held = calloc(graph->n_storages, sizeof *held), *reward = calloc(graph->n_storages, sizeof *reward);
         int64_t *run = calloc(graph->n_nodes, sizeof *run);
         int nodes[MOST], n = 0, start = 0;
         assert_true(held && reward && run);
         while (graph->nodes[start].phase == MP_PHASE_FORWARD) start++;
-        assert_int_equal(mp_bound_order_new(graph, true, &order, NULL), MP_OK);
+        assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
         assert_int_equal(mp_bound_interval_new(order, 100000, &x, NULL), MP_OK);
         mp_bound_interval_start(x, start);
         mp_bound_interval_end(x, -1);
@@ -193,7 +193,7 @@ static void priced_intervals_cost_the_least(void **state)
             for (int k = 0; k < n; k++) n_earning += run[nodes[k]] < 0;
         }
         mp_bound_interval_free(x);
-        mp_bound_order_free(order);
+        mp_precedence_free(order);
         mp_graph_free(graph);
         free(held);
         free(reward);
@@ -209,12 +209,12 @@ static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extr
     int64_t found = 0, work_left = INT64_C(1) << 40;
     int nodes[64], n = 0;
     bool solved;
-    mp_bound_order *order;
+    mp_precedence *order;
     mp_bound_interval *interval;
     mp_bound_overlap o = {0};
     mp_bound_relax *relax = NULL;
     const mp_bound_options options = {.effort = 1};
-    assert_int_equal(mp_bound_order_new(graph, true, &order, NULL), MP_OK);
+    assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
     assert_int_equal(mp_bound_interval_new(order, budget, &interval, NULL), MP_OK);
     for (int i = 0; i < (int)graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) nodes[n++] = i;
@@ -235,7 +235,7 @@ static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extr
     mp_bound_relax_free(relax);
     mp_bound_overlap_clear(&o);
     mp_bound_interval_free(interval);
-    mp_bound_order_free(order);
+    mp_precedence_free(order);
     return found;
 }
 

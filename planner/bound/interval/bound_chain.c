@@ -17,14 +17,14 @@ int mp_bound_chain_node(const mp_bound_chain *c, int point)
 
 static void find_candidates(mp_bound_chain *c)
 {
-    const mp_bound_order *o = c->order;
+    const mp_precedence *o = c->order;
     mp_bound_interval *x = c->interval;
     const int most = c->options.effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
-    const int stride = o->only >= 0 ? 1 : (o->n + most - 1) / most;
+    const int stride = o->only_vertex >= 0 ? 1 : (o->n + most - 1) / most;
     for (int k = 0; k < o->n && !mp_bound_chain_ended(c); k += stride) {
         const int v = o->sequence[k];
-        if (v == o->n - 1 || (o->only >= 0 && v != o->only)) continue;
-        if (x->until >= 0 && !mp_bound_before(o, v, x->until)) continue;
+        if (v == o->n - 1 || (o->only_vertex >= 0 && v != o->only_vertex)) continue;
+        if (x->until >= 0 && !mp_precedes(o, v, x->until)) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
         c->infeasible = x->room_bytes < 0;
@@ -87,9 +87,8 @@ static void find_chains(mp_bound_chain *c)
         c->next[i] = -1;
         int64_t most = c->single[i];
         for (int j = c->n - 1; j > i && !mp_bound_chain_ended(c); j--) {
-            if (!mp_bound_before(c->order, mp_bound_chain_node(c, i), mp_bound_chain_node(c, j))) continue;
-            const bool within =
-                longer < 0 || mp_bound_before(c->order, mp_bound_chain_node(c, j), mp_bound_chain_node(c, longer));
+            if (!mp_precedes(c->order, mp_bound_chain_node(c, i), mp_bound_chain_node(c, j))) continue;
+            const bool within = longer < 0 || mp_precedes(c->order, mp_bound_chain_node(c, j), mp_bound_chain_node(c, longer));
             if ((within ? most : c->single[i]) + c->rest[j] <= c->rest[i]) continue;
             const int64_t ticks = ticks_between(c, i, j);
             longer = j;
@@ -130,7 +129,7 @@ done:
     return st;
 }
 
-mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int until,
+mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err)
 {
     mp_status st = MP_OK;

@@ -17,7 +17,7 @@ typedef struct mp_bound_candidate {
 } mp_bound_candidate;
 
 typedef struct mp_bound_chain {
-    const mp_bound_order *order;
+    const mp_precedence *order;
     mp_bound_options options;
     mp_bound_interval *interval;
     int n_candidates; /* in an order that obeys "before" */
@@ -33,7 +33,7 @@ typedef struct mp_bound_chain {
 /* Finds the best chain up to the first run of node `until` (-1: to the end); 16 points, and further ones around the best, for
  * each of options->effort. On MP_OK *out is released with mp_bound_chain_free (NULL is fine) before the order. MP_NOMEM.
  * O(points^2) cuts at most, in practice a few per point. */
-mp_status mp_bound_chain_new(const mp_bound_order *order, int64_t budget_bytes, const mp_bound_options *options, int until,
+mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err);
 void mp_bound_chain_free(mp_bound_chain *c);
 

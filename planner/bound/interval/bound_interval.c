@@ -16,7 +16,7 @@ static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, sc
 static mp_status build_network(mp_bound_interval *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     size_t n_arcs = 0, most = graph->n_storages;
     int n = 0;
@@ -24,7 +24,7 @@ static mp_status build_network(mp_bound_interval *x, mp_error *err)
         if (o->repeatable[v]) most += (size_t)(o->reads_start[v + 1] - o->reads_start[v]);
     int *from = mp_alloc(most, sizeof *from), *to = mp_alloc(most, sizeof *to);
     MP_REQUIRE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
-    for (size_t s = 0; s < graph->n_storages; s++) x->storage_vertex[s] = o->remade[s] ? n++ : -1;
+    for (size_t s = 0; s < graph->n_storages; s++) x->storage_vertex[s] = o->recomputable[s] ? n++ : -1;
     for (size_t v = 0; v < graph->n_nodes; v++) {
         x->node_vertex[v] = o->repeatable[v] ? n++ : -1;
         for (int r = o->reads_start[v]; o->repeatable[v] && r < o->reads_start[v + 1]; r++) {
@@ -37,8 +37,8 @@ static mp_status build_network(mp_bound_interval *x, mp_error *err)
     }
     x->n_unbounded = n_arcs;
     for (size_t s = 0; s < graph->n_storages; s++) {
-        x->make_arc[s] = o->remade[s] ? (int)n_arcs : -1;
-        if (!o->remade[s]) continue;
+        x->make_arc[s] = o->recomputable[s] ? (int)n_arcs : -1;
+        if (!o->recomputable[s]) continue;
         from[n_arcs] = x->storage_vertex[s];
         to[n_arcs++] = x->node_vertex[graph->producer[s]];
     }
@@ -50,7 +50,7 @@ done:
     return st;
 }
 
-mp_status mp_bound_interval_new(const mp_bound_order *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
+mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = order->graph;
@@ -119,33 +119,33 @@ void mp_bound_interval_free(mp_bound_interval *x)
 }
 
 /* Whether s, which cannot be made again, certainly lives while `node` first runs: made before, and read or added to later. */
-static bool certainly_kept(const mp_bound_order *o, int node, int s)
+static bool certainly_kept(const mp_precedence *o, int node, int s)
 {
     const mp_graph *graph = o->graph;
     const bool carried = graph->storages[s].carried;
     bool made = false;
     int p = graph->producer[s];
-    if (p >= 0 && mp_bound_before(o, p, node)) made = !carried || mp_bound_writes(o, p, s);
+    if (p >= 0 && mp_precedes(o, p, node)) made = !carried || mp_always_writes(o, p, s);
     for (int a = graph->adders_start[s]; !made && a < graph->adders_start[s + 1]; a++)
-        made = mp_bound_before(o, graph->adders[a], node) && mp_bound_adds(o, graph->adders[a], s);
+        made = mp_precedes(o, graph->adders[a], node) && mp_always_adds(o, graph->adders[a], s);
     if (!made || carried) return made; /* a carried gradient lives to the end */
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (mp_bound_before(o, node, graph->adders[a]) && mp_bound_adds(o, graph->adders[a], s)) return true;
+        if (mp_precedes(o, node, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_bound_before(o, node, graph->readers[r]) && mp_bound_reads(o, graph->readers[r], s)) return true;
+        if (mp_precedes(o, node, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s)) return true;
     return false;
 }
 
 /* The bytes of a list that are not counted otherwise: not always live, not kept anyway, not read in every form. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = x->order->graph;
     int64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         int s = list[i];
         if (mp_storage_is_static(&graph->storages[s]) || x->kept[s]) continue;
-        if (o->remade[s] && mp_bound_reads(o, x->at, s)) continue;
+        if (o->recomputable[s] && mp_always_reads(o, x->at, s)) continue;
         bytes += graph->storages[s].bytes;
     }
     return bytes;
@@ -180,7 +180,7 @@ static int64_t form_bytes(const mp_bound_interval *x, const mp_form *form)
 
 void mp_bound_interval_start(mp_bound_interval *x, int node)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     const mp_node *start = &graph->nodes[node];
     int64_t least = INT64_MAX;
@@ -188,10 +188,10 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
     x->room_bytes = x->available_bytes;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
-        x->kept[s] = !mp_storage_is_static(storage) && !o->remade[s] && certainly_kept(o, node, s);
+        x->kept[s] = !mp_storage_is_static(storage) && !o->recomputable[s] && certainly_kept(o, node, s);
         if (x->kept[s]) x->room_bytes -= storage->bytes;
         x->bytes[s] = 0;
-        if (o->remade[s] || (x->storage_vertex[s] >= 0 && !x->kept[s] && mp_bound_before(o, graph->producer[s], node)))
+        if (o->recomputable[s] || (x->storage_vertex[s] >= 0 && !x->kept[s] && mp_precedes(o, graph->producer[s], node)))
             x->bytes[s] = storage->bytes;
     }
     for (size_t k = 0; k < start->n_forms; k++) {
@@ -204,18 +204,18 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
     x->room_bytes -= least;
     for (int r = o->reads_start[node]; r < o->reads_start[node + 1]; r++) {
         const int s = o->reads[r];
-        if (!o->remade[s]) continue;
+        if (!o->recomputable[s]) continue;
         x->room_bytes -= graph->storages[s].bytes;
         x->bytes[s] = 0;
     }
     for (int v = 0; v < (int)graph->n_nodes; v++) {
-        if (o->repeatable[v]) x->ticks[v] = v == node || mp_bound_before(o, v, node) ? o->ticks[v] : 0;
+        if (o->repeatable[v]) x->ticks[v] = v == node || mp_precedes(o, v, node) ? o->ticks[v] : 0;
     }
 }
 
 static void require(mp_bound_interval *x, int s)
 {
-    if (!x->order->remade[s] || x->is_required[s]) return;
+    if (!x->order->recomputable[s] || x->is_required[s]) return;
     x->is_required[s] = true;
     x->required[x->n_required++] = s;
 }
@@ -235,18 +235,18 @@ static void require_either(mp_bound_interval *x, int first, int second)
 /* What the nodes between the start and `node`, that one counted, read in every form; or what they can choose between. */
 static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     for (size_t w = 0; w < o->words; w++) {
-        uint64_t inside = mp_bound_later(o, x->at)[w];
+        uint64_t inside = mp_precedence_descendants(o, x->at)[w];
         if (node >= 0) {
-            uint64_t until = mp_bound_earlier(o, node)[w];
+            uint64_t until = mp_precedence_ancestors(o, node)[w];
             if ((size_t)node / 64 == w) until |= UINT64_C(1) << node % 64;
             inside &= until;
         }
         for (; inside; inside &= inside - 1) {
             const int v = (int)(w * 64) + __builtin_ctzll(inside);
             if (v == o->n - 1) continue; /* the end of backward reads nothing */
-            if (choices && o->either[v] >= 0) require_either(x, o->either[v], o->made_of_it[v]);
+            if (choices && o->source[v] >= 0) require_either(x, o->source[v], o->derived[v]);
             for (int r = o->reads_start[v]; !choices && r < o->reads_start[v + 1]; r++) require(x, o->reads[r]);
         }
     }
@@ -263,11 +263,11 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
 
 int64_t mp_bound_interval_demand(const mp_bound_interval *x)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     int64_t bytes = 0;
     for (size_t i = 0; i < x->n_required; i++) {
         const int s = x->required[i];
-        if (mp_bound_before(o, o->graph->producer[s], x->at)) bytes += x->bytes[s];
+        if (mp_precedes(o, o->graph->producer[s], x->at)) bytes += x->bytes[s];
     }
     return bytes;
 }

@@ -11,7 +11,7 @@
 enum { MP_BOUND_OPEN, MP_BOUND_HELD, MP_BOUND_NOT_HELD };
 
 typedef struct mp_bound_interval {
-    const mp_bound_order *order;
+    const mp_precedence *order;
     mp_mincut *cut;
     int until;               /* -1, or the node at whose first run all intervals end that otherwise would at the end */
     int64_t available_bytes; /* the budget less static bytes */
@@ -57,7 +57,7 @@ typedef struct mp_bound_value {
 } mp_bound_value;
 
 /* On MP_OK *out is released with mp_bound_interval_free (NULL is fine) before the order. MP_NOMEM. O(graph). */
-mp_status mp_bound_interval_new(const mp_bound_order *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err);
+mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err);
 void mp_bound_interval_free(mp_bound_interval *x);
 
 /* Intervals from the first run of a node on, itself not counted. O(graph). */

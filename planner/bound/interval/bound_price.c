@@ -31,7 +31,7 @@ static int64_t forbidden_price(const mp_bound_interval *x)
 /* Prices of numerator / denominator scaled ticks a byte; denominator 0: bytes themselves are minimised, and ticks are none. */
 static void set_prices(mp_bound_interval *x, int64_t numerator, int64_t denominator)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const int vertex = x->storage_vertex[s];
@@ -66,7 +66,7 @@ static void set_prices(mp_bound_interval *x, int64_t numerator, int64_t denomina
  * on the side of the source, and else held. `all_held`: only what is required is needed, and nothing is made again. */
 static struct line read_line(mp_bound_interval *x, bool all_held, struct mp_bound_labels *labels)
 {
-    const mp_bound_order *o = x->order;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     struct line line = {0, 0, 0};
     size_t n = 0;

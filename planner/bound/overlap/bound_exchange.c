@@ -35,8 +35,8 @@ static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
         bool is_peak = (!k || c->candidates[k - 1].shortage_bytes < shortage) &&
                        (k + 1 == c->n_candidates || c->candidates[k + 1].shortage_bytes <= shortage);
         for (int i = 0; i < n && is_peak; i++)
-            is_peak = mp_bound_before(c->order, nodes[i], c->candidates[k].node) ||
-                      mp_bound_before(c->order, c->candidates[k].node, nodes[i]);
+            is_peak = mp_precedes(c->order, nodes[i], c->candidates[k].node) ||
+                      mp_precedes(c->order, c->candidates[k].node, nodes[i]);
         if (is_peak && (best < 0 || shortage > c->candidates[best].shortage_bytes)) best = k;
     }
     return best;

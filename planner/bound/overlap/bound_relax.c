@@ -31,7 +31,7 @@ struct mp_bound_relax {
     double *made;            /* per node, of one interval: how much of it can run there */
 };
 
-static const mp_bound_order *order_of(const mp_bound_relax *r)
+static const mp_precedence *order_of(const mp_bound_relax *r)
 {
     return r->o->x->order;
 }
@@ -101,7 +101,7 @@ static void add_row(mp_bound_relax *r, int p, int s, int wanted)
 static void add_storage(mp_bound_relax *r, int p, int s)
 {
     const mp_bound_overlap *o = r->o;
-    const mp_bound_order *order = order_of(r);
+    const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
     const mp_bound_pair pair = o->pairs[p];
     if (r->held[(size_t)pair.from * o->n_storages + (size_t)s] == ALWAYS) return;
@@ -111,7 +111,7 @@ static void add_storage(mp_bound_relax *r, int p, int s)
     }
     for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1]; k++) {
         const int v = graph->readers[k];
-        if (r->in[v] >= 0 && mp_bound_reads(order, v, s)) add_row(r, p, s, r->in[v]);
+        if (r->in[v] >= 0 && mp_always_reads(order, v, s)) add_row(r, p, s, r->in[v]);
     }
     const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
     if (held < 0) return;
@@ -129,7 +129,7 @@ static void add_pair(mp_bound_relax *r, int p)
 static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_bound_order *order = order_of(r);
+    const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
     int *last = r->in; /* per node: the first of a list of what it makes */
     int *next = mp_alloc(graph->n_storages, sizeof *next);
@@ -193,7 +193,7 @@ static double share_there(const mp_bound_relax *r, int from, int s)
 static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;
-    const mp_bound_order *order = order_of(r);
+    const mp_precedence *order = order_of(r);
     const bool *needed = o->needed + mp_bound_overlap_place(o, pair);
     double sum = 0;
     memset(r->made, 0, o->n_nodes * sizeof *r->made);
@@ -241,12 +241,12 @@ done:
     return st;
 }
 
-int64_t mp_bound_relax_rows(const mp_bound_order *order)
+int64_t mp_bound_relax_rows(const mp_precedence *order)
 {
     int64_t rows = 0;
     for (size_t v = 0; v < order->graph->n_nodes; v++)
         if (order->repeatable[v]) rows += 1 + order->reads_start[v + 1] - order->reads_start[v];
-    for (size_t s = 0; s < order->graph->n_storages; s++) rows += order->remade[s];
+    for (size_t s = 0; s < order->graph->n_storages; s++) rows += order->recomputable[s];
     return rows;
 }
 

@@ -26,6 +26,6 @@ mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *
 mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_held(const mp_bound_relax *r, int boundary, int storage);
 /* How many rows a pair adds, at most about. O(graph). */
-int64_t mp_bound_relax_rows(const mp_bound_order *order);
+int64_t mp_bound_relax_rows(const mp_precedence *order);
 
 #endif

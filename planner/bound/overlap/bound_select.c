@@ -39,8 +39,8 @@ bool mp_bound_insert(const mp_bound_chain *c, int *nodes, int n, int node)
 {
     int at = n;
     for (int i = 0; i < n; i++) {
-        const bool before = mp_bound_before(c->order, node, nodes[i]);
-        if (!before && !mp_bound_before(c->order, nodes[i], node)) return false;
+        const bool before = mp_precedes(c->order, node, nodes[i]);
+        if (!before && !mp_precedes(c->order, nodes[i], node)) return false;
         if (before && at == n) at = i;
     }
     for (int i = n; i > at; i--) nodes[i] = nodes[i - 1];
