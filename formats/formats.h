@@ -12,6 +12,7 @@
 #include "formats/data/pack_csv.h"
 #include "formats/data/safetensors.h"
 #include "formats/drawings/graph_picture.h"
+#include "formats/drawings/training_picture.h"
 #include "formats/json/graph_json.h"
 #include "formats/json/plan_json.h"
 #include "formats/onnx/onnx.h"

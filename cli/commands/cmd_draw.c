@@ -2,7 +2,7 @@
 #include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
-#include "formats/drawings/graph_picture.h"
+#include "formats/drawings/training_picture.h"
 
 int cmd_draw(options *o)
 {

@@ -22,6 +22,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/canvas/canvas_text.h"
+#include "formats/canvas/palette.h"
 
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 
@@ -159,7 +160,7 @@ static void append_fill(mp_canvas *canvas, const char *fill, const char *stroke)
     if (stroke)
         append_pen(canvas, stroke, 1, false);
     else
-        append_setting(canvas, 'c', "#ffffff00");
+        append_setting(canvas, 'c', MP_COLOR_CLEAR);
     append_setting(canvas, 'C', fill);
 }
 
@@ -191,7 +192,7 @@ mp_status mp_canvas_box(mp_canvas *canvas, double x, double y, double width, dou
     if (tooltip) {
         node_box box = {.x = x + width / 2, .y = y + height / 2, .width = width, .height = height};
         snprintf(box.fill, sizeof box.fill, "%s", fill);
-        snprintf(box.stroke, sizeof box.stroke, "%s", stroke ? stroke : "#ffffff00");
+        snprintf(box.stroke, sizeof box.stroke, "%s", stroke ? stroke : MP_COLOR_CLEAR);
         return add_node_box(canvas, &box, tooltip, err);
     }
     append_fill(canvas, fill, stroke);
@@ -329,8 +330,8 @@ static double resolution(const mp_canvas *canvas)
 static mp_status fill_graph(const mp_canvas *canvas, Agraph_t *g, const char *format, mp_error *err)
 {
     static const char *const defaults[][2] = {
-        {"pos", ""},      {"width", "0"},      {"height", "0"},        {"fixedsize", "true"}, {"label", "\\N"},
-        {"shape", "box"}, {"style", "filled"}, {"color", "#ffffff00"}, {"tooltip", ""},       {"fillcolor", "#ffffff00"}};
+        {"pos", ""},      {"width", "0"},      {"height", "0"},           {"fixedsize", "true"}, {"label", "\\N"},
+        {"shape", "box"}, {"style", "filled"}, {"color", MP_COLOR_CLEAR}, {"tooltip", ""},       {"fillcolor", MP_COLOR_CLEAR}};
     mp_status st = MP_OK;
     char text[3 * NUMBER_MAX], width[NUMBER_MAX], height[NUMBER_MAX];
     mp_pool *pool = mp_pool_new();

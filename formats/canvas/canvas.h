@@ -38,12 +38,6 @@ mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, co
 /* One line of text with its baseline at y. */
 mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                          const char *text, mp_error *err);
-/* About how wide a text will be, without asking a font: for layout that must be the same on every machine. */
-double mp_canvas_text_width(const char *text, double size, bool bold);
-
-/* The end of a text that is too wide, behind an ellipsis ("...bn1/Relu_output_0": names differ at their end), or all of it,
- * into `to` of `room` (>= 8) bytes. */
-const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t room);
 
 /* Writes it in the format that the ending of path names: svg, png, pdf or dot. Atomic, as mp_file_write. MP_INVALID: another
  * ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */

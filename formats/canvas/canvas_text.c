@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "formats/canvas/canvas.h"
-
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
 
 static const short advance[2][95] = {

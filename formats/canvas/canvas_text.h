@@ -1,4 +1,4 @@
-/* canvas_text.h - text as pictures can show it. Private to formats/. */
+/* canvas_text.h - text as pictures can show it: clean UTF-8, about how wide it is, and cut to a width. Private to formats/. */
 #ifndef FORMATS_CANVAS_TEXT_H
 #define FORMATS_CANVAS_TEXT_H
 
@@ -13,5 +13,12 @@ uint32_t mp_canvas_next(const char **text);
 /* Writes `text` to `to` as UTF-8 that any format can hold: line breaks and tabs become spaces unless `lines`, other control
  * characters and broken bytes U+FFFD. `to` has room for 3 * strlen(text) + 1 bytes. Returns the length. */
 size_t mp_canvas_clean(const char *text, bool lines, char *to);
+
+/* About how wide a text will be, without asking a font: for layout that must be the same on every machine. */
+double mp_canvas_text_width(const char *text, double size, bool bold);
+
+/* The end of a text that is too wide, behind an ellipsis ("...bn1/Relu_output_0": names differ at their end), or all of it,
+ * into `to` of `room` (>= 8) bytes. */
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t room);
 
 #endif

@@ -1,3 +1,4 @@
+/* plot.c - round numbers on axes, grid lines and titles of a panel. */
 #include "formats/canvas/plot.h"
 
 #include <math.h>
@@ -5,31 +6,30 @@
 
 enum { SIZE = 12 }; /* of numbers and titles, in points */
 
-static double scaled(const mp_axis *axis, double value)
+static double scaled(const mp_plot_axis *axis, double value)
 {
-    return axis->scale == MP_SCALE_COUNTS ? log1p(value) : value;
+    return axis->scale == MP_PLOT_COUNTS ? log1p(value) : value;
 }
 
-double mp_axis_at(const mp_axis *axis, double value)
+double mp_plot_at(const mp_plot_axis *axis, double value)
 {
     const double low = scaled(axis, axis->low), high = scaled(axis, axis->high);
     return axis->from + (scaled(axis, value) - low) / (high - low) * (axis->to - axis->from);
 }
 
-/* 1, 2 or 5 times a power of ten: the least such step with which `range` has at most `most` of them. */
-static double round_step(double range, double most)
+double mp_plot_step(double least)
 {
-    static const double steps[] = {1, 2, 5, 10};
-    const double raw = range / most, power = pow(10, floor(log10(raw)));
+    static const double steps[] = {1, 2, 5};
+    const double power = pow(10, floor(log10(least)));
     for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
-        if (steps[k] * power >= raw * (1 - 1e-9)) return steps[k] * power;
+        if (steps[k] * power >= least * (1 - 1e-9)) return steps[k] * power;
     return 10 * power;
 }
 
-static size_t linear_ticks(const mp_axis *axis, size_t most, double *values)
+static size_t linear_ticks(const mp_plot_axis *axis, size_t most, double *values)
 {
     const double low = axis->low / axis->unit, high = axis->high / axis->unit;
-    const double step = round_step(high - low, (double)most - 1);
+    const double step = mp_plot_step((high - low) / ((double)most - 1));
     size_t n = 0;
     for (double k = ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-9 * step && n < most; k++)
         values[n++] = k * step * axis->unit + 0.0; /* no negative zero */
@@ -37,7 +37,7 @@ static size_t linear_ticks(const mp_axis *axis, size_t most, double *values)
 }
 
 /* 0, 1, 2, 5, 10, 20, ...: those that are far enough apart. */
-static size_t count_ticks(const mp_axis *axis, size_t most, double *values)
+static size_t count_ticks(const mp_plot_axis *axis, size_t most, double *values)
 {
     static const double leads[] = {1, 2, 5};
     const double apart = fabs(axis->to - axis->from) / ((double)most + 1);
@@ -46,17 +46,17 @@ static size_t count_ticks(const mp_axis *axis, size_t most, double *values)
     for (double power = 1; power <= axis->high && n < most; power *= 10)
         for (size_t k = 0; k < sizeof leads / sizeof *leads && n < most; k++) {
             const double value = leads[k] * power;
-            if (value <= axis->high && fabs(mp_axis_at(axis, value) - mp_axis_at(axis, values[n - 1])) >= apart)
+            if (value <= axis->high && fabs(mp_plot_at(axis, value) - mp_plot_at(axis, values[n - 1])) >= apart)
                 values[n++] = value;
         }
     return n;
 }
 
-size_t mp_axis_ticks(const mp_axis *axis, size_t most, double *values)
+size_t mp_plot_ticks(const mp_plot_axis *axis, size_t most, double *values)
 {
-    if (most > MP_TICKS_MAX) most = MP_TICKS_MAX;
+    if (most > MP_PLOT_TICKS_MAX) most = MP_PLOT_TICKS_MAX;
     if (most < 2) most = 2;
-    return axis->scale == MP_SCALE_COUNTS ? count_ticks(axis, most, values) : linear_ticks(axis, most, values);
+    return axis->scale == MP_PLOT_COUNTS ? count_ticks(axis, most, values) : linear_ticks(axis, most, values);
 }
 
 double mp_plot_unit(int64_t bytes, const char **name)
@@ -69,31 +69,31 @@ double mp_plot_unit(int64_t bytes, const char **name)
     return unit;
 }
 
-mp_status mp_panel_draw(const mp_panel *panel, mp_canvas *canvas, mp_error *err)
+mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_axis *x = &panel->x, *y = &panel->y;
-    double values[MP_TICKS_MAX];
+    const mp_plot_axis *x = &panel->x, *y = &panel->y;
+    double values[MP_PLOT_TICKS_MAX];
     char text[64];
-    size_t n = mp_axis_ticks(y, panel->y_ticks, values);
+    size_t n = mp_plot_ticks(y, panel->y_ticks, values);
     for (size_t k = 0; k < n; k++) {
-        const double at = mp_axis_at(y, values[k]);
-        MP_TRY(mp_canvas_line(canvas, (double[]){x->from, at, x->to, at}, 2, MP_PLOT_GRID, 1, false, err));
+        const double at = mp_plot_at(y, values[k]);
+        MP_TRY(mp_canvas_line(canvas, (double[]){x->from, at, x->to, at}, 2, MP_COLOR_GRID, 1, false, err));
         snprintf(text, sizeof text, panel->signed_y && values[k] > 0 ? "+%.10g%s" : "%.10g%s", values[k] / y->unit,
                  panel->y_suffix ? panel->y_suffix : "");
-        MP_TRY(mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_PLOT_MUTED, text, err));
+        MP_TRY(mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_COLOR_MUTED, text, err));
     }
-    MP_TRY(mp_canvas_line(canvas, (double[]){x->from, y->from, x->to, y->from}, 2, MP_PLOT_MUTED, 1, false, err));
-    n = mp_axis_ticks(x, panel->x_ticks, values);
+    MP_TRY(mp_canvas_line(canvas, (double[]){x->from, y->from, x->to, y->from}, 2, MP_COLOR_MUTED, 1, false, err));
+    n = mp_plot_ticks(x, panel->x_ticks, values);
     for (size_t k = 0; k < n; k++) {
-        const double at = mp_axis_at(x, values[k]);
-        MP_TRY(mp_canvas_line(canvas, (double[]){at, y->from, at, y->from - 4}, 2, MP_PLOT_MUTED, 1, false, err));
+        const double at = mp_plot_at(x, values[k]);
+        MP_TRY(mp_canvas_line(canvas, (double[]){at, y->from, at, y->from - 4}, 2, MP_COLOR_MUTED, 1, false, err));
         snprintf(text, sizeof text, "%.10g", values[k] / x->unit);
-        MP_TRY(mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_PLOT_MUTED, text, err));
+        MP_TRY(mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED, text, err));
     }
-    MP_TRY(mp_canvas_text(canvas, (x->from + x->to) / 2, y->from - 14 - 2 * SIZE, MP_ALIGN_CENTER, SIZE, false, MP_PLOT_MUTED,
+    MP_TRY(mp_canvas_text(canvas, (x->from + x->to) / 2, y->from - 14 - 2 * SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED,
                           panel->x_title, err));
-    MP_TRY(mp_canvas_text(canvas, x->from, y->to + 10, MP_ALIGN_LEFT, SIZE, false, MP_PLOT_MUTED, panel->y_title, err));
+    MP_TRY(mp_canvas_text(canvas, x->from, y->to + 10, MP_ALIGN_LEFT, SIZE, false, MP_COLOR_MUTED, panel->y_title, err));
 done:
     return st;
 }

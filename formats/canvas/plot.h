@@ -5,42 +5,41 @@
 #include <stdint.h>
 
 #include "formats/canvas/canvas.h"
+#include "formats/canvas/palette.h"
 
-#define MP_PLOT_TEXT "#0f172a"
-#define MP_PLOT_MUTED "#64748b"
-#define MP_PLOT_GRID "#e2e8f0"
+typedef enum mp_plot_scale {
+    MP_PLOT_LINEAR,
+    MP_PLOT_COUNTS /* from 0, by the logarithm of 1 + value */
+} mp_plot_scale;
 
-typedef enum mp_scale {
-    MP_SCALE_LINEAR,
-    MP_SCALE_COUNTS /* from 0, by the logarithm of 1 + value */
-} mp_scale;
-
-typedef struct mp_axis {
-    mp_scale scale;
+typedef struct mp_plot_axis {
+    mp_plot_scale scale;
     double low, high; /* values, low < high */
     double from, to;  /* points */
     double unit;      /* ticks stand at round multiples of this and say how many: 1, or the bytes of a GiB */
-} mp_axis;
+} mp_plot_axis;
 
-enum { MP_TICKS_MAX = 24 };
+enum { MP_PLOT_TICKS_MAX = 24 };
 
 /* Where a value lies, in points. */
-double mp_axis_at(const mp_axis *axis, double value);
-/* At most `most` (2..MP_TICKS_MAX) round values on the axis, ascending; returns how many. */
-size_t mp_axis_ticks(const mp_axis *axis, size_t most, double *values);
+double mp_plot_at(const mp_plot_axis *axis, double value);
+/* At most `most` (2..MP_PLOT_TICKS_MAX) round values on the axis, ascending; returns how many. */
+size_t mp_plot_ticks(const mp_plot_axis *axis, size_t most, double *values);
 
+/* The least of 1, 2 and 5 times a power of ten that is not under `least` (> 0). */
+double mp_plot_step(double least);
 /* The unit that suits so many bytes, and its name. */
 double mp_plot_unit(int64_t bytes, const char **name);
 
-typedef struct mp_panel {
-    mp_axis x, y;
+typedef struct mp_plot {
+    mp_plot_axis x, y;
     size_t x_ticks, y_ticks; /* about how many numbers */
     const char *x_title, *y_title;
     const char *y_suffix; /* behind each number: "%" */
     bool signed_y;        /* numbers above 0 with their plus sign */
-} mp_panel;
+} mp_plot;
 
 /* Grid, numbers and titles of the axes. The y title stands above the panel. */
-mp_status mp_panel_draw(const mp_panel *panel, mp_canvas *canvas, mp_error *err);
+mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err);
 
 #endif

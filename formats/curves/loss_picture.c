@@ -12,14 +12,14 @@
 #define RIGHT (WIDTH - 28)
 #define BOTTOM 58.0
 #define TOP (HEIGHT - 96)
-#define RAW_COLOR "#a5c8fa"
+#define RAW_COLOR MP_COLOR_FORWARD_ONLY
 #define MEAN_COLOR "#1d4ed8"
 
 typedef struct curve {
     const double *losses;
     size_t n, window; /* of the running mean */
     int64_t first;
-    mp_panel panel;
+    mp_plot panel;
     mp_canvas *canvas;
     double *points;
 } curve;
@@ -39,8 +39,8 @@ static mp_status draw_line(curve *c, bool mean, const char *color, double width,
     for (size_t k = 0; k <= c->n; k++) {
         double value = k == c->n ? NAN : mean ? mean_at(c, k) : c->losses[k];
         if (isfinite(value)) {
-            c->points[2 * n] = mp_axis_at(&c->panel.x, (double)(c->first + (int64_t)k + 1));
-            c->points[2 * n++ + 1] = mp_axis_at(&c->panel.y, value);
+            c->points[2 * n] = mp_plot_at(&c->panel.x, (double)(c->first + (int64_t)k + 1));
+            c->points[2 * n++ + 1] = mp_plot_at(&c->panel.y, value);
             continue;
         }
         if (n > 1) MP_TRY(mp_canvas_line(c->canvas, c->points, n, color, width, false, err));
@@ -57,9 +57,9 @@ static mp_status draw_legend(const curve *c, mp_error *err)
     double y = TOP + 20, x = RIGHT - 250;
     snprintf(text, sizeof text, "mean of %zu steps", c->window);
     MP_TRY(mp_canvas_line(c->canvas, (double[]){x, y + 4, x + 26, y + 4}, 2, RAW_COLOR, 1.5, false, err));
-    MP_TRY(mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_PLOT_MUTED, "each step", err));
+    MP_TRY(mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, "each step", err));
     MP_TRY(mp_canvas_line(c->canvas, (double[]){x + 112, y + 4, x + 138, y + 4}, 2, MEAN_COLOR, 2.5, false, err));
-    MP_TRY(mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_PLOT_MUTED, text, err));
+    MP_TRY(mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err));
 done:
     return st;
 }
@@ -79,16 +79,16 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
     MP_REQUIRE(low <= high, err, MP_INVALID, "there is no loss that is a number");
     double margin = high > low ? 0.05 * (high - low) : 0.5;
     MP_REQUIRE(c.points = mp_alloc(2 * n, sizeof *c.points), err, MP_NOMEM, "no memory for a curve of %zu steps", n);
-    c.panel = (mp_panel){.x = {MP_SCALE_LINEAR, (double)(first_step + 1), (double)(first_step + (int64_t)n), LEFT, RIGHT, 1},
-                         .y = {MP_SCALE_LINEAR, low >= 0 && low < margin * 2 ? 0 : low - margin, high + margin, BOTTOM, TOP, 1},
-                         .x_ticks = 10,
-                         .y_ticks = 8,
-                         .x_title = "step",
-                         .y_title = "loss",
-                         .y_suffix = ""};
+    c.panel = (mp_plot){.x = {MP_PLOT_LINEAR, (double)(first_step + 1), (double)(first_step + (int64_t)n), LEFT, RIGHT, 1},
+                        .y = {MP_PLOT_LINEAR, low >= 0 && low < margin * 2 ? 0 : low - margin, high + margin, BOTTOM, TOP, 1},
+                        .x_ticks = 10,
+                        .y_ticks = 8,
+                        .x_title = "step",
+                        .y_title = "loss",
+                        .y_suffix = ""};
     MP_TRY(mp_canvas_new(title, WIDTH, HEIGHT, &c.canvas, err));
-    MP_TRY(mp_canvas_text(c.canvas, LEFT - 40, HEIGHT - 36, MP_ALIGN_LEFT, 17, true, MP_PLOT_TEXT, title, err));
-    MP_TRY(mp_panel_draw(&c.panel, c.canvas, err));
+    MP_TRY(mp_canvas_text(c.canvas, LEFT - 40, HEIGHT - 36, MP_ALIGN_LEFT, 17, true, MP_COLOR_TEXT, title, err));
+    MP_TRY(mp_plot_draw(&c.panel, c.canvas, err));
     MP_TRY(draw_line(&c, false, RAW_COLOR, 1.2, err));
     MP_TRY(draw_line(&c, true, MEAN_COLOR, 2.5, err));
     MP_TRY(draw_legend(&c, err));

@@ -39,7 +39,7 @@ mp_layer mp_layer_of_kind(mp_kind kind)
     return of[kind];
 }
 
-static void name_activities(mp_columns *c, bool *ran)
+static void name_activities(mp_timeline_columns *c, bool *ran)
 {
     for (size_t t = 0; t < c->n_steps; t++) {
         const mp_node *node = &c->graph->nodes[c->steps[t].node];
@@ -55,7 +55,7 @@ static void name_activities(mp_columns *c, bool *ran)
 
 /* What the first run of a node makes is kept if backward, or a recomputation, reads it; what a later run makes is recomputed.
  * `span` is room for the span of each storage that is live. */
-static void choose_layers(mp_columns *c, int *span)
+static void choose_layers(mp_timeline_columns *c, int *span)
 {
     const mp_timeline *tl = c->timeline;
     size_t next = 0;
@@ -81,7 +81,7 @@ static void choose_layers(mp_columns *c, int *span)
 }
 
 /* Per step and layer what is live. `live` holds (n_steps + 1) * MP_N_LAYERS zeroes. */
-static void add_up(mp_columns *c, int64_t *live)
+static void add_up(mp_timeline_columns *c, int64_t *live)
 {
     const mp_timeline *tl = c->timeline;
     for (size_t k = 0; k < tl->n_spans; k++) {
@@ -100,7 +100,7 @@ static void add_up(mp_columns *c, int64_t *live)
 }
 
 /* What keep-all holds at each step of the plan. `at` is room for the step of each node in keep-all. */
-static mp_status keep_all_curve(mp_columns *c, int64_t *curve, mp_error *err)
+static mp_status keep_all_curve(mp_timeline_columns *c, int64_t *curve, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = c->graph;
@@ -122,7 +122,7 @@ done:
     return st;
 }
 
-static void fill_column(mp_columns *c, mp_column *column, const int64_t *live, const int64_t *keep_all)
+static void fill_column(mp_timeline_columns *c, mp_timeline_column *column, const int64_t *live, const int64_t *keep_all)
 {
     size_t counts[MP_N_ACTIVITIES] = {0};
     column->total = -1;
@@ -138,17 +138,18 @@ static void fill_column(mp_columns *c, mp_column *column, const int64_t *live, c
         if (counts[k] > counts[column->activity]) column->activity = (mp_activity)k;
 }
 
-mp_status mp_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_columns **out, mp_error *err)
+mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
+                                  mp_error *err)
 {
     mp_status st = MP_OK;
     size_t per_column = (n + most - 1) / most;
     bool *ran = NULL;
     int *span = NULL;
     int64_t *live = NULL, *keep_all = NULL;
-    mp_columns *c = mp_alloc(1, sizeof *c);
+    mp_timeline_columns *c = mp_alloc(1, sizeof *c);
     MP_REQUIRE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     MP_REQUIRE(n > 0, err, MP_INVALID, "there are no steps to draw");
-    *c = (mp_columns){.graph = graph, .steps = steps, .n_steps = n};
+    *c = (mp_timeline_columns){.graph = graph, .steps = steps, .n_steps = n};
     MP_TRY(mp_timeline_build(graph, steps, n, &c->timeline, err));
     ran = mp_alloc(graph->n_nodes, sizeof *ran);
     span = mp_alloc(graph->n_storages, sizeof *span);
@@ -167,7 +168,7 @@ mp_status mp_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, 
     add_up(c, live);
     MP_TRY(keep_all_curve(c, keep_all, err));
     for (size_t first = 0; first < n; first += per_column) {
-        mp_column *column = &c->columns[c->n];
+        mp_timeline_column *column = &c->columns[c->n];
         column->first = (int)first;
         column->last = (int)(first + per_column < n ? first + per_column : n) - 1;
         fill_column(c, column, live, keep_all);
@@ -177,7 +178,7 @@ mp_status mp_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, 
     *out = c;
     c = NULL;
 done:
-    mp_columns_free(c);
+    mp_timeline_columns_free(c);
     mp_free(ran);
     mp_free(span);
     mp_free(live);
@@ -185,7 +186,7 @@ done:
     return st;
 }
 
-void mp_columns_free(mp_columns *columns)
+void mp_timeline_columns_free(mp_timeline_columns *columns)
 {
     if (!columns) return;
     mp_timeline_free(columns->timeline);

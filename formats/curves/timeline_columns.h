@@ -2,17 +2,18 @@
 #ifndef FORMATS_TIMELINE_COLUMNS_H
 #define FORMATS_TIMELINE_COLUMNS_H
 
+#include "formats/canvas/palette.h"
 #include "planner/plan/plan.h"
 
 /* The layers of the picture, from bottom to top. */
-#define MP_LAYER_LIST(X)                          \
-    X(PARAMETERS, "parameters, batch", "#cbd5e1") \
-    X(OPTIMIZER, "optimizer state", "#94a3b8")    \
-    X(KEPT, "kept activations", "#3b82f6")        \
-    X(FORWARD_ONLY, "forward only", "#a5c8fa")    \
-    X(RECOMPUTED, "recomputed", "#f59e0b")        \
-    X(GRADIENTS, "gradients", "#a78bfa")          \
-    X(WORKSPACE, "workspace", "#10b981")
+#define MP_LAYER_LIST(X)                                   \
+    X(PARAMETERS, "parameters, batch", MP_COLOR_STATIC)    \
+    X(OPTIMIZER, "optimizer state", MP_COLOR_STATE)        \
+    X(KEPT, "kept activations", MP_COLOR_KEPT)             \
+    X(FORWARD_ONLY, "forward only", MP_COLOR_FORWARD_ONLY) \
+    X(RECOMPUTED, "recomputed", MP_COLOR_RECOMPUTED)       \
+    X(GRADIENTS, "gradients", MP_COLOR_GRADIENT)           \
+    X(WORKSPACE, "workspace", MP_COLOR_WORKSPACE)
 #define MP_LAYER_ENUM(name, text, color) MP_LAYER_##name,
 typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 #undef MP_LAYER_ENUM
@@ -27,14 +28,14 @@ typedef enum mp_activity {
 } mp_activity;
 
 /* A stretch of steps and the fullest of them, which stands for all. */
-typedef struct mp_column {
+typedef struct mp_timeline_column {
     int first, last, shown;
     int64_t bytes[MP_N_LAYERS];
     int64_t total, keep_all; /* keep_all: the most that keep-all holds when it runs the same nodes */
     mp_activity activity;    /* of most steps */
-} mp_column;
+} mp_timeline_column;
 
-typedef struct mp_columns {
+typedef struct mp_timeline_columns {
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
@@ -44,15 +45,17 @@ typedef struct mp_columns {
     int64_t always[MP_N_LAYERS]; /* bytes that are always there */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
-    mp_column *columns;
+    mp_timeline_column *columns;
     int peak_column;
-} mp_columns;
+} mp_timeline_columns;
 
 /* Sums up steps[0..n) (n >= 1; they must stay as they are) in at most `most` columns of equally many steps. On MP_OK *out is
- * released with mp_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps; MP_NOMEM. O(lists + n * layers).
+ * released with mp_timeline_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps; MP_NOMEM. O(lists + n *
+ * layers).
  */
-mp_status mp_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_columns **out, mp_error *err);
-void mp_columns_free(mp_columns *columns);
+mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
+                                  mp_error *err);
+void mp_timeline_columns_free(mp_timeline_columns *columns);
 
 /* The layer of what is always there. */
 mp_layer mp_layer_of_kind(mp_kind kind);

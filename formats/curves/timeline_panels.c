@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "formats/base/bytes_text.h"
+#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/plot.h"
 #include "formats/curves/timeline_scale.h"
 
 #define ROW_HEIGHT 20.0
@@ -19,7 +21,7 @@
 
 enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400, SHORT_MAX = 256 };
 
-double mp_step_x(const mp_columns *columns, const mp_frame *frame, double step)
+double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step)
 {
     return frame->left + (frame->right - frame->left) * step / (double)columns->n_steps;
 }
@@ -36,25 +38,24 @@ const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t ro
     return text;
 }
 
-mp_status mp_step_axis(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+mp_status mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
 {
     mp_status st = MP_OK;
-    double least = (double)columns->n_steps / 13, power = pow(10, floor(log10(fmax(least, 1))));
-    double step = least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+    double step = mp_plot_step(fmax((double)columns->n_steps / 13, 1));
     char text[32];
     for (double t = 0; t <= (double)columns->n_steps; t += step) {
         double x = mp_step_x(columns, frame, t);
-        MP_TRY(mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_MUTED_COLOR, 0.75, false, err));
+        MP_TRY(mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_COLOR_MUTED, 0.75, false, err));
         snprintf(text, sizeof text, "%.0f", t);
-        MP_TRY(mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_MUTED_COLOR, text, err));
+        MP_TRY(mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, text, err));
     }
-    MP_TRY(mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_MUTED_COLOR, "step", err));
+    MP_TRY(mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step", err));
 done:
     return st;
 }
 
 /* What a tooltip says of an instance of a storage. */
-static const char *describe(const mp_columns *c, int storage, mp_layer layer, int first, int last, char *text)
+static const char *describe(const mp_timeline_columns *c, int storage, mp_layer layer, int first, int last, char *text)
 {
     char bytes[MP_BYTES_TEXT_MAX], maker[SHORT_MAX], name[SHORT_MAX];
     mp_label label;
@@ -68,13 +69,13 @@ static const char *describe(const mp_columns *c, int storage, mp_layer layer, in
 
 /* ---- the largest tensors ---- */
 
-static size_t n_rows(const mp_columns *c)
+static size_t n_rows(const mp_timeline_columns *c)
 {
     size_t n = mp_timeline_holders(c->graph, c->timeline, c->timeline->peak_step, NULL, 0);
     return n < ROWS_MAX ? n : ROWS_MAX;
 }
 
-double mp_largest_height(const mp_columns *columns)
+double mp_largest_height(const mp_timeline_columns *columns)
 {
     size_t rows = n_rows(columns);
     return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
@@ -90,16 +91,17 @@ static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char
     mp_canvas_shorten(name, NAME_SIZE, false, fmax(room, 40), text, sizeof text);
     width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
     if (frame->right - x1 >= width + 6)
-        return mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_TEXT_COLOR, text, err);
+        return mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
     if (x0 - frame->left >= width + 6)
-        return mp_canvas_text(canvas, x0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_TEXT_COLOR, text, err);
+        return mp_canvas_text(canvas, x0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
     in0 += 7;
     if (in0 < line + 4 && line - 4 < in0 + width && line + 7 + width < in1) in0 = line + 7;
-    return mp_canvas_text(canvas, in0, y, MP_ALIGN_LEFT, NAME_SIZE, false, layer == MP_LAYER_KEPT ? "#ffffff" : MP_TEXT_COLOR,
-                          text, err);
+    return mp_canvas_text(canvas, in0, y, MP_ALIGN_LEFT, NAME_SIZE, false,
+                          layer == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, text, err);
 }
 
-static mp_status draw_row(const mp_columns *c, mp_canvas *canvas, const mp_frame *frame, int storage, double y, mp_error *err)
+static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, int storage, double y,
+                          mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_timeline *tl = c->timeline;
@@ -107,15 +109,15 @@ static mp_status draw_row(const mp_columns *c, mp_canvas *canvas, const mp_frame
     mp_layer layer = MP_LAYER_KEPT;
     char text[MP_TOOLTIP_MAX];
     mp_label label;
-    MP_TRY(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_MUTED_COLOR,
+    MP_TRY(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
                           mp_bytes_text(c->graph->storages[storage].bytes, text), err));
-    MP_TRY(mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_GRID_COLOR, 0.5, false, err));
+    MP_TRY(mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_COLOR_GRID, 0.5, false, err));
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
         if (span->storage != storage) continue;
         double from = mp_step_x(c, frame, span->first), to = fmax(mp_step_x(c, frame, span->last + 1), from + 1.5);
         MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
-        MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_CLEAR, NULL,
+        MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
                              describe(c, storage, c->layer[k], span->first, span->last, text), err));
         x0 = fmin(x0, from);
         x1 = fmax(x1, to);
@@ -130,7 +132,7 @@ done:
     return st;
 }
 
-mp_status mp_largest_draw(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
 {
     mp_status st = MP_OK;
     int spans[ROWS_MAX];
@@ -138,15 +140,15 @@ mp_status mp_largest_draw(const mp_columns *columns, mp_canvas *canvas, const mp
     double x = mp_step_x(columns, frame, columns->timeline->peak_step + 0.5);
     if (!rows) return MP_OK;
     mp_timeline_holders(columns->graph, columns->timeline, columns->timeline->peak_step, spans, rows);
-    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_TEXT_COLOR,
+    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT,
                           "The largest tensors at the peak", err));
-    MP_TRY(mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_MUTED_COLOR,
+    MP_TRY(mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
                           "each bar spans the steps during which the tensor is in memory", err));
     for (size_t k = 0; k < rows; k++)
         MP_TRY(draw_row(columns, canvas, frame, columns->timeline->spans[spans[k]].storage,
                         frame->high - PANEL_HEAD - ROW_HEIGHT * (double)(k + 1) + 2, err));
     MP_TRY(
-        mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_TEXT_COLOR, 0.75, true, err));
+        mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_COLOR_TEXT, 0.75, true, err));
 done:
     return st;
 }
@@ -165,7 +167,7 @@ static int compare_spans(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-static mp_layer layer_of_place(const mp_columns *c, const mp_place *place)
+static mp_layer layer_of_place(const mp_timeline_columns *c, const mp_place *place)
 {
     mp_span key = {.storage = place->storage, .first = place->first_step};
     if (place->storage < 0) return MP_LAYER_WORKSPACE;
@@ -185,17 +187,18 @@ static int compare_areas(const void *a, const void *b)
     return *(const mp_place *const *)a < *(const mp_place *const *)b ? -1 : 1; /* both in one array: its order */
 }
 
-static mp_status draw_place(const mp_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_scale *scale,
+static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
                             const mp_place *place, size_t rank, mp_error *err)
 {
     mp_status st = MP_OK;
     double x = mp_step_x(c, frame, place->first_step), width = mp_step_x(c, frame, place->last_step + 1) - x;
-    double y = mp_scale_y(scale, (double)place->offset), height = mp_scale_y(scale, (double)(place->offset + place->bytes)) - y;
+    double y = mp_byte_scale_y(scale, (double)place->offset),
+           height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
     mp_layer layer = layer_of_place(c, place);
     char text[MP_TOOLTIP_MAX], shown[SHORT_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
     mp_label label;
-    MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? "#ffffff" : NULL, NULL, err));
+    MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
     if (rank >= TOOLTIPS_MAX) goto done;
     if (place->storage >= 0)
         describe(c, place->storage, layer, place->first_step, place->last_step, text);
@@ -203,22 +206,23 @@ static mp_status draw_place(const mp_columns *c, mp_canvas *canvas, const mp_fra
         snprintf(text, sizeof text, "workspace of %s\n%s, step %d of %zu",
                  mp_node_title(c->graph, c->steps[place->first_step].node, node, sizeof node),
                  mp_bytes_text(place->bytes, bytes), place->first_step + 1, c->n_steps);
-    MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_CLEAR, NULL, text, err));
+    MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err));
     if (rank >= NAMES_MAX || height < 11 || width < 60) goto done;
     mp_canvas_shorten(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), 9, false,
                       width - 8, shown, sizeof shown);
     MP_TRY(mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3, MP_ALIGN_CENTER, 9, false,
-                          layer == MP_LAYER_KEPT ? "#ffffff" : MP_TEXT_COLOR, shown, err));
+                          layer == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown, err));
 done:
     return st;
 }
 
-mp_status mp_arena_draw(const mp_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
+                        mp_error *err)
 {
     mp_status st = MP_OK;
     char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], waste[MP_BYTES_TEXT_MAX];
     double arena = (double)plan->arena_bytes;
-    mp_scale scale;
+    mp_byte_scale scale;
     const mp_place **order = mp_alloc(plan->n_places, sizeof *order);
     MP_REQUIRE(order, err, MP_NOMEM, "no memory for a picture of %zu places", plan->n_places);
     for (size_t k = 0; k < plan->n_places; k++) {
@@ -229,13 +233,13 @@ mp_status mp_arena_draw(const mp_columns *columns, const mp_plan *plan, mp_canva
         arena = fmax(arena, (double)place->offset + (double)place->bytes);
     }
     qsort(order, plan->n_places, sizeof *order, compare_areas);
-    scale = mp_scale_choose(0, arena, 0, frame->low, frame->high - PANEL_HEAD);
-    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 12, MP_ALIGN_LEFT, 14, true, MP_TEXT_COLOR, "Address map", err));
+    scale = mp_byte_scale_choose(0, arena, 0, frame->low, frame->high - PANEL_HEAD);
+    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 12, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map", err));
     snprintf(text, sizeof text, "the arena of %s%s%s, without what is always there: lifetime across, address upwards",
              mp_bytes_text((int64_t)arena, bytes), plan->peak_bytes < 0 ? "" : ", ",
              plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-    MP_TRY(mp_canvas_text(canvas, frame->left + 108, frame->high - 12, MP_ALIGN_LEFT, 12, false, MP_MUTED_COLOR, text, err));
-    MP_TRY(mp_scale_grid(&scale, canvas, frame->left, frame->right, err));
+    MP_TRY(mp_canvas_text(canvas, frame->left + 108, frame->high - 12, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err));
+    MP_TRY(mp_byte_scale_grid(&scale, canvas, frame->left, frame->right, err));
     for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, frame, &scale, order[k], k, err));
 done:
     mp_free(order);

@@ -3,12 +3,8 @@
 #define FORMATS_TIMELINE_PANELS_H
 
 #include "formats/canvas/canvas.h"
+#include "formats/canvas/palette.h"
 #include "formats/curves/timeline_columns.h"
-
-#define MP_TEXT_COLOR "#0f172a"
-#define MP_MUTED_COLOR "#64748b"
-#define MP_GRID_COLOR "#e2e8f0"
-#define MP_CLEAR "#ffffff00" /* a box that only carries a tooltip */
 
 enum { MP_TOOLTIP_MAX = 1024 };
 
@@ -17,19 +13,19 @@ typedef struct mp_frame { /* where a panel may draw: the plot between left and r
 } mp_frame;
 
 /* The horizontal place where a step begins. */
-double mp_step_x(const mp_columns *columns, const mp_frame *frame, double step);
+double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
 /* "/conv1/Conv (Conv, forward)" into `text`; what stands in the name already is not said twice. */
 const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t room);
 /* Step numbers below frame->low. */
-mp_status mp_step_axis(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
+mp_status mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
 
 /* A row for each of the largest tensors that are live at the peak, a bar where it is in memory. */
-double mp_largest_height(const mp_columns *columns);
-mp_status mp_largest_draw(const mp_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
+double mp_largest_height(const mp_timeline_columns *columns);
+mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
 
 /* The places of a plan's arena. */
 double mp_arena_height(void);
-mp_status mp_arena_draw(const mp_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
+mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "formats/base/bytes_text.h"
 #include "formats/canvas/canvas.h"
+#include "formats/canvas/canvas_text.h"
 #include "formats/curves/timeline_columns.h"
 #include "formats/curves/timeline_panels.h"
 #include "formats/curves/timeline_scale.h"
@@ -24,19 +25,18 @@
 #define LABEL_ROOM 22.0    /* at the top of the chart */
 #define RIBBON_HEIGHT 76.0 /* with the step numbers and its legend */
 #define FOOT_HEIGHT 16.0
-#define BUDGET_COLOR "#dc2626"
 #define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
 #define LEGEND_SIZE 12.5
 
 enum { COLUMNS_MAX = 700, SEPARATED_MAX = 110, TEXT_MAX = 512 };
 
 typedef struct picture {
-    const mp_columns *columns;
+    const mp_timeline_columns *columns;
     const mp_plan *plan; /* NULL: keep-all */
     const char *title;
     mp_canvas *canvas;
     mp_frame frame; /* of the chart */
-    mp_scale scale;
+    mp_byte_scale scale;
     int64_t budget_bytes; /* -1: no line */
     bool saves;           /* there is a keep-all to compare with */
     mp_error *err;
@@ -51,7 +51,7 @@ static const struct {
 
 static double height_of(const picture *p, int64_t bytes)
 {
-    return mp_scale_y(&p->scale, (double)bytes);
+    return mp_byte_scale_y(&p->scale, (double)bytes);
 }
 
 static double column_left(const picture *p, size_t k)
@@ -64,7 +64,7 @@ static double column_left(const picture *p, size_t k)
 static mp_status draw_headline(const picture *p, double top)
 {
     mp_status st = MP_OK;
-    const mp_columns *c = p->columns;
+    const mp_timeline_columns *c = p->columns;
     char title[TEXT_MAX], text[2 * TEXT_MAX], peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
     int64_t before = c->keep_all->peak_bytes, now = c->timeline->peak_bytes;
     size_t n = 0;
@@ -78,7 +78,7 @@ static mp_status draw_headline(const picture *p, double top)
                  before > 0 ? 100 * (double)(before - now) / (double)before : 0);
     else
         snprintf(text, sizeof text, "%s: %s, more than the %s of keeping everything", title, peak, other);
-    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 34, MP_ALIGN_LEFT, 21, true, MP_TEXT_COLOR, text, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 34, MP_ALIGN_LEFT, 21, true, MP_COLOR_TEXT, text, p->err));
 
     n = (size_t)snprintf(text, sizeof text, "%zu steps:", c->n_steps);
     for (int k = 0; k < MP_N_ACTIVITIES; k++)
@@ -93,7 +93,7 @@ static mp_status draw_headline(const picture *p, double top)
             (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   budget %s", mp_bytes_text(p->plan->budget_bytes, other));
     if (p->plan && p->plan->solver && *p->plan->solver)
         n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   found by %.64s", p->plan->solver);
-    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_MUTED_COLOR, text, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, text, p->err));
 done:
     return st;
 }
@@ -107,7 +107,7 @@ static mp_status draw_key(const picture *p, double *x, double y, const char *nam
         MP_TRY(mp_canvas_line(p->canvas, (double[]){*x, y + 4, *x + width, y + 4}, 2, color, 1.6, dashed, p->err));
     else
         MP_TRY(mp_canvas_box(p->canvas, *x, y - 2, width, 12, color, NULL, NULL, p->err));
-    MP_TRY(mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_TEXT_COLOR, name, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT, name, p->err));
     *x += width + 6 + mp_canvas_text_width(name, LEGEND_SIZE, false) + 16;
 done:
     return st;
@@ -123,8 +123,8 @@ static mp_status draw_legend(const picture *p, double y, bool lines)
     for (size_t k = 0; k < p->columns->n; k++) used[MP_LAYER_WORKSPACE] |= p->columns->columns[k].bytes[MP_LAYER_WORKSPACE] > 0;
     for (int k = 0; k < MP_N_LAYERS; k++)
         if (used[k]) MP_TRY(draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false));
-    if (p->saves && lines) MP_TRY(draw_key(p, &x, y, "keep everything", MP_MUTED_COLOR, true, true));
-    if (p->budget_bytes >= 0 && lines) MP_TRY(draw_key(p, &x, y, "budget", BUDGET_COLOR, true, false));
+    if (p->saves && lines) MP_TRY(draw_key(p, &x, y, "keep everything", MP_COLOR_MUTED, true, true));
+    if (p->budget_bytes >= 0 && lines) MP_TRY(draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false));
 done:
     return st;
 }
@@ -135,7 +135,7 @@ done:
 static mp_status draw_layers(const picture *p)
 {
     mp_status st = MP_OK;
-    const mp_columns *c = p->columns;
+    const mp_timeline_columns *c = p->columns;
     double *xy = mp_alloc(2 * c->n + 2, 2 * sizeof *xy);
     MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
     for (int layer = MP_N_LAYERS - 1; layer >= 0; layer--) {
@@ -160,7 +160,7 @@ static mp_status draw_layers(const picture *p)
     for (size_t k = 1; c->n <= SEPARATED_MAX && k < c->n; k++) {
         double x = column_left(p, k), top = height_of(p, c->columns[k].total);
         if (top < height_of(p, c->columns[k - 1].total)) top = height_of(p, c->columns[k - 1].total);
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, p->frame.low, x, top}, 2, "#ffffff", 0.7, false, p->err));
+        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, p->frame.low, x, top}, 2, MP_COLOR_PAPER, 0.7, false, p->err));
     }
 done:
     mp_free(xy);
@@ -180,7 +180,7 @@ static mp_status name_bands(const picture *p)
         if (p->scale.cut_below && below == p->columns->timeline->static_bytes) high -= 11; /* the mark of the break */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
         snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(held, bytes));
-        MP_TRY(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_TEXT_COLOR, text,
+        MP_TRY(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text,
                               p->err));
     }
 done:
@@ -190,7 +190,7 @@ done:
 static mp_status draw_keep_all(const picture *p)
 {
     mp_status st = MP_OK;
-    const mp_columns *c = p->columns;
+    const mp_timeline_columns *c = p->columns;
     size_t n = 0;
     double *xy = mp_alloc(4 * c->n, sizeof *xy);
     MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
@@ -205,7 +205,7 @@ static mp_status draw_keep_all(const picture *p)
             xy[n++] = y;
         }
     }
-    MP_TRY(mp_canvas_line(p->canvas, xy, n / 2, MP_MUTED_COLOR, 1.3, true, p->err));
+    MP_TRY(mp_canvas_line(p->canvas, xy, n / 2, MP_COLOR_MUTED, 1.3, true, p->err));
 done:
     mp_free(xy);
     return st;
@@ -216,9 +216,9 @@ static mp_status draw_budget(const picture *p)
     mp_status st = MP_OK;
     char text[MP_BYTES_TEXT_MAX];
     double y = height_of(p, p->budget_bytes);
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, BUDGET_COLOR, 1.6, false, p->err));
-    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, BUDGET_COLOR, "budget", p->err));
-    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, BUDGET_COLOR,
+    MP_TRY(mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, MP_COLOR_LIMIT, 1.6, false, p->err));
+    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, "budget", p->err));
+    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT,
                           mp_bytes_text(p->budget_bytes, text), p->err));
 done:
     return st;
@@ -245,7 +245,7 @@ done:
 static mp_status draw_peaks(const picture *p)
 {
     mp_status st = MP_OK;
-    const mp_columns *c = p->columns;
+    const mp_timeline_columns *c = p->columns;
     const mp_timeline *tl = c->timeline;
     char text[TEXT_MAX], node[TEXT_MAX / 2], shown[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
     double x = mp_step_x(c, &p->frame, tl->peak_step + 0.5), y = height_of(p, tl->peak_bytes), above = y, best = -1;
@@ -254,9 +254,9 @@ static mp_status draw_peaks(const picture *p)
     mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node);
     mp_canvas_shorten(node, 13, true, 480, shown, sizeof shown);
     snprintf(text, sizeof text, "peak %s at %s", mp_bytes_text(tl->peak_bytes, bytes), shown);
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y, x, above + 7}, 2, MP_TEXT_COLOR, 1, false, p->err));
-    MP_TRY(mp_canvas_dot(p->canvas, x, y, 3.6, MP_TEXT_COLOR, p->err));
-    MP_TRY(draw_label(p, text, x, above + 11, 13, true, MP_TEXT_COLOR, &box));
+    MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y, x, above + 7}, 2, MP_COLOR_TEXT, 1, false, p->err));
+    MP_TRY(mp_canvas_dot(p->canvas, x, y, 3.6, MP_COLOR_TEXT, p->err));
+    MP_TRY(draw_label(p, text, x, above + 11, 13, true, MP_COLOR_TEXT, &box));
     if (!p->saves) goto done;
     for (size_t k = 0; k < c->n; k++) {
         if ((double)c->columns[k].keep_all <= best) continue;
@@ -269,7 +269,7 @@ static mp_status draw_peaks(const picture *p)
         double half = mp_canvas_text_width(text, 12.5, false) / 2 + 12;
         x = box.left - LEFT > 2 * half + 8 ? fmin(x, box.left - half) : fmax(x, box.right + half);
     }
-    MP_TRY(draw_label(p, text, x, y, 12.5, false, MP_MUTED_COLOR, &other));
+    MP_TRY(draw_label(p, text, x, y, 12.5, false, MP_COLOR_MUTED, &other));
 done:
     return st;
 }
@@ -278,9 +278,9 @@ done:
 static mp_status draw_tooltips(const picture *p)
 {
     mp_status st = MP_OK;
-    const mp_columns *c = p->columns;
+    const mp_timeline_columns *c = p->columns;
     for (size_t k = 0; k < c->n; k++) {
-        const mp_column *column = &c->columns[k];
+        const mp_timeline_column *column = &c->columns[k];
         char text[MP_TOOLTIP_MAX], node[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
         double left = column_left(p, k);
         int n = snprintf(text, sizeof text, "step %d of %zu, %s: %s\n%s", column->shown + 1, c->n_steps,
@@ -294,7 +294,7 @@ static mp_status draw_tooltips(const picture *p)
         if (p->saves)
             snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything %s", mp_bytes_text(column->keep_all, bytes));
         MP_TRY(mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low,
-                             MP_CLEAR, NULL, text, p->err));
+                             MP_COLOR_CLEAR, NULL, text, p->err));
     }
 done:
     return st;
@@ -303,15 +303,15 @@ done:
 static mp_status draw_chart(const picture *p)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    MP_TRY(mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
     MP_TRY(draw_layers(p));
-    MP_TRY(mp_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    MP_TRY(mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
     MP_TRY(name_bands(p));
     if (p->saves) MP_TRY(draw_keep_all(p));
     if (p->budget_bytes >= 0) MP_TRY(draw_budget(p));
     MP_TRY(draw_peaks(p));
     MP_TRY(draw_tooltips(p));
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_MUTED_COLOR, 1, false, p->err));
+    MP_TRY(mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false, p->err));
 done:
     return st;
 }
@@ -321,7 +321,7 @@ done:
 static mp_status draw_ribbon(const picture *p, double high)
 {
     mp_status st = MP_OK;
-    const mp_columns *c = p->columns;
+    const mp_timeline_columns *c = p->columns;
     double low = high - 18, x = LEFT;
     mp_frame frame = {.left = LEFT, .right = RIGHT, .low = low - 2};
     for (size_t k = 0, end; k < c->n; k = end) {
@@ -339,7 +339,7 @@ static mp_status draw_ribbon(const picture *p, double high)
     if (c->n < c->n_steps) {
         char text[TEXT_MAX];
         snprintf(text, sizeof text, "each column shows the fullest of %d steps", c->columns[0].last + 1);
-        MP_TRY(mp_canvas_text(p->canvas, RIGHT, low - 42, MP_ALIGN_RIGHT, 12, false, MP_MUTED_COLOR, text, p->err));
+        MP_TRY(mp_canvas_text(p->canvas, RIGHT, low - 42, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, p->err));
     }
 done:
     return st;
@@ -361,8 +361,8 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
         double most = (double)p->columns->timeline->peak_bytes, beyond = (double)p->columns->keep_all->peak_bytes;
         if (p->budget_bytes >= 0) most = fmax(most, (double)p->budget_bytes);
         p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - CHART_HEIGHT + 6, .high = at};
-        p->scale = mp_scale_choose((double)p->columns->timeline->static_bytes, most, p->saves ? beyond : 0, p->frame.low,
-                                   p->frame.high - LABEL_ROOM);
+        p->scale = mp_byte_scale_choose((double)p->columns->timeline->static_bytes, most, p->saves ? beyond : 0, p->frame.low,
+                                        p->frame.high - LABEL_ROOM);
         MP_TRY(draw_chart(p));
         at -= CHART_HEIGHT;
     } else {
@@ -383,7 +383,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
 {
     mp_status st = MP_OK;
     mp_step *keep_all = NULL;
-    mp_columns *columns = NULL;
+    mp_timeline_columns *columns = NULL;
     picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : -1, .err = err};
     MP_TRY(mp_canvas_check_path(path, err));
     MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
@@ -394,8 +394,8 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
         MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", graph->n_nodes);
         mp_keep_all(graph, keep_all);
     }
-    MP_TRY(mp_columns_new(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX, &columns,
-                          err));
+    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
+                                   &columns, err));
     p.columns = columns;
     p.saves =
         plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes || columns->n_activity[MP_ACTIVITY_RECOMPUTE]);
@@ -404,7 +404,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
     MP_TRY(draw(&p, view, path));
 done:
     mp_canvas_free(p.canvas);
-    mp_columns_free(columns);
+    mp_timeline_columns_free(columns);
     mp_free(keep_all);
     return st;
 }

@@ -9,36 +9,36 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "formats/canvas/plot.h"
+
 #define SQUEEZED_BELOW 50.0
 #define SQUEEZED_ABOVE 74.0
 #define ALWAYS_SHARE 0.3  /* of the height at most, unless squeezed */
 #define BEYOND_FACTOR 2.2 /* the curve may be so much higher than the plan, unless squeezed */
 #define HEADROOM 1.15
-#define GRID_COLOR "#e2e8f0"
-#define LABEL_COLOR "#64748b"
 
 enum { LABEL_MAX = 48, GRID_LINES = 7 };
 
-mp_scale mp_scale_choose(double always, double most, double beyond, double low, double high)
+mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high)
 {
-    mp_scale s = {.n = 0};
+    mp_byte_scale s = {.n = 0};
     s.cut_below = always > ALWAYS_SHARE * fmax(most, 1);
     double from = s.cut_below ? always : 0, to = from + fmax(most - from, 1) * HEADROOM;
     s.cut_above = beyond - from > BEYOND_FACTOR * (to - from);
     if (!s.cut_above && beyond > most) to = fmax(to, beyond);
     if (!s.cut_above && beyond <= most) to = from + fmax(most - from, 1);
     double main_low = low + (s.cut_below ? SQUEEZED_BELOW : 0), main_high = high - (s.cut_above ? SQUEEZED_ABOVE : 0);
-    if (s.cut_below) s.zones[s.n++] = (mp_zone){0, from, low, main_low};
-    s.zones[s.n++] = (mp_zone){from, to, main_low, main_high};
-    if (s.cut_above) s.zones[s.n++] = (mp_zone){to, beyond, main_high, high};
+    if (s.cut_below) s.zones[s.n++] = (mp_byte_zone){0, from, low, main_low};
+    s.zones[s.n++] = (mp_byte_zone){from, to, main_low, main_high};
+    if (s.cut_above) s.zones[s.n++] = (mp_byte_zone){to, beyond, main_high, high};
     return s;
 }
 
-double mp_scale_y(const mp_scale *scale, double bytes)
+double mp_byte_scale_y(const mp_byte_scale *scale, double bytes)
 {
     int k = 0;
     while (k + 1 < scale->n && bytes > scale->zones[k].to) k++;
-    const mp_zone *z = &scale->zones[k];
+    const mp_byte_zone *z = &scale->zones[k];
     return z->low + (bytes - z->from) / (z->to - z->from) * (z->high - z->low);
 }
 
@@ -47,29 +47,27 @@ static mp_status grid_line(mp_canvas *canvas, double left, double right, double 
     mp_status st = MP_OK;
     char text[LABEL_MAX];
     snprintf(text, sizeof text, "%.*f", decimals, value);
-    MP_TRY(mp_canvas_line(canvas, (double[]){left, y, right, y}, 2, GRID_COLOR, 0.75, false, err));
-    MP_TRY(mp_canvas_text(canvas, left - 8, y - 4, MP_ALIGN_RIGHT, 12, false, LABEL_COLOR, text, err));
+    MP_TRY(mp_canvas_line(canvas, (double[]){left, y, right, y}, 2, MP_COLOR_GRID, 0.75, false, err));
+    MP_TRY(mp_canvas_text(canvas, left - 8, y - 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, err));
 done:
     return st;
 }
 
-mp_status mp_scale_grid(const mp_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)
+mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
     mp_status st = MP_OK;
-    const mp_zone *main = &scale->zones[scale->cut_below];
-    const mp_zone *top = &scale->zones[scale->n - 1];
-    double unit = 1, step;
-    int k = 0, decimals = 0;
-    for (; k < 5 && main->to >= 1024 * unit; k++) unit *= 1024;
-    double least = (main->to - main->from) / unit / GRID_LINES, power = pow(10, floor(log10(least)));
-    step = least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
-    if (k == 0 && step < 1) step = 1;
+    const mp_byte_zone *main = &scale->zones[scale->cut_below];
+    const mp_byte_zone *top = &scale->zones[scale->n - 1];
+    const char *name;
+    const double unit = mp_plot_unit((int64_t)main->to, &name);
+    double step = mp_plot_step((main->to - main->from) / unit / GRID_LINES);
+    int decimals = 0;
+    if (unit == 1 && step < 1) step = 1;
     if (step < 0.999) decimals = (int)ceil(-log10(step) - 1e-9);
-    MP_TRY(mp_canvas_text(canvas, left - 8, top->high + 14, MP_ALIGN_RIGHT, 12, false, LABEL_COLOR, units[k], err));
+    MP_TRY(mp_canvas_text(canvas, left - 8, top->high + 14, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, name, err));
     if (scale->cut_below) MP_TRY(grid_line(canvas, left, right, scale->zones[0].low, 0, 0, err));
     for (double i = ceil(main->from / unit / step); i * step * unit <= main->to; i++) {
-        double y = mp_scale_y(scale, i * step * unit);
+        double y = mp_byte_scale_y(scale, i * step * unit);
         bool crowded = (scale->cut_below && y < main->low + 8) || (scale->cut_above && y > main->high - 8);
         if (!crowded) MP_TRY(grid_line(canvas, left, right, y, i * step, decimals, err));
     }
@@ -96,17 +94,17 @@ static mp_status mark_break(mp_canvas *canvas, double left, double right, double
         band[4 * n - 2 - 2 * k] = x;
         band[4 * n - 1 - 2 * k] = y + wave - 2;
     }
-    MP_TRY(mp_canvas_area(canvas, band, 2 * n, "#ffffff", err));
-    MP_TRY(mp_canvas_line(canvas, upper, n, LABEL_COLOR, 0.6, false, err));
-    MP_TRY(mp_canvas_line(canvas, lower, n, LABEL_COLOR, 0.6, false, err));
+    MP_TRY(mp_canvas_area(canvas, band, 2 * n, MP_COLOR_PAPER, err));
+    MP_TRY(mp_canvas_line(canvas, upper, n, MP_COLOR_MUTED, 0.6, false, err));
+    MP_TRY(mp_canvas_line(canvas, lower, n, MP_COLOR_MUTED, 0.6, false, err));
 done:
     return st;
 }
 
-mp_status mp_scale_breaks(const mp_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)
+mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_zone *below = &scale->zones[0], *above = &scale->zones[scale->n - 1];
+    const mp_byte_zone *below = &scale->zones[0], *above = &scale->zones[scale->n - 1];
     if (scale->cut_below) MP_TRY(mark_break(canvas, left - 6, right, below->high - 7, err));
     if (scale->cut_above) MP_TRY(mark_break(canvas, left - 6, right, above->low, err));
 done:

@@ -7,25 +7,25 @@
 
 #include "formats/canvas/canvas.h"
 
-typedef struct mp_zone {
+typedef struct mp_byte_zone {
     double from, to;  /* bytes */
     double low, high; /* points */
-} mp_zone;
+} mp_byte_zone;
 
-typedef struct mp_scale {
+typedef struct mp_byte_scale {
     int n;
-    mp_zone zones[3];
+    mp_byte_zone zones[3];
     bool cut_below, cut_above; /* zones[0] is squeezed; zones[n - 1] is */
-} mp_scale;
+} mp_byte_scale;
 
 /* A scale between the heights low and high for a plan that takes `always` bytes at all times and never more than `most`, beside
  * a curve that reaches `beyond` (0: none). What is always there is squeezed where it would take much of the height, and so is
  * what lies beyond the plan. */
-mp_scale mp_scale_choose(double always, double most, double beyond, double low, double high);
-double mp_scale_y(const mp_scale *scale, double bytes);
+mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high);
+double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
 
 /* Grid lines from left to right, their labels and the unit left of them, and the marks of the breaks. */
-mp_status mp_scale_grid(const mp_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
-mp_status mp_scale_breaks(const mp_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
+mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
+mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
 
 #endif

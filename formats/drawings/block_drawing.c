@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/base/bytes_text.h"
+#include "formats/canvas/canvas_text.h"
 
 enum {
     TOOLTIP_LINES = 24, /* operators that a tooltip lists */
@@ -19,10 +20,10 @@ enum {
 
 static const struct {
     const char *color, *text;
-} fates[MP_N_FATES] = {[MP_FATE_NONE] = {"#cbd5e1", "always there"},
-                       [MP_FATE_FORWARD_ONLY] = {"#a5c8fa", "forward only"},
-                       [MP_FATE_RECOMPUTED] = {"#f59e0b", "recomputed"},
-                       [MP_FATE_KEPT] = {"#3b82f6", "kept"}};
+} fates[MP_N_FATES] = {[MP_FATE_NONE] = {MP_COLOR_STATIC, "always there"},
+                       [MP_FATE_FORWARD_ONLY] = {MP_COLOR_FORWARD_ONLY, "forward only"},
+                       [MP_FATE_RECOMPUTED] = {MP_COLOR_RECOMPUTED, "recomputed"},
+                       [MP_FATE_KEPT] = {MP_COLOR_KEPT, "kept"}};
 
 const char *mp_fate_color(mp_fate fate)
 {
@@ -92,7 +93,7 @@ static void add_node(mp_block_facts *facts, const bool *counted, int node)
     }
 }
 
-mp_status mp_block_facts_find(const mp_graph *graph, const mp_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
+mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
                               mp_error *err)
 {
     mp_status st = MP_OK;
@@ -126,7 +127,7 @@ static int64_t bytes_of(const mp_block_fact *fact)
 }
 
 /* What lies in a block: its operators with what each makes, and what becomes of that. */
-static void tooltip_text(const mp_block_facts *facts, const mp_block *block, char *text)
+static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
 {
     const mp_graph *graph = facts->graph;
     char bytes[MP_BYTES_TEXT_MAX];
@@ -194,7 +195,7 @@ mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const 
     MP_TRY(line_of_text(canvas, x, y + (three ? 29 : 24), 9.5, true, title, err));
     MP_TRY(line_of_text(canvas, x, y + 17.5, 8, false, subtitle, err));
     MP_TRY(line_of_text(canvas, x, y + (three ? 6.5 : 10.5), 8, false, bytes, err));
-    if (tooltip) MP_TRY(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, "#ffffff00", NULL, tooltip, err));
+    if (tooltip) MP_TRY(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip, err));
 done:
     return st;
 }
@@ -203,7 +204,7 @@ mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k
                         mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_block *block = &facts->blocks->blocks[k];
+    const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
     char bytes[MP_BYTES_TEXT_MAX], text[MP_BYTES_TEXT_MAX + 48], *tip = NULL;
     MP_REQUIRE(tip = mp_alloc(TOOLTIP_ROOM, 1), err, MP_NOMEM, "no memory for a picture");

@@ -5,16 +5,13 @@
 #define FORMATS_BLOCK_DRAWING_H
 
 #include "formats/canvas/canvas.h"
+#include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
 #include "planner/plan/fates.h"
 #include "planner/plan/plan.h"
 
 #define MP_BLOCK_WIDTH 134.0
 #define MP_BLOCK_HEIGHT 42.0
-#define MP_COLOR_TEXT "#0f172a"
-#define MP_COLOR_MUTED "#64748b"
-#define MP_COLOR_GRID "#e2e8f0"
-#define MP_COLOR_WIRE "#94a3b8"
 
 /* What a block's nodes make, by what becomes of it. */
 typedef struct mp_block_fact {
@@ -25,7 +22,7 @@ typedef struct mp_block_fact {
 
 typedef struct mp_block_facts {
     const mp_graph *graph;
-    const mp_blocks *blocks;
+    const mp_graph_blocks *blocks;
     const mp_plan *plan; /* NULL: keep-all */
     mp_fate *fates;      /* per storage */
     bool *checkpoint;    /* per storage; none without a plan, where all that is kept would be one */
@@ -34,7 +31,7 @@ typedef struct mp_block_facts {
 } mp_block_facts;
 
 /* On MP_OK release with mp_block_facts_free (zeroed is fine). MP_NOMEM. */
-mp_status mp_block_facts_find(const mp_graph *graph, const mp_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
+mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
                               mp_error *err);
 void mp_block_facts_free(mp_block_facts *facts);
 

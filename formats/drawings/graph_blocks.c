@@ -16,7 +16,7 @@ enum {
 
 typedef struct builder {
     const mp_graph *graph;
-    mp_blocks *out;
+    mp_graph_blocks *out;
     mp_error *err;
 } builder;
 
@@ -33,7 +33,7 @@ static mp_status no_memory(const builder *b)
 static mp_status list_nodes(builder *b)
 {
     const mp_graph *graph = b->graph;
-    mp_blocks *out = b->out;
+    mp_graph_blocks *out = b->out;
     out->nodes = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->nodes);
     out->block_of = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->block_of);
     out->blocks = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->blocks);
@@ -67,10 +67,10 @@ static size_t count_blocks(const builder *b, int depth)
 
 static void cut_blocks(builder *b, int depth)
 {
-    mp_blocks *out = b->out;
+    mp_graph_blocks *out = b->out;
     out->n = 0;
     for (size_t k = 0; k < out->n_nodes; k++) {
-        if (k == 0 || !joins(b, k, depth)) out->blocks[out->n++] = (mp_block){.first = k, .n_parts = 1, .depth = depth};
+        if (k == 0 || !joins(b, k, depth)) out->blocks[out->n++] = (mp_graph_block){.first = k, .n_parts = 1, .depth = depth};
         out->blocks[out->n - 1].n++;
     }
 }
@@ -78,7 +78,7 @@ static void cut_blocks(builder *b, int depth)
 /* ---- folding ---- */
 
 /* What a block does, whatever it is called. */
-static uint64_t signature(const builder *b, const mp_block *block)
+static uint64_t signature(const builder *b, const mp_graph_block *block)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     for (size_t k = 0; k < block->n; k++)
@@ -129,7 +129,7 @@ static size_t count_folded(const run *runs, size_t n_runs, size_t least)
 static mp_status fold_blocks(builder *b, int depth, size_t most)
 {
     mp_status st = MP_OK;
-    mp_blocks *out = b->out;
+    mp_graph_blocks *out = b->out;
     size_t n_runs = 0, n = 0, at = 0, least = 1;
     uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
     run *runs = mp_alloc(out->n, sizeof *runs);
@@ -148,7 +148,7 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
     for (size_t k = 0; k < n_runs; k++) {
         size_t fold = fold_of(&runs[k], least);
         for (size_t i = 0; i < runs[k].n; i++, at++) {
-            mp_block block = out->blocks[at];
+            mp_graph_block block = out->blocks[at];
             if (i % fold == 0) {
                 out->blocks[n++] = block;
             } else {
@@ -215,7 +215,7 @@ static const char *end_title(const builder *b, size_t k, int depth, char *text)
     return text;
 }
 
-static mp_status name_block(builder *b, mp_block *block)
+static mp_status name_block(builder *b, mp_graph_block *block)
 {
     const char *name = name_of(b, block->first), *last = name_of(b, block->first + block->n - 1);
     char from[MP_BLOCK_TEXT], to[MP_BLOCK_TEXT];
@@ -265,7 +265,7 @@ static int by_ends(const void *a, const void *b)
 static mp_status find_edges(builder *b)
 {
     mp_status st = MP_OK;
-    mp_blocks *out = b->out;
+    mp_graph_blocks *out = b->out;
     const mp_graph *graph = b->graph;
     mp_block_edge *edges = NULL;
     size_t n = 0, capacity = 0;
@@ -293,14 +293,14 @@ done:
     return st;
 }
 
-void mp_blocks_free(mp_blocks *blocks)
+void mp_graph_blocks_free(mp_graph_blocks *blocks)
 {
     if (!blocks) return;
     mp_pool_free(blocks->pool);
     mp_free(blocks);
 }
 
-mp_status mp_blocks_build(const mp_graph *graph, int depth, size_t most, mp_blocks **out, mp_error *err)
+mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err)
 {
     mp_status st = MP_OK;
     builder b = {.graph = graph, .err = err};
@@ -310,7 +310,7 @@ mp_status mp_blocks_build(const mp_graph *graph, int depth, size_t most, mp_bloc
     MP_TRY(list_nodes(&b));
     MP_TRY(cut_and_fold(&b, depth, most));
     for (size_t k = 0; k < b.out->n; k++) {
-        mp_block *block = &b.out->blocks[k];
+        mp_graph_block *block = &b.out->blocks[k];
         MP_TRY(name_block(&b, block));
         for (size_t i = 0; i < block->n; i++) b.out->block_of[b.out->nodes[block->first + i]] = (int)k;
     }
@@ -318,6 +318,6 @@ mp_status mp_blocks_build(const mp_graph *graph, int depth, size_t most, mp_bloc
     *out = b.out;
     b.out = NULL;
 done:
-    mp_blocks_free(b.out);
+    mp_graph_blocks_free(b.out);
     return st;
 }

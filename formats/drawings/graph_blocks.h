@@ -12,32 +12,33 @@
 
 enum { MP_BLOCK_TEXT = 256 };
 
-typedef struct mp_block {
+typedef struct mp_graph_block {
     size_t first, n; /* its nodes: nodes[first .. first + n) */
     size_t n_parts;  /* modules or operators that were folded into it; 1: none */
     int depth;       /* how deep modules were opened */
     const char *title, *subtitle;
-} mp_block;
+} mp_graph_block;
 
 typedef struct mp_block_edge {
     int from, to; /* blocks; from < to */
 } mp_block_edge;
 
-typedef struct mp_blocks {
+typedef struct mp_graph_blocks {
     size_t n_nodes;
     int *nodes; /* the forward and loss nodes, in list order */
     size_t n;
-    mp_block *blocks;
+    mp_graph_block *blocks;
     int *block_of; /* per node of the graph: its block, -1: none */
     size_t n_edges;
     mp_block_edge *edges; /* who reads what whom made, each pair once, by (from, to) */
     mp_pool *pool;        /* owns all of it */
-} mp_blocks;
+} mp_graph_blocks;
 
 /* The blocks of a graph. depth k > 0 opens k levels of modules; 0: as deep as `most` blocks allow, folded if the first level
- * already is more. On MP_OK *out is released with mp_blocks_free (NULL is fine). MP_NOMEM. O(nodes * levels + edges log edges).
+ * already is more. On MP_OK *out is released with mp_graph_blocks_free (NULL is fine). MP_NOMEM. O(nodes * levels + edges log
+ * edges).
  */
-mp_status mp_blocks_build(const mp_graph *graph, int depth, size_t most, mp_blocks **out, mp_error *err);
-void mp_blocks_free(mp_blocks *blocks);
+mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err);
+void mp_graph_blocks_free(mp_graph_blocks *blocks);
 
 #endif

@@ -28,7 +28,7 @@ static size_t write_legend(const mp_block_facts *facts, mp_legend_row *rows)
         n++;
     }
     if (facts->total.n_checkpoints) {
-        rows[n] = (mp_legend_row){.color = "#ffffff", .bold = true};
+        rows[n] = (mp_legend_row){.color = MP_COLOR_PAPER, .bold = true};
         snprintf(rows[n].text, sizeof rows[n].text, "its output is a checkpoint (%zu in all)", facts->total.n_checkpoints);
         n++;
     }
@@ -57,13 +57,13 @@ done:
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_blocks *blocks = NULL;
+    mp_graph_blocks *blocks = NULL;
     mp_block_facts facts = {0};
     mp_placement *placed = NULL;
     mp_canvas *canvas = NULL;
     mp_legend_row legend[MP_N_FATES + 1] = {0};
     char about[256], subtitle[320];
-    MP_TRY(mp_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
+    MP_TRY(mp_graph_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
     MP_REQUIRE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
                "a picture of %zu boxes would not be readable; give a smaller depth", blocks->n);
     MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
@@ -87,6 +87,6 @@ done:
     mp_canvas_free(canvas);
     mp_placement_free(placed);
     mp_block_facts_free(&facts);
-    mp_blocks_free(blocks);
+    mp_graph_blocks_free(blocks);
     return st;
 }

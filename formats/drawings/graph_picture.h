@@ -18,8 +18,4 @@ typedef struct mp_picture_request {
  * MP_PICTURE_BOXES_MAX boxes; MP_NOMEM, MP_IO, MP_UNSUPPORTED. */
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err);
 
-/* Draws the training step three ways, side by side: forward alone, which drops every tensor at its last use; with backward,
- * where tensors are kept for it; with the plan's recomputation in between (left out without a plan). Errors as above. */
-mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err);
-
 #endif

@@ -4,15 +4,17 @@
  * Rows are blocks of the forward pass, from top to bottom; beside each stands what runs it again and its backward. Forward runs
  * down, backward up, and what is kept reaches across.
  */
+#include "formats/drawings/training_picture.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "formats/base/bytes_text.h"
 #include "formats/canvas/canvas.h"
+#include "formats/canvas/canvas_text.h"
 #include "formats/drawings/block_drawing.h"
 #include "formats/drawings/graph_blocks.h"
-#include "formats/drawings/graph_picture.h"
 
 #define MARGIN 24.0
 #define ROW (MP_BLOCK_HEIGHT + 22)
@@ -20,7 +22,6 @@
 #define PANEL_GAP 44.0  /* between panels */
 #define LANE_GAP 6.0    /* between wires beside a column */
 #define PANEL_HEAD 44.0 /* above the boxes of a panel */
-#define COLOR_GRADIENT "#a78bfa"
 enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
@@ -41,7 +42,7 @@ typedef struct panel {
 
 typedef struct drawing {
     const mp_graph *graph;
-    const mp_blocks *blocks;
+    const mp_graph_blocks *blocks;
     mp_canvas *canvas;
     int *row;   /* per node of the graph */
     double top; /* of the boxes */
@@ -247,7 +248,8 @@ static bool is_new(const link *links, size_t n, const link *one)
 
 static mp_status draw_link(const drawing *d, const panel *p, const link *one)
 {
-    static const char *const colors[] = {[FORWARD] = "#3b82f6", [AGAIN] = "#f59e0b", [BACKWARD] = COLOR_GRADIENT};
+    static const char *const colors[] = {
+        [FORWARD] = MP_COLOR_KEPT, [AGAIN] = MP_COLOR_RECOMPUTED, [BACKWARD] = MP_COLOR_GRADIENT};
     if (one->from == one->to)
         return wire_along(d, p, one->from, one->from_row, one->to_row,
                           one->from == FORWARD ? MP_COLOR_WIRE : colors[one->from]);
@@ -298,14 +300,14 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
     mp_status st = MP_OK;
     char text[MP_BYTES_TEXT_MAX], subtitle[MP_BLOCK_TEXT + 32], tooltip[3 * MP_BLOCK_TEXT];
     for (size_t k = 0; k < d->blocks->n; k++) {
-        const mp_block *block = &d->blocks->blocks[k];
+        const mp_graph_block *block = &d->blocks->blocks[k];
         double y = row_y(d, (int)k) - MP_BLOCK_HEIGHT / 2;
         MP_TRY(mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true, d->err));
         for (int c = AGAIN; c <= BACKWARD; c++) {
             if (!p->box[c][k]) continue;
             double x = p->left + p->x[c];
             MP_TRY(mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
-                                 c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : COLOR_GRADIENT, NULL, NULL, d->err));
+                                 c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL, d->err));
             if (c == AGAIN)
                 snprintf(text, sizeof text, "again");
             else
@@ -357,9 +359,9 @@ static double place_panels(const drawing *d, panel *panels, size_t n)
 static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_request *request, const char *path)
 {
     static const mp_legend_row legend[] = {
-        {"#3b82f6", false, "kept for backward"}, {"#a5c8fa", false, "dropped at its last use"},
-        {"#f59e0b", false, "computed again"},    {COLOR_GRADIENT, false, "backward: gradients"},
-        {"#cbd5e1", false, "always there"},      {"#ffffff", true, "its output is a checkpoint"}};
+        {MP_COLOR_KEPT, false, "kept for backward"},    {MP_COLOR_FORWARD_ONLY, false, "dropped at its last use"},
+        {MP_COLOR_RECOMPUTED, false, "computed again"}, {MP_COLOR_GRADIENT, false, "backward: gradients"},
+        {MP_COLOR_STATIC, false, "always there"},       {MP_COLOR_PAPER, true, "its output is a checkpoint"}};
     mp_status st = MP_OK;
     size_t n_legend = request->plan ? 6 : 5;
     char subtitle[160];
@@ -385,14 +387,14 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
 {
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
-    mp_blocks *blocks = NULL;
+    mp_graph_blocks *blocks = NULL;
     drawing d = {.graph = graph, .err = err};
     panel panels[3] = {
         {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
     size_t n = request->plan ? 3 : 2, n_forward = 0;
     mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), *forward = mp_alloc(graph->n_nodes, sizeof *forward);
     if (!keep_all || !forward) MP_TRY(no_memory(err));
-    MP_TRY(mp_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
+    MP_TRY(mp_graph_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
     MP_REQUIRE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
                blocks->n);
     MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
@@ -415,7 +417,7 @@ done:
     for (int side = 0; side < 2; side++) mp_free(d.lane[side]);
     mp_free(d.row);
     mp_canvas_free(d.canvas);
-    mp_blocks_free(blocks);
+    mp_graph_blocks_free(blocks);
     mp_free(keep_all);
     mp_free(forward);
     return st;

@@ -107,19 +107,19 @@ static void ticks_are_round_and_in_range(void **state)
     static const double highs[] = {0.003, 1, 7, 33.4, 100, 12345678, 9e18};
     for (size_t k = 0; k < sizeof highs / sizeof *highs; k++)
         for (size_t most = 2; most < 12; most++) {
-            const mp_axis axis = {MP_SCALE_LINEAR, -0.1 * highs[k], highs[k], 10, 400, 1};
-            double values[MP_TICKS_MAX];
-            const size_t n = mp_axis_ticks(&axis, most, values);
+            const mp_plot_axis axis = {MP_PLOT_LINEAR, -0.1 * highs[k], highs[k], 10, 400, 1};
+            double values[MP_PLOT_TICKS_MAX];
+            const size_t n = mp_plot_ticks(&axis, most, values);
             assert_in_range(n, 1, most);
             for (size_t i = 0; i < n; i++) {
                 assert_true(values[i] >= axis.low * 1.001 && values[i] <= axis.high * 1.001);
-                assert_true(mp_axis_at(&axis, values[i]) >= 9 && mp_axis_at(&axis, values[i]) <= 401);
+                assert_true(mp_plot_at(&axis, values[i]) >= 9 && mp_plot_at(&axis, values[i]) <= 401);
             }
         }
-    const mp_axis counts = {MP_SCALE_COUNTS, 0, 391, 0, 300, 1};
+    const mp_plot_axis counts = {MP_PLOT_COUNTS, 0, 391, 0, 300, 1};
     static const double expected[] = {0, 1, 2, 5, 10, 20, 50, 100, 200};
-    double values[MP_TICKS_MAX];
-    const size_t n = mp_axis_ticks(&counts, 20, values);
+    double values[MP_PLOT_TICKS_MAX];
+    const size_t n = mp_plot_ticks(&counts, 20, values);
     assert_int_equal(n, 9);
     for (size_t i = 0; i < n; i++) assert_true(values[i] == expected[i]);
 }

@@ -1,6 +1,6 @@
 /* Pictures of graphs: blocks partition the forward pass, wires reach their readers without touching a box, fates are what the
  * steps say, and names survive. */
-#include "formats/drawings/graph_picture.h"
+#include "formats/drawings/training_picture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -129,10 +129,10 @@ static const char *without_modules(int k, char *text)
     return text;
 }
 
-static mp_blocks *blocks_of(const mp_graph *g, int depth, size_t most)
+static mp_graph_blocks *blocks_of(const mp_graph *g, int depth, size_t most)
 {
-    mp_blocks *blocks;
-    assert_int_equal(mp_blocks_build(g, depth, most, &blocks, NULL), MP_OK);
+    mp_graph_blocks *blocks;
+    assert_int_equal(mp_graph_blocks_build(g, depth, most, &blocks, NULL), MP_OK);
     return blocks;
 }
 
@@ -158,11 +158,11 @@ static void blocks_are_as_deep_as_there_is_room(void **state)
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         mp_graph *g = named_chain(cases[k].n, cases[k].name);
-        mp_blocks *b = blocks_of(g, cases[k].depth, cases[k].most);
+        mp_graph_blocks *b = blocks_of(g, cases[k].depth, cases[k].most);
         if (b->n != cases[k].blocks) fail_msg("case %zu: %zu blocks", k, b->n);
         assert_string_equal(b->blocks[1].title, cases[k].title);
         assert_string_equal(b->blocks[1].subtitle, cases[k].subtitle);
-        mp_blocks_free(b);
+        mp_graph_blocks_free(b);
         mp_graph_free(g);
     }
 }
@@ -172,7 +172,7 @@ static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *g = random_graph(seed, 12, MP_FUSE_BACKWARD, false);
-        mp_blocks *b = blocks_of(g, 0, 1 + seed % 8);
+        mp_graph_blocks *b = blocks_of(g, 0, 1 + seed % 8);
         size_t next = 0, n_edges = 0;
         for (size_t k = 0; k < b->n; k++) {
             assert_int_equal(b->blocks[k].first, next);
@@ -195,7 +195,7 @@ static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
                 n_edges += listed;
             }
         assert_int_equal(n_edges, b->n_edges);
-        mp_blocks_free(b);
+        mp_graph_blocks_free(b);
         mp_graph_free(g);
     }
 }
@@ -271,12 +271,12 @@ static void wires_reach_their_readers_and_cross_no_box(void **state)
         mp_graph *g;
         mp_placement *p;
         assert_int_equal(random_dag(seed, 14, &g, NULL), MP_OK);
-        mp_blocks *b = blocks_of(g, 0, 100);
+        mp_graph_blocks *b = blocks_of(g, 0, 100);
         assert_int_equal(mp_placement_new(b->n, b->edges, b->n_edges, WIDTH, HEIGHT, 0.3 + (double)(seed % 20) / 4, &p, NULL),
                          MP_OK);
         check_placement(p, b->n, b->edges, b->n_edges, seed);
         mp_placement_free(p);
-        mp_blocks_free(b);
+        mp_graph_blocks_free(b);
         mp_graph_free(g);
     }
 }

@@ -102,7 +102,8 @@ static mp_graph *chain(const char *name_of_a)
     return g;
 }
 
-static void assert_column(const mp_columns *c, size_t k, const int64_t *hundreds, int64_t keep_all, mp_activity activity)
+static void assert_column(const mp_timeline_columns *c, size_t k, const int64_t *hundreds, int64_t keep_all,
+                          mp_activity activity)
 {
     for (int layer = 0; layer < MP_N_LAYERS; layer++) assert_int_equal(c->columns[k].bytes[layer], 100 * hundreds[layer]);
     assert_int_equal(c->columns[k].keep_all, 100 * keep_all);
@@ -115,8 +116,8 @@ static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
     mp_graph *g = chain("a");
     /* a is dropped after f1 and made again: the first one is read by forward only */
     const mp_step steps[] = {{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {F0, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}};
-    mp_columns *c;
-    assert_int_equal(mp_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
+    mp_timeline_columns *c;
+    assert_int_equal(mp_timeline_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
     assert_int_equal(c->n, 6);
     /*                           parameters, optimizer, kept, forward only, recomputed, gradients, workspace */
     assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0}, 3 + 4, MP_ACTIVITY_FORWARD);
@@ -126,15 +127,15 @@ static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
     assert_column(c, 4, (int64_t[]){3, 0, 0, 0, 4, 9, 0}, 3 + 4 + 8 + 1, MP_ACTIVITY_BACKWARD);
     assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 1, 0}, 3 + 1, MP_ACTIVITY_UPDATE);
     assert_int_equal(c->peak_column, 1);
-    mp_columns_free(c);
+    mp_timeline_columns_free(c);
     /* kept, it is read by backward */
-    assert_int_equal(
-        mp_columns_new(g, (mp_step[]){{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}}, 5, 2, &c, NULL),
-        MP_OK);
+    assert_int_equal(mp_timeline_columns_new(g, (mp_step[]){{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}},
+                                             5, 2, &c, NULL),
+                     MP_OK);
     assert_int_equal(c->n, 2); /* three steps and two */
     assert_column(c, 0, (int64_t[]){3, 0, 4, 8, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
     assert_column(c, 1, (int64_t[]){3, 0, 4, 0, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
-    mp_columns_free(c);
+    mp_timeline_columns_free(c);
     mp_graph_free(g);
 }
 
@@ -146,13 +147,13 @@ static void layers_add_up_to_the_timeline_on_random_training_graphs(void **state
         size_t n;
         mp_step *steps = random_schedule(g, seed, (int)(seed % 4) * 6, &n);
         for (size_t most = 1; most <= n + 1; most += 1 + n / 3) {
-            mp_columns *c;
+            mp_timeline_columns *c;
             int64_t highest = 0;
             int next = 0;
-            assert_int_equal(mp_columns_new(g, steps, n, most, &c, NULL), MP_OK);
+            assert_int_equal(mp_timeline_columns_new(g, steps, n, most, &c, NULL), MP_OK);
             assert_true(c->n <= most);
             for (size_t k = 0; k < c->n; k++) {
-                const mp_column *column = &c->columns[k];
+                const mp_timeline_column *column = &c->columns[k];
                 int64_t sum = 0, fullest = 0;
                 for (int layer = 0; layer < MP_N_LAYERS; layer++) {
                     assert_true(column->bytes[layer] >= 0);
@@ -170,7 +171,7 @@ static void layers_add_up_to_the_timeline_on_random_training_graphs(void **state
             assert_int_equal(next, n);
             assert_int_equal(highest, c->keep_all->peak_bytes); /* keep-all's peak is never lost */
             assert_int_equal(c->columns[c->peak_column].total, c->timeline->peak_bytes);
-            mp_columns_free(c);
+            mp_timeline_columns_free(c);
         }
         mp_free(steps);
         mp_graph_free(g);
@@ -185,18 +186,20 @@ static void the_scale_is_continuous_and_gives_the_plan_its_room(void **state)
                                       {90, 100, 1000}, {10, 100, 120}, {0, 0, 0},      {100, 100, 100}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         double always = cases[k][0], most = cases[k][1], beyond = cases[k][2], top = beyond > most ? beyond : most, before = -1;
-        mp_scale s = mp_scale_choose(always, most, beyond, 50, 450);
+        mp_byte_scale s = mp_byte_scale_choose(always, most, beyond, 50, 450);
         for (int i = 0; i <= 10000; i++) {
-            double y = mp_scale_y(&s, top * i / 10000);
+            double y = mp_byte_scale_y(&s, top * i / 10000);
             assert_true(y >= 50 - 1e-6 && y <= 450 + 1e-6);
             assert_true(y >= before - 1e-6 && (i == 0 || y - before < 4)); /* it rises and never jumps */
             before = y;
         }
-        double room = mp_scale_y(&s, most) - mp_scale_y(&s, s.cut_below ? always : 0);
+        double room = mp_byte_scale_y(&s, most) - mp_byte_scale_y(&s, s.cut_below ? always : 0);
         if (most > always) assert_true(room > 400 * 0.38);
     }
-    assert_true(mp_scale_choose(90, 100, 1000, 50, 450).cut_below && mp_scale_choose(90, 100, 1000, 50, 450).cut_above);
-    assert_false(mp_scale_choose(10, 100, 160, 50, 450).cut_below || mp_scale_choose(10, 100, 160, 50, 450).cut_above);
+    assert_true(mp_byte_scale_choose(90, 100, 1000, 50, 450).cut_below &&
+                mp_byte_scale_choose(90, 100, 1000, 50, 450).cut_above);
+    assert_false(mp_byte_scale_choose(10, 100, 160, 50, 450).cut_below ||
+                 mp_byte_scale_choose(10, 100, 160, 50, 450).cut_above);
 }
 
 static void a_picture_says_what_its_plan_saves(void **state)
