@@ -223,7 +223,8 @@ static json_t *sweep_json(const subject *s, const mp_sweep *found)
               mp_json_set(json, "baseline_peak_bytes", json_integer(found->keep_all_bytes)) &&
               mp_json_set(json, "baseline_seconds", json_real((double)found->keep_all_ticks * found->tick_seconds)) &&
               mp_json_set(json, "complete", json_boolean(!found->stopped)) && mp_json_set(json, "curves", curves_json(found)) &&
-              mp_json_set(json, "bound_covers", found->bound_covers ? json_string(found->bound_covers) : json_null()) &&
+              mp_json_set(json, "bound_covers",
+                          found->bound_orders ? json_string(mp_bound_orders_text(found->bound_orders)) : json_null()) &&
               mp_json_set(json, "bounds", bounds_json(found)) && mp_json_set(json, "evenly_spread", spread_json(found));
     if (ok) return json;
     if (json) json_decref(json);
@@ -309,9 +310,9 @@ static void print_sweep(const subject *s, const mp_sweep *found)
     print_line(found, -1, found->keep_all_bytes, found->keep_all_ticks);
     printf("  keep all; the floor is %s\n", bytes_short(found->floor_bytes, floor));
     for (size_t k = 0; k < found->n_curves; k++) print_curve(found, &found->curves[k]);
-    if (found->n_bounds && found->bound_covers)
+    if (found->n_bounds && found->bound_orders)
         printf("\nAt least: proved for %s.\n",
-               strcmp(found->bound_covers, "any-order") ? "every plan in this order" : "every plan in any order");
+               found->bound_orders == MP_BOUND_THIS_ORDER ? "every plan in this order" : "every plan in any order");
     print_spread(found);
 }
 

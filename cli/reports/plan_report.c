@@ -105,11 +105,12 @@ static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
     char extra[QUANTITY_MAX], gap[QUANTITY_MAX];
-    if (a->bound_ticks < 0) return;
-    const double ticks = (double)a->plan->ticks, bound = (double)a->bound_ticks;
+    if (a->bound.ticks < 0) return;
+    const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks;
     extra_text(bound, (double)out->keep_all->ticks, extra);
-    printf("  proved: within this budget no plan%s takes less than %s", *a->bound_covers == 't' ? " in this order" : "", extra);
-    if (a->plan->ticks <= a->bound_ticks)
+    printf("  proved: within this budget no plan%s takes less than %s",
+           a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", extra);
+    if (a->plan->ticks <= a->bound.ticks)
         printf(": this one is optimal\n");
     else
         printf("; the gap is %s of a step\n",
@@ -246,10 +247,9 @@ static mp_status print_unmeetable(const outcome *out, const char *title, mp_erro
     if (out->budget_bytes < out->floor_bytes)
         printf("No schedule at all fits below the floor of %s (%s bytes).\n\n", bytes_short(out->floor_bytes, bytes),
                count_text(out->floor_bytes, exact));
-    else if (out->answer.infeasible)
+    else if (out->answer.bound.infeasible)
         printf("It is proved that no schedule%s fits; the floor is %s.\n\n",
-               out->answer.bound_covers && *out->answer.bound_covers == 't' ? " in this order" : "",
-               bytes_short(out->floor_bytes, bytes));
+               out->answer.bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", bytes_short(out->floor_bytes, bytes));
     else if (smallest->peak_bytes <= out->budget_bytes)
         printf(
             "The smallest plan's peak fits, and with its arena it needs %s bytes too many; the floor is %s, so that one might "

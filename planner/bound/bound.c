@@ -1,102 +1,297 @@
-/* bound.c - the stages of the bound: one interval, a chain of intervals, each of them searched, all of them together; and what
- * is wanted at the last boundaries, followed exactly. */
-#include "planner/bound/interval/bound.h"
+/* bound.c - the stages of the bound, one after the other, and which of them proved the most. */
+#include "planner/bound/bound.h"
+
+#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
+#include "planner/bound/bound_explain.h"
 #include "planner/bound/interval/bound_branch.h"
-#include "planner/bound/overlap/bound_select.h"
+#include "planner/bound/overlap/bound_exchange.h"
 #include "planner/floor/floor.h"
 
-enum { BRANCHINGS = 64, NEXT_STAGE = 2, NARROWS = 3, LEAST_DEMAND = 2 };
+enum { BRANCHINGS = 64, NEXT_EFFORT = 2, NARROWS = 3, LEAST_DEMAND = 2 };
 
-/* The ticks of the best chain, each of its intervals searched on its own; or of its intervals coupled, or overlapping, if that
- * is more. */
-static mp_status add_up(mp_bound_chain *c, mp_bound_selection *selection, int64_t *ticks, mp_error *err)
+/* The stages of one effort, over the best chain of intervals. */
+typedef struct pass {
+    mp_bound_chain *chain;
+    mp_bound_selection *selection;
+    int *nodes, n;         /* the boundaries of the chain ... */
+    int *split, n_split;   /* ... and of the one whose intervals are coupled */
+    int64_t ticks;         /* the best so far, beyond first runs, ... */
+    mp_bound_stage stage;  /* ... and which stage proved it, or that no plan fits */
+    bool is_infeasible;    /* some stage proved that */
+    mp_bound_work counted; /* of the work of the chain's intervals, what belongs to stages that have ended */
+} pass;
+
+const char *mp_bound_orders_text(mp_bound_orders orders)
+{
+    static const char *const texts[] = {"", "this-order", "any-order"};
+    return texts[orders];
+}
+
+/* ---- the report ---- */
+
+static mp_bound_work work_between(const mp_bound_work *from, const mp_bound_work *to)
+{
+    return (mp_bound_work){to->n_cuts - from->n_cuts, to->n_pivots - from->n_pivots, to->n_states - from->n_states};
+}
+
+static void report_stage(mp_bound_report *report, mp_bound_stage stage, int64_t ticks, bool is_infeasible,
+                         const mp_bound_work *work)
+{
+    if (!report) return;
+    mp_bound_result *r = &report->stages[stage];
+    if (ticks > r->ticks) r->ticks = ticks;
+    r->is_infeasible = r->is_infeasible || is_infeasible;
+    mp_bound_work_add(&r->work, work);
+}
+
+static void end_stage(pass *p, mp_bound_stage stage, int64_t ticks)
+{
+    const mp_bound_work all = p->chain->interval->work, work = work_between(&p->counted, &all);
+    const bool is_infeasible = p->chain->infeasible && !p->is_infeasible;
+    report_stage(p->chain->options.report, stage, ticks, is_infeasible, &work);
+    p->counted = all;
+    if (ticks > p->ticks || is_infeasible) p->stage = stage;
+    if (ticks > p->ticks) p->ticks = ticks;
+    p->is_infeasible = p->chain->infeasible;
+}
+
+/* ---- the stages over a chain ---- */
+
+static bool goes_on(const pass *p, mp_bound_stage stage)
+{
+    return mp_bound_is_on(&p->chain->options, stage) && !mp_bound_chain_ended(p->chain);
+}
+
+/* The single interval and the best chain: they have been found together. */
+static void take_chain(pass *p)
+{
+    const mp_bound_chain *c = p->chain;
+    for (int i = c->first; i >= 0; i = c->next[i]) p->nodes[p->n++] = mp_bound_chain_node(c, i);
+    p->counted = work_between(&c->work, &c->interval->work);
+    end_stage(p, MP_BOUND_INTERVAL, c->infeasible ? 0 : c->best_ticks);
+    if (!mp_bound_is_on(&c->options, MP_BOUND_DISJOINT)) return;
+    p->counted = c->work;
+    end_stage(p, MP_BOUND_DISJOINT, c->infeasible || c->first < 0 ? 0 : c->rest[c->first]);
+}
+
+/* Each interval of the chain searched on its own; their sum. */
+static mp_status branch(pass *p, mp_error *err)
 {
     mp_status st = MP_OK;
-    int *nodes = NULL, n = 0;
-    int64_t branched = 0;
-    *ticks = 0;
-    if (c->first < 0 || c->infeasible) return MP_OK;
-    *ticks = c->rest[c->first];
-    if (mp_bound_chain_ended(c) || c->options.effort <= 0) return MP_OK;
-    nodes = mp_alloc((size_t)c->n + MP_BOUND_MOST_SPLITS, sizeof *nodes);
-    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    for (int i = c->first; i >= 0; i = c->next[i]) {
+    mp_bound_chain *c = p->chain;
+    int64_t sum = 0;
+    if (!mp_bound_is_on(&c->options, MP_BOUND_BRANCH)) return MP_OK;
+    for (int i = 0; i < p->n; i++) {
         mp_bound_value value;
-        nodes[n++] = mp_bound_chain_node(c, i);
-        mp_bound_interval_start(c->interval, mp_bound_chain_node(c, i));
-        mp_bound_interval_end(c->interval, c->next[i] < 0 ? -1 : mp_bound_chain_node(c, c->next[i]));
+        mp_bound_interval_start(c->interval, p->nodes[i]);
+        mp_bound_interval_end(c->interval, i + 1 < p->n ? p->nodes[i + 1] : -1);
         MP_TRY(mp_bound_branch(c->interval, (int64_t)BRANCHINGS * c->options.effort, &c->options, &value, err));
         c->infeasible = c->infeasible || value.infeasible;
-        branched += value.ticks;
+        sum += value.ticks;
     }
-    if (!mp_bound_chain_ended(c)) MP_TRY(mp_bound_split(c, nodes, &n, ticks, err));
-    if (branched > *ticks) *ticks = branched;
-    if (!mp_bound_chain_ended(c)) MP_TRY(mp_bound_select(c, nodes, n, selection, ticks, err));
+    end_stage(p, MP_BOUND_BRANCH, sum);
 done:
-    mp_free(nodes);
     return st;
 }
 
-/* One stage: all that an effort of so much is worth, of what comes before the first run of node `until` (-1: of all). */
-static mp_status bound_stage(const mp_precedence *order, int64_t budget_bytes, int effort, const mp_bound_options *options,
-                             int until, mp_bound_selection *selection, int64_t *ticks, bool *infeasible, mp_error *err)
+static mp_status couple(pass *p, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_bound_options own = *options;
-    mp_bound_chain *c = NULL;
-    own.effort = effort;
-    MP_TRY(mp_bound_chain_new(order, budget_bytes, &own, until, &c, err));
-    MP_TRY(add_up(c, selection, ticks, err));
-    *infeasible = c->infeasible;
+    int64_t ticks = p->chain->rest[p->chain->first];
+    memcpy(p->split, p->nodes, (size_t)p->n * sizeof *p->split);
+    p->n_split = p->n;
+    if (!goes_on(p, MP_BOUND_COUPLE)) return MP_OK;
+    MP_TRY(mp_bound_split(p->chain, p->split, &p->n_split, &ticks, err));
+    end_stage(p, MP_BOUND_COUPLE, ticks);
 done:
-    mp_bound_chain_free(c);
     return st;
 }
 
-/* The best of the stages up to the effort, so that more effort never gives less. */
-static mp_status bound_order(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
-                             bool *infeasible, mp_error *err)
+/* Overlapping intervals, first between the nodes of the chain and others, then between better ones, then searched. */
+static mp_status overlap(pass *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_chain *c = p->chain;
+    mp_bound_selection *s = p->selection;
+    int64_t ticks = 0;
+    if (!goes_on(p, MP_BOUND_OVERLAP)) return MP_OK;
+    MP_TRY(mp_bound_select(c, p->split, p->n_split, s, &ticks, err));
+    end_stage(p, MP_BOUND_OVERLAP, ticks);
+    if (!mp_bound_select_is_promising(c, s, p->ticks)) goto done;
+    if (goes_on(p, MP_BOUND_EXCHANGE)) {
+        ticks = 0;
+        MP_TRY(mp_bound_exchange(c, s, &ticks, err));
+        end_stage(p, MP_BOUND_EXCHANGE, ticks);
+    }
+    if (s->n && goes_on(p, MP_BOUND_TREE)) {
+        ticks = 0;
+        MP_TRY(mp_bound_exchange_tree(c, s, &ticks, err));
+        end_stage(p, MP_BOUND_TREE, ticks);
+    }
+done:
+    return st;
+}
+
+/* Where the bound of a pass comes from. */
+static void locate(pass *p, mp_bound *bound)
+{
+    mp_bound_chain *c = p->chain;
+    bound->from = bound->to = -1;
+    bound->multiplier = 0;
+    if (p->is_infeasible) {
+        if (p->stage != MP_BOUND_TREE) bound->from = c->interval->at;
+    } else if (c->stopped) {
+        return;
+    } else if (p->stage == MP_BOUND_INTERVAL) {
+        mp_bound_decide(c->interval, &c->best_single, 1, false, bound);
+    } else if (p->stage == MP_BOUND_COUPLE) {
+        mp_bound_decide(c->interval, p->split, p->n_split, false, bound);
+    } else if (p->stage >= MP_BOUND_OVERLAP) {
+        mp_bound_decide(c->interval, p->selection->nodes, p->selection->n, true, bound);
+    } else {
+        mp_bound_decide(c->interval, p->nodes, p->n, false, bound);
+    }
+}
+
+/* All stages of options->effort, of what comes before the first run of node `until` (-1: of all). Raises *bound, whose ticks
+ * are those beyond first runs; adds to *work. */
+static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
+                          mp_bound_selection *selection, mp_bound *bound, mp_bound_work *work, mp_error *err)
+{
+    mp_status st = MP_OK;
+    pass p = {.selection = selection};
+    MP_TRY(mp_bound_chain_new(order, budget_bytes, options, until, &p.chain, err));
+    const mp_bound_chain *c = p.chain;
+    p.nodes = mp_alloc((size_t)c->n, sizeof *p.nodes);
+    p.split = mp_alloc((size_t)c->n + MP_BOUND_MOST_SPLITS, sizeof *p.split);
+    MP_REQUIRE(p.nodes && p.split, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    take_chain(&p);
+    if (c->first >= 0 && options->effort > 0 && !mp_bound_chain_ended(p.chain)) {
+        MP_TRY(branch(&p, err));
+        MP_TRY(couple(&p, err));
+        MP_TRY(overlap(&p, err));
+    }
+    bound->infeasible = bound->infeasible || p.is_infeasible;
+    if (p.ticks > bound->ticks || p.is_infeasible) {
+        bound->stage = p.stage;
+        if (until < 0) locate(&p, bound);
+    }
+    if (p.ticks > bound->ticks) bound->ticks = p.ticks;
+    mp_bound_work_add(work, &c->interval->work);
+done:
+    mp_bound_chain_free(p.chain);
+    mp_free(p.nodes);
+    mp_free(p.split);
+    return st;
+}
+
+/* ---- the bound ---- */
+
+/* The best of passes of more and more effort, so that more effort never gives less. */
+static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+                            mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_selection selection = {0};
+    mp_bound_options own = *options;
+    mp_bound_work unused = {0};
     const int most = order->only_vertex >= 0 ? 0 : options->effort;
-    for (int stage = most > 0; stage <= most && !*infeasible; stage *= NEXT_STAGE) {
-        int64_t found = 0;
-        selection.thorough = stage > 1 && stage > most / NEXT_STAGE;
-        MP_TRY(bound_stage(order, budget_bytes, stage, options, -1, &selection, &found, infeasible, err));
-        if (found > *ticks) *ticks = found;
-        if (!stage || stage > most / NEXT_STAGE) break;
+    for (own.effort = most > 0; own.effort <= most && !bound->infeasible; own.effort *= NEXT_EFFORT) {
+        const bool is_last = own.effort > most / NEXT_EFFORT;
+        selection.thorough = own.effort > 1 && is_last;
+        MP_TRY(run_pass(order, budget_bytes, &own, -1, &selection, bound, &unused, err));
+        if (!own.effort || is_last) break;
     }
 done:
     mp_bound_selection_clear(&selection);
     return st;
 }
 
-/* What comes before some boundaries where little can be held is bounded as above, what comes after them exactly. */
-static mp_status bound_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int64_t *ticks,
-                              mp_error *err)
+/* What comes before some boundaries where little can be live is bounded by a pass, what comes after them exactly. */
+static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+                            mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_demand *d = NULL;
+    mp_bound_work work = {0};
+    mp_bound_found found = {0, -1};
+    mp_bound_options own = *options;
     int nodes[NARROWS];
-    bool promising = false, infeasible;
+    bool promising = false;
+    int64_t ticks = bound->ticks;
+    own.report = NULL;
     MP_TRY(mp_bound_demand_new(order, budget_bytes, options, &d, err));
-    if (d) MP_TRY(mp_bound_demand_is_promising(d, *ticks, &promising, err));
-    if (!promising) goto done;
-    for (int n = mp_bound_demand_narrows(d, nodes, NARROWS), k = 0; k < n; k++) {
+    if (d) MP_TRY(mp_bound_demand_is_promising(d, ticks, &promising, err));
+    for (int n = promising ? mp_bound_demand_narrows(d, nodes, NARROWS) : 0, k = 0; k < n; k++) {
         mp_bound_selection selection = {0};
-        int64_t before = 0;
-        st = bound_stage(order, budget_bytes, options->effort, options, nodes[k], &selection, &before, &infeasible, err);
+        mp_bound before = {0};
+        st = run_pass(order, budget_bytes, &own, nodes[k], &selection, &before, &work, err);
         mp_bound_selection_clear(&selection);
         if (st != MP_OK) goto done;
-        mp_bound_demand_before(d, nodes[k], before);
+        mp_bound_demand_before(d, nodes[k], before.ticks);
     }
-    MP_TRY(mp_bound_demand_search(d, ticks, err));
+    if (promising) MP_TRY(mp_bound_demand_search(d, &ticks, &found, err));
+    if (d) mp_bound_work_add(&work, mp_bound_demand_work(d));
+    report_stage(options->report, MP_BOUND_DEMAND, found.ticks > 0 ? found.ticks : -1, false, &work);
+    if (ticks > bound->ticks) {
+        bound->ticks = ticks;
+        bound->stage = MP_BOUND_DEMAND;
+        bound->from = found.node;
+        bound->to = -1;
+    }
 done:
     mp_bound_demand_free(d);
+    return st;
+}
+
+/* What is known of the deciding interval once it is found. */
+static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+                         mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_interval *x = NULL;
+    if (bound->from < 0 || bound->infeasible || (bound->stage != MP_BOUND_DEMAND && !options->report)) return MP_OK;
+    MP_TRY(mp_bound_interval_new(order, budget_bytes, &x, err));
+    if (bound->stage == MP_BOUND_DEMAND) mp_bound_decide(x, &(int){bound->from}, 1, false, bound);
+    if (options->report) MP_TRY(mp_bound_explain(x, bound, options->report, err));
+done:
+    mp_bound_interval_free(x);
+    return st;
+}
+
+/* Every node once, in its fastest alternative. */
+static int64_t least_ticks(const mp_graph *graph)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        int64_t least = node->forms[0].ticks;
+        for (size_t k = 1; k < node->n_forms; k++)
+            if (node->forms[k].ticks < least) least = node->forms[k].ticks;
+        sum += least;
+    }
+    return sum;
+}
+
+/* Whether the budget is below the minimum memory. */
+static mp_status check_floor(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+                             mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_bound_work none = {0};
+    int64_t floor_bytes;
+    int node;
+    if (!mp_bound_is_on(options, MP_BOUND_FLOOR)) return MP_OK;
+    MP_TRY(mp_floor(graph, &floor_bytes, &node, err));
+    bound->infeasible = budget_bytes < floor_bytes;
+    report_stage(options->report, MP_BOUND_FLOOR, 0, bound->infeasible, &none);
+    if (!bound->infeasible) goto done;
+    bound->stage = MP_BOUND_FLOOR;
+    bound->from = node;
+done:
     return st;
 }
 
@@ -105,26 +300,20 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
 {
     mp_status st = MP_OK;
     const mp_bound_options defaults = {.effort = 4};
+    const mp_bound_work none = {0};
     if (!options) options = &defaults;
     mp_precedence *order = NULL;
-    int64_t floor_bytes, extra = 0;
-    int floor_node;
-    mp_bound bound = {.covers = options->any_order ? "any-order" : "this-order"};
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        int64_t least = graph->nodes[i].forms[0].ticks;
-        for (size_t k = 1; k < graph->nodes[i].n_forms; k++)
-            if (graph->nodes[i].forms[k].ticks < least) least = graph->nodes[i].forms[k].ticks;
-        bound.ticks += least;
-    }
-    MP_TRY(mp_floor(graph, &floor_bytes, &floor_node, err));
-    bound.infeasible = budget_bytes < floor_bytes;
+    mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
+    report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
+    MP_TRY(check_floor(graph, budget_bytes, options, &bound, err));
     if (!bound.infeasible) {
         MP_TRY(mp_precedence_new(graph, !options->any_order, &order, err));
-        MP_TRY(bound_order(order, budget_bytes, options, &extra, &bound.infeasible, err));
-        if (!bound.infeasible && options->effort >= LEAST_DEMAND)
-            MP_TRY(bound_demand(order, budget_bytes, options, &extra, err));
-        if (!bound.infeasible) bound.ticks += extra;
+        if (mp_bound_is_on(options, MP_BOUND_INTERVAL)) MP_TRY(run_passes(order, budget_bytes, options, &bound, err));
+        if (!bound.infeasible && options->effort >= LEAST_DEMAND && mp_bound_is_on(options, MP_BOUND_DEMAND))
+            MP_TRY(run_demand(order, budget_bytes, options, &bound, err));
+        MP_TRY(explain(order, budget_bytes, options, &bound, err));
     }
+    bound.ticks = least_ticks(graph) + (bound.infeasible ? 0 : bound.ticks);
     *out = bound;
 done:
     mp_precedence_free(order);

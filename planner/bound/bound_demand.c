@@ -43,6 +43,7 @@ struct mp_bound_demand {
     int n_starts;
     /* of one target */
     int64_t target, best, work_left;
+    int best_at;          /* the boundary that `best` was found at */
     bool full;            /* no room for more labels, or no work left */
     uint64_t *set, *runs; /* work: of ranks, of nodes */
 };
@@ -263,11 +264,20 @@ static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t wo
             const int64_t ticks = d->now.ticks[i] + ticks_before(d, mp_bound_labels_set(&d->now, i));
             if (ticks < least) least = ticks;
         }
-        if (least > d->best) d->best = least;
+        if (least > d->best) {
+            d->best = least;
+            d->best_at = d->at;
+        }
         if (is_narrow(d, d->at) && d->now.n <= FEW) ++*n_few;
     }
+    d->x->work.n_states += work - d->work_left;
 done:
     return st;
+}
+
+const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d)
+{
+    return &d->x->work;
 }
 
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err)
@@ -278,14 +288,16 @@ mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *
     return st;
 }
 
-mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *err)
+mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err)
 {
     mp_status st = MP_OK;
     int n_few;
     int64_t step = *ticks / STEP + 1;
+    *found = (mp_bound_found){0, -1};
     for (int k = 0; k < TRIES && step > 0 && !has_ended(d); k++) {
         const int64_t target = *ticks + step;
         MP_TRY(follow(d, target, MOST_LABELS, MOST_WORK, &n_few, err));
+        if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};
         if (d->best > *ticks) *ticks = d->best;
         if (d->best < target && !d->full) break; /* a higher target leaves more, not others */
         step = d->best < target ? step / 2 : 2 * step;

@@ -9,8 +9,8 @@
 #ifndef PLANNER_BOUND_DEMAND_H
 #define PLANNER_BOUND_DEMAND_H
 
-#include "planner/bound/interval/bound.h"
 #include "planner/bound/interval/bound_interval.h"
+#include "planner/bound/interval/bound_stage.h"
 
 typedef struct mp_bound_demand mp_bound_demand;
 
@@ -29,9 +29,17 @@ void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
 /* Whether few sets are wanted at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
  * MP_NOMEM. */
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err);
+/* The best that a search has proved: ticks beyond first runs, 0: nothing; and the boundary where it did. */
+typedef struct mp_bound_found {
+    int64_t ticks;
+    int node;
+} mp_bound_found;
+
 /* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 sets
  * at each boundary, and about a second, for each of at most 6 targets. After the relaxed decision diagrams of Bergman et al.
  * 2016, from whose layers nothing is merged. */
-mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_error *err);
+mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);
+/* What it has done so far. */
+const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d);
 
 #endif

@@ -19,14 +19,20 @@ mp_status mp_prove(const mp_graph *graph, int64_t budget_bytes, bool keep_order,
     mp_status st = MP_OK;
     mp_bound_options own = *options;
     mp_bound any = {0};
+    mp_bound_report report;
+    mp_bound_report_init(&report);
     own.any_order = !keep_order;
     MP_TRY(mp_bound_within(graph, budget_bytes, &own, out, err));
     if (!keep_order || out->infeasible) goto done;
     own.any_order = true;
     if (own.effort > 1) own.effort = 1; /* it is rarely the better one */
+    if (options->report) own.report = &report;
     MP_TRY(mp_bound_within(graph, budget_bytes, &own, &any, err));
-    if (any.infeasible || any.ticks > out->ticks) *out = any;
+    const bool is_better = any.infeasible || any.ticks > out->ticks;
+    if (options->report) mp_bound_report_merge(options->report, &report, is_better);
+    if (is_better) *out = any;
 done:
+    mp_bound_report_clear(&report);
     return st;
 }
 

@@ -3,7 +3,7 @@
 #ifndef PLANNER_PROOF_H
 #define PLANNER_PROOF_H
 
-#include "planner/bound/interval/bound.h"
+#include "planner/bound/bound.h"
 
 /* How much work a bound is worth beside a search: what takes a second or some. For mp_bound_options.effort. */
 int mp_proof_effort(const mp_graph *graph);

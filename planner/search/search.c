@@ -42,9 +42,10 @@ int64_t mp_search_enough(const mp_search *search)
 /* The better one of two bounds; of equal ones the first. */
 static void merge(mp_bound *to, const mp_bound *found)
 {
-    if (found->ticks > to->ticks || (found->infeasible && !to->infeasible)) to->covers = found->covers;
-    if (found->ticks > to->ticks) to->ticks = found->ticks;
-    to->infeasible = to->infeasible || found->infeasible;
+    const mp_bound before = *to;
+    if (found->ticks > to->ticks || (found->infeasible && !to->infeasible)) *to = *found;
+    if (before.ticks > to->ticks) to->ticks = before.ticks;
+    to->infeasible = before.infeasible || found->infeasible;
 }
 
 void mp_search_take_bound(mp_search *search, const mp_bound *bound)
@@ -83,19 +84,27 @@ void mp_search_await_proof(mp_search *search)
 }
 
 /* The plans that are asked for. */
-static const char *covers(const mp_search *search)
+static mp_bound claim(const mp_search *search)
 {
-    return search->request->keep_order ? "this-order" : "any-order";
+    return (mp_bound){.ticks = -1,
+                      .orders = search->request->keep_order ? MP_BOUND_THIS_ORDER : MP_BOUND_ANY_ORDER,
+                      .stage = MP_BOUND_SEARCH,
+                      .from = -1,
+                      .to = -1};
 }
 
 void mp_search_claim_bound(mp_search *search, int64_t ticks)
 {
-    mp_search_take_bound(search, &(mp_bound){.ticks = ticks, .covers = covers(search)});
+    mp_bound bound = claim(search);
+    bound.ticks = ticks;
+    mp_search_take_bound(search, &bound);
 }
 
 void mp_search_claim_infeasible(mp_search *search)
 {
-    mp_search_take_bound(search, &(mp_bound){.ticks = -1, .infeasible = true, .covers = covers(search)});
+    mp_bound bound = claim(search);
+    bound.infeasible = true;
+    mp_search_take_bound(search, &bound);
 }
 
 /* ---- time ---- */
@@ -248,5 +257,7 @@ void mp_search_clear(mp_search *search)
 {
     mp_free(search->best.steps);
     mp_free(search->smallest.steps);
+    mp_bound_report_clear(&search->first_report);
+    mp_bound_report_clear(&search->proof_report);
     mp_relaxed_graph_free(&search->relaxed);
 }

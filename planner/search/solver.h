@@ -11,6 +11,7 @@
 #ifndef PLANNER_SOLVER_H
 #define PLANNER_SOLVER_H
 
+#include "planner/bound/bound.h"
 #include "planner/plan/plan.h"
 
 /* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
@@ -41,6 +42,9 @@ typedef struct mp_request {
     const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
     bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
     bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
+    bool explains_bound;       /* with wants_bound: and a report of it */
+    unsigned stages_off;       /* bit s: without this stage of the bound (mp_bound_options.off) */
+    unsigned solvers_off;      /* bit k: `auto` runs without row k of the table, but for the baseline */
     bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
@@ -49,16 +53,17 @@ typedef struct mp_request {
 } mp_request;
 
 typedef struct mp_answer {
-    mp_plan *plan;            /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
-                                 found it: with `auto`, the one it ran */
-    mp_plan *smallest;        /* the plan of the lowest peak that was found (ties: the cheapest), or, where the bound that is
-                                 looked for beside the search ended it, `plan` once more; never NULL on MP_OK */
-    int64_t floor_bytes;      /* no schedule fits below it ... */
-    int floor_node;           /* ... because of this node */
-    int64_t bound_ticks;      /* no plan within the budget takes less; -1: not asked for */
-    const char *bound_covers; /* which plans that covers: "any-order"; with keep_order "this-order" */
-    bool infeasible;          /* it is proved that none of those fits the budget */
-    bool stopped;             /* the time limit or the caller cut the search short */
+    mp_plan *plan;           /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
+                                found it: with `auto`, the one it ran */
+    mp_plan *smallest;       /* the plan of the lowest peak that was found (ties: the cheapest), or, where the bound that is
+                                looked for beside the search ended it, `plan` once more; never NULL on MP_OK */
+    int64_t floor_bytes;     /* no schedule fits below it ... */
+    int floor_node;          /* ... because of this node */
+    mp_bound bound;          /* no plan within the budget takes less; ticks -1: not asked for. Of plans in any order; with
+                                keep_order, those in this order */
+    mp_bound_report *report; /* what it is made of; NULL: not asked for. The same for the same input, unless a time limit ends
+                                it: where the plan meets what was proved before the search, only of that */
+    bool stopped;            /* the time limit or the caller cut the search short */
 } mp_answer;
 
 /* How many candidates a searcher tries when the caller does not say: an offer takes time in proportion to the graph. */

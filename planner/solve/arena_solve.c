@@ -106,6 +106,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
         if (round == 0) {
             found = later;
             found.plan = found.smallest = NULL;
+            later.report = NULL;
             if (later.plan) least_ticks = later.plan->ticks;
         }
         keep(&found, &later);
@@ -125,7 +126,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
     found.plan = fits;
     fits = NULL;
     if (!found.plan && mp_plan_need(found.smallest) <= budget) MP_TRY(take_smallest(request, &found, err));
-    if (found.plan && found.bound_covers) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
+    if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};
 done:

@@ -21,7 +21,9 @@ static double share_of(const mp_graph *graph)
 static bool takes_part(const mp_solver *solver, const mp_request *request)
 {
     if (solver->run == mp_run_auto) return false;
-    if (solver->run == mp_run_none || solver->run == mp_run_anneal) return true;
+    if (solver->run == mp_run_none) return true;
+    if (request->solvers_off >> (solver - mp_solver_row(0)) & 1) return false;
+    if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= EXACT_NODES;
     return solver->run != mp_run_ilp || request->graph->n_nodes <= ILP_NODES;

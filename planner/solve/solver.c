@@ -128,13 +128,20 @@ static mp_status find_bound(mp_search *search, mp_error *err)
     mp_status st = MP_OK;
     const mp_request *request = search->request;
     const int most = mp_proof_effort(request->graph);
-    mp_bound_options options = {.effort = most > 1 && !request->on_offer ? 1 : most, .stop = ends_first_bound, .data = search};
+    mp_bound_options options = {.effort = most > 1 && !request->on_offer ? 1 : most,
+                                .off = request->stages_off,
+                                .stop = ends_first_bound,
+                                .data = search,
+                                .report = request->explains_bound ? &search->first_report : NULL};
     mp_bound bound = {0};
     if (!is_bounded(request)) return MP_OK;
     MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
     mp_search_take_bound(search, &bound);
     if (options.effort == most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
-    options = (mp_bound_options){.effort = most, .any_order = !request->keep_order, .stop = ends_proof, .data = search};
+    options.effort = most;
+    options.any_order = !request->keep_order;
+    options.stop = ends_proof;
+    options.report = request->explains_bound ? &search->proof_report : NULL;
     MP_TRY(mp_proof_start(request->graph, request->budget_bytes, &options, &search->proof, err));
     search->has_proof = true;
 done:
@@ -154,10 +161,14 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
                                  search->best.ticks, search->best.solver, err));
     if (!is_bounded(search->request)) goto done;
     const bool is_needless = search->best.solver && search->best.ticks <= search->baseline_ticks; /* to know more */
-    const mp_bound *bound = is_needless ? &search->known : &search->proved;
-    found->bound_ticks = bound->ticks;
-    found->bound_covers = bound->covers;
-    found->infeasible = bound->infeasible;
+    found->bound = is_needless ? search->known : search->proved;
+    if (!search->request->explains_bound) goto done;
+    MP_REQUIRE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
+    mp_bound_report_init(found->report);
+    mp_bound_report_merge(found->report, &search->first_report, true);
+    /* met by the plan earlier, the proof beside the search has ended somewhere, and its report with it */
+    if (!is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
+        mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
 done:
     return st;
 }
@@ -199,11 +210,11 @@ done:
 
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err)
 {
-    char *covers = mp_plan_text(answer->bound_covers);
+    char *covers = mp_plan_text(mp_bound_orders_text(answer->bound.orders));
     if (!covers) return MP_FAIL(err, MP_NOMEM, "out of memory for a plan");
     mp_free(answer->plan->bound_covers);
     answer->plan->bound_covers = covers;
-    answer->plan->lower_bound_seconds = (double)answer->bound_ticks * graph->tick_seconds;
+    answer->plan->lower_bound_seconds = (double)answer->bound.ticks * graph->tick_seconds;
     return mp_plan_check(graph, answer->plan, err);
 }
 
@@ -212,7 +223,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     const mp_solver *solver = NULL;
-    mp_answer found = {.floor_node = -1, .bound_ticks = -1};
+    mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
     mp_search search = {.request = request,
                         .seen = *request,
                         .has_algorithms = mp_graph_has_algorithms(graph),
@@ -226,6 +237,8 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_REQUIRE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
                "solver %s takes no list of checkpoints", solver->name);
     MP_REQUIRE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
+    mp_bound_report_init(&search.first_report);
+    mp_bound_report_init(&search.proof_report);
     mp_search_begin(&search);
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
@@ -237,7 +250,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_TRY(finish_bound(&search, &found, err));
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
-    if (found.plan && found.bound_ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
+    if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
@@ -254,5 +267,8 @@ void mp_answer_free(mp_answer *answer)
     if (!answer) return;
     mp_plan_free(answer->plan);
     mp_plan_free(answer->smallest);
+    if (answer->report) mp_bound_report_clear(answer->report);
+    mp_free(answer->report);
     answer->plan = answer->smallest = NULL;
+    answer->report = NULL;
 }

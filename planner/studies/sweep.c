@@ -69,9 +69,9 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
     MP_TRY(mp_solve(&request, &answer, err));
     x->n_searches++;
     if (answer.stopped) x->found->stopped = true;
-    if (bound && answer.bound_covers) {
-        if (answer.bound_ticks > bound->ticks) bound->ticks = answer.bound_ticks;
-        bound->infeasible |= answer.infeasible;
+    if (bound && answer.bound.orders) {
+        if (answer.bound.ticks > bound->ticks) bound->ticks = answer.bound.ticks;
+        bound->infeasible |= answer.bound.infeasible;
     }
     *done = !answer.stopped;
 done:
@@ -252,7 +252,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         MP_TRY(mp_prove(request->graph, b->budget_bytes, request->keep_order, &options, &bound, err));
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
         b->infeasible = bound.infeasible;
-        if (!found->bound_covers || !strcmp(bound.covers, "this-order")) found->bound_covers = bound.covers;
+        if (!found->bound_orders || bound.orders == MP_BOUND_THIS_ORDER) found->bound_orders = bound.orders;
     }
 done:
     return st;

@@ -55,8 +55,8 @@ typedef struct mp_sweep {
     size_t n_curves;
     mp_sweep_curve *curves;
     size_t n_bounds;
-    mp_sweep_bound *bounds;   /* by ascending budget */
-    const char *bound_covers; /* which plans they cover, as in mp_answer */
+    mp_sweep_bound *bounds;       /* by ascending budget */
+    mp_bound_orders bound_orders; /* which plans they are about */
     size_t n_spread;
     mp_spread_point *spread; /* evenly spread checkpoints */
     bool stopped;

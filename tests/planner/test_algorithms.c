@@ -160,9 +160,9 @@ static void searches_find_the_best_and_bounds_stay_below(void **state)
                 const mp_status st = mp_solve(&request, &answer, &err);
                 if (st == MP_NOT_APPLICABLE) continue;
                 if (st != MP_OK) fail_msg("seed %llu, %s: %s", (unsigned long long)seed, solvers[k], err.message);
-                if (best >= 0 && (answer.infeasible || answer.bound_ticks > best))
+                if (best >= 0 && (answer.bound.infeasible || answer.bound.ticks > best))
                     fail_msg("seed %llu, %s: a bound of %lld, and %lld is possible", (unsigned long long)seed, solvers[k],
-                             (long long)answer.bound_ticks, (long long)best);
+                             (long long)answer.bound.ticks, (long long)best);
                 if (answer.plan) assert_true(best >= 0 && answer.plan->ticks >= best && answer.plan->peak_bytes <= budget);
                 if (!k) {
                     n++;
@@ -284,7 +284,7 @@ static void the_budget_decides_which_algorithm_runs(void **state)
         for (size_t t = 0; t < answer.plan->n_steps; t++)
             if (answer.plan->steps[t].node == 1) assert_int_equal(answer.plan->steps[t].form, loose ? 0 : 1);
         assert_int_equal(answer.plan->ticks, answer.plan->baseline_ticks + (loose ? 0 : 5));
-        assert_true(answer.bound_ticks <= answer.plan->ticks);
+        assert_true(answer.bound.ticks <= answer.plan->ticks);
         mp_answer_free(&answer);
     }
     mp_graph_free(graph);

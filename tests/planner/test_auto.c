@@ -29,15 +29,15 @@ static void judge(const mp_graph *graph, uint64_t seed, int64_t budget, bool kee
     if (best < 0) {
         assert_null(answer.plan);
     } else {
-        assert_false(answer.infeasible);
-        if (answer.bound_ticks > best)
+        assert_false(answer.bound.infeasible);
+        if (answer.bound.ticks > best)
             fail_msg("seed %llu: a bound of %lld over an optimum of %lld", (unsigned long long)seed,
-                     (long long)answer.bound_ticks, (long long)best);
+                     (long long)answer.bound.ticks, (long long)best);
         s->feasible++;
         if (!answer.plan) print_message("seed %llu, budget %lld: missed\n", (unsigned long long)seed, (long long)budget);
         s->missed += !answer.plan;
         s->optimal += answer.plan && answer.plan->ticks == best;
-        s->proved += answer.plan && answer.plan->ticks == answer.bound_ticks;
+        s->proved += answer.plan && answer.plan->ticks == answer.bound.ticks;
         if (answer.plan && !keep_order) assert_true(answer.plan->ticks >= best);
     }
     mp_answer_free(&answer);

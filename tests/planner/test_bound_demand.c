@@ -40,7 +40,7 @@ static int64_t searched(const mp_graph *graph, int64_t budget, bool any_order, b
     if (d) {
         for (int k = 0, n = prefixes ? mp_bound_demand_narrows(d, nodes, NARROWS) : 0; k < n; k++)
             mp_bound_demand_before(d, nodes[k], chain_until(order, budget, nodes[k]));
-        assert_int_equal(mp_bound_demand_search(d, &ticks, NULL), MP_OK);
+        assert_int_equal(mp_bound_demand_search(d, &ticks, &(mp_bound_found){0}, NULL), MP_OK);
     }
     assert_true(ticks >= least);
     mp_bound_demand_free(d);
@@ -234,7 +234,7 @@ static void search_survives_every_allocation_failure(void **state)
         mp_alloc_budget = k;
         st = mp_bound_demand_new(order, budget, &plain, &d, NULL);
         if (st == MP_OK && d) st = mp_bound_demand_is_promising(d, 0, &promising, NULL);
-        if (st == MP_OK && d) st = mp_bound_demand_search(d, &ticks, NULL);
+        if (st == MP_OK && d) st = mp_bound_demand_search(d, &ticks, &(mp_bound_found){0}, NULL);
         mp_alloc_budget = -1;
         assert_true(st == MP_OK || st == MP_NOMEM);
         mp_bound_demand_free(d);

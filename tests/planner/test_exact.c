@@ -48,14 +48,14 @@ static int64_t proved_ticks(const mp_graph *graph, int64_t budget_bytes, bool ke
         .graph = graph, .budget_bytes = budget_bytes, .solver = solver, .wants_bound = true, .keep_order = keep_order};
     if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s", err.message);
     const int64_t ticks = answer.plan ? answer.plan->ticks : -1;
-    assert_true(answer.infeasible == !answer.plan);
-    assert_true(keep_order || !strcmp(answer.bound_covers, "any-order"));
+    assert_true(answer.bound.infeasible == !answer.plan);
+    assert_true(keep_order || !strcmp(mp_bound_orders_text(answer.bound.orders), "any-order"));
     if (answer.plan) {
         bool is_kept;
-        assert_int_equal(answer.bound_ticks, ticks);
+        assert_int_equal(answer.bound.ticks, ticks);
         assert_true(answer.plan->peak_bytes <= budget_bytes);
         assert_int_equal(mp_plan_check(graph, answer.plan, NULL), MP_OK);
-        assert_string_equal(answer.plan->bound_covers, answer.bound_covers);
+        assert_string_equal(answer.plan->bound_covers, mp_bound_orders_text(answer.bound.orders));
         assert_int_equal(mp_order_is_kept(graph, answer.plan->steps, answer.plan->n_steps, &is_kept, NULL), MP_OK);
         assert_true(is_kept || !keep_order);
     }
@@ -201,8 +201,8 @@ static void auto_takes_its_proof(void **state)
             const int64_t ticks = proved_ticks(graph, budget, false, "exact");
             assert_int_equal(proved_ticks(graph, budget, false, NULL), ticks);
             assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
-            assert_int_equal(answer.bound_ticks, -1); /* nobody asked */
-            assert_false(answer.infeasible);
+            assert_int_equal(answer.bound.ticks, -1); /* nobody asked */
+            assert_false(answer.bound.infeasible);
             if (answer.plan) assert_true(!strcmp(answer.plan->solver, "exact") || !strcmp(answer.plan->solver, "none"));
             n_found += answer.plan && !strcmp(answer.plan->solver, "exact");
             mp_answer_free(&answer);
@@ -223,13 +223,13 @@ static void a_search_cut_short_proves_nothing(void **state)
     request.wants_bound = true;
     assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
     assert_null(answer.plan);
-    assert_false(answer.infeasible);
+    assert_false(answer.bound.infeasible);
     mp_answer_free(&answer);
     request.moves = 0;
     request.time_limit = 1e-9;
     assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
     assert_true(answer.stopped);
-    assert_false(answer.infeasible);
+    assert_false(answer.bound.infeasible);
     mp_answer_free(&answer);
     mp_graph_free(graph);
 }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "planner/bound/interval/bound.h"
+#include "planner/bound/bound.h"
 #include "planner/floor/floor.h"
 #include "planner/plan/check.h"
 #include "planner/priced/priced.h"

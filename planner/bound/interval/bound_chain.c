@@ -73,9 +73,22 @@ static int64_t ticks_between(mp_bound_chain *c, int i, int j)
     return value.infeasible ? 0 : value.ticks;
 }
 
+/* The ticks of the interval from a point to the end. */
+static int64_t ticks_to_end(mp_bound_chain *c, int i)
+{
+    const int64_t before = c->interval->work.n_cuts, ticks = ticks_between(c, i, -1);
+    c->work.n_cuts += c->interval->work.n_cuts - before;
+    if (ticks > c->best_ticks) {
+        c->best_ticks = ticks;
+        c->best_single = mp_bound_chain_node(c, i);
+    }
+    return ticks;
+}
+
 /* The best chain from every point on. An interval takes no more than a longer one from its start, which saves most cuts. */
 static void find_chains(mp_bound_chain *c)
 {
+    const bool chains = mp_bound_is_on(&c->options, MP_BOUND_DISJOINT);
     for (int i = c->n - 1; i >= 0; i--) {
         if (mp_bound_chain_ended(c)) {
             c->rest[i] = 0;
@@ -83,10 +96,10 @@ static void find_chains(mp_bound_chain *c)
             continue;
         }
         int longer = -1; /* the end of the last interval looked at */
-        c->rest[i] = c->single[i] = ticks_between(c, i, -1);
+        c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];
-        for (int j = c->n - 1; j > i && !mp_bound_chain_ended(c); j--) {
+        for (int j = chains ? c->n - 1 : i; j > i && !mp_bound_chain_ended(c); j--) {
             if (!mp_precedes(c->order, mp_bound_chain_node(c, i), mp_bound_chain_node(c, j))) continue;
             const bool within = longer < 0 || mp_precedes(c->order, mp_bound_chain_node(c, j), mp_bound_chain_node(c, longer));
             if ((within ? most : c->single[i]) + c->rest[j] <= c->rest[i]) continue;
@@ -137,6 +150,7 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
     MP_REQUIRE(c, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     c->order = order;
     c->options = *options;
+    c->best_single = -1;
     c->most = options->effort > 0 ? POINTS * options->effort : 1;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     c->interval->until = until;

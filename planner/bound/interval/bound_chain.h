@@ -7,8 +7,8 @@
 #ifndef PLANNER_BOUND_CHAIN_H
 #define PLANNER_BOUND_CHAIN_H
 
-#include "planner/bound/interval/bound.h"
 #include "planner/bound/interval/bound_interval.h"
+#include "planner/bound/interval/bound_stage.h"
 
 /* A node after which memory is short: what is read later goes over the room by so much. */
 typedef struct mp_bound_candidate {
@@ -26,6 +26,9 @@ typedef struct mp_bound_chain {
     int64_t *single;     /* per point: the interval from there to the end */
     int64_t *rest;       /* per point: the best chain that begins there */
     int *next;           /* ... and its next point, -1: none */
+    int best_single;     /* the node whose interval to the end takes the most, -1: none ... */
+    int64_t best_ticks;  /* ... and that */
+    mp_bound_work work;  /* of its intervals' work, what was done for intervals to the end */
     int first;           /* the point that the best of all chains begins at, -1: none; the shorter of two that are as good */
     bool infeasible, stopped;
 } mp_bound_chain;

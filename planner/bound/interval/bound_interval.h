@@ -4,6 +4,7 @@
 #ifndef PLANNER_BOUND_INTERVAL_H
 #define PLANNER_BOUND_INTERVAL_H
 
+#include "planner/bound/interval/bound_stage.h"
 #include "planner/math/mincut.h"
 #include "planner/order/precedence.h"
 
@@ -41,19 +42,21 @@ typedef struct mp_bound_interval {
         bool *held;  /* per storage: at the start */
         bool *there; /* per storage: held or made in the interval, as far as that matters */
     } labels[2];
-    /* work of mp_bound_interval_solve */
+    mp_bound_work work; /* what has been done with it so far */
+    /* for mp_bound_interval_solve alone */
     int *stack;
     struct mp_bound_labels spare;
     bool *runs; /* per node: in the interval */
 } mp_bound_interval;
 
 typedef struct mp_bound_value {
-    bool infeasible; /* even the least to be held has no room */
-    int64_t ticks;   /* the interval takes at least as much beyond first runs */
-    int64_t found;   /* a solution of the relaxed problem that fits takes this; INT64_MAX: none was seen */
-    int open;        /* an open storage on which the two best solutions differ, -1: none */
-    int64_t scaled;  /* as `ticks`, less rewards, scaled and not rounded; may be negative */
-    double share;    /* of labels[0], where labels[1] has the rest, in the mixture that just fits */
+    bool infeasible;   /* even the least to be held has no room */
+    int64_t ticks;     /* the interval takes at least as much beyond first runs */
+    int64_t found;     /* a solution of the relaxed problem that fits takes this; INT64_MAX: none was seen */
+    int open;          /* an open storage on which the two best solutions differ, -1: none */
+    int64_t scaled;    /* as `ticks`, less rewards, scaled and not rounded; may be negative */
+    double share;      /* of labels[0], where labels[1] has the rest, in the mixture that just fits */
+    double multiplier; /* ticks a byte, at which the bound is best; 0: memory is not short */
 } mp_bound_value;
 
 /* On MP_OK *out is released with mp_bound_interval_free (NULL is fine) before the order. MP_NOMEM. O(graph). */

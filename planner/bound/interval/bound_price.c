@@ -123,11 +123,17 @@ static int64_t all_rewards(const mp_bound_interval *x)
     return sum;
 }
 
+static int64_t run_cut(mp_bound_interval *x)
+{
+    x->work.n_cuts++;
+    return mp_mincut_run(x->cut);
+}
+
 /* The bound at a price of numerator / denominator a byte. */
 static int64_t bound_at(mp_bound_interval *x, int64_t numerator, int64_t denominator, int64_t room_bytes)
 {
     set_prices(x, numerator, denominator);
-    return mp_mincut_run(x->cut) - all_rewards(x) - (int64_t)((__int128)numerator * room_bytes / denominator);
+    return run_cut(x) - all_rewards(x) - (int64_t)((__int128)numerator * room_bytes / denominator);
 }
 
 int64_t mp_bound_interval_priced(mp_bound_interval *x)
@@ -137,15 +143,18 @@ int64_t mp_bound_interval_priced(mp_bound_interval *x)
 
 enum { OVER, FITS };
 
-/* Closes in on the best price between the lines of two labellings; the best bound on the way. */
-static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t room_bytes, int64_t best)
+/* Closes in on the best price between the lines of two labellings; the best bound on the way, and its multiplier. */
+static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t room_bytes, int64_t best, double *multiplier)
 {
     for (int k = 0; k < MOST_CUTS; k++) {
         const int64_t numerator = lines[FITS].scaled - lines[OVER].scaled;
         const int64_t denominator = lines[OVER].bytes - lines[FITS].bytes;
         if (numerator <= 0 || denominator <= 0) break;
         const int64_t bound = bound_at(x, numerator, denominator, room_bytes);
-        if (bound > best) best = bound;
+        if (bound > best) {
+            best = bound;
+            *multiplier = (double)numerator / (double)denominator * (double)x->down / (double)x->up;
+        }
         const struct line line = read_line(x, false, &x->spare);
         const __int128 cost = (__int128)line.scaled * denominator + (__int128)line.bytes * numerator;
         const __int128 before = (__int128)lines[OVER].scaled * denominator + (__int128)lines[OVER].bytes * numerator;
@@ -177,10 +186,10 @@ mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
         return value;
     }
     set_prices(x, 1, 0);
-    value.infeasible = mp_mincut_run(x->cut) > room_bytes; /* even the least that can be held */
+    value.infeasible = run_cut(x) > room_bytes; /* even the least that can be held */
     if (value.infeasible) return value;
     lines[FITS] = read_line(x, false, &x->labels[FITS]);
-    if (lines[FITS].bytes <= room_bytes) best = close_in(x, lines, room_bytes, best);
+    if (lines[FITS].bytes <= room_bytes) best = close_in(x, lines, room_bytes, best, &value.multiplier);
     value.scaled = best;
     value.ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
     if (lines[FITS].bytes <= room_bytes) {

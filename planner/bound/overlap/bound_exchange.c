@@ -64,11 +64,12 @@ static int neighbour(const mp_bound_chain *c, const mp_bound_selection *s, int k
 }
 
 /* From neighbour to neighbour, as long as that helps and there is work left. */
-static mp_status improve(mp_bound_chain *c, mp_bound_selection *s, int64_t *ticks, mp_error *err)
+mp_status mp_bound_exchange(mp_bound_chain *c, mp_bound_selection *s, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     int *nodes = mp_alloc((size_t)c->n_candidates + 1, sizeof *nodes);
     MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    s->work_left = EXCHANGE * c->options.effort;
     for (int k = 0, idle = 0; s->n && idle < WAYS * s->n && s->work_left > 0 && !mp_bound_chain_ended(c); k++, idle++) {
         const int64_t value = s->value;
         const int n = neighbour(c, s, k % (WAYS * s->n), nodes);
@@ -81,8 +82,7 @@ done:
     return st;
 }
 
-/* What is held at the boundaries of the selection is searched; where they are few, at peaks beside them. */
-static mp_status search_held(mp_bound_chain *c, const mp_bound_selection *s, int64_t work, int64_t *ticks, mp_error *err)
+mp_status mp_bound_exchange_tree(mp_bound_chain *c, const mp_bound_selection *s, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     int n = s->n;
@@ -93,20 +93,10 @@ static mp_status search_held(mp_bound_chain *c, const mp_bound_selection *s, int
         k = next_peak(c, nodes, n);
         if (k >= 0 && mp_bound_insert(c, nodes, n, c->candidates[k].node)) n++;
     }
-    st = mp_bound_tree(c->interval, nodes, n, &c->options, work, ticks, err);
+    st = mp_bound_tree(c->interval, nodes, n, &c->options, SEARCH * c->options.effort, ticks, err);
     c->infeasible = st == MP_INFEASIBLE;
     if (c->infeasible) st = MP_OK;
 done:
     mp_free(nodes);
-    return st;
-}
-
-mp_status mp_bound_exchange(mp_bound_chain *c, mp_bound_selection *s, int64_t *ticks, mp_error *err)
-{
-    mp_status st = MP_OK;
-    s->work_left = EXCHANGE * c->options.effort;
-    MP_TRY(improve(c, s, ticks, err));
-    if (s->n && !mp_bound_chain_ended(c)) MP_TRY(search_held(c, s, SEARCH * c->options.effort, ticks, err));
-done:
     return st;
 }

@@ -310,6 +310,7 @@ void mp_bound_relax_free(mp_bound_relax *r)
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err)
 {
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
+    r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
     if (*solved) read_prices(r);
     return st;

@@ -5,7 +5,6 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/interval/bound_couple.h"
-#include "planner/bound/overlap/bound_exchange.h"
 #include "planner/bound/overlap/bound_relax.h"
 
 enum {
@@ -126,11 +125,10 @@ static bool is_worthless(const mp_bound_selection *s)
     return s->tried && s->n < 2;
 }
 
-/* Whether more may come of programmes: memory counts at several boundaries, or a programme is small, and what came of them so
- * far is near the best. */
-static bool is_promising(mp_bound_chain *c, const mp_bound_selection *s, int64_t ticks)
+bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s, int64_t ticks)
 {
-    if (mp_bound_chain_ended(c) || s->value <= 0 || (s->n < 2 && s->rows_per_pair > SMALL)) return false;
+    if (!s->is_done || !s->thorough || mp_bound_chain_ended(c) || s->value <= 0 || (s->n < 2 && s->rows_per_pair > SMALL))
+        return false;
     return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
 }
 
@@ -217,6 +215,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
     s->work_left = WORK * effort;
     s->place = 0;
+    s->is_done = false;
     int64_t most = (SPARSE * s->rows / s->rows_per_pair + 1) / 2;
     if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > SMALL))) return MP_OK;
     if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
@@ -231,7 +230,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
         if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room for more intervals */
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, ticks, err));
     }
-    if (s->thorough && is_promising(c, s, *ticks)) MP_TRY(mp_bound_exchange(c, s, ticks, err));
+    s->is_done = true;
 done:
     return st;
 }

@@ -16,11 +16,12 @@ typedef struct mp_bound_selection {
     int *nodes, n;
     int64_t value; /* scaled ticks that they gave */
     bool tried;    /* with more than one boundary */
-    bool thorough; /* set by the caller: to go on with mp_bound_exchange (bound_exchange.h) */
+    bool thorough; /* set by the caller: what builds on the selection follows (bound_exchange.h) */
     /* of the present stage */
     int64_t rows, rows_per_pair; /* of a programme at most, and of an interval in it */
     int64_t work_left;           /* of linear programmes */
     int place;
+    bool is_done;    /* nothing ended mp_bound_select before its end */
     bool *looked_at; /* per candidate */
 } mp_bound_selection;
 
@@ -28,6 +29,9 @@ typedef struct mp_bound_selection {
  * as above. MP_NOMEM. */
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *selection, int64_t *ticks,
                           mp_error *err);
+/* Whether more may come of programmes: memory counts at several boundaries, or a programme is small, and what came of them so
+ * far is near `ticks`, the best. */
+bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *selection, int64_t ticks);
 /* Linear programmes between these nodes, `rounds` of them, each over more intervals; if it is no worse, they become the
  * selection, but for those at which memory counts for nothing. *ticks as above. MP_NOMEM. */
 mp_status mp_bound_select_try(mp_bound_chain *c, mp_bound_selection *selection, const int *nodes, int n, int rounds,

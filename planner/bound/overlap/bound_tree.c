@@ -120,6 +120,7 @@ static double look(tree *t, int place, bool held, double part)
     mp_linear_advance(l, ITERATIONS);
     const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
     t->work_left -= l->work;
+    t->o.x->work.n_pivots += l->work;
     settle(t, place, MP_BOUND_OPEN);
     memcpy(mp_linear_basis(l, &size), t->basis, size);
     l->value = before;
