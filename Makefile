@@ -146,7 +146,7 @@ $B/%.twin.o: %.cu Makefile | $B/test-packages
 	    -fPIC -fvisibility=hidden -DMP_CUDA_TWIN -I. -MMD -MP -c -o $@ $<
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
 $B/executor/cpu/%.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
-$B/planner/anneal/runs/axis.o: MP_CFLAGS += -O3
+$B/planner/anneal/runs/memory_profile.o: MP_CFLAGS += -O3
 $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<

@@ -5,7 +5,7 @@
 #include "planner/arena/arena.h"
 #include "planner/floor/floor.h"
 #include "planner/order/dag.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/pack/pack.h"
 #include "planner/plan/check.h"
 #include "planner/plan/fates.h"

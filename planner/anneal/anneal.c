@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "planner/anneal/anneal_walk.h"
+#include "planner/anneal/walks.h"
 #include "planner/math/tuning.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 enum { WALKS = MP_ANNEAL_WALKS };
 typedef enum round_kind { REPAIR, EXPLORE, COOL, N_ROUNDS } round_kind;

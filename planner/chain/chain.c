@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "planner/chain/chain.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 typedef struct walk {
     const mp_chain_table *table;

@@ -1,6 +1,6 @@
 /* chain_blocks.c - which block every node and storage of a training graph belongs to. */
 #include "planner/chain/chain.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 static mp_status no_memory(const mp_graph *graph, mp_error *err)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 static const mp_form *form_at(const mp_ilp_model *m, int place)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 static mp_status no_memory(const mp_graph *graph, mp_error *err)
 {

@@ -5,7 +5,7 @@
  * the order of the list, and none goes before one that makes what it reads.
  */
 #include "planner/math/tuning.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 /* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
 typedef struct places {

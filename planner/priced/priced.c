@@ -12,7 +12,7 @@
  *
  * Lagrange multipliers for memory: Everett 1963; labels by a cut: Picard 1976.
  */
-#include "planner/priced/priced.h"
+#include "planner/priced/cut_labels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* priced_schedule.c - from labels to an order of steps. */
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"
-#include "planner/order/schedule.h"
-#include "planner/priced/priced.h"
+#include "planner/order/segment_schedule.h"
+#include "planner/priced/cut_labels.h"
 
 typedef struct walk {
     const mp_priced *x;

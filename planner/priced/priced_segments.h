@@ -3,7 +3,7 @@
 #define PLANNER_PRICED_SEGMENTS_H
 
 #include "planner/order/boundaries.h"
-#include "planner/priced/priced.h"
+#include "planner/priced/cut_labels.h"
 
 typedef struct mp_priced_segments {
     mp_boundaries *boundaries;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "planner/math/tuning.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/segments/lower_set.h"
 
 typedef struct lower_set {

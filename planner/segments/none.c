@@ -1,6 +1,6 @@
 /* none.c - keeps everything: the order of the list, nothing run twice. The updates stand where keep-all has them, or, if the
  * graph fuses them into backward, also as early as they can: the same work, earlier freed. */
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/search/solver.h"
 
 mp_status mp_run_none(mp_search *search, mp_error *err)

@@ -14,7 +14,7 @@
 
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/search/solver.h"
 #include "planner/segments/lower_set.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "planner/arena/arena.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/plan/check.h"
 #include "planner/solve/arena_solve.h"
 

@@ -6,7 +6,7 @@
 
 #include "planner/floor/floor.h"
 #include "planner/math/tuning.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/plan/check.h"
 #include "planner/search/search.h"
 

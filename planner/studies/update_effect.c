@@ -1,7 +1,7 @@
 #include "planner/studies/update_effect.h"
 
 #include "estimator/graph/traffic.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 /* Bytes of parameters' gradients that are live at each step; `live` has a step more than the timeline. */
 static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, int64_t *live)

@@ -13,7 +13,7 @@
 #include "executor/run/execution.h"
 #include "formats/onnx/onnx.h"
 #include "planner/arena/arena.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/studies/update_effect.h"
 
 enum { VARIANTS = 4, WARM_UP = 2, MOST_STEPS = 1000 };

@@ -9,7 +9,7 @@
 #include "planner/floor/floor.h"
 #include "planner/ilp/ilp.h"
 #include "planner/math/glpk_session.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/random_graph.h"
 

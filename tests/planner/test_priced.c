@@ -9,7 +9,7 @@
 #include "planner/bound/bound.h"
 #include "planner/floor/floor.h"
 #include "planner/plan/check.h"
-#include "planner/priced/priced.h"
+#include "planner/priced/cut_labels.h"
 #include "planner/search/solver.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_exact.h"

@@ -10,7 +10,7 @@
 
 #include "planner/anneal/moves.h"
 #include "planner/order/order.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "tests/oracles/random_graph.h"
 
 /* ticks[0], then the bytes of every run, then by how much all are over. */

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "planner/order/dag.h"
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 #include "planner/plan/check.h"
 #include "planner/search/solver.h"
 #include "tests/oracles/random_graph.h"

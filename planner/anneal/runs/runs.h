@@ -15,7 +15,7 @@
 #define PLANNER_RUNS_H
 
 #include "estimator/graph/timeline.h"
-#include "planner/anneal/runs/axis.h"
+#include "planner/anneal/runs/memory_profile.h"
 
 typedef struct mp_run {
     int node, form;

@@ -1,4 +1,4 @@
-#include "planner/anneal/runs/axis.h"
+#include "planner/anneal/runs/memory_profile.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output kept, every backward node reads its input and output:
  * a b c loss c' | a b' a'. (b is not run again: its output was kept.)
  */
-#include "planner/order/schedule.h"
+#include "planner/order/segment_schedule.h"
 
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"

@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "planner/math/tuning.h"
-#include "planner/priced/priced.h"
+#include "planner/priced/cut_labels.h"
 
 static bool is_late(const mp_priced *x, int stage)
 {

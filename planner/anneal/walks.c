@@ -1,4 +1,4 @@
-#include "planner/anneal/anneal_walk.h"
+#include "planner/anneal/walks.h"
 
 #include <math.h>
 #include <pthread.h>
