@@ -6,6 +6,7 @@
 #include "planner/floor/floor.h"
 #include "planner/order/dag.h"
 #include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "planner/pack/pack.h"
 #include "planner/plan/check.h"
 #include "planner/plan/fates.h"

@@ -7,7 +7,7 @@
 
 #include "planner/anneal/walks.h"
 #include "planner/math/tuning.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 
 enum { WALKS = MP_ANNEAL_WALKS };
 typedef enum round_kind { REPAIR, EXPLORE, COOL, N_ROUNDS } round_kind;
@@ -76,7 +76,7 @@ static mp_status offer(mp_search *search, const mp_walk_order *found, mp_error *
     const mp_request *request = mp_search_request(search);
     mp_step *steps = NULL;
     size_t n;
-    MP_TRY(mp_schedule_updates_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
+    MP_TRY(mp_updates_place_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
     MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
 done:
     mp_free(steps);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "planner/chain/chain.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 
 typedef struct walk {
     const mp_chain_table *table;
@@ -54,7 +54,7 @@ mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **st
     mp_status st = MP_OK;
     walk w = {.table = table};
     MP_TRY(run_stretch(&w, (mp_chain_stretch){0, table->chain->n - 1, slots, false}, err));
-    MP_TRY(mp_schedule_updates(table->chain->graph, w.steps, w.n, steps, n, err));
+    MP_TRY(mp_updates_place(table->chain->graph, w.steps, w.n, steps, n, err));
 done:
     mp_free(w.steps);
     return st;

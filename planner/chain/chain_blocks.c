@@ -30,7 +30,7 @@ static mp_status order_backward(mp_chain *chain, mp_error *err)
     int n_backward = 0, place = chain->n - 1;
     bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
     if (!keep) return no_memory(graph, err);
-    MP_TRY(mp_schedule_segments(graph, chain->block, chain->n, keep, &steps, &n, err));
+    MP_TRY(mp_segment_schedule(graph, chain->block, chain->n, keep, &steps, &n, err));
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
         if (graph->nodes[node].phase != MP_PHASE_LOSS && graph->nodes[node].phase != MP_PHASE_BACKWARD) continue;
@@ -82,7 +82,7 @@ static void assign_storages(mp_chain *chain)
         chain->born[s] = -1;
         chain->until[s] = chain->n;
     }
-    mp_schedule_keep_small(graph, chain->pinned);
+    mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
     for (size_t i = 0; i < graph->n_nodes; i++) { /* what backward of the next block reads has to come from there or be held */

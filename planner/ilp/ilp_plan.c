@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 
 static const mp_form *form_at(const mp_ilp_model *m, int place)
 {
@@ -67,7 +67,7 @@ mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps,
         for (int p = 0; p < m->first[i + 1]; p++)
             if (p >= m->first[i] || again[p]) list[n_list++] = (mp_step){.node = m->node[p]};
     }
-    MP_TRY(mp_schedule_updates(m->graph, list, n_list, steps, n, err));
+    MP_TRY(mp_updates_place(m->graph, list, n_list, steps, n, err));
 done:
     mp_free(list);
     return st;

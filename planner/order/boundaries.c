@@ -95,8 +95,8 @@ mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const
         if (keep && keep[s]) held[s] = true;
         if (b->birth[s] >= 0 && segment[b->node[b->birth[s]]] < segment[b->node[b->last[s]]]) held[s] = true;
     }
-    mp_schedule_keep_small(graph, held);
-    MP_TRY(mp_schedule_segments(graph, segment, n_segments + 1, held, steps, n, err));
+    mp_segment_keep_small(graph, held);
+    MP_TRY(mp_segment_schedule(graph, segment, n_segments + 1, held, steps, n, err));
 done:
     mp_free(segment);
     mp_free(held);

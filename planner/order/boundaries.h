@@ -1,8 +1,8 @@
-/* boundaries.h - segments of the forward list, and what must be held where one ends. For searchers that cut the list.
+/* boundaries.h - the ends of segments in the forward list, and the bytes that cross them. For searchers that cut the list.
  *
- * Positions count the forward nodes in the order of the list. A storage that is not always live crosses the end of a segment if
- * it was made at or before it and a forward node after it reads it: a framework that checkpoints by segments holds all of
- * these, the named checkpoints and whatever else a later segment takes from an earlier one.
+ * Positions count the forward nodes in list order. A storage that is not always live crosses the end of a segment if it is
+ * produced at or before it and a forward node after it reads it: a framework that checkpoints by segments retains all of these,
+ * the named checkpoints and whatever else a later segment reads from an earlier one.
  */
 #ifndef PLANNER_BOUNDARIES_H
 #define PLANNER_BOUNDARIES_H
@@ -12,10 +12,10 @@
 
 typedef struct mp_boundaries {
     const mp_graph *graph;
-    int n;                  /* forward nodes */
-    int *node;              /* position -> node */
-    int *birth, *last;      /* per storage: the position that makes it and the last that reads it; birth -1: not of this kind */
-    bool *is_read_backward; /* per storage: some loss or backward node reads it */
+    int n;                   /* forward nodes */
+    int *node;               /* position -> node */
+    int *birth, *last;       /* per storage: the position of its producer and of its last reader; birth -1: not of this kind */
+    bool *is_read_backward;  /* per storage: some loss or backward node reads it */
     int64_t *crossing_bytes; /* per position: what crosses an end there */
 } mp_boundaries;
 
@@ -24,8 +24,8 @@ typedef struct mp_boundaries {
 mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error *err);
 void mp_boundaries_free(mp_boundaries *boundaries);
 
-/* The schedule of the segments that end at ends[0..n), holding what crosses, what is small, and what `keep` (NULL: nothing)
- * names besides. As mp_schedule_segments. */
+/* The schedule of the segments that end at ends[0..n); what crosses an end, what is small, and what `keep` (NULL: nothing)
+ * names is kept. Errors and cost as mp_segment_schedule. */
 mp_status mp_boundaries_schedule(const mp_boundaries *boundaries, const bool *ends, const bool *keep, mp_step **steps,
                                  size_t *n, mp_error *err);
 

@@ -1,8 +1,9 @@
 /* dag.c - the igraph bridge: the forward graph, its cut tensors, and a family of topological orders.
  *
- * igraph answers the graph questions (acyclic? articulation points? a topological order?). Its default error handler aborts the
+ * igraph answers whether the graph is acyclic and which vertices are articulation points. Its default error handler aborts the
  * process, so ours is installed around every use: it records the reason and frees what igraph has on its cleanup stack; the
- * caller's handler is put back afterwards.
+ * caller's handler is put back afterwards. The topological orders are Kahn's (1962), each with its own choice among the
+ * vertices that are ready, which igraph's does not offer.
  */
 #include "planner/order/dag.h"
 
@@ -53,10 +54,10 @@ done:
 }
 
 /* The edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
-static int *edge_pairs(const mp_dag *dag, size_t room_for_more)
+static int *edge_pairs(const mp_dag *dag, size_t n_more)
 {
     const size_t m = (size_t)dag->successors_start[dag->n_vertices];
-    int *pairs = mp_alloc(2 * (m + room_for_more), sizeof *pairs);
+    int *pairs = mp_alloc(2 * (m + n_more), sizeof *pairs);
     for (int v = 0; pairs && v < dag->n_vertices; v++)
         for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++) {
             pairs[2 * e] = v;
@@ -300,29 +301,6 @@ done:
 
 /* ---- topological orders ---- */
 
-static mp_status igraph_order(const mp_dag *dag, int *order, mp_error *err)
-{
-    mp_status st = MP_OK;
-    igraph_t g;
-    igraph_vector_int_t sorted;
-    bool g_live = false, sorted_live = false;
-    igraph_error_handler_t *before = igraph_set_error_handler(record);
-    int *pairs = edge_pairs(dag, 0);
-    MP_REQUIRE(pairs, err, MP_NOMEM, "out of memory for a graph of %d nodes", dag->n_vertices);
-    MP_TRY(igraph_from(&g, dag->n_vertices, pairs, (size_t)dag->successors_start[dag->n_vertices], true, err));
-    g_live = true;
-    IGRAPH_TRY(igraph_vector_int_init(&sorted, 0));
-    sorted_live = true;
-    IGRAPH_TRY(igraph_topological_sorting(&g, &sorted, IGRAPH_OUT));
-    for (int i = 0; i < dag->n_vertices; i++) order[i] = (int)VECTOR(sorted)[i];
-done:
-    if (sorted_live) igraph_vector_int_destroy(&sorted);
-    if (g_live) igraph_destroy(&g);
-    mp_free(pairs);
-    igraph_set_error_handler(before);
-    return st;
-}
-
 /* How the next of the vertices that are ready is chosen. */
 enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
 
@@ -351,7 +329,7 @@ static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int
     }
 }
 
-/* Kahn's algorithm with a choice; backwards, it starts at the sinks and fills the order from its end. */
+/* Kahn's algorithm with a heap by rank; backwards, it starts at the sinks and fills the order from its end. */
 static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool backwards, int *order, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -389,7 +367,6 @@ mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err)
     } family[] = {{BREADTH, false}, {DEPTH, false},    {DEPTH, true},  {NET_BYTES, false},
                   {BREADTH, true},  {NET_BYTES, true}, {BYTES, false}, {MOST_BYTES, false}};
     const int n_rules = (int)(sizeof family / sizeof *family);
-    if (k <= 0) return igraph_order(dag, order, err);
     if (k < n_rules) return ready_order(dag, family[k].rule, k, family[k].backwards, order, err);
     return ready_order(dag, MIXED, k, false, order, err);
 }

@@ -1,8 +1,8 @@
-/* dag.h - the igraph bridge: questions about the forward graph. Errors of igraph come back as ours; it never aborts.
+/* dag.h - the forward graph: its edges, cut tensors and topological orders, by igraph and Kahn's algorithm.
  *
- * The forward graph of a training graph has the forward nodes as vertices and an edge from the producer of a storage to each
- * forward node that reads it (once per pair); an output that is always live has its last writer before the reader for producer.
- * igraph here is not thread-safe: call from one thread at a time.
+ * The vertices are the forward nodes of a training graph; an edge leads from the producer of a storage to each forward node
+ * that reads it (once per pair); the producer of an always-live output is its last writer before the reader. Errors of igraph
+ * come back as ours; it never aborts. It is not thread-safe here: call from one thread at a time.
  */
 #ifndef PLANNER_DAG_H
 #define PLANNER_DAG_H
@@ -22,14 +22,14 @@ typedef struct mp_dag {
 mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err);
 void mp_dag_free(mp_dag *dag);
 
-/* The cut tensors of a training graph: the storages, produced by a forward node, which alone are alive between what comes
- * before and what comes after them, that is, every path from the network's inputs to its last nodes runs through the
- * producer, an articulation point of the undirected forward graph. Writes at most graph->n_storages indices into storages, in
- * order of production. MP_NOMEM. O(n + m). */
+/* The cut tensors of a training graph: storages of forward nodes that alone are live between what comes before them and what
+ * comes after. Every path from the network's inputs to its last nodes runs through the producer, an articulation point of the
+ * undirected forward graph. Writes at most graph->n_storages indices into storages, in order of production. MP_NOMEM. O(n + m).
+ */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err);
 
-/* A topological order of the vertices other than the given one, number `k` of a fixed family (depth-first, breadth-first, by
- * bytes, ...), the same on every machine; `order` has n_vertices elements. MP_NOMEM. */
+/* Topological order number `k` of a fixed family (breadth-first, depth-first, by bytes, ..., then random ones by splitmix64),
+ * the same on every machine; `order` has n_vertices elements. MP_NOMEM. O((n + m) log n). */
 mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err);
 
 #endif

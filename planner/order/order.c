@@ -1,3 +1,4 @@
+/* order.c - whether first runs keep the order of the list, and a schedule made to keep it. */
 #include "planner/order/order.h"
 
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err)
@@ -30,7 +31,7 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
     int *form = mp_alloc(graph->n_nodes, sizeof *form);
     mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
     MP_REQUIRE(has_run && form && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    for (size_t t = n; t-- > 0;) form[steps[t].node] = steps[t].form; /* as it runs first */
+    for (size_t t = n; t-- > 0;) form[steps[t].node] = steps[t].form; /* that of its first run */
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
         const bool is_forward = graph->nodes[node].phase == MP_PHASE_FORWARD;

@@ -1,35 +1,38 @@
-/* schedule.c - from segments and kept storages to an order of steps.
+/* segment_schedule.c - loss and backward nodes in topological order, segment by segment, with recomputation before each
+ * segment.
  *
- * The order of the loss and backward nodes is topological, with the segments from the last to the first as the wish and the
- * order of the list among equals. What a node must wait for: the nodes that make what it reads, all adders of a sum it reads,
- * and the adder before it of a sum it adds to, because contributions keep the order of the list. So a node can be held up by an
- * earlier segment; what it reads is then held for it.
+ * The order of the loss and backward nodes is topological (Kahn 1962), with a heap that prefers late segments and, within one,
+ * the order of the list. A node waits for the producers of what it reads, for all adders of a sum it reads, and for the adder
+ * before it of a sum it adds to, because contributions keep the order of the list. So a node can be delayed until an earlier
+ * segment has been entered; what it reads then stays live for it.
  *
- * When the first backward node of a segment comes up, all that the segment's backward nodes read and is not there is recomputed
- * in one go: the closure under missing inputs, in the order of the forward pass. What was recomputed for segments before is
- * given up, except where a node that was held up still reads it.
+ * When the first backward node of a segment comes up, all that the segment's backward nodes read and is not live is recomputed
+ * at once: the closure under missing inputs, in the order of the forward pass. What was recomputed for the segments before is
+ * evicted then, except where a delayed node still reads it.
  *
  * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output kept, every backward node reads its input and output:
- * a b c loss c' | a b' a'. (b is not run again: its output was kept.)
+ * a b c loss c' | a b' a'. (b is not recomputed: its output was kept.)
  */
 #include "planner/order/segment_schedule.h"
 
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"
+#include "planner/order/updates.h"
 
 typedef struct schedule {
     const mp_graph *graph;
     const int *segment; /* per forward node */
     int n_segments;
-    int *order, *rank; /* the forward nodes as they run; node -> place in it */
+    int *order, *rank; /* the forward nodes as they run; node -> position in it */
     size_t n_order;
-    bool *lasting;   /* per storage: never to be made again: always live, kept, or of a node that runs once */
-    bool *available; /* per storage of a forward node */
-    int *transient;  /* available, but not lasting */
+    bool *retained; /* per storage: never recomputed: always live, kept, or of a node that runs once */
+    bool *live;     /* per storage of a forward node */
+    int *transient; /* live, but not retained */
     size_t n_transient;
-    int *place; /* per loss and backward node: its segment */
-    bool *done, *wanted, *entered;
-    int *list; /* nodes to recompute */
+    int *segment_of;       /* per loss and backward node */
+    bool *done, *demanded; /* per node */
+    bool *entered;         /* per segment: its backward nodes run */
+    int *list;             /* nodes to recompute */
     size_t n_list;
     int *edge_from, *edge_to; /* between loss and backward nodes */
     size_t n_edges, from_capacity, to_capacity;
@@ -45,7 +48,7 @@ static mp_status no_memory(mp_error *err)
     return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of segments");
 }
 
-/* What backward consists of: everything that runs once and is no update. */
+/* Backward here is loss and backward: every node that runs exactly once and is no update. */
 static bool is_backward(const mp_node *node)
 {
     return node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD;
@@ -64,14 +67,14 @@ static mp_status push(schedule *x, int node, mp_error *err)
     return MP_OK;
 }
 
-static void make_available(schedule *x, int node)
+static void make_live(schedule *x, int node)
 {
     const mp_form *form = &x->graph->nodes[node].forms[0];
     for (size_t i = 0; i < form->n_writes; i++) {
         const int s = form->writes[i];
-        if (x->available[s]) continue;
-        x->available[s] = true;
-        if (!x->lasting[s]) x->transient[x->n_transient++] = s;
+        if (x->live[s]) continue;
+        x->live[s] = true;
+        if (!x->retained[s]) x->transient[x->n_transient++] = s;
     }
 }
 
@@ -129,11 +132,11 @@ static mp_status run_forward(schedule *x, mp_error *err)
         const mp_form *form = &x->graph->nodes[node].forms[0];
         MP_TRY(push(x, node, err));
         if (x->segment[node] == x->n_segments - 1) {
-            make_available(x, node);
+            make_live(x, node);
             continue;
         }
         for (size_t k = 0; k < form->n_writes; k++)
-            if (x->lasting[form->writes[k]]) x->available[form->writes[k]] = true;
+            if (x->retained[form->writes[k]]) x->live[form->writes[k]] = true;
     }
     x->entered[x->n_segments - 1] = true;
 done:
@@ -176,7 +179,7 @@ done:
 }
 
 /* The segment of a loss or backward node. `inherited` is the earliest segment among the nodes that it waits for. */
-static int place_of(const schedule *x, int node, int inherited)
+static int find_segment(const schedule *x, int node, int inherited)
 {
     const mp_graph *graph = x->graph;
     const mp_form *form = &graph->nodes[node].forms[0];
@@ -185,7 +188,7 @@ static int place_of(const schedule *x, int node, int inherited)
     if (forward >= 0 && graph->nodes[forward].phase == MP_PHASE_FORWARD) return x->segment[forward];
     for (size_t k = 0; k < form->n_reads; k++) {
         const int p = forward_producer(graph, form->reads[k]);
-        if (p >= 0 && !x->lasting[form->reads[k]] && x->segment[p] > latest) latest = x->segment[p];
+        if (p >= 0 && !x->retained[form->reads[k]] && x->segment[p] > latest) latest = x->segment[p];
     }
     return latest >= 0 ? latest : inherited;
 }
@@ -209,10 +212,10 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         MP_TRY(collect_edges(x, (int)i, writer, err));
         for (size_t e = first; e < x->n_edges; e++) {
             const int from = x->edge_from[e];
-            if (from < (int)i && x->place[from] < inherited) inherited = x->place[from];
+            if (from < (int)i && x->segment_of[from] < inherited) inherited = x->segment_of[from];
         }
-        x->place[i] = place_of(x, (int)i, inherited);
-        x->members_start[x->place[i] + 1]++;
+        x->segment_of[i] = find_segment(x, (int)i, inherited);
+        x->members_start[x->segment_of[i] + 1]++;
         for (size_t k = 0; k < form->n_writes; k++) writer[form->writes[k]] = (int)i + 1;
     }
     x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
@@ -232,7 +235,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         fill[k] = x->members_start[k];
     }
     for (size_t i = 0; i < n; i++)
-        if (is_backward(&graph->nodes[i])) x->members[fill[x->place[i]]++] = (int)i;
+        if (is_backward(&graph->nodes[i])) x->members[fill[x->segment_of[i]]++] = (int)i;
 done:
     mp_free(writer);
     mp_free(fill);
@@ -241,46 +244,46 @@ done:
 
 /* ---- recomputation ---- */
 
-/* Marks the forward node that makes s, if s is not there. */
-static void want(schedule *x, int s)
+/* Demands the forward node that produces s, if s is not live. */
+static void demand(schedule *x, int s)
 {
     const int p = forward_producer(x->graph, s);
-    if (p < 0 || x->available[s] || x->wanted[p]) return;
-    x->wanted[p] = true;
+    if (p < 0 || x->live[s] || x->demanded[p]) return;
+    x->demanded[p] = true;
     x->list[x->n_list++] = p;
 }
 
-static void want_reads(schedule *x, int node)
+static void demand_reads(schedule *x, int node)
 {
     const mp_form *form = &x->graph->nodes[node].forms[0];
-    for (size_t k = 0; k < form->n_reads; k++) want(x, form->reads[k]);
+    for (size_t k = 0; k < form->n_reads; k++) demand(x, form->reads[k]);
 }
 
-/* Closes what is wanted under missing inputs and runs it, in the order of the forward pass. */
+/* Closes what is demanded under missing inputs and runs it, in the order of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (size_t i = 0; i < x->n_list; i++) want_reads(x, x->list[i]); /* the list grows as we go */
-    mp_heap by_rank = {x->ready.items + x->ready.n, 0};               /* the room behind the nodes that are ready */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows as we go */
+    mp_heap by_rank = {x->ready.items + x->ready.n, 0};                 /* in the array behind the nodes that are ready */
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
         const int node = mp_heap_pop(&by_rank);
-        x->wanted[node] = false;
+        x->demanded[node] = false;
         MP_TRY(push(x, node, err));
-        make_available(x, node);
+        make_live(x, node);
     }
     x->n_list = 0;
 done:
     return st;
 }
 
-/* A node of a segment that has been entered, but was held up, still reads it. */
+/* Whether a delayed node, of a segment that has been entered, still reads s. */
 static bool is_awaited(const schedule *x, int s)
 {
     const mp_graph *graph = x->graph;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
         const int node = graph->readers[r];
-        if (is_backward(&graph->nodes[node]) && !x->done[node] && x->entered[x->place[node]]) return true;
+        if (is_backward(&graph->nodes[node]) && !x->done[node] && x->entered[x->segment_of[node]]) return true;
     }
     return false;
 }
@@ -293,18 +296,18 @@ static mp_status enter(schedule *x, int segment, mp_error *err)
         if (is_awaited(x, s))
             x->transient[n++] = s;
         else
-            x->available[s] = false;
+            x->live[s] = false;
     }
     x->n_transient = n;
     x->entered[segment] = true;
     for (int i = x->members_start[segment]; i < x->members_start[segment + 1]; i++)
-        if (!x->done[x->members[i]]) want_reads(x, x->members[i]);
+        if (!x->done[x->members[i]]) demand_reads(x, x->members[i]);
     return recompute(x, err);
 }
 
 static void put_ready(schedule *x, int node)
 {
-    mp_heap_push(&x->ready, x->n_segments - 1 - x->place[node], node);
+    mp_heap_push(&x->ready, x->n_segments - 1 - x->segment_of[node], node);
 }
 
 static mp_status run_backward(schedule *x, mp_error *err)
@@ -314,8 +317,8 @@ static mp_status run_backward(schedule *x, mp_error *err)
         if (is_backward(&x->graph->nodes[i]) && !x->missing[i]) put_ready(x, (int)i);
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
-        if (!x->entered[x->place[node]]) MP_TRY(enter(x, x->place[node], err));
-        want_reads(x, node); /* what an earlier segment than the node's own took away */
+        if (!x->entered[x->segment_of[node]]) MP_TRY(enter(x, x->segment_of[node], err));
+        demand_reads(x, node); /* what was evicted for an earlier segment than the node's own */
         MP_TRY(recompute(x, err));
         MP_TRY(push(x, node, err));
         x->done[node] = true;
@@ -332,12 +335,12 @@ static bool allocate(schedule *x, const bool *keep)
     const size_t n = graph->n_nodes, n_storages = graph->n_storages, k = (size_t)x->n_segments;
     x->order = mp_alloc(n, sizeof *x->order);
     x->rank = mp_alloc(n, sizeof *x->rank);
-    x->lasting = mp_alloc(n_storages, sizeof *x->lasting);
-    x->available = mp_alloc(n_storages, sizeof *x->available);
+    x->retained = mp_alloc(n_storages, sizeof *x->retained);
+    x->live = mp_alloc(n_storages, sizeof *x->live);
     x->transient = mp_alloc(n_storages, sizeof *x->transient);
-    x->place = mp_alloc(n, sizeof *x->place);
+    x->segment_of = mp_alloc(n, sizeof *x->segment_of);
     x->done = mp_alloc(n, sizeof *x->done);
-    x->wanted = mp_alloc(n, sizeof *x->wanted);
+    x->demanded = mp_alloc(n, sizeof *x->demanded);
     x->entered = mp_alloc(k, sizeof *x->entered);
     x->list = mp_alloc(n, sizeof *x->list);
     x->successors_start = mp_alloc(n + 1, sizeof *x->successors_start);
@@ -345,28 +348,29 @@ static bool allocate(schedule *x, const bool *keep)
     x->members_start = mp_alloc(k + 1, sizeof *x->members_start);
     x->members = mp_alloc(n, sizeof *x->members);
     x->ready.items = mp_alloc(2 * n, sizeof *x->ready.items);
-    if (!x->order || !x->rank || !x->lasting || !x->available || !x->transient || !x->place || !x->done || !x->wanted ||
+    if (!x->order || !x->rank || !x->retained || !x->live || !x->transient || !x->segment_of || !x->done || !x->demanded ||
         !x->entered || !x->list || !x->successors_start || !x->missing || !x->members_start || !x->members || !x->ready.items)
         return false;
     for (size_t s = 0; s < n_storages; s++) {
         const int p = forward_producer(graph, (int)s);
         const bool is_static = mp_storage_is_static(&graph->storages[s]);
-        x->lasting[s] = keep[s] || is_static || (p >= 0 && graph->nodes[p].flags & MP_NODE_ONCE);
-        x->available[s] = is_static;
+        x->retained[s] = keep[s] || is_static || (p >= 0 && graph->nodes[p].flags & MP_NODE_ONCE);
+        x->live[s] = is_static;
     }
     return true;
 }
 
 static void release(schedule *x)
 {
-    void *blocks[] = {x->order,   x->rank,          x->lasting,     x->available, x->transient,       x->place,      x->done,
-                      x->wanted,  x->entered,       x->list,        x->edge_from, x->edge_to,         x->successors, x->missing,
-                      x->members, x->members_start, x->ready.items, x->steps,     x->successors_start};
+    void *blocks[] = {
+        x->order,    x->rank,          x->retained,    x->live,      x->transient,       x->segment_of, x->done,
+        x->demanded, x->entered,       x->list,        x->edge_from, x->edge_to,         x->successors, x->missing,
+        x->members,  x->members_start, x->ready.items, x->steps,     x->successors_start};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
 }
 
-mp_status mp_schedule_segments(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
-                               size_t *n, mp_error *err)
+mp_status mp_segment_schedule(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
+                              size_t *n, mp_error *err)
 {
     mp_status st = MP_OK;
     schedule x = {.graph = graph, .segment = segment, .n_segments = n_segments};
@@ -379,13 +383,13 @@ mp_status mp_schedule_segments(const mp_graph *graph, const int *segment, int n_
     MP_TRY(prepare_backward(&x, err));
     MP_TRY(run_forward(&x, err));
     MP_TRY(run_backward(&x, err));
-    MP_TRY(mp_schedule_updates(graph, x.steps, x.n_steps, steps, n, err));
+    MP_TRY(mp_updates_place(graph, x.steps, x.n_steps, steps, n, err));
 done:
     release(&x);
     return st;
 }
 
-void mp_schedule_keep_small(const mp_graph *graph, bool *keep)
+void mp_segment_keep_small(const mp_graph *graph, bool *keep)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_form *form = &graph->nodes[i].forms[0];

@@ -1,11 +1,11 @@
-/* updates.c - where the optimizer's updates stand in an order of all other nodes.
+/* updates.c - where updates stand: a counting sort by the earliest place at which each may run.
  *
  * An update that is fused into backward runs as soon as nothing reads the old values of what it writes any more, recomputations
  * included, and what it reads is complete. Updates can depend on each other (a node that clips by the global norm): they keep
- * the order of the list, and none goes before one that makes what it reads.
+ * the order of the list, and none is put before one that produces what it reads.
  */
+#include "planner/order/updates.h"
 #include "planner/math/tuning.h"
-#include "planner/order/segment_schedule.h"
 
 /* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
 typedef struct places {
@@ -22,7 +22,7 @@ static void see(places *after, const mp_form *form, int64_t place)
         if (after->written[form->adds[i]] < place) after->written[form->adds[i]] = place;
 }
 
-/* The first place for an update fused into backward: behind all whose values it would spoil or lacks. */
+/* The first place for an update fused into backward: behind all that read what it overwrites, or produce what it reads. */
 static int64_t earliest(const mp_graph *graph, const places *after, const mp_form *form)
 {
     int64_t place = 0;
@@ -99,8 +99,7 @@ done:
     return st;
 }
 
-mp_status mp_schedule_updates(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out,
-                              mp_error *err)
+mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err)
 {
     return place_updates(graph, steps, n, NULL, out, n_out, err);
 }
@@ -119,8 +118,8 @@ static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_t
     return any;
 }
 
-mp_status mp_schedule_updates_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
-                                     size_t *n_out, mp_error *err)
+mp_status mp_updates_place_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
+                                  size_t *n_out, mp_error *err)
 {
     mp_status st = MP_OK;
     bool *put_off = mp_alloc(graph->n_nodes, sizeof *put_off);

@@ -53,7 +53,7 @@ void mp_priced_label(mp_priced *x, const double *price);
 
 /* The order of steps that follows from `again`: the stages in list order, and before each from the turn on what it lacks. Every
  * node runs at most twice, unless `lets_go` is set; then there are at most 4 steps for each node. Updates as
- * mp_schedule_updates places them. On MP_OK *steps is released with mp_free. MP_NOMEM. O(list lengths + n log n). */
+ * mp_updates_place places them. On MP_OK *steps is released with mp_free. MP_NOMEM. O(list lengths + n log n). */
 mp_status mp_priced_schedule(const mp_priced *x, mp_step **steps, size_t *n, mp_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* priced_schedule.c - from labels to an order of steps. */
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "planner/priced/cut_labels.h"
 
 typedef struct walk {
@@ -120,7 +120,7 @@ mp_status mp_priced_schedule(const mp_priced *x, mp_step **steps, size_t *n, mp_
         w.steps[w.n++] = (mp_step){.node = x->node[k]};
         if (x->lets_go && k >= x->turn) let_go(&w, k);
     }
-    MP_TRY(mp_schedule_updates(x->graph, w.steps, w.n, steps, n, err));
+    MP_TRY(mp_updates_place(x->graph, w.steps, w.n, steps, n, err));
 done:
     mp_free(w.missing);
     mp_free(w.is_asked);

@@ -77,8 +77,8 @@ static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequenc
             if (x->dag->vertex[reader] >= 0 && x->segment[reader] > x->segment[p]) x->keep[s] = true;
         }
     }
-    mp_schedule_keep_small(x->graph, x->keep);
-    MP_TRY(mp_schedule_segments(x->graph, x->segment, n, x->keep, &steps, &n_steps, err));
+    mp_segment_keep_small(x->graph, x->keep);
+    MP_TRY(mp_segment_schedule(x->graph, x->segment, n, x->keep, &steps, &n_steps, err));
     MP_TRY(mp_search_offer(x->search, steps, n_steps, peak_bytes, NULL, err));
     noted->peak_bytes = *peak_bytes;
 done:

@@ -1,6 +1,6 @@
 /* none.c - keeps everything: the order of the list, nothing run twice. The updates stand where keep-all has them, or, if the
  * graph fuses them into backward, also as early as they can: the same work, earlier freed. */
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "planner/search/solver.h"
 
 mp_status mp_run_none(mp_search *search, mp_error *err)
@@ -15,7 +15,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     for (size_t t = 0; t < graph->n_nodes; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == graph->n_nodes || graph->fuse != MP_FUSE_BACKWARD) goto done;
-    MP_TRY(mp_schedule_updates(graph, steps, n, &fused, &n, err));
+    MP_TRY(mp_updates_place(graph, steps, n, &fused, &n, err));
     MP_TRY(mp_search_offer(search, fused, n, NULL, NULL, err));
 done:
     mp_free(steps);

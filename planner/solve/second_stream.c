@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "planner/arena/arena.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "planner/plan/check.h"
 #include "planner/solve/arena_solve.h"
 
@@ -155,7 +155,7 @@ static mp_status take_steps(search *x, const mp_plan *plan)
     MP_REQUIRE(others = mp_alloc(n, sizeof *others), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
     for (size_t t = 0; t < n; t++)
         if (!is_update(x, (int)t)) others[n_others++] = plan->steps[t];
-    MP_TRY(mp_schedule_updates(x->graph, others, n_others, &early, &n_early, x->err));
+    MP_TRY(mp_updates_place(x->graph, others, n_others, &early, &n_early, x->err));
     MP_TRY(mp_timeline_build(x->graph, early, n_early, &timeline, x->err));
     if (n_early == n && timeline->peak_bytes <= x->limit_bytes) memcpy(x->steps, early, n * sizeof *early);
 done:

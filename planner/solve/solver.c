@@ -6,7 +6,6 @@
 
 #include "planner/floor/floor.h"
 #include "planner/math/tuning.h"
-#include "planner/order/segment_schedule.h"
 #include "planner/plan/check.h"
 #include "planner/search/search.h"
 

@@ -1,7 +1,7 @@
 #include "planner/studies/update_effect.h"
 
 #include "estimator/graph/traffic.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 
 /* Bytes of parameters' gradients that are live at each step; `live` has a step more than the timeline. */
 static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, int64_t *live)
@@ -27,7 +27,7 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     MP_REQUIRE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
     for (size_t k = 0; k < graph->n_nodes; k++)
         if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){.node = (int)k};
-    MP_TRY(mp_schedule_updates(graph, others, n_others, &steps, &n, err));
+    MP_TRY(mp_updates_place(graph, others, n_others, &steps, &n, err));
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
     MP_REQUIRE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
     count_gradients(graph, timeline, live);

@@ -13,7 +13,7 @@
 #include "executor/run/execution.h"
 #include "formats/onnx/onnx.h"
 #include "planner/arena/arena.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "planner/studies/update_effect.h"
 
 enum { VARIANTS = 4, WARM_UP = 2, MOST_STEPS = 1000 };
@@ -49,7 +49,7 @@ static mp_status make_plan(contender *c, mp_error *err)
     MP_REQUIRE(others, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < g->n_nodes; k++)
         if (g->nodes[k].phase != MP_PHASE_UPDATE) others[n++] = (mp_step){.node = (int)k};
-    MP_TRY(mp_schedule_updates(g, others, n, &steps, &n_steps, err));
+    MP_TRY(mp_updates_place(g, others, n, &steps, &n_steps, err));
     MP_TRY(mp_plan_new(g, "none", steps, n_steps, &c->plan, err));
     MP_TRY(mp_arena_layout(g, c->plan, err));
     MP_TRY(mp_update_effect_of(g, 0, &c->effect, err));

@@ -9,7 +9,7 @@
 #include "planner/floor/floor.h"
 #include "planner/ilp/ilp.h"
 #include "planner/math/glpk_session.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/random_graph.h"
 
@@ -63,7 +63,7 @@ static void judge(brute *b)
             b->steps[n++] = (mp_step){.node = b->slots[b->chosen[k]].node};
         for (int p = b->first[i]; p < b->first[i + 1]; p++) b->steps[n++] = (mp_step){.node = b->node[p]};
     }
-    assert_int_equal(mp_schedule_updates(b->graph, b->steps, n, &all, &n_all, NULL), MP_OK);
+    assert_int_equal(mp_updates_place(b->graph, b->steps, n, &all, &n_all, NULL), MP_OK);
     assert_int_equal(mp_timeline_build(b->graph, all, n_all, &timeline, NULL), MP_OK);
     note(&b->front, timeline->peak_bytes, timeline->ticks);
     mp_timeline_free(timeline);

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "planner/anneal/mover.h"
-#include "planner/order/segment_schedule.h"
 #include "tests/oracles/random_graph.h"
 
 enum { STRANDS = 6, LARGE = 100, NODES = 4 * STRANDS + 1, MANY = 15 /* more than moves at once */ };

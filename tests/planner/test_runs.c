@@ -10,7 +10,7 @@
 
 #include "planner/anneal/moves.h"
 #include "planner/order/order.h"
-#include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "tests/oracles/random_graph.h"
 
 /* ticks[0], then the bytes of every run, then by how much all are over. */
@@ -24,7 +24,7 @@ static void assert_agrees(const mp_runs *x)
     int64_t over = 0, ticks = x->ticks, at_end = 0;
     assert_false(x->failed);
     assert_int_equal(n, x->n_on);
-    if (mp_schedule_updates(g, order, n, &steps, &n_steps, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_updates_place(g, order, n, &steps, &n_steps, &err) != MP_OK) fail_msg("%s", err.message);
     if (mp_timeline_build(g, steps, n_steps, &timeline, &err) != MP_OK) fail_msg("%s", err.message);
     int slot = -1;
     for (size_t t = 0; t < n_steps; t++) {

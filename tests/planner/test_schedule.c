@@ -8,6 +8,7 @@
 
 #include "planner/order/dag.h"
 #include "planner/order/segment_schedule.h"
+#include "planner/order/updates.h"
 #include "planner/plan/check.h"
 #include "planner/search/solver.h"
 #include "tests/oracles/random_graph.h"
@@ -99,7 +100,7 @@ static void checkpoint_of_a_chain_recomputes_its_first_segment(void **state)
     mp_step *steps = NULL;
     size_t n = 0;
     keep[3] = true;
-    assert_int_equal(mp_schedule_segments(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
+    assert_int_equal(mp_segment_schedule(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
     assert_order(steps, n, expected, sizeof expected / sizeof *expected);
     mp_free(steps);
 
@@ -122,7 +123,7 @@ static void segments_are_recomputed_from_the_last_to_the_first(void **state)
     mp_step *steps = NULL;
     size_t n = 0;
     keep[2] = keep[4] = true;
-    assert_int_equal(mp_schedule_segments(graph, segment, 3, keep, &steps, &n, NULL), MP_OK);
+    assert_int_equal(mp_segment_schedule(graph, segment, 3, keep, &steps, &n, NULL), MP_OK);
     assert_order(steps, n, expected, sizeof expected / sizeof *expected);
     mp_free(steps);
     mp_graph_free(graph);
@@ -159,7 +160,7 @@ static void updates_stand_where_the_graph_fuses_them(void **state)
         const bool keep[13] = {false};
         mp_step *steps = NULL;
         size_t n = 0;
-        assert_int_equal(mp_schedule_segments(graph, segment, 1, keep, &steps, &n, NULL), MP_OK);
+        assert_int_equal(mp_segment_schedule(graph, segment, 1, keep, &steps, &n, NULL), MP_OK);
         assert_order(steps, n, expected[fuse], 10);
         mp_free(steps);
         mp_graph_free(graph);
@@ -176,7 +177,7 @@ static void fused_update_waits_for_recomputation(void **state)
     const bool keep[13] = {false}; /* not even the boundary: it is run again for the backward of f2 */
     mp_step *steps = NULL;
     size_t n = 0;
-    assert_int_equal(mp_schedule_segments(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
+    assert_int_equal(mp_segment_schedule(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
     mp_plan *plan = NULL;
     mp_error err = {0};
     assert_int_equal(mp_plan_new(graph, "", steps, n, &plan, NULL), MP_OK);
@@ -252,7 +253,7 @@ static void assert_schedule(const mp_graph *graph, const int *segment, int n_seg
     mp_step *steps = NULL;
     size_t n = 0;
     for (; *kept; kept++) keep[*kept - '0'] = true;
-    assert_int_equal(mp_schedule_segments(graph, segment, n_segments, keep, &steps, &n, NULL), MP_OK);
+    assert_int_equal(mp_segment_schedule(graph, segment, n_segments, keep, &steps, &n, NULL), MP_OK);
     assert_order(steps, n, expected, n_expected);
     mp_free(steps);
 }
@@ -330,8 +331,8 @@ static void segments_against_the_data_flow_are_refused(void **state)
     const bool keep[13] = {false};
     mp_step *steps = NULL;
     size_t n = 0;
-    assert_int_equal(mp_schedule_segments(graph, against, 2, keep, &steps, &n, NULL), MP_INVALID);
-    assert_int_equal(mp_schedule_segments(graph, outside, 2, keep, &steps, &n, NULL), MP_INVALID);
+    assert_int_equal(mp_segment_schedule(graph, against, 2, keep, &steps, &n, NULL), MP_INVALID);
+    assert_int_equal(mp_segment_schedule(graph, outside, 2, keep, &steps, &n, NULL), MP_INVALID);
     assert_null(steps);
     const int of_backward = 2 * 3 + 1; /* the gradient of an activation is no checkpoint */
     int64_t peak, ticks;
@@ -339,7 +340,7 @@ static void segments_against_the_data_flow_are_refused(void **state)
     mp_graph_free(graph);
     graph = random_graph(1, 6, MP_FUSE_NONE, true);
     int *zeros = mp_alloc(graph->n_nodes + graph->n_storages, sizeof *zeros);
-    assert_int_equal(mp_schedule_segments(graph, zeros, 1, (bool *)zeros, &steps, &n, NULL), MP_NOT_APPLICABLE);
+    assert_int_equal(mp_segment_schedule(graph, zeros, 1, (bool *)zeros, &steps, &n, NULL), MP_NOT_APPLICABLE);
     mp_free(zeros);
     mp_graph_free(graph);
 }
@@ -372,12 +373,12 @@ static void every_schedule_is_a_valid_plan(void **state)
         const int n_segments = random_segments(graph, &random, segment);
         const int percent = random_below(&random, 101);
         for (size_t s = 0; s < graph->n_storages; s++) keep[s] = random_chance(&random, percent);
-        mp_schedule_keep_small(graph, keep);
+        mp_segment_keep_small(graph, keep);
         mp_step *steps = NULL;
         mp_plan *plan = NULL;
         size_t n = 0;
         mp_error err = {0};
-        if (mp_schedule_segments(graph, segment, n_segments, keep, &steps, &n, &err) != MP_OK ||
+        if (mp_segment_schedule(graph, segment, n_segments, keep, &steps, &n, &err) != MP_OK ||
             mp_plan_new(graph, "", steps, n, &plan, &err) != MP_OK || mp_plan_check(graph, plan, &err) != MP_OK)
             fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
         n_recomputed += (long)(n - graph->n_nodes);
@@ -410,7 +411,7 @@ static void nothing_runs_twice_when_everything_is_kept(void **state)
         mp_step *steps = NULL;
         size_t n = 0;
         memset(keep, true, graph->n_storages * sizeof *keep);
-        assert_int_equal(mp_schedule_segments(graph, segment, random_segments(graph, &random, segment), keep, &steps, &n, NULL),
+        assert_int_equal(mp_segment_schedule(graph, segment, random_segments(graph, &random, segment), keep, &steps, &n, NULL),
                          MP_OK);
         assert_int_equal(n, graph->n_nodes);
         mp_free(steps);
@@ -432,7 +433,7 @@ static void schedule_survives_every_allocation_failure(void **state)
         mp_step *steps = NULL;
         size_t n;
         mp_alloc_budget = k;
-        st = mp_schedule_segments(graph, segment, 2, keep, &steps, &n, NULL);
+        st = mp_segment_schedule(graph, segment, 2, keep, &steps, &n, NULL);
         mp_alloc_budget = -1;
         if (st != MP_OK) {
             assert_int_equal(st, MP_NOMEM);

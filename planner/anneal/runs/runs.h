@@ -7,7 +7,7 @@
  * first read, and taking a run away or putting one in is a matter of a few ranges.
  *
  * Updates of parameters have no slots. A gradient lives to the end (fuse none, forward), or to the last run that adds to it or
- * reads what its update changes (backward), as mp_schedule_updates places them.
+ * reads what its update changes (backward), as mp_updates_place places them.
  *
  * Every change is written down until mp_runs_keep, and mp_runs_undo takes all of them back.
  */
