@@ -1,13 +1,13 @@
 /* cmd_pack.c - offsets: of the buffers in a CSV file, or of what a plan's steps make. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/options/commands.h"
 #include "cli/options/messages.h"
 #include "cli/options/quantities.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
+#include "estimator/base/clock.h"
 #include "formats/data/pack_csv.h"
 #include "formats/json/plan_json.h"
 #include "planner/arena/arena.h"
@@ -25,19 +25,12 @@ typedef struct packing {
     size_t n;
 } packing;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* The packer's question whether to stop. */
 static bool stop(void *data)
 {
     packing *p = data;
     char text[48] = "";
-    const double t = now() - p->started_at;
+    const double t = mp_clock_now() - p->started_at;
     if (p->time_limit > 0 && t > p->time_limit) return true;
     if (t < p->shown_at + 0.1) return false;
     p->shown_at = t;
@@ -51,7 +44,7 @@ static void start(packing *p, const char *what, size_t n)
     p->n = n;
     p->options.stop = stop;
     p->options.data = p;
-    p->started_at = now();
+    p->started_at = mp_clock_now();
     progress_start(&p->shown, 0);
 }
 

@@ -1,12 +1,12 @@
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/options/commands.h"
 #include "cli/options/messages.h"
 #include "cli/options/quantities.h"
 #include "cli/reports/plan_report.h"
 #include "cli/reports/progress.h"
+#include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
 #include "planner/floor/floor.h"
 #include "planner/solve/arena_solve.h"
@@ -32,7 +32,6 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
 {
     mp_status st = MP_OK;
     int *checkpoints = NULL;
-    struct timespec from, to;
     progress shown;
     mp_request request = {.graph = out->subject.graph,
                           .budget_bytes = out->budget_bytes < 0 ? INT64_MAX : out->budget_bytes,
@@ -46,7 +45,7 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
                           .progress_data = &shown};
     if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));
     request.checkpoints = checkpoints;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    const double start = mp_clock_now();
     progress_start(&shown, out->floor_bytes);
     st = (o->offsets ? mp_solve_with_arena : mp_solve)(&request, &out->answer, err);
     progress_end(&shown);
@@ -54,8 +53,7 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
         st = mp_plan_second_stream(request.graph, &out->answer.plan, &out->second_stream, err);
         out->has_second_stream = st == MP_OK;
     }
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    out->planning_seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    out->planning_seconds = mp_clock_now() - start;
 done:
     mp_free(checkpoints);
     return st;

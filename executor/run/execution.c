@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
+#include "estimator/base/clock.h"
 #include "executor/run/addresses.h"
 #include "executor/run/calls.h"
 
@@ -180,13 +180,6 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
         p->backend->copy(r->target, r->source, s->payload_bytes);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* After a call that took this long: updates by their size, so that the parts add up. */
 static mp_status end_call(mp_execution *e, const mp_steps_call *call, double seconds, mp_error *err)
 {
@@ -237,13 +230,13 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
     for (size_t k = 0; k < e->calls.n; k++) {
         const mp_steps_call *call = &e->calls.calls[k];
         const bool beside = call->is_beside && (kind & PASS_UPDATES);
-        double from = e->options.profile ? now() : 0;
+        double from = e->options.profile ? mp_clock_now() : 0;
         if (beside) MP_TRY(b->issue_beside(err));
         MP_TRY(run_call(e, call, pass, kind, err));
         if (beside) MP_TRY(b->issued_beside(n_marks++, err));
         if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->wait_beside(call->wait, err));
         if (e->options.profile) b->wait();
-        MP_TRY(end_call(e, call, e->options.profile ? now() - from : 0, err));
+        MP_TRY(end_call(e, call, e->options.profile ? mp_clock_now() - from : 0, err));
     }
 done:
     return st;
@@ -304,9 +297,9 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     for (int k = 0; k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
-        double from = now();
+        double from = mp_clock_now();
         MP_TRY(fill(data, pass, e, err));
-        e->input_seconds += now() - from;
+        e->input_seconds += mp_clock_now() - from;
         MP_TRY(run_pass(e, pass, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
         MP_TRY(read_loss(e, &sum, err));

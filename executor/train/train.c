@@ -3,17 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "estimator/base/clock.h"
 #include "executor/train/state.h"
 #include "formats/base/process_memory.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -47,11 +40,11 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report
     MP_TRY(mp_input_filler_new(r->program, r->feed, &filler, err));
     for (int64_t k = 0; k < r->n_steps && !report->stopped; k++) {
         int64_t step = report->first_step + k;
-        double from = now(), loss;
+        double from = mp_clock_now(), loss;
         allocations = mp_alloc_count;
         MP_TRY(mp_execution_step(e, step, mp_inputs_fill, &filler, &loss, err));
         report->n_allocations += mp_alloc_count - allocations;
-        seconds[report->n_losses] = now() - from;
+        seconds[report->n_losses] = mp_clock_now() - from;
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
         if (!k && r->n_steps > 1) mp_execution_forget_seconds(e); /* the first step also warms up */
         report->losses[report->n_losses++] = loss;

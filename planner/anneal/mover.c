@@ -2,26 +2,19 @@
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/lifetimes.h"
+#include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 
 /* ---- chance ---- */
 
-static uint64_t next(mp_mover *m)
-{
-    uint64_t z = m->random += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 double mp_mover_uniform(mp_mover *m)
 {
-    return (double)(next(m) >> 11) * 0x1p-53;
+    return mp_splitmix_uniform(&m->random);
 }
 
 int mp_mover_below(mp_mover *m, int n)
 {
-    return (int)((next(m) >> 32) * (uint64_t)n >> 32);
+    return mp_splitmix_below(&m->random, n);
 }
 
 /* ---- runs ---- */

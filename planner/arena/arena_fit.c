@@ -8,6 +8,7 @@
 #include "planner/arena/arena_exact.h"
 #include "planner/arena/arena_index.h"
 #include "planner/arena/arena_place.h"
+#include "planner/math/splitmix.h"
 
 enum {
     WORK = 200000000, /* how many pairs of items are looked at, about */
@@ -160,13 +161,9 @@ static void try_orders(fitter *f)
 
 /* ---- small changes to the best order ---- */
 
-/* splitmix64 */
 static size_t below(uint64_t *state, size_t n)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (size_t)((z ^ (z >> 31)) % n);
+    return (size_t)(mp_splitmix_next(state) % n);
 }
 
 /* The rank of an item that reaches the height in the order that is kept; one of them by chance. */

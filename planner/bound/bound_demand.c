@@ -6,6 +6,7 @@
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_labels.h"
 #include "planner/bound/bound_remakes.h"
+#include "planner/math/bits.h"
 
 enum {
     MOST_NODES = 2048,
@@ -199,19 +200,19 @@ static void settle(mp_bound_demand *d, int rank)
     d->work_left -= t->n;
     if (d->work_left < 0) d->full = true;
     for (int i = 0, n = t->n; i < n && !d->full; i++) {
-        if (t->ticks[i] == INT64_MAX || !mp_bound_has(mp_bound_labels_set(t, i), rank)) continue;
+        if (t->ticks[i] == INT64_MAX || !mp_bits_has(mp_bound_labels_set(t, i), rank)) continue;
         memcpy(d->set, mp_bound_labels_set(t, i), (size_t)t->words * sizeof *d->set);
         const int64_t ticks = t->ticks[i], used = t->used[i];
         if (used + bytes > d->x->room_bytes || !bytes)
             t->ticks[i] = INT64_MAX;
         else
             t->used[i] += bytes;
-        mp_bound_remove(d->set, rank);
+        mp_bits_remove(d->set, rank);
         if (!bytes) put(d, d->set, ticks, used); /* there anyway */
         if (!bytes || !o->repeatable[v]) continue;
-        for (int r = d->ranks.first[v]; r < rank; r++) mp_bound_remove(d->set, r);
+        for (int r = d->ranks.first[v]; r < rank; r++) mp_bits_remove(d->set, r);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++)
-            if (d->ranks.rank[o->reads[k]] >= 0) mp_bound_insert(d->set, d->ranks.rank[o->reads[k]]);
+            if (d->ranks.rank[o->reads[k]] >= 0) mp_bits_add(d->set, d->ranks.rank[o->reads[k]]);
         put(d, d->set, ticks + d->x->ticks[v], used);
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/bits.h"
 
 enum { MOST_COMPARED = 1000 };
 
@@ -44,20 +45,10 @@ uint64_t *mp_bound_labels_set(const mp_bound_labels_table *t, int label)
     return t->sets + (size_t)label * (size_t)t->words;
 }
 
-static size_t hash_of(const uint64_t *set, int words)
-{
-    uint64_t hash = 0;
-    for (int w = 0; w < words; w++) {
-        hash = (hash ^ set[w]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
-    }
-    return (size_t)hash;
-}
-
 bool mp_bound_labels_put(mp_bound_labels_table *t, const uint64_t *set, int64_t ticks, int64_t used)
 {
     const size_t size = (size_t)t->words * sizeof *set;
-    size_t at = hash_of(set, t->words) % t->n_slots;
+    size_t at = mp_bits_hash(set, (size_t)t->words) % t->n_slots;
     for (; t->slots[at] >= 0; at = (at + 1) % t->n_slots) {
         const int i = t->slots[at];
         if (memcmp(mp_bound_labels_set(t, i), set, size)) continue;

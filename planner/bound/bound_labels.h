@@ -29,19 +29,4 @@ bool mp_bound_labels_put(mp_bound_labels_table *t, const uint64_t *set, int64_t 
  * table is emptied. O(n^2 * words). */
 void mp_bound_labels_drop_dominated(mp_bound_labels_table *t);
 
-static inline bool mp_bound_has(const uint64_t *set, int k)
-{
-    return set[k / 64] >> k % 64 & 1;
-}
-
-static inline void mp_bound_insert(uint64_t *set, int k)
-{
-    set[k / 64] |= UINT64_C(1) << k % 64;
-}
-
-static inline void mp_bound_remove(uint64_t *set, int k)
-{
-    set[k / 64] &= ~(UINT64_C(1) << k % 64);
-}
-
 #endif

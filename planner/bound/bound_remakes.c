@@ -4,6 +4,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_labels.h"
+#include "planner/math/bits.h"
 
 mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_error *err)
 {
@@ -31,7 +32,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
         if (k->rank[s] >= 0) k->storage[k->rank[s]] = s;
     }
     k->n = n;
-    k->words = (n + 63) / 64;
+    k->words = (int)mp_bits_words((size_t)n);
 done:
     return st;
 }
@@ -50,11 +51,6 @@ static uint64_t *nodes_for(const mp_bound_remakes *m, int i, int rank)
     return m->nodes + ((size_t)i * (size_t)m->ranks->n + (size_t)rank) * (size_t)m->words;
 }
 
-static void unite(uint64_t *set, const uint64_t *other, int words)
-{
-    for (int w = 0; w < words; w++) set[w] |= other[w];
-}
-
 /* Of boundary i, where x starts. */
 static void find_nodes(mp_bound_remakes *m, const mp_bound_interval *x, int i)
 {
@@ -63,10 +59,10 @@ static void find_nodes(mp_bound_remakes *m, const mp_bound_interval *x, int i)
         const int s = m->ranks->storage[r], v = o->graph->producer[s];
         uint64_t *nodes = nodes_for(m, i, r);
         if (x->bytes[s] <= x->room_bytes || !o->repeatable[v]) continue;
-        if (x->ticks[v]) mp_bound_insert(nodes, v);
+        if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
             const int read = m->ranks->rank[o->reads[k]]; /* made before, so known by now */
-            if (read >= 0) unite(nodes, nodes_for(m, i, read), m->words);
+            if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }
     }
 }
@@ -76,7 +72,7 @@ mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const
 {
     mp_status st = MP_OK;
     const mp_precedence *o = x->order;
-    *m = (mp_bound_remakes){.order = o, .ranks = ranks, .n = n, .words = (o->n + 63) / 64};
+    *m = (mp_bound_remakes){.order = o, .ranks = ranks, .n = n, .words = (int)mp_bits_words((size_t)o->n)};
     m->nodes = mp_alloc((size_t)n * (size_t)ranks->n * (size_t)m->words, sizeof *m->nodes);
     m->needed = mp_alloc((size_t)n * (size_t)ranks->words, sizeof *m->needed);
     MP_REQUIRE(m->nodes && m->needed, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
@@ -86,7 +82,7 @@ mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const
         mp_bound_interval_end(x, i + 1 < n ? boundaries[i + 1] : -1);
         for (size_t k = 0; k < x->n_required; k++) {
             const int s = x->required[k];
-            if (!x->for_two[s]) mp_bound_insert(m->needed + (size_t)i * (size_t)ranks->words, ranks->rank[s]);
+            if (!x->for_two[s]) mp_bits_add(m->needed + (size_t)i * (size_t)ranks->words, ranks->rank[s]);
         }
     }
 done:
@@ -103,14 +99,14 @@ void mp_bound_remakes_clear(mp_bound_remakes *m)
 void mp_bound_remakes_add(const mp_bound_remakes *m, int i, const uint64_t *ranks, uint64_t *nodes)
 {
     for (int w = 0; w < m->ranks->words; w++)
-        for (uint64_t left = ranks[w]; left; left &= left - 1)
-            unite(nodes, nodes_for(m, i, w * 64 + __builtin_ctzll(left)), m->words);
+        for (uint64_t left = ranks[w]; left;)
+            mp_bits_unite(nodes, nodes_for(m, i, w * 64 + mp_bits_take(&left)), (size_t)m->words);
 }
 
 int64_t mp_bound_remakes_ticks(const mp_bound_remakes *m, const uint64_t *nodes)
 {
     int64_t sum = 0;
     for (int w = 0; w < m->words; w++)
-        for (uint64_t left = nodes[w]; left; left &= left - 1) sum += m->order->ticks[w * 64 + __builtin_ctzll(left)];
+        for (uint64_t left = nodes[w]; left;) sum += m->order->ticks[w * 64 + mp_bits_take(&left)];
     return sum;
 }

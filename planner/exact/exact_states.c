@@ -1,5 +1,6 @@
 /* exact_states.c - the states of an exact search by stage, with those that are not dominated in a list, and the open ones. */
 #include "planner/exact/exact.h"
+#include "planner/math/splitmix.h"
 
 #include <limits.h>
 
@@ -15,9 +16,7 @@ void mp_exact_states_free(mp_exact_states *t)
 /* Where the stage is, or would be. */
 static size_t slot_of(const mp_exact_states *t, mp_exact_set ran)
 {
-    mp_exact_set hash = ran * UINT64_C(0x9e3779b97f4a7c15);
-    hash ^= hash >> 32;
-    size_t slot = (size_t)hash & (t->n_slots - 1);
+    size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
     while (t->slots[slot] && t->stages[t->slots[slot] - 1].ran != ran) slot = (slot + 1) & (t->n_slots - 1);
     return slot;
 }

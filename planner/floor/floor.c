@@ -12,23 +12,11 @@
 #include "planner/floor/floor.h"
 
 #include "planner/floor/floor_held.h"
+#include "planner/math/bits.h"
 
 /* Beyond so many nodes there are no minimum cuts; and what they may cost, in vertices, arcs and storages looked at. */
 enum { MOST_CUT_NODES = 8192 };
 static const int64_t most_work = 40000000;
-
-static bool bit(const uint64_t *set, int i)
-{
-    return set[i / 64] >> i % 64 & 1;
-}
-static void set_bit(uint64_t *set, int i)
-{
-    set[i / 64] |= UINT64_C(1) << i % 64;
-}
-static void unite(uint64_t *set, const uint64_t *other, size_t words)
-{
-    for (size_t w = 0; w < words; w++) set[w] |= other[w];
-}
 
 /* Whether all that is before and after each node is known. */
 static bool has_sets(const mp_precedence *o)
@@ -48,14 +36,15 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
     const mp_graph *graph = o->graph;
     int p = graph->producer[s];
     for (size_t w = 0; w < o->words; w++) from[w] = to[w] = 0;
-    if (p >= 0 && mp_always_writes(o, p, s)) unite(from, mp_precedence_descendants(o, p), o->words);
+    if (p >= 0 && mp_always_writes(o, p, s)) mp_bits_unite(from, mp_precedence_descendants(o, p), o->words);
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) {
         if (!mp_always_adds(o, graph->adders[a], s)) continue;
-        unite(from, mp_precedence_descendants(o, graph->adders[a]), o->words);
-        unite(to, mp_precedence_ancestors(o, graph->adders[a]), o->words);
+        mp_bits_unite(from, mp_precedence_descendants(o, graph->adders[a]), o->words);
+        mp_bits_unite(to, mp_precedence_ancestors(o, graph->adders[a]), o->words);
     }
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_always_reads(o, graph->readers[r], s)) unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
+        if (mp_always_reads(o, graph->readers[r], s))
+            mp_bits_unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
     if (graph->storages[s].carried) /* it lives to the end of the step */
         for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
 }
@@ -74,12 +63,12 @@ static mp_status hold(const mp_precedence *o, int64_t *held_bytes, bool *at_end,
         if (!graph->storages[s].bytes || !made_once(o, s)) continue;
         certain_life(o, s, from, to);
         for (size_t w = 0; w < o->words; w++) own[w] = 0;
-        if (graph->producer[s] >= 0) set_bit(own, graph->producer[s]);
-        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) set_bit(own, graph->adders[a]);
-        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) set_bit(own, graph->readers[r]);
+        if (graph->producer[s] >= 0) mp_bits_add(own, graph->producer[s]);
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) mp_bits_add(own, graph->adders[a]);
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) mp_bits_add(own, graph->readers[r]);
         for (size_t w = 0; w < o->words; w++) {
-            for (uint64_t left = from[w] & to[w] & ~own[w]; left; left &= left - 1) {
-                size_t v = w * 64 + (size_t)__builtin_ctzll(left);
+            for (uint64_t left = from[w] & to[w] & ~own[w]; left;) {
+                const size_t v = w * 64 + (size_t)mp_bits_take(&left);
                 held_bytes[v] += graph->storages[s].bytes;
                 at_end[s] |= v == graph->n_nodes;
             }
@@ -101,7 +90,7 @@ static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_ru
     /* an input that is used later on does not die here */
     const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
-        if (bit(later, graph->readers[r]) && mp_always_reads(o, graph->readers[r], p.from)) return false;
+        if (mp_bits_has(later, graph->readers[r]) && mp_always_reads(o, graph->readers[r], p.from)) return false;
     return true;
 }
 
@@ -161,8 +150,8 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
         bool last = graph->nodes[i].phase == MP_PHASE_LOSS || graph->nodes[i].phase == MP_PHASE_BACKWARD;
         const uint64_t *later = mp_precedence_descendants(o, i);
         for (size_t w = 0; last && w < o->words; w++)
-            for (uint64_t left = later[w]; last && left; left &= left - 1) {
-                size_t v = w * 64 + (size_t)__builtin_ctzll(left);
+            for (uint64_t left = later[w]; last && left;) {
+                const size_t v = w * 64 + (size_t)mp_bits_take(&left);
                 last = v == graph->n_nodes || graph->nodes[v].phase == MP_PHASE_UPDATE ||
                        graph->nodes[v].phase == MP_PHASE_FORWARD;
             }

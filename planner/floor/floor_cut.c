@@ -1,6 +1,7 @@
 /* floor_cut.c - the network of a moment, without what is known of it. */
 #include "planner/floor/floor_cut.h"
 
+#include "planner/math/bits.h"
 #include "planner/math/mincut.h"
 
 enum side { UNKNOWN, DONE, LATER };
@@ -111,11 +112,6 @@ static void touch(mp_floor_cut *cut, int node)
         for (size_t i = 0; i < f->n_writes; i++) cut->touched[f->writes[i]] = node + 1;
         for (size_t i = 0; i < f->n_adds; i++) cut->touched[f->adds[i]] = node + 1;
     }
-}
-
-static bool contains(const uint64_t *set, int v)
-{
-    return set[v / 64] >> v % 64 & 1;
 }
 
 static bool add_vertex(mp_floor_cut *cut, int *vertex)
@@ -233,7 +229,7 @@ mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, 
     int vertex;
     cut->n_vertices = cut->n_arcs = 0;
     for (int v = 0; v < o->n; v++) {
-        cut->side[v] = contains(done, v) ? DONE : v == next || contains(later, v) ? LATER : UNKNOWN;
+        cut->side[v] = mp_bits_has(done, v) ? DONE : v == next || mp_bits_has(later, v) ? LATER : UNKNOWN;
         cut->vertex[v] = -1;
     }
     touch(cut, running);

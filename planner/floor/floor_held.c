@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "planner/math/bits.h"
+
 enum { LONGEST_CHAIN = 16 };
 
 struct search {
@@ -40,8 +42,8 @@ static mp_status again(struct search *x, size_t n, int j, int maker, int64_t *by
     for (size_t k = 0; k < n; k++) {
         const int v = x->over[k].node;
         const uint64_t *earlier = mp_precedence_ancestors(o, v);
-        for (size_t w = 0; w < o->words; w++) x->done[w] |= earlier[w];
-        x->done[v / 64] |= UINT64_C(1) << v % 64;
+        mp_bits_unite(x->done, earlier, o->words);
+        mp_bits_add(x->done, v);
     }
     MP_TRY(mp_floor_cut_least(x->cut, x->done, j, maker, bytes, err));
     *bytes += x->needs->again_bytes[maker];

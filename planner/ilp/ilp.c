@@ -8,8 +8,8 @@
 #include "planner/ilp/ilp.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "estimator/base/clock.h"
 #include "planner/floor/floor.h"
 
 enum {
@@ -31,13 +31,6 @@ typedef struct ilp {
     mp_ilp_result best;
     double begun;
 } ilp;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool is_stopped(void *data)
 {
@@ -113,7 +106,7 @@ static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
     mp_ilp_result found = {0};
     *done = false;
     for (int repair = 0; repair <= REPAIRS && !*done; repair++) {
-        limits.seconds = request->time_limit > 0 ? request->time_limit - (now() - x->begun) : 0;
+        limits.seconds = request->time_limit > 0 ? request->time_limit - (mp_clock_now() - x->begun) : 0;
         *done = request->time_limit > 0 && limits.seconds <= 0;
         if (*done) break;
         MP_TRY(mp_ilp_search(x->model, budget_bytes, &limits, &found, err));
@@ -135,7 +128,7 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    ilp x = {.search = search, .graph = request->graph, .begun = now()};
+    ilp x = {.search = search, .graph = request->graph, .begun = mp_clock_now()};
     int64_t low, high;
     int node;
     bool done = false;

@@ -4,11 +4,11 @@
  * GLPK takes an infeasible start for a solution, so what is given to it has passed all rows in integers. What it finds is made
  * into a plan and judged by the timeline; so are plans rounded from the relaxations.
  */
+#include "estimator/base/clock.h"
 #include "planner/ilp/ilp.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include <glpk.h>
 
@@ -33,19 +33,12 @@ typedef struct search {
     bool *room;
 } search;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool is_stopped(search *s)
 {
     const mp_ilp_limits *limits = s->limits;
     if (s->result->stopped) return true;
-    s->result->stopped =
-        (limits->stopped && limits->stopped(limits->data)) || (limits->seconds > 0 && now() - s->start >= limits->seconds);
+    s->result->stopped = (limits->stopped && limits->stopped(limits->data)) ||
+                         (limits->seconds > 0 && mp_clock_now() - s->start >= limits->seconds);
     return s->result->stopped;
 }
 
@@ -53,7 +46,7 @@ static bool is_stopped(search *s)
 static int time_left(const search *s)
 {
     if (s->limits->seconds <= 0) return INT32_MAX;
-    const double left = 1000 * (s->limits->seconds - (now() - s->start));
+    const double left = 1000 * (s->limits->seconds - (mp_clock_now() - s->start));
     return left < 1 ? 1 : left > 1e9 ? 1000000000 : (int)left;
 }
 
@@ -288,7 +281,7 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
                 .limits = limits,
                 .result = &found,
                 .budget_bytes = budget_bytes,
-                .start = now(),
+                .start = mp_clock_now(),
                 .incumbent = HUGE_VAL,
                 .err = err};
     const size_t n_runs = (size_t)model->n_stages * (size_t)model->n_places, n_columns = model->n_columns + 1;

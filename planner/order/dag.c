@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "planner/math/heap.h"
+#include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 
 static _Thread_local char reason_text[256];
@@ -307,7 +308,7 @@ enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
 static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int64_t turn, const int *before_start,
                        const int *before, const int *after_start)
 {
-    uint64_t x = (uint64_t)number * 0x9E3779B97F4A7C15u + (uint64_t)v; /* splitmix64 */
+    uint64_t x = (uint64_t)number * MP_SPLITMIX_STEP + (uint64_t)v;
     int64_t net = dag->bytes[v];
     switch (rule) {
     case BREADTH:
@@ -323,9 +324,7 @@ static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int
             if (after_start[before[e] + 1] - after_start[before[e]] == 1) net -= dag->bytes[before[e]];
         return net;
     default:
-        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-        x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-        return (int64_t)((x ^ x >> 31) >> 1);
+        return (int64_t)(mp_splitmix_mix(x) >> 1);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "planner/order/precedence.h"
 
 #include "estimator/graph/timeline.h"
+#include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
@@ -70,14 +71,10 @@ const uint64_t *mp_precedence_descendants(const mp_precedence *o, int v)
     return row(o, o->descendants, v);
 }
 
-static bool contains(const uint64_t *set, int v)
-{
-    return set[v / 64] >> v % 64 & 1;
-}
-
 bool mp_precedes(const mp_precedence *o, int u, int v)
 {
-    return o->only_vertex >= 0 && u == o->only_vertex ? contains(o->descendants, v) : contains(row(o, o->ancestors, v), u);
+    return o->only_vertex >= 0 && u == o->only_vertex ? mp_bits_has(o->descendants, v)
+                                                      : mp_bits_has(row(o, o->ancestors, v), u);
 }
 
 static bool add_pair(struct pairs *p, int from, int to)
@@ -167,13 +164,8 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
 
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
-    for (size_t w = 0; w < words; w++) set[w] |= other[w];
-    set[also / 64] |= UINT64_C(1) << also % 64;
-}
-
-static void add_to(uint64_t *set, int v)
-{
-    set[v / 64] |= UINT64_C(1) << v % 64;
+    mp_bits_unite(set, other, words);
+    mp_bits_add(set, also);
 }
 
 /* The sets of the one vertex that has them; list[start[v] ..]: what directly precedes v. */
@@ -181,13 +173,13 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
 {
     for (int i = o->n - 1; i >= 0; i--) {
         const int v = o->sequence[i];
-        if (v != o->only_vertex && !contains(o->ancestors, v)) continue;
-        for (int j = start[v]; j < start[v + 1]; j++) add_to(o->ancestors, list[j]);
+        if (v != o->only_vertex && !mp_bits_has(o->ancestors, v)) continue;
+        for (int j = start[v]; j < start[v + 1]; j++) mp_bits_add(o->ancestors, list[j]);
     }
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++)
-            if (list[j] == o->only_vertex || contains(o->descendants, list[j])) add_to(o->descendants, v);
+            if (list[j] == o->only_vertex || mp_bits_has(o->descendants, list[j])) mp_bits_add(o->descendants, v);
     }
 }
 
@@ -307,7 +299,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     o->graph = graph;
     o->n = (int)n;
-    o->words = (n + 63) / 64;
+    o->words = mp_bits_words(n);
     o->sequence = mp_alloc(n, sizeof *o->sequence);
     o->only_vertex = n > (size_t)mp_precedence_most_nodes ? 0 : -1; /* close_pairs chooses which */
     o->ancestors = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);

@@ -1,8 +1,8 @@
 #include "planner/search/search.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "estimator/base/clock.h"
 #include "planner/order/order.h"
 
 const mp_request *mp_search_request(const mp_search *search)
@@ -109,16 +109,9 @@ void mp_search_claim_infeasible(mp_search *search)
 
 /* ---- time ---- */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void mp_search_begin(mp_search *search)
 {
-    search->start = search->last_progress = now();
+    search->start = search->last_progress = mp_clock_now();
 }
 
 void mp_search_heed(mp_search *search)
@@ -126,7 +119,7 @@ void mp_search_heed(mp_search *search)
     const mp_request *request = search->request;
     enum { PER_SECOND = 10 };
     if (search->stopped || (request->time_limit <= 0 && !request->progress)) return;
-    const double t = now();
+    const double t = mp_clock_now();
     if (request->time_limit > 0 && t - search->start > request->time_limit) search->stopped = true;
     if (!request->progress || t - search->last_progress < 1.0 / PER_SECOND) return;
     search->last_progress = t;
@@ -145,14 +138,14 @@ void mp_search_heed(mp_search *search)
 
 void mp_search_count_moves(mp_search *search, int64_t n)
 {
-    if (!search->n_moves) search->moves_start = now();
+    if (!search->n_moves) search->moves_start = mp_clock_now();
     search->n_moves += n;
 }
 
 double mp_search_elapsed(const mp_search *search)
 {
     const double limit = search->request->time_limit;
-    return limit > 0 ? (now() - search->start) / limit : 0;
+    return limit > 0 ? (mp_clock_now() - search->start) / limit : 0;
 }
 
 /* Whether the searcher that runs has had its share of the time. */

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 #include "planner/order/segment_schedule.h"
 #include "planner/segments/lower_set.h"
@@ -32,12 +33,9 @@ static mp_status no_memory(mp_error *err)
 static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *sequence, int n)
 {
     const size_t n_words = (size_t)sets->n_words;
-    uint64_t hash = 1469598103934665603u;
+    uint64_t hash = 0;
     for (int i = 0; i < n; i++)
-        for (size_t w = 0; w < n_words; w++) {
-            hash = (hash ^ sets->bits[(size_t)sequence[i] * n_words + w]) * 0x9E3779B97F4A7C15u;
-            hash ^= hash >> 32;
-        }
+        hash = mp_splitmix_mix(hash + mp_bits_hash(sets->bits + (size_t)sequence[i] * n_words, n_words));
     for (size_t i = 0; i < x->n_tried; i++)
         if (x->tried[i].hash == hash) return &x->tried[i];
     if (!mp_grow(&x->tried, &x->capacity, x->n_tried + 1, sizeof *x->tried)) return NULL;

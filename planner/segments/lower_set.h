@@ -16,6 +16,7 @@
 #ifndef PLANNER_LOWER_SET_H
 #define PLANNER_LOWER_SET_H
 
+#include "planner/math/bits.h"
 #include "planner/order/dag.h"
 #include "planner/search/solver.h"
 
@@ -47,7 +48,7 @@ typedef struct mp_lower_sets {
 
 static inline bool mp_lower_set_has(const mp_lower_sets *sets, int k, int v)
 {
-    return sets->bits[(size_t)k * (size_t)sets->n_words + (size_t)v / 64] >> (v % 64) & 1;
+    return mp_bits_has(sets->bits + (size_t)k * (size_t)sets->n_words, v);
 }
 
 /* All lower sets, unless there are more than `limit`: MP_LIMIT. MP_NOMEM. O(sets^2 * n / 64 + sets * n). Released with

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/math/bits.h"
 #include "planner/segments/lower_set.h"
 
 /* A family that grows. */
@@ -23,15 +24,6 @@ typedef struct builder {
 static mp_status no_memory(mp_error *err)
 {
     return MP_FAIL(err, MP_NOMEM, "out of memory for a family of lower sets");
-}
-
-static bool has(const uint64_t *bits, int v)
-{
-    return bits[v / 64] >> (v % 64) & 1;
-}
-static void put(uint64_t *bits, int v)
-{
-    bits[v / 64] |= (uint64_t)1 << (v % 64);
 }
 
 static const uint64_t *set_of(const builder *b, int k)
@@ -60,12 +52,7 @@ static void drop(builder *b)
 static mp_status add(builder *b, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
-    uint64_t hash = 1469598103934665603u;
-    for (int w = 0; w < b->n_words; w++) {
-        hash = (hash ^ b->fresh[w]) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    size_t at = hash & (b->table_size - 1);
+    size_t at = mp_bits_hash(b->fresh, (size_t)b->n_words) & (b->table_size - 1);
     for (; b->table[at]; at = (at + 1) & (b->table_size - 1))
         if (!memcmp(set_of(b, b->table[at] - 1), b->fresh, bytes)) return MP_OK;
     if (!mp_grow(&b->bits, &b->capacity, (size_t)(b->n + 1) * (size_t)b->n_words, sizeof *b->bits)) return no_memory(err);
@@ -89,10 +76,10 @@ static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char 
     *n_boundary = 0;
     for (int v = 0; v < dag->n_vertices; v++) {
         bool reads_inside = false;
-        if (has(bits, v)) {
+        if (mp_bits_has(bits, v)) {
             bool is_boundary = false;
             for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
-                is_boundary |= !has(bits, dag->successors[e]);
+                is_boundary |= !mp_bits_has(bits, dag->successors[e]);
             if (is_boundary) boundary[(*n_boundary)++] = v;
             sum.segment_bytes += graph->segment_bytes ? graph->segment_bytes[v] : 2 * graph->bytes[v];
             sum.ticks += graph->ticks[v];
@@ -100,11 +87,11 @@ static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char 
             continue;
         }
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
-            reads_inside |= has(bits, dag->predecessors[e]);
+            reads_inside |= mp_bits_has(bits, dag->predecessors[e]);
         if (!reads_inside) continue; /* v is in d+(L) \ L */
         mark[v] |= 1;
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
-            if (!has(bits, dag->predecessors[e])) mark[dag->predecessors[e]] |= 2;
+            if (!mp_bits_has(bits, dag->predecessors[e])) mark[dag->predecessors[e]] |= 2;
     }
     for (int v = 0; v < dag->n_vertices; v++) {
         sum.outside_bytes += graph->bytes[v] * ((mark[v] & 1) + (mark[v] >> 1));
@@ -158,7 +145,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
                                         .cost_bytes = sum[to].segment_bytes - sum[from].segment_bytes + sum[to].outside_bytes,
                                         .ticks = sum[to].ticks - sum[from].ticks};
             for (int i = 0; i < n_boundary; i++) {
-                if (has(small, boundary[i])) continue;
+                if (mp_bits_has(small, boundary[i])) continue;
                 pair->kept_bytes += graph->bytes[boundary[i]];
                 pair->ticks -= graph->ticks[boundary[i]];
             }
@@ -172,13 +159,6 @@ done:
     mp_free(mark);
     mp_free(boundary);
     return st;
-}
-
-static int cardinality(const uint64_t *bits, int n_words)
-{
-    int n = 0;
-    for (int w = 0; w < n_words; w++) n += __builtin_popcountll(bits[w]);
-    return n;
 }
 
 /* The family that was built, sorted by cardinality (in the order of discovery among equals), with its pairs. */
@@ -196,10 +176,10 @@ static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
     sets->n_vertices = b->n_vertices;
     sets->n_words = b->n_words;
     sets->n = b->n;
-    for (int k = 0; k < b->n; k++) start[cardinality(set_of(b, k), b->n_words) + 1]++;
+    for (int k = 0; k < b->n; k++) start[mp_bits_count(set_of(b, k), (size_t)b->n_words) + 1]++;
     for (int c = 0; c <= b->n_vertices; c++) start[c + 1] += start[c];
     for (int k = 0; k < b->n; k++) {
-        const int at = start[cardinality(set_of(b, k), b->n_words)]++;
+        const int at = start[mp_bits_count(set_of(b, k), (size_t)b->n_words)]++;
         memcpy(sets->bits + (size_t)at * (size_t)b->n_words, set_of(b, k), bytes);
     }
     MP_TRY(find_pairs(b->graph, sets, err));
@@ -220,12 +200,12 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
     MP_TRY(add(&b, err)); /* the empty set */
     for (int k = 0; k < b.n; k++)
         for (int v = 0; v < b.n_vertices; v++) {
-            bool may_join = !has(set_of(&b, k), v);
+            bool may_join = !mp_bits_has(set_of(&b, k), v);
             for (int e = dag->predecessors_start[v]; may_join && e < dag->predecessors_start[v + 1]; e++)
-                may_join = has(set_of(&b, k), dag->predecessors[e]);
+                may_join = mp_bits_has(set_of(&b, k), dag->predecessors[e]);
             if (!may_join) continue;
             memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
-            put(b.fresh, v);
+            mp_bits_add(b.fresh, v);
             MP_TRY(add(&b, err));
             if (b.n > limit) { /* no failure of the caller's: the family is simply too large */
                 st = MP_LIMIT;
@@ -262,8 +242,8 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
     int64_t bytes = 0;
     for (int v = 0; t->stretch > 1 && v < b->n_vertices; v++) {
         bool is_boundary = false;
-        for (int e = dag->successors_start[v]; has(bits, v) && e < dag->successors_start[v + 1]; e++)
-            is_boundary |= !has(bits, dag->successors[e]);
+        for (int e = dag->successors_start[v]; mp_bits_has(bits, v) && e < dag->successors_start[v + 1]; e++)
+            is_boundary |= !mp_bits_has(bits, dag->successors[e]);
         if (is_boundary) bytes += b->graph->bytes[v];
     }
     if (t->seen == 0 || bytes <= t->best_bytes) {
@@ -281,13 +261,13 @@ static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *sta
     for (int v = 0; v < b->n_vertices; v++) {
         int n = 0;
         memset(bits, 0, (size_t)b->n_words * sizeof *bits);
-        put(bits, v);
+        mp_bits_add(bits, v);
         stack[n++] = v;
         while (n) {
             const int w = stack[--n];
             for (int e = dag->predecessors_start[w]; e < dag->predecessors_start[w + 1]; e++)
-                if (!has(bits, dag->predecessors[e])) {
-                    put(bits, dag->predecessors[e]);
+                if (!mp_bits_has(bits, dag->predecessors[e])) {
+                    mp_bits_add(bits, dag->predecessors[e]);
                     stack[n++] = dag->predecessors[e];
                 }
         }
@@ -303,7 +283,7 @@ static mp_status add_prefixes(builder *b, thinning *t, uint64_t *bits, const int
     mp_status st = MP_OK;
     memset(bits, 0, (size_t)b->n_words * sizeof *bits);
     for (int i = 0; i < b->n_vertices && b->n < limit; i++) {
-        put(bits, order[i]);
+        mp_bits_add(bits, order[i]);
         MP_TRY(show(b, t, bits, err));
     }
     MP_TRY(end_stretch(b, t, err));
@@ -329,7 +309,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     /* The paper's sets and the prefixes of the list get half of the room each, the other orders what is left. */
     t.stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1;
     MP_TRY(add(&b, err)); /* the empty set */
-    for (int v = 0; v < b.n_vertices; v++) put(b.fresh, v);
+    for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);
     MP_TRY(add(&b, err)); /* V, which is some L^v only if there is a single sink */
     MP_TRY(add_ancestors(&b, &t, bits, order, err));
     for (int v = 0; v < b.n_vertices; v++) order[v] = v;
@@ -354,7 +334,7 @@ mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *las
     MP_TRY(begin(&b, graph, n + 2, err));
     MP_TRY(add(&b, err)); /* the empty set */
     for (int i = 0, v = 0; i <= n; i++) {
-        for (const int end = i < n ? last[i] : b.n_vertices - 1; v <= end; v++) put(b.fresh, v);
+        for (const int end = i < n ? last[i] : b.n_vertices - 1; v <= end; v++) mp_bits_add(b.fresh, v);
         MP_TRY(add(&b, err));
     }
     MP_TRY(finish(&b, out, err));

@@ -1,7 +1,6 @@
 #include "planner/solve/arena_solve.h"
 
-#include <time.h>
-
+#include "estimator/base/clock.h"
 #include "planner/arena/arena.h"
 #include "planner/plan/check.h"
 
@@ -10,13 +9,6 @@ enum { ROUNDS = 5, QUICKER = 2 /* after the first */ };
 int64_t mp_plan_need(const mp_plan *plan)
 {
     return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* Lays a plan out and says which budget it is for: none if it is over. A fault that the check finds is ours. */
@@ -92,7 +84,7 @@ static void ask_again(mp_request *r, const mp_request *request, const mp_plan *s
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
-    const double start = now();
+    const double start = mp_clock_now();
     const int64_t budget = request->budget_bytes;
     int64_t least_ticks = 0;
     mp_request r = *request;
@@ -120,7 +112,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
         mp_answer_free(&later);
         if (round == 0 && fits) break;
         if (fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
-        ask_again(&r, request, fits ? fits : last, next, now() - start);
+        ask_again(&r, request, fits ? fits : last, next, mp_clock_now() - start);
         if (found.stopped || next < found.floor_bytes || (request->time_limit > 0 && r.time_limit <= 0)) break;
     }
     found.plan = fits;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "estimator/base/clock.h"
 #include "estimator/simplify/simplify.h"
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
@@ -81,21 +81,14 @@ done:
     return st;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static mp_status run_step(contender *c, int64_t step, int64_t slot, mp_error *err)
 {
     mp_status st = MP_OK;
-    double loss, from = now();
+    double loss, from = mp_clock_now();
     mp_execution_forget_seconds(c->execution);
     MP_TRY(mp_execution_step(c->execution, step, mp_inputs_fill, &c->filler, &loss, err));
     if (slot < 0) goto done;
-    c->step[slot] = now() - from - mp_execution_input_seconds(c->execution);
+    c->step[slot] = mp_clock_now() - from - mp_execution_input_seconds(c->execution);
     const double *seconds = mp_execution_seconds(c->execution);
     for (size_t k = 0; seconds && k < c->program->n_nodes; k++)
         c->seconds[c->program->graph->nodes[k].phase][slot] += seconds[k];

@@ -1,23 +1,17 @@
 /* random_dag.c - small random forward graphs. */
 #include "tests/oracles/random_dag.h"
 
-static uint64_t next(uint64_t *x) /* splitmix64 */
-{
-    uint64_t z = *x += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
+#include "planner/math/splitmix.h"
 
 mp_status random_dag(uint64_t seed, int max_nodes, mp_graph **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_graph *graph = NULL;
     uint64_t random = seed;
-    const int n = 1 + (int)(next(&random) % (uint64_t)max_nodes);
-    const int reach = 1 + (int)(next(&random) % (uint64_t)n); /* how far back a node may read */
-    const uint64_t per_thousand = next(&random) % 1001;       /* how likely it does */
-    const bool is_chain = next(&random) % 4 == 0;
+    const int n = 1 + (int)(mp_splitmix_next(&random) % (uint64_t)max_nodes);
+    const int reach = 1 + (int)(mp_splitmix_next(&random) % (uint64_t)n); /* how far back a node may read */
+    const uint64_t per_thousand = mp_splitmix_next(&random) % 1001;       /* how likely it does */
+    const bool is_chain = mp_splitmix_next(&random) % 4 == 0;
     MP_TRY(mp_graph_new("random", &graph, err));
     for (int v = 0; v < n; v++) {
         mp_storage *storage;
@@ -27,16 +21,16 @@ mp_status random_dag(uint64_t seed, int max_nodes, mp_graph **out, mp_error *err
         MP_TRY(mp_graph_storage(graph, &storage, err));
         storage->name = mp_pool_format(graph->pool, "s%d", v);
         storage->kind = MP_KIND_ACTIVATION;
-        storage->bytes = storage->payload_bytes = 1 + (int64_t)(next(&random) % 12);
+        storage->bytes = storage->payload_bytes = 1 + (int64_t)(mp_splitmix_next(&random) % 12);
         for (int w = v - 1; w >= 0 && w >= v - reach; w--)
-            if ((is_chain && w == v - 1) || next(&random) % 1000 < per_thousand) reads[n_reads++] = w;
+            if ((is_chain && w == v - 1) || mp_splitmix_next(&random) % 1000 < per_thousand) reads[n_reads++] = w;
         MP_TRY(mp_graph_node(graph, &node, err));
         node->name = mp_pool_format(graph->pool, "n%d", v);
         node->op = "node";
         node->phase = MP_PHASE_FORWARD;
         node->forward_of = -1;
         mp_form *form = &node->forms[0];
-        form->ticks = 1 + (int64_t)(next(&random) % 9);
+        form->ticks = 1 + (int64_t)(mp_splitmix_next(&random) % 9);
         form->n_reads = n_reads;
         form->reads = mp_graph_list(graph, reads, n_reads);
         form->n_writes = 1;

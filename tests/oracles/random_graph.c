@@ -7,12 +7,11 @@
 
 #include <cmocka.h>
 
+#include "planner/math/splitmix.h"
+
 uint64_t random_next(random_source *source)
 {
-    uint64_t z = source->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return mp_splitmix_next(&source->state);
 }
 
 int random_below(random_source *source, int n)

@@ -8,6 +8,7 @@
 #include "planner/bound/interval/bound_interval.h"
 
 #include "estimator/base/memory.h"
+#include "planner/math/bits.h"
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, scaled */
@@ -243,8 +244,8 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
             if ((size_t)node / 64 == w) until |= UINT64_C(1) << node % 64;
             inside &= until;
         }
-        for (; inside; inside &= inside - 1) {
-            const int v = (int)(w * 64) + __builtin_ctzll(inside);
+        while (inside) {
+            const int v = (int)(w * 64) + mp_bits_take(&inside);
             if (v == o->n - 1) continue; /* the end of backward reads nothing */
             if (choices && o->source[v] >= 0) require_either(x, o->source[v], o->derived[v]);
             for (int r = o->reads_start[v]; !choices && r < o->reads_start[v + 1]; r++) require(x, o->reads[r]);

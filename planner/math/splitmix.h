@@ -1,0 +1,38 @@
+/* splitmix.h - splitmix64 draws pseudo-random numbers that are the same for a seed on every machine (Steele, Lea and Flood
+ * 2014).
+ *
+ * The state is one word that the caller owns and starts with the seed; every seed is good.
+ */
+#ifndef PLANNER_SPLITMIX_H
+#define PLANNER_SPLITMIX_H
+
+#include <stdint.h>
+
+#define MP_SPLITMIX_STEP UINT64_C(0x9E3779B97F4A7C15)
+
+/* The output function: equal words give equal words, and neighbouring ones nothing alike. */
+static inline uint64_t mp_splitmix_mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+static inline uint64_t mp_splitmix_next(uint64_t *state)
+{
+    return mp_splitmix_mix(*state += MP_SPLITMIX_STEP);
+}
+
+/* Uniform in [0, 1). */
+static inline double mp_splitmix_uniform(uint64_t *state)
+{
+    return (double)(mp_splitmix_next(state) >> 11) * 0x1p-53;
+}
+
+/* Uniform in [0, n), n > 0, but for a bias of n / 2^32 (Lemire 2019). */
+static inline int mp_splitmix_below(uint64_t *state, int n)
+{
+    return (int)((mp_splitmix_next(state) >> 32) * (uint64_t)n >> 32);
+}
+
+#endif
