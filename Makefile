@@ -43,7 +43,7 @@ say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
 SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -isystem $B/gen
+MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -Iinclude -isystem $B/gen
 
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c cli/*/*.c))
@@ -95,8 +95,7 @@ install: $B/memplan $(MODULES) ## program, library, headers, completion and a pk
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
-	for h in $(wildcard $(addsuffix /*.def,$(LIBRARY_FOLDERS)) $(addsuffix /*.h,$(filter-out executor/cpu%,$(LIBRARY_FOLDERS)))); do \
-	    install -D -m 644 $$h $(DESTDIR)$(PREFIX)/include/memplan/$$h || exit 1; done
+	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/memplan.pc
@@ -138,12 +137,12 @@ $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 $B/executor/cuda/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
 $B/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
-	$(call say,NVCC) $(NVCC) -std=c++17 -O3 -t 0 $(CUDA_GEN) -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror \
+	$(call say,NVCC) $(NVCC) -std=c++17 -O3 -t 0 $(CUDA_GEN) -I. -Iinclude -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror \
 	    -Werror all-warnings -Xfatbin -compress-all -MMD -MF $(@:.o=.d) -c -o $@ $<
 $B/%.twin.o: %.cu Makefile | $B/test-packages
 	@mkdir -p $(@D)
 	$(call say,CXX) $(CXX) -x c++ -std=c++17 $(CFLAGS) -O2 $(WARN) $(SAN_FLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \
-	    -fPIC -fvisibility=hidden -DMP_CUDA_TWIN -I. -MMD -MP -c -o $@ $<
+	    -fPIC -fvisibility=hidden -DMP_CUDA_TWIN -I. -Iinclude -MMD -MP -c -o $@ $<
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
 $B/executor/cpu/%.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $B/planner/anneal/runs/memory_profile.o: MP_CFLAGS += -O3

@@ -6,8 +6,7 @@
  */
 #include <stdio.h>
 
-#include "estimator/estimator.h"
-#include "planner/planner.h"
+#include <memplan/memplan.h>
 
 enum { LAYERS = 16, BYTES = 100 };
 

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "estimator/estimator.h"
-#include "formats/formats.h"
+#include <memplan/memplan.h>
 
 static mp_status peak(const char *path, int64_t batch, mp_error *err)
 {

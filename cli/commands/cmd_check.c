@@ -6,7 +6,7 @@
 #include "cli/reports/subject.h"
 #include "formats/base/bytes_text.h"
 #include "formats/json/plan_json.h"
-#include "planner/plan/check.h"
+#include "memplan/check.h"
 
 static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
 {

@@ -7,10 +7,10 @@
 #include "cli/reports/estimate_updates.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
-#include "estimator/graph/summary.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
+#include "memplan/summary.h"
 #include "planner/order/dag.h"
 
 typedef struct estimate {

@@ -9,7 +9,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "formats/json/json.h"
-#include "planner/studies/fit.h"
+#include "memplan/fit.h"
 
 static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
 

@@ -1,7 +1,7 @@
 #include "cli/options/commands.h"
 #include "cli/options/messages.h"
 #include "cli/reports/subject.h"
-#include "formats/json/graph_json.h"
+#include "memplan/graph_json.h"
 
 int cmd_graph(options *o)
 {

@@ -8,10 +8,10 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "estimator/base/clock.h"
-#include "formats/data/pack_csv.h"
 #include "formats/json/plan_json.h"
-#include "planner/arena/arena.h"
-#include "planner/plan/check.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "memplan/pack_csv.h"
 
 typedef struct packing {
     progress shown;

@@ -8,8 +8,8 @@
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
-#include "planner/floor/floor.h"
-#include "planner/solve/arena_solve.h"
+#include "memplan/arena_solve.h"
+#include "memplan/floor.h"
 
 /* What the options say that the table cannot: which belong together, and which contradict each other. */
 static int settle(options *o, budget *b)

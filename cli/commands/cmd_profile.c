@@ -7,7 +7,7 @@
 #include "cli/options/quantities.h"
 #include "cli/reports/train_report.h"
 #include "executor/run/algorithms.h"
-#include "formats/json/costs_json.h"
+#include "memplan/costs_json.h"
 
 enum { STEPS = 5 }; /* without --steps; the first one warms up and does not count */
 

@@ -8,10 +8,10 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
-#include "formats/curves/curve_picture.h"
 #include "formats/json/json.h"
-#include "planner/floor/floor.h"
-#include "planner/studies/sweep.h"
+#include "memplan/curve_picture.h"
+#include "memplan/floor.h"
+#include "memplan/sweep.h"
 
 /* ---- reading what is asked ---- */
 

@@ -4,7 +4,7 @@
 #include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
-#include "formats/curves/timeline_picture.h"
+#include "memplan/timeline_picture.h"
 
 static mp_timeline_view view_of(const options *o)
 {

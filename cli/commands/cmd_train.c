@@ -11,14 +11,14 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
 #include "formats/canvas/canvas.h"
-#include "formats/curves/loss_picture.h"
 #include "formats/json/plan_json.h"
-#include "planner/arena/arena.h"
-#include "planner/floor/floor.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
+#include "memplan/floor.h"
+#include "memplan/loss_picture.h"
+#include "memplan/second_stream.h"
 #include "planner/search/algorithms.h"
 #include "planner/search/solver.h"
-#include "planner/solve/arena_solve.h"
-#include "planner/solve/second_stream.h"
 
 enum { STEPS = 10 }; /* without --steps */
 

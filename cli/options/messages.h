@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 /* Exit statuses. */
 enum {

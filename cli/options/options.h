@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 #define COMMAND(ID, ...) CMD_##ID,
 typedef enum command_id {

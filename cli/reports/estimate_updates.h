@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
-#include "planner/studies/update_effect.h"
+#include "memplan/update_effect.h"
 
 typedef struct update_comparison {
     bool is_possible[MP_N_FUSES]; /* clipping by the global norm rules backward out */

@@ -8,8 +8,8 @@
 #include "formats/base/bytes_text.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
-#include "planner/arena/arena.h"
-#include "planner/solve/arena_solve.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
 
 /* What frameworks that checkpoint by segments make of the plan's list. Graphs without a backward phase have no such answer:
  * *applies is false then. */

@@ -3,9 +3,9 @@
 #define CLI_PLAN_REPORT_H
 
 #include "cli/reports/subject.h"
-#include "planner/floor/floor.h"
+#include "memplan/floor.h"
+#include "memplan/second_stream.h"
 #include "planner/search/solver.h"
-#include "planner/solve/second_stream.h"
 
 typedef struct outcome {
     subject subject;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "cli/reports/subject.h"
-#include "planner/solve/second_stream.h"
+#include "memplan/second_stream.h"
 
 /* Prints the name of a module or tensor list, one per line: grouped by the module that stands in the names
  * ("/layer1/layer1.0/conv1/ Conv_output_0" is of layer1.0.conv1), in order. On a terminal long groups are cut short, and `hint`

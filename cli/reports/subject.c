@@ -7,13 +7,13 @@
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/run/algorithms.h"
-#include "formats/data/graph_dot.h"
-#include "formats/json/costs_json.h"
-#include "formats/json/graph_json.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
-#include "formats/onnx/onnx.h"
-#include "planner/plan/check.h"
+#include "memplan/check.h"
+#include "memplan/costs_json.h"
+#include "memplan/graph_dot.h"
+#include "memplan/graph_json.h"
+#include "memplan/onnx.h"
 
 bool subject_is_graph(const char *path)
 {

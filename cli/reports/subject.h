@@ -6,12 +6,12 @@
 
 #include "cli/options/options.h"
 #include "cli/options/quantities.h"
-#include "estimator/graph/graph.h"
-#include "estimator/graph/timeline.h"
 #include "estimator/model/model.h"
-#include "estimator/simplify/simplify.h"
 #include "executor/run/program.h"
-#include "planner/plan/plan.h"
+#include "memplan/graph.h"
+#include "memplan/plan.h"
+#include "memplan/simplify.h"
+#include "memplan/timeline.h"
 
 typedef struct subject {
     const char *path;

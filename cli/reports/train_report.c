@@ -7,7 +7,7 @@
 #include "cli/options/messages.h"
 #include "cli/options/quantities.h"
 #include "cli/reports/report.h"
-#include "planner/arena/arena.h"
+#include "memplan/arena.h"
 
 bool train_identical(const train_outcome *t)
 {

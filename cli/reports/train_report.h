@@ -3,8 +3,8 @@
 #define CLI_TRAIN_REPORT_H
 
 #include "cli/reports/subject.h"
-#include "executor/train/train.h"
-#include "planner/solve/second_stream.h"
+#include "memplan/second_stream.h"
+#include "memplan/train.h"
 
 typedef struct train_outcome {
     subject subject;

@@ -1,4 +1,4 @@
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,10 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* n * size zeroed bytes, or NULL when memory is short or the product overflows. n = 0 gives a unique pointer. Release with
- * mp_free. */
-void *mp_alloc(size_t n, size_t size);
-void mp_free(void *p); /* NULL is fine */
+#include "memplan/memory.h"
 
 /* Makes room for `need` elements of `size` bytes in the block *array of *capacity elements, doubling it as needed; new
  * elements are zeroed. False (and nothing changed) when memory is short. *array NULL and *capacity 0 start an array; release
@@ -27,15 +24,6 @@ bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);
 extern MP_THREAD_LOCAL long mp_alloc_budget, mp_alloc_live;
 /* How many blocks this thread has ever asked for: a loop that must not allocate compares before and after. */
 extern MP_THREAD_LOCAL long mp_alloc_count;
-
-/* Many small objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by
- * mp_pool_free only. */
-typedef struct mp_pool mp_pool;
-mp_pool *mp_pool_new(void);                                         /* NULL: out of memory */
-void mp_pool_free(mp_pool *pool);                                   /* NULL is fine */
-void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size);          /* NULL: out of memory or overflow */
-char *mp_pool_text(mp_pool *pool, const char *text, size_t length); /* a NUL-terminated copy of text[0..length) */
-char *mp_pool_format(mp_pool *pool, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* *product = a * b, *sum = a + b for a, b >= 0; false if it does not fit in an int64_t or an argument is negative. */
 bool mp_multiply(int64_t a, int64_t b, int64_t *product);

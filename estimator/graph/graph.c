@@ -1,5 +1,7 @@
 /* graph.c - building a training graph: storages and nodes that grow, names, and what they are called in messages. */
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
+
+#include "estimator/base/memory.h"
 
 #include <stdio.h>
 #include <string.h>

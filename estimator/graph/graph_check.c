@@ -5,6 +5,8 @@
 
 #include "estimator/graph/graph_order.h"
 
+#include "estimator/base/memory.h"
+
 /* What a form of one node does with a storage; a mark holds while `stamp` is that of the form. */
 struct mark {
     int stamp;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 enum { SERIALISATION_VERSION = 1 };
 

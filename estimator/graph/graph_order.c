@@ -5,7 +5,7 @@
  */
 #include "estimator/graph/graph_order.h"
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 static bool is_sum(const mp_graph *graph, int s)
 {

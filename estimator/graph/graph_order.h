@@ -2,7 +2,7 @@
 #ifndef ESTIMATOR_GRAPH_ORDER_H
 #define ESTIMATOR_GRAPH_ORDER_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 /* MP_OK: in keep-all every node finds what its base form reads. Otherwise MP_PARSE, which names a node on a dependency cycle if
  * there is one, else the node that comes too early. Needs producer and adders. MP_NOMEM. O(total list length). */

@@ -1,6 +1,6 @@
-#include "estimator/graph/summary.h"
+#include "memplan/summary.h"
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* Whether some backward node reads the storage in its base form. */
 static bool read_by_backward(const mp_graph *graph, int storage)

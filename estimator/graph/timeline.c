@@ -3,7 +3,7 @@
  * An instance's end is known only once the walk is over (it is its last read), so in-place pairs are noted on the way and
  * settled afterwards, and bytes over time come last, from the ends of all spans.
  */
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef ESTIMATOR_TRAFFIC_H
 #define ESTIMATOR_TRAFFIC_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* *out: payload bytes per step of training, once the same step has run before. As mp_timeline_build.
  * O(list lengths + spans log spans). */

@@ -11,43 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
 #include "estimator/base/memory.h"
-
-/* Element types, with ONNX's numbers. */
-#define MP_DTYPE_LIST(X)                       \
-    X(UNDEFINED, 0, "undefined", 0)            \
-    X(FLOAT, 1, "float32", 32)                 \
-    X(UINT8, 2, "uint8", 8)                    \
-    X(INT8, 3, "int8", 8)                      \
-    X(UINT16, 4, "uint16", 16)                 \
-    X(INT16, 5, "int16", 16)                   \
-    X(INT32, 6, "int32", 32)                   \
-    X(INT64, 7, "int64", 64)                   \
-    X(STRING, 8, "string", 0)                  \
-    X(BOOL, 9, "bool", 8)                      \
-    X(FLOAT16, 10, "float16", 16)              \
-    X(DOUBLE, 11, "float64", 64)               \
-    X(UINT32, 12, "uint32", 32)                \
-    X(UINT64, 13, "uint64", 64)                \
-    X(COMPLEX64, 14, "complex64", 64)          \
-    X(COMPLEX128, 15, "complex128", 128)       \
-    X(BFLOAT16, 16, "bfloat16", 16)            \
-    X(FLOAT8E4M3FN, 17, "float8e4m3fn", 8)     \
-    X(FLOAT8E4M3FNUZ, 18, "float8e4m3fnuz", 8) \
-    X(FLOAT8E5M2, 19, "float8e5m2", 8)         \
-    X(FLOAT8E5M2FNUZ, 20, "float8e5m2fnuz", 8) \
-    X(UINT4, 21, "uint4", 4)                   \
-    X(INT4, 22, "int4", 4)
-
-#define MP_DTYPE_ENUM(name, number, text, bits) MP_DTYPE_##name = number,
-typedef enum mp_dtype { MP_DTYPE_LIST(MP_DTYPE_ENUM) MP_N_DTYPES } mp_dtype;
-#undef MP_DTYPE_ENUM
-
-const char *mp_dtype_name(mp_dtype dtype); /* "float32"; "undefined" for a number out of range */
-int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: not storable (string, undefined) */
-bool mp_dtype_is_float(mp_dtype dtype);    /* float16, bfloat16, float32, float64, float8 */
-bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded */
+#include "memplan/error.h"
+#include "memplan/model.h"
 
 enum {
     MP_RANK_MAX = 32,      /* more dimensions than this are refused */
@@ -139,7 +105,7 @@ typedef struct mp_operator {
     bool removed; /* by folding or simplification */
 } mp_operator;
 
-typedef struct mp_model {
+struct mp_model {
     const char *name; /* the file's base name without its ending */
     const char *path; /* as the user gave it, for messages; "" for none */
     mp_pool *pool;
@@ -151,11 +117,10 @@ typedef struct mp_model {
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
     struct mp_names *names;                             /* tensor name -> index */
     struct mp_names *tensor_numbers, *operator_numbers; /* names taken -> the next number to try behind them */
-} mp_model;
+};
 
 /* An empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
 mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err);
-void mp_model_free(mp_model *model); /* NULL is fine */
 
 /* The tensor of this name, or -1. O(1). */
 int mp_model_find(const mp_model *model, const char *name);

@@ -37,9 +37,6 @@ typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 
 enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4 };
 
-/* What backward keeps, by whom: our own executor, or PyTorch's autograd. */
-typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rules;
-
 /* How an operator's backward is cut into nodes. */
 typedef enum mp_gradient_form {
     MP_GRADIENT_NONE,    /* integer or piecewise constant: no gradient flows through */

@@ -15,7 +15,7 @@
 
 #include "estimator/rules/operands/attention.h"
 #include "estimator/simplify/rewrite.h"
-#include "estimator/simplify/simplify.h"
+#include "memplan/simplify.h"
 
 static const double hides = -1e9; /* a score this low, or lower, has no share in a row where any other is left */
 

@@ -1,4 +1,4 @@
-#include "estimator/simplify/simplify.h"
+#include "memplan/simplify.h"
 
 #include "estimator/simplify/rewrite.h"
 

@@ -3,8 +3,8 @@
 #ifndef ESTIMATOR_BINDING_H
 #define ESTIMATOR_BINDING_H
 
-#include "estimator/graph/graph.h"
 #include "estimator/model/ops.h"
+#include "memplan/graph.h"
 
 typedef enum mp_task {
     MP_TASK_FORWARD,    /* runs an operator, the loss's included */

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "estimator/simplify/infer.h"
-#include "estimator/simplify/simplify.h"
 #include "estimator/training/training.h"
+#include "memplan/simplify.h"
 
 /* Which tensors depend on a parameter. */
 static void mark_trained(const mp_model *model, bool *trained)

@@ -8,29 +8,10 @@
 
 #include "estimator/model/ops.h"
 #include "estimator/training/binding.h"
-
-/* One row of devices.def. */
-typedef struct mp_device {
-    const char *name;
-    const char *title; /* "NVIDIA A100 SXM4 80 GB" */
-    double fp32_flops; /* peak of matrix products per second, multiply-add = 2 */
-    double tf32_flops; /* of products of FLOAT whose factors are rounded to TF32 */
-    double fp16_flops, bf16_flops;
-    double bytes_per_second; /* memory bandwidth */
-    double launch_seconds;   /* fixed cost of one node */
-    int64_t memory_bytes;
-    int64_t cache_bytes; /* the last level */
-    int64_t alignment;   /* of every allocation */
-} mp_device;
-
-size_t mp_device_count(void);
-const mp_device *mp_device_row(size_t k);
-const mp_device *mp_device_find(const char *name); /* NULL: none */
-/* The device as it is when products of FLOAT round their factors to TF32. */
-mp_device mp_device_at_tf32(const mp_device *device);
+#include "memplan/target.h"
 
 /* What is asked about: one node that is about to be built. */
-typedef struct mp_work {
+struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* NULL for updates and for copies that no operator stands for */
     mp_phase phase;
@@ -39,25 +20,13 @@ typedef struct mp_work {
     mp_dtype dtype;              /* that products are computed in */
     const mp_binding *binding;   /* what the node is to do */
     const mp_bindings *bindings; /* of the nodes, tensors and operators so far */
-} mp_work;
-
-typedef struct mp_cost {
-    double seconds;
-    int64_t workspace_bytes;
-} mp_cost;
-
-typedef struct mp_target mp_target;
-struct mp_target {
-    const char *name;
-    int64_t alignment, memory_bytes;
-    bool alternatives; /* it can run the alternatives that training_alternatives.c lists */
-    /* Fills *cost. Called once per node, in the order of the graph. MP_UNSUPPORTED names the operator the target cannot run. */
-    mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
-    void *details;
 };
 
-/* The roofline target of a device; nothing to release, `device` must outlive it. */
-mp_target mp_roofline(const mp_device *device);
+struct mp_cost {
+    double seconds;
+    int64_t workspace_bytes;
+};
+
 /* Its answer for one piece of work. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);
 

@@ -8,6 +8,7 @@
 #define EXECUTOR_FEED_H
 
 #include "estimator/model/model.h"
+#include "memplan/feed.h"
 
 /* One input of the network: its first dimension is the batch. */
 typedef struct mp_feed_slot {
@@ -19,11 +20,6 @@ typedef struct mp_feed_slot {
     bool is_target;   /* of the loss */
 } mp_feed_slot;
 
-typedef struct mp_feed mp_feed;
-
-/* Whether an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE") and not just a name. */
-bool mp_feed_is_source(const char *text);
-
 /* Opens the sources for n_slots slots, which are copied. None, or "synthetic": random numbers. "NAME=FILE": an .npy or IDX file
  * for the input NAME, every sample of which has as many elements as one of the input; every input needs one, and all the same
  * number of samples. "text=FILE": windows of its bytes (or tokens, with "vocabulary=FILE") for the input of whole numbers, and
@@ -32,7 +28,6 @@ bool mp_feed_is_source(const char *text);
  * first batch. */
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err);
-void mp_feed_free(mp_feed *feed);
 
 /* Batch k: fills rows[slot], row-major, for every slot. Allocates nothing. */
 void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);

@@ -4,11 +4,7 @@
 
 #include "executor/data/feed.h"
 #include "executor/run/execution.h"
-
-/* A feed for the data inputs of a program: `sources` as --data gives them, none: synthetic. The targets of a loss over classes
- * have their number as range, tokens that look up a table its rows. As mp_feed_open. */
-mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
-                              mp_feed **out, mp_error *err);
+#include "memplan/inputs.h"
 
 /* Brings one batch after the other into an execution: its mp_fill_inputs is mp_inputs_fill with the filler as data. */
 typedef struct mp_input_filler {

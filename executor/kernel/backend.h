@@ -11,6 +11,7 @@
 #include "estimator/training/training.h"
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/optimizer.h"
+#include "memplan/backend.h"
 
 /* What the user may decide about how a backend computes. */
 typedef struct mp_backend_settings {
@@ -26,7 +27,7 @@ typedef struct mp_backend_memory {
     int64_t process_bytes; /* what this process holds of it, all included; -1: the system does not say */
 } mp_backend_memory;
 
-typedef struct mp_backend {
+struct mp_backend {
     const char *name;     /* "cpu", "cuda" */
     int64_t alignment;    /* of every storage */
     int (*threads)(void); /* what results and workspace depend on; part of the target's name if not 0 */
@@ -89,14 +90,6 @@ typedef struct mp_backend {
     /* Between plain arrays of the host and arrays there, of any layout; FLOAT and BFLOAT16 are converted. */
     mp_status (*upload)(const mp_array *host, const mp_array *there, mp_error *err);
     mp_status (*download)(const mp_array *there, const mp_array *host, mp_error *err);
-} mp_backend;
-
-/* The names of all backends, also of those that this build lacks; NULL: k is beyond the last. */
-const char *mp_backend_name(size_t k);
-/* The backend of this name, loaded if it is a module; *out NULL: there is no backend of this name. MP_UNSUPPORTED: this build
- * lacks its module, or cannot load it. */
-mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err);
-/* The same without a reason: NULL where there is none. */
-const mp_backend *mp_backend_find(const char *name);
+};
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 enum { GUARD = 256, DEAD = 0xff };
 

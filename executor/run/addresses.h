@@ -5,7 +5,7 @@
 #define EXECUTOR_ADDRESSES_H
 
 #include "executor/run/program.h"
-#include "planner/plan/plan.h"
+#include "memplan/plan.h"
 
 /* One step made ready. */
 typedef struct mp_ready_step {

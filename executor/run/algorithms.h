@@ -9,7 +9,7 @@
  * measured. Nodes that have alternatives stay as they are. The graph gets a new hash. MP_NOMEM; what the backend fails with. */
 mp_status mp_program_list_algorithms(mp_program *program, mp_error *err);
 
-/* Prepares a call for every form of the graph that is an algorithm (formats/json/costs_json.h), and gives the form the
+/* Prepares a call for every form of the graph that is an algorithm (memplan/costs_json.h), and gives the form the
  * workspace that the call takes here; the graph gets a new hash. MP_UNSUPPORTED: the backend has no algorithm of a name.
  * MP_NOMEM. */
 mp_status mp_program_take_algorithms(mp_program *program, mp_error *err);

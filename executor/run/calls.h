@@ -5,7 +5,7 @@
 #define EXECUTOR_CALLS_H
 
 #include "executor/run/program.h"
-#include "planner/plan/plan.h"
+#include "memplan/plan.h"
 
 typedef struct mp_steps_call {
     size_t step, n_steps; /* of the plan; more than one only if they are updates */

@@ -304,6 +304,11 @@ done:
     return st;
 }
 
+const mp_graph *mp_program_graph(const mp_program *program)
+{
+    return program->graph;
+}
+
 void mp_program_free(mp_program *p)
 {
     if (!p) return;

@@ -7,6 +7,7 @@
 #define EXECUTOR_PROGRAM_H
 
 #include "executor/kernel/backend.h"
+#include "memplan/program.h"
 
 /* An operand of a node that lies in a storage, or is one of the program's constants: those have negative numbers. */
 typedef struct mp_slot {
@@ -35,7 +36,7 @@ typedef struct mp_program_node {
     mp_slot *slots;
 } mp_program_node;
 
-typedef struct mp_program {
+struct mp_program {
     const mp_backend *backend;
     const mp_model *model;
     mp_training_options options;
@@ -49,14 +50,7 @@ typedef struct mp_program {
     int *constant_of; /* per tensor: which of them it is, 0: none */
     float one_value;  /* the gradient of the loss: 1, or 1 / accumulate */
     char target_name[48];
-} mp_program;
-
-/* Adapts the model to the backend (it is changed) and builds its training graph and calls. `model` must outlive the program.
- * On MP_OK *out is released with mp_program_free. The rest as mp_training_graph; MP_UNSUPPORTED: the backend lacks kernels, all
- * of which are named. */
-mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
-                           mp_program **out, mp_error *err);
-void mp_program_free(mp_program *program); /* NULL is fine */
+};
 
 /* How tensor t lies in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);

@@ -4,12 +4,7 @@
 
 #include "executor/data/feed.h"
 #include "executor/run/execution.h"
-
-typedef struct mp_accuracy {
-    int64_t n_samples; /* looked at: whole batches; of a text, about as many windows as lie side by side in it */
-    double loss;       /* the mean over the batches */
-    double accuracy;   /* the share of labels that have the highest score; -1: the loss is not over classes */
-} mp_accuracy;
+#include "memplan/accuracy.h"
 
 /* Runs the model forward on every whole batch of the feed (synthetic: on one), with dropout passing through and normalization
  * by the running statistics. The parameters are read where they lie; memory for the rest is taken as it is needed, beside the

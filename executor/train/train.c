@@ -1,10 +1,13 @@
-#include "executor/train/train.h"
+#include "memplan/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "executor/data/inputs.h"
+#include "executor/data/parameters.h"
+#include "executor/train/accuracy.h"
 #include "executor/train/state.h"
 #include "formats/base/process_memory.h"
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 /* A file in memory, mapped read-only where the system can (so that skipped parts of a huge file cost no memory). */
 typedef struct mp_file {

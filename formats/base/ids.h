@@ -2,7 +2,7 @@
 #ifndef FORMATS_IDS_H
 #define FORMATS_IDS_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 typedef struct mp_ids {
     size_t n;

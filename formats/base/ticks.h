@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 /* How long a tick should be so that all n seconds (>= 0) are whole numbers of ticks: 1 s or a power of ten down to 1e-12 if one
  * does (to 1e-13 of each), else a power of two of which their sum takes about 2^51. Their sum is never more than 2^51 ticks, so

@@ -2,7 +2,7 @@
  * from the area where nothing can be, below the floor and below the lower bound, to keep-all. Right: evenly spread checkpoints,
  * more and more of them.
  */
-#include "formats/curves/curve_picture.h"
+#include "memplan/curve_picture.h"
 
 #include <math.h>
 #include <stdio.h>

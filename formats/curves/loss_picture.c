@@ -1,4 +1,4 @@
-#include "formats/curves/loss_picture.h"
+#include "memplan/loss_picture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define FORMATS_TIMELINE_COLUMNS_H
 
 #include "formats/canvas/palette.h"
-#include "planner/plan/plan.h"
+#include "memplan/plan.h"
 
 /* The layers of the picture, from bottom to top. */
 #define MP_LAYER_LIST(X)                                   \

@@ -4,7 +4,7 @@
  * that says what the steps do, and a panel for single tensors. Thousands of steps are drawn as a few hundred columns, each the
  * fullest of its steps, so that the peak and every spike stay.
  */
-#include "formats/curves/timeline_picture.h"
+#include "memplan/timeline_picture.h"
 
 #include <math.h>
 #include <stdio.h>

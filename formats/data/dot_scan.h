@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 enum {
     MP_DOT_NODES_MAX = 100000,

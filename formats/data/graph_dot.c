@@ -1,5 +1,5 @@
 /* graph_dot.c - DOT through cgraph. Nothing is laid out: foreign DOT can hang or crash Graphviz's layouts. */
-#include "formats/data/graph_dot.h"
+#include "memplan/graph_dot.h"
 
 #include <cgraph.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "formats/data/pack_csv.h"
+#include "memplan/pack_csv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
-#include "planner/plan/fates.h"
-#include "planner/plan/plan.h"
+#include "memplan/fates.h"
+#include "memplan/plan.h"
 
 #define MP_BLOCK_WIDTH 134.0
 #define MP_BLOCK_HEIGHT 42.0

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 
 enum {

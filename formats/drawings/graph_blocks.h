@@ -8,7 +8,7 @@
 #ifndef FORMATS_GRAPH_BLOCKS_H
 #define FORMATS_GRAPH_BLOCKS_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 enum { MP_BLOCK_TEXT = 256 };
 

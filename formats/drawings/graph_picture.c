@@ -1,5 +1,5 @@
 /* graph_picture.c - the forward pass as boxes and wires. */
-#include "formats/drawings/graph_picture.h"
+#include "memplan/graph_picture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "estimator/base/error.h"
 #include "estimator/base/memory.h"
 #include "formats/drawings/graph_blocks.h"
+#include "memplan/error.h"
 
 typedef struct mp_wire {
     int from;   /* the box whose output it carries */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "estimator/base/memory.h"
 #include "formats/base/bytes_text.h"
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/canvas_text.h"

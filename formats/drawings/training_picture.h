@@ -2,7 +2,7 @@
 #ifndef FORMATS_TRAINING_PICTURE_H
 #define FORMATS_TRAINING_PICTURE_H
 
-#include "formats/drawings/graph_picture.h"
+#include "memplan/graph_picture.h"
 
 /* Draws the training step three ways, side by side: forward alone, which drops every tensor at its last use; with backward,
  * where tensors are kept for it; with the plan's recomputation in between (left out without a plan). Errors as

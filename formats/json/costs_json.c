@@ -1,9 +1,10 @@
-#include "formats/json/costs_json.h"
+#include "memplan/costs_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 #include "formats/json/json.h"
 

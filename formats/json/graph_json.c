@@ -3,11 +3,12 @@
  * An alternative of a node states what differs from its base form; everything else it inherits. An inherited in-place pair
  * counts only where the alternative still reads the one storage and makes the other.
  */
-#include "formats/json/graph_json.h"
+#include "memplan/graph_json.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "formats/base/ids.h"
 #include "formats/base/ticks.h"
 #include "formats/json/json.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 /* ---- reading ---- */
 

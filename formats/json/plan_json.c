@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 #include "formats/base/ids.h"
 #include "formats/json/json.h"

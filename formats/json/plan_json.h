@@ -4,13 +4,9 @@
 
 #include <jansson.h>
 
-#include "planner/plan/plan.h"
+#include "memplan/plan.h"
+#include "memplan/plan_json.h"
 
-/* Reads a plan for this graph (ids are translated into indices). MP_PARSE: malformed, or it names a node, storage or checkpoint
- * the graph does not have; MP_INVALID: made for another graph (the hashes differ; a file without a hash is taken at its word).
- * MP_IO, MP_NOMEM. The plan is not checked: planner/plan/check.h. */
-mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err);
-mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err);
 /* The header fields of the file (all but steps and offsets) as a new JSON object, for --json output; NULL: out of memory. */
 json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph);
 

@@ -3,7 +3,7 @@
  * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer. Time and memory follow the skeleton, not the
  * file.
  */
-#include "formats/onnx/onnx.h"
+#include "memplan/onnx.h"
 
 #include <string.h>
 

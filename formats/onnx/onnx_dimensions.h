@@ -3,7 +3,7 @@
 #define FORMATS_ONNX_DIMENSIONS_H
 
 #include "estimator/model/model.h"
-#include "formats/onnx/onnx.h"
+#include "memplan/onnx.h"
 #include "onnx.pb-c.h"
 
 /* Adds the graph's inputs that are no initializers: element type, and shape if no dimension is open (rank -1 otherwise). Their

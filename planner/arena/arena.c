@@ -1,7 +1,8 @@
-#include "planner/arena/arena.h"
+#include "memplan/arena.h"
 
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "planner/arena/arena_fit.h"
 
 /* The spans of one item are a ring: they lie at one offset. */

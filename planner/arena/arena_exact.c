@@ -1,7 +1,7 @@
 #include "planner/arena/arena_exact.h"
 
 #include "estimator/base/memory.h"
-#include "planner/pack/pack.h"
+#include "memplan/pack.h"
 
 enum {
     WORK = 1000000000, /* what is looked at by all nodes together, about: each looks at everything that lives, at every step */

@@ -1,4 +1,4 @@
-/* arena_exact.h - the packer's search (planner/pack/pack.h) on the items of an arena. Private to the arena. */
+/* arena_exact.h - the packer's search (memplan/pack.h) on the items of an arena. Private to the arena. */
 #ifndef PLANNER_ARENA_EXACT_H
 #define PLANNER_ARENA_EXACT_H
 

@@ -7,7 +7,7 @@
  * or the tightest gap, in several orders; then whichever item is possible lowest comes next, in several orders of preference;
  * and then again with what lay on top moved up in the order. The lowest height wins. What lives at the fullest step is a lower
  * bound, and where that is reached the search ends. Where no order has reached it, the packer's exact search
- * (planner/pack/pack.h) tries to place everything lower or to prove that it cannot be done. How much is tried depends on the
+ * (memplan/pack.h) tries to place everything lower or to prove that it cannot be done. How much is tried depends on the
  * number of items, never on a clock.
  */
 #ifndef PLANNER_ARENA_FIT_H
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 typedef struct mp_piece { /* of an item's life */
     int first, last;      /* steps, inclusive */

@@ -1,14 +1,14 @@
 /* bound.c - the stages of the bound, one after the other, and which of them proved the most. */
-#include "planner/bound/bound.h"
+#include "memplan/bound.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "memplan/floor.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_explain.h"
 #include "planner/bound/interval/bound_branch.h"
 #include "planner/bound/overlap/bound_exchange.h"
-#include "planner/floor/floor.h"
 
 enum { BRANCHINGS = 64, NEXT_EFFORT = 2, NARROWS = 3, LEAST_DEMAND = 2 };
 

@@ -9,8 +9,8 @@
 #ifndef PLANNER_BOUND_DEMAND_H
 #define PLANNER_BOUND_DEMAND_H
 
+#include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
-#include "planner/bound/interval/bound_stage.h"
 
 typedef struct mp_bound_demand mp_bound_demand;
 

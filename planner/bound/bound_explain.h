@@ -2,7 +2,7 @@
 #ifndef PLANNER_BOUND_EXPLAIN_H
 #define PLANNER_BOUND_EXPLAIN_H
 
-#include "planner/bound/bound.h"
+#include "memplan/bound.h"
 #include "planner/bound/interval/bound_interval.h"
 
 /* Sets from, to and multiplier of a bound that comes from these boundaries, each before the next: of the intervals between

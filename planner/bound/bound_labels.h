@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 typedef struct mp_bound_labels_table {
     int n, most, words;    /* labels; how many there is room for; of 64 bits in a set */

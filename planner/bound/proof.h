@@ -3,7 +3,7 @@
 #ifndef PLANNER_PROOF_H
 #define PLANNER_PROOF_H
 
-#include "planner/bound/bound.h"
+#include "memplan/bound.h"
 
 /* How much work a bound is worth beside a search: what takes a second or some. For mp_bound_options.effort. */
 int mp_proof_effort(const mp_graph *graph);

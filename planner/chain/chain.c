@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "planner/chain/chain.h"
 #include "planner/order/updates.h"
 

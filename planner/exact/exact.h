@@ -8,7 +8,7 @@
  * all that the other holds, at no more cost, is as good; and of the ways to make a step fit, only those count that give up no
  * more than they must. An instance may also end at the step itself, so that an output takes its room.
  *
- * Every run takes its own form, algorithms (estimator/graph/graph.h) included: what is found is the optimum where no node takes
+ * Every run takes its own form, algorithms (memplan/graph.h) included: what is found is the optimum where no node takes
  * two of them, and a lower bound else, and the plan then has one for all runs of a node (algorithms.h).
  *
  * Nodes and storages (those not always live) are bits of a set, which limits both to 64.
@@ -16,7 +16,7 @@
 #ifndef PLANNER_EXACT_H
 #define PLANNER_EXACT_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 #include "planner/math/heap.h"
 
 typedef uint64_t mp_exact_set;

@@ -1,4 +1,5 @@
 /* exact_states.c - the states of an exact search by stage, with those that are not dominated in a list, and the open ones. */
+#include "estimator/base/memory.h"
 #include "planner/exact/exact.h"
 #include "planner/math/splitmix.h"
 

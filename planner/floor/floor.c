@@ -9,7 +9,7 @@
  * Example: backward nodes g3 -> g2 -> g1, each writing the gradient of a parameter, and updates after all of backward. When g1
  * runs, the gradients of parameters 3 and 2 are live in every schedule.
  */
-#include "planner/floor/floor.h"
+#include "memplan/floor.h"
 
 #include "planner/floor/floor_held.h"
 #include "planner/math/bits.h"

@@ -1,6 +1,7 @@
 /* floor_cut.c - the network of a moment, without what is known of it. */
 #include "planner/floor/floor_cut.h"
 
+#include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/math/mincut.h"
 

@@ -15,7 +15,7 @@
 #ifndef PLANNER_FLOOR_HELD_H
 #define PLANNER_FLOOR_HELD_H
 
-#include "planner/floor/floor.h"
+#include "memplan/floor.h"
 #include "planner/floor/floor_cut.h"
 
 /* Nodes by bytes. */

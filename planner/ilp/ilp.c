@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "planner/floor/floor.h"
+#include "memplan/floor.h"
 
 enum {
     MOST_COLUMNS = 800,

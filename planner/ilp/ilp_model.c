@@ -1,6 +1,8 @@
 /* ilp_model.c - the integer programme of recomputation: its stages and columns. */
 #include "planner/ilp/ilp_build.h"
 
+#include "estimator/base/memory.h"
+
 #include <string.h>
 
 mp_status mp_ilp_no_memory(const mp_ilp_builder *b)

@@ -1,6 +1,8 @@
 /* ilp_rows.c - the rows of the integer programme of recomputation: data flow, and what is live at every node. */
 #include "planner/ilp/ilp_build.h"
 
+#include "estimator/base/memory.h"
+
 static mp_status begin_row(mp_ilp_builder *b, int64_t bound, bool memory)
 {
     mp_ilp_model *m = b->m;

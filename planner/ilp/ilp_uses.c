@@ -1,6 +1,8 @@
 /* ilp_uses.c - which place makes a storage, and which places need it. */
 #include "planner/ilp/ilp_build.h"
 
+#include "estimator/base/memory.h"
+
 #include <stdlib.h>
 
 static mp_status add_use(mp_ilp_builder *b, int storage, int place)

@@ -7,7 +7,7 @@
 #ifndef PLANNER_GLPK_SESSION_H
 #define PLANNER_GLPK_SESSION_H
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 /* work(data) may call GLPK, which prints nothing. MP_LIMIT: GLPK broke off with an error, or needs more room than 1 GiB. GLPK
  * is used by one thread at a time; an environment that the thread had before is left as it is, except after an error, which

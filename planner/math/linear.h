@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 typedef struct mp_linear {
     int n_columns, n_rows; /* both are numbered from 0 */

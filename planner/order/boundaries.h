@@ -7,8 +7,8 @@
 #ifndef PLANNER_BOUNDARIES_H
 #define PLANNER_BOUNDARIES_H
 
-#include "estimator/graph/graph.h"
-#include "estimator/graph/timeline.h"
+#include "memplan/graph.h"
+#include "memplan/timeline.h"
 
 typedef struct mp_boundaries {
     const mp_graph *graph;

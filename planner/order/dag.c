@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"

@@ -7,7 +7,7 @@
 #ifndef PLANNER_DAG_H
 #define PLANNER_DAG_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 typedef struct mp_dag {
     int n_vertices;

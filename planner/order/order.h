@@ -4,7 +4,7 @@
 #ifndef PLANNER_ORDER_H
 #define PLANNER_ORDER_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* Whether a schedule keeps the order. MP_NOMEM. O(n). */
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err);

@@ -1,7 +1,8 @@
 /* precedence.c - the pairs of nodes that the data flow orders directly, and their transitive closure. */
 #include "planner/order/precedence.h"
 
-#include "estimator/graph/timeline.h"
+#include "estimator/base/memory.h"
+#include "memplan/timeline.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 

@@ -7,7 +7,7 @@
 #ifndef PLANNER_PRECEDENCE_H
 #define PLANNER_PRECEDENCE_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 typedef struct mp_precedence {
     const mp_graph *graph;

@@ -15,6 +15,7 @@
  */
 #include "planner/order/segment_schedule.h"
 
+#include "estimator/base/memory.h"
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"

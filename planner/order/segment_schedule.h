@@ -9,7 +9,7 @@
 #ifndef PLANNER_SEGMENT_SCHEDULE_H
 #define PLANNER_SEGMENT_SCHEDULE_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* `segment[node]` for every forward node (others are ignored; a backward node belongs to the segment of its forward node or,
  * without forward_of, of the latest storage it reads that is not kept, else to that of the nodes whose results it reads);

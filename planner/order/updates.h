@@ -7,7 +7,7 @@
 #ifndef PLANNER_UPDATES_H
 #define PLANNER_UPDATES_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* Puts the updates into steps[0..n), an order of all other nodes. On MP_OK *out holds n steps and one for each update, released
  * with mp_free. MP_NOMEM. O(list lengths + n). */

@@ -1,4 +1,4 @@
-#include "planner/pack/pack.h"
+#include "memplan/pack.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "estimator/base/memory.h"
-#include "planner/pack/pack.h"
+#include "memplan/pack.h"
 
 typedef struct event {
     int64_t time, size; /* size < 0: a piece ends */

@@ -6,7 +6,7 @@
 #ifndef PLANNER_PACK_STATE_H
 #define PLANNER_PACK_STATE_H
 
-#include "planner/pack/pack.h"
+#include "memplan/pack.h"
 
 typedef struct mp_pack_run { /* of sections in which an item has one size */
     int first, last;

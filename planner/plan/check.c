@@ -1,11 +1,12 @@
 /* check.c - is this plan right? The steps first (who runs, how often, where updates stand), then what a replay finds against
  * what the plan claims.
  */
-#include "planner/plan/check.h"
+#include "memplan/check.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 #include "planner/plan/check_places.h"
 #include "planner/plan/check_replay.h"

@@ -2,8 +2,8 @@
 #ifndef PLANNER_CHECK_PLACES_H
 #define PLANNER_CHECK_PLACES_H
 
+#include "memplan/plan.h"
 #include "planner/plan/check_replay.h"
-#include "planner/plan/plan.h"
 
 /* Every instance and every workspace of more than 0 bytes has one place, aligned, of its own size and lifetime; places overlap
  * only where an output takes the room of an input, at the same offset. *arena_bytes: the highest end. MP_REFUTED. MP_NOMEM.

@@ -2,7 +2,7 @@
 #ifndef PLANNER_CHECK_REPLAY_H
 #define PLANNER_CHECK_REPLAY_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 typedef struct mp_instance {
     int storage;

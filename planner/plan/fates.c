@@ -1,5 +1,5 @@
 /* fates.c - kept, recomputed or dropped: read off the order of steps. */
-#include "planner/plan/fates.h"
+#include "memplan/fates.h"
 
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err)
 {

@@ -1,5 +1,5 @@
 /* plan.c - from an order of steps to a plan with all its claims. */
-#include "planner/plan/plan.h"
+#include "memplan/plan.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #ifndef PLANNER_PRICED_H
 #define PLANNER_PRICED_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 #include "planner/math/mincut.h"
 
 typedef struct mp_priced {

@@ -1,13 +1,13 @@
 /* algorithms.h - which algorithm computes each node, once the order of steps is known.
  *
- * The algorithms of a node (estimator/graph/graph.h) differ in ticks and workspace only, and a workspace lives in its own step
+ * The algorithms of a node (memplan/graph.h) differ in ticks and workspace only, and a workspace lives in its own step
  * only. So the order alone says what room each step leaves, and the nodes choose without regard to each other: each takes the
  * fastest of its algorithms whose workspace fits in all of its runs. For an order of steps that is the best choice there is.
  */
 #ifndef PLANNER_ALGORITHMS_H
 #define PLANNER_ALGORITHMS_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* Whether some node of the graph has a choice. O(nodes). */
 bool mp_graph_has_algorithms(const mp_graph *graph);

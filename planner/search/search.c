@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/base/memory.h"
 #include "planner/order/order.h"
 
 const mp_request *mp_search_request(const mp_search *search)

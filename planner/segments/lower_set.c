@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 #include "planner/order/segment_schedule.h"

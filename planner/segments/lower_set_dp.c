@@ -8,6 +8,8 @@
 
 #include "planner/segments/lower_set.h"
 
+#include "estimator/base/memory.h"
+
 typedef struct state {
     int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */
     int set, previous;            /* previous: index of the state it came from, -1: the start */

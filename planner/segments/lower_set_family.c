@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/segments/lower_set.h"
 

@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/segment_schedule.h"

@@ -1,8 +1,9 @@
-#include "planner/solve/arena_solve.h"
+#include "memplan/arena_solve.h"
 
 #include "estimator/base/clock.h"
-#include "planner/arena/arena.h"
-#include "planner/plan/check.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "planner/search/solver.h"
 
 enum { ROUNDS = 5, QUICKER = 2 /* after the first */ };
 

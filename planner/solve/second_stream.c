@@ -1,11 +1,11 @@
-#include "planner/solve/second_stream.h"
+#include "memplan/second_stream.h"
 
 #include <string.h>
 
-#include "planner/arena/arena.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
+#include "memplan/check.h"
 #include "planner/order/updates.h"
-#include "planner/plan/check.h"
-#include "planner/solve/arena_solve.h"
 
 enum { ROUNDS = 4, READS = 1, CHANGES = 2 };
 

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "planner/floor/floor.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
 #include "planner/math/tuning.h"
-#include "planner/plan/check.h"
 #include "planner/search/search.h"
 
 static const mp_solver solvers[] = {

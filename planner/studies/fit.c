@@ -6,14 +6,16 @@
  * there it closes in strides that grow fourfold until the answer lies within the last, and by bisection then.
  * What was tried is remembered, and what one answer needed serves the next.
  */
-#include "planner/studies/fit.h"
+#include "memplan/fit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
+#include "memplan/arena_solve.h"
 #include "planner/math/tuning.h"
-#include "planner/solve/arena_solve.h"
+#include "planner/search/solver.h"
 
 /* What is known of a batch. */
 typedef struct trial {

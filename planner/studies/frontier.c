@@ -1,5 +1,7 @@
 #include "planner/studies/frontier.h"
 
+#include "estimator/base/memory.h"
+
 #include <string.h>
 
 /* How many points have a peak of at most so many bytes. */

@@ -2,7 +2,7 @@
 #ifndef PLANNER_FRONTIER_H
 #define PLANNER_FRONTIER_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 typedef struct mp_frontier_point {
     int64_t peak_bytes, ticks;

@@ -1,4 +1,4 @@
-#include "planner/studies/spread.h"
+#include "memplan/spread.h"
 
 #include <string.h>
 

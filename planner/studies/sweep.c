@@ -1,12 +1,14 @@
-#include "planner/studies/sweep.h"
+#include "memplan/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/memory.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
 #include "planner/bound/proof.h"
-#include "planner/floor/floor.h"
 #include "planner/math/tuning.h"
-#include "planner/plan/check.h"
+#include "planner/search/solver.h"
 #include "planner/studies/frontier.h"
 
 typedef struct sweep {

@@ -1,4 +1,4 @@
-#include "planner/studies/update_effect.h"
+#include "memplan/update_effect.h"
 
 #include "estimator/graph/traffic.h"
 #include "planner/order/updates.h"

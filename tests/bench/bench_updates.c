@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "estimator/simplify/simplify.h"
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
 #include "executor/run/execution.h"
-#include "formats/onnx/onnx.h"
-#include "planner/arena/arena.h"
+#include "memplan/arena.h"
+#include "memplan/onnx.h"
+#include "memplan/simplify.h"
+#include "memplan/update_effect.h"
 #include "planner/order/updates.h"
-#include "planner/studies/update_effect.h"
 
 enum { VARIANTS = 4, WARM_UP = 2, MOST_STEPS = 1000 };
 

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/floor/floor.h"
-#include "planner/plan/plan.h"
+#include "memplan/floor.h"
+#include "memplan/plan.h"
 #include "tests/oracles/random_graph.h"
 
 int64_t keep_all_peak(const mp_graph *graph)

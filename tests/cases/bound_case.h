@@ -2,7 +2,7 @@
 #ifndef TESTS_BOUND_CASE_H
 #define TESTS_BOUND_CASE_H
 
-#include "planner/bound/bound.h"
+#include "memplan/bound.h"
 
 /* The bound; what it covers is what was asked for. */
 mp_bound bound_of(const mp_graph *graph, int64_t budget_bytes, bool any_order, int effort);

@@ -2,7 +2,7 @@
 #ifndef TESTS_CHAIN_GRAPH_H
 #define TESTS_CHAIN_GRAPH_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 /* Layers f1..fn, each reading the activation before it and making its own of `bytes`; a loss; backward bn..b1, where bk reads
  * the gradient after and the activation before layer k and makes the gradient before it. Parameters of static_bytes. Forward

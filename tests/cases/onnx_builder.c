@@ -1,5 +1,8 @@
 #include "tests/cases/onnx_builder.h"
 
+#include "estimator/base/memory.h"
+#include "estimator/model/model.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

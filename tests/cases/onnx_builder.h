@@ -2,7 +2,8 @@
 #ifndef TESTS_ONNX_BUILDER_H
 #define TESTS_ONNX_BUILDER_H
 
-#include "formats/onnx/onnx.h"
+#include "estimator/model/model.h"
+#include "memplan/onnx.h"
 #include "onnx.pb-c.h"
 
 typedef struct onnx_builder {

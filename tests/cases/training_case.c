@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify/simplify.h"
-#include "formats/onnx/onnx.h"
-#include "planner/arena/arena.h"
-#include "planner/floor/floor.h"
-#include "planner/plan/check.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
+#include "memplan/onnx.h"
+#include "memplan/simplify.h"
 #include "planner/search/solver.h"
 #include "tests/cases/backend_case.h"
 

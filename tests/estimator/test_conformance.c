@@ -16,7 +16,7 @@
 #include <onnx.pb-c.h>
 
 #include "estimator/model/ops.h"
-#include "formats/onnx/onnx.h"
+#include "memplan/onnx.h"
 
 #define DATA "/usr/share/libonnx-testdata/data"
 

@@ -17,8 +17,8 @@
 #include "estimator/rules/fold/fold.h"
 #include "estimator/simplify/infer.h"
 #include "formats/base/file.h"
-#include "formats/onnx/onnx.h"
 #include "formats/onnx/onnx_tensor.h"
+#include "memplan/onnx.h"
 #include "tests/cases/rule_case.h"
 
 typedef struct fold_case {

@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/timeline.h"
+#include "estimator/base/memory.h"
+#include "memplan/timeline.h"
 #include "tests/oracles/random_graph.h"
 
 /* Two forward nodes, a loss, two backward nodes that add to one gradient, and a reader of it. Storages: 0 x (input), 1 a, 2 b,

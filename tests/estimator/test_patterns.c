@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify/simplify.h"
 #include "estimator/training/training.h"
+#include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 

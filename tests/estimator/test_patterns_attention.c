@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify/simplify.h"
+#include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 

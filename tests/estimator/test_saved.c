@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/estimator.h"
-#include "formats/onnx/onnx.h"
+#include "memplan/memplan.h"
+#include "memplan/onnx.h"
 
 #define TRUTH "../shared/truth/truth.csv"
 #define MODELS "../shared/models"

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/simplify/simplify.h"
-#include "formats/onnx/onnx.h"
+#include "memplan/onnx.h"
+#include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
 
 /* Simplifies a model given as text; the caller releases it. */

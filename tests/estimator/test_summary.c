@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/summary.h"
+#include "memplan/summary.h"
+
+#include "estimator/base/memory.h"
 
 /* Two layers: hidden = f1(x, w), out = f2(hidden, x); the loss keeps a statistic for itself; backward of f2 reads hidden and x,
  * backward of f1 reads x and gives the gradient of w. */

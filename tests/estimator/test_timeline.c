@@ -6,8 +6,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/timeline.h"
-#include "planner/plan/check.h"
+#include "estimator/base/memory.h"
+#include "memplan/check.h"
+#include "memplan/timeline.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 

@@ -7,11 +7,11 @@
 #include <cmocka.h>
 
 #include "estimator/graph/traffic.h"
-#include "estimator/simplify/simplify.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
-#include "formats/onnx/onnx.h"
-#include "planner/studies/update_effect.h"
+#include "memplan/onnx.h"
+#include "memplan/simplify.h"
+#include "memplan/update_effect.h"
 
 /* out = f(w); d_w = b(out, w); w, state = u(d_w, w, state). */
 enum { W, OUT, D_W, STATE, N_STORAGES };

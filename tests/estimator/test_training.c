@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/timeline.h"
-#include "estimator/simplify/simplify.h"
 #include "estimator/training/training.h"
+#include "memplan/simplify.h"
+#include "memplan/timeline.h"
 #include "tests/cases/hand_model.h"
 
 static mp_model *new_model(void)

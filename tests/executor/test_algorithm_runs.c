@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "executor/run/algorithms.h"
-#include "formats/json/costs_json.h"
-#include "planner/arena/arena.h"
-#include "planner/plan/check.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "memplan/costs_json.h"
 #include "planner/search/algorithms.h"
 #include "tests/cases/training_case.h"
 

@@ -18,7 +18,7 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/train/evaluate.h"
-#include "formats/onnx/onnx.h"
+#include "memplan/onnx.h"
 
 #define DATA "/usr/share/libonnx-testdata/data"
 

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "executor/train/state.h"
-#include "planner/arena/arena.h"
-#include "planner/plan/check.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 5 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "executor/train/state.h"
-#include "executor/train/train.h"
+#include "memplan/train.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/recording_backend.h"
 #include "tests/cases/training_case.h"

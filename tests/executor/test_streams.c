@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "planner/arena/arena.h"
-#include "planner/plan/check.h"
-#include "planner/solve/second_stream.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "memplan/second_stream.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/deferring_backend.h"
 #include "tests/cases/recording_backend.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "formats/canvas/plot.h"
-#include "formats/curves/curve_picture.h"
+#include "memplan/curve_picture.h"
 
 static mp_sweep_point low[] = {{600, true, 600, 130, 3, 9}, {700, true, 690, 115, 5, 4}, {1000, true, 1000, 100, 12, 0}};
 static mp_sweep_point high[] = {{500, false, 0, 0, 0, 0}, {800, true, 800, 120, 3, 9}, {1000, true, 1000, 100, 12, 0}};

@@ -1,5 +1,5 @@
 /* Graphs in DOT: what is read is what was written, and nothing that a file holds does harm. */
-#include "formats/data/graph_dot.h"
+#include "memplan/graph_dot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "formats/data/dot_scan.h"
 
 static char path[] = "/tmp/memplan-dot-XXXXXX.dot";

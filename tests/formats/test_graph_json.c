@@ -9,9 +9,10 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/timeline.h"
+#include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/json/graph_json.h"
+#include "memplan/graph_json.h"
+#include "memplan/timeline.h"
 #include "tests/oracles/random_graph.h"
 
 static char folder[] = "/tmp/memplan-graph-json-XXXXXX";

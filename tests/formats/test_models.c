@@ -17,7 +17,7 @@
 #include <jansson.h>
 
 #include "estimator/model/ops.h"
-#include "formats/onnx/onnx.h"
+#include "memplan/onnx.h"
 
 #define TRUTH "../shared/truth"
 #define MODELS "../shared/models"

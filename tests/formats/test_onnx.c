@@ -12,6 +12,9 @@
 
 #include "tests/cases/onnx_builder.h"
 
+#include "estimator/base/memory.h"
+#include "estimator/model/model.h"
+
 enum { FLOAT = 1, INT8 = 3, INT32 = 6, INT64 = 7, BOOL = 9, HALF = 10, DOUBLE = 11, BFLOAT = 16, INT4 = 22 };
 
 static mp_model *read_file(const char *path, int64_t batch)

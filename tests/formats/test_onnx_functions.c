@@ -7,6 +7,8 @@
 
 #include "tests/cases/onnx_builder.h"
 
+#include "estimator/model/model.h"
+
 enum { FLOAT = 1 };
 
 static void start(onnx_builder *b)

@@ -10,6 +10,8 @@
 
 #include "tests/cases/onnx_builder.h"
 
+#include "estimator/base/memory.h"
+
 enum { FLOAT = 1, INT64 = 7 };
 
 /* x[2] -> Relu 'first' -> y */

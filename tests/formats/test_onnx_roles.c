@@ -7,6 +7,8 @@
 
 #include "tests/cases/onnx_builder.h"
 
+#include "estimator/model/model.h"
+
 enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
 
 static mp_model *load(onnx_builder *b, int64_t batch)

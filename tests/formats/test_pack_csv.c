@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "estimator/base/memory.h"
-#include "formats/data/pack_csv.h"
+#include "memplan/pack_csv.h"
 
 static char path[] = "/tmp/memplan-pack-XXXXXX";
 

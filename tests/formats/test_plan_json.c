@@ -11,10 +11,11 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/json/graph_json.h"
 #include "formats/json/plan_json.h"
-#include "planner/plan/check.h"
+#include "memplan/check.h"
+#include "memplan/graph_json.h"
 #include "tests/oracles/random_graph.h"
 
 static char folder[] = "/tmp/memplan-plan-json-XXXXXX", path[64], path_again[64];

@@ -1,5 +1,5 @@
 /* Pictures of memory over time: their figures against the timeline and sums done by hand, their text against what was asked. */
-#include "formats/curves/timeline_picture.h"
+#include "memplan/timeline_picture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/curves/timeline_columns.h"
 #include "formats/curves/timeline_scale.h"

@@ -13,7 +13,7 @@
 #include <omp.h>
 #endif
 
-#include "estimator/graph/summary.h"
+#include "memplan/summary.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/training_case.h"
 

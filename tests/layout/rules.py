@@ -54,9 +54,10 @@ def arrows_between_rooms(tree: Tree) -> Iterator[Violation]:
     """Includes follow cli -> executor -> formats -> planner -> estimator."""
     rank = {room: k for k, room in enumerate(tables.ROOMS)}
     for source in tree.sources.values():
-        room = source.path.split("/")[0]
+        room = tree.home(source).split("/")[0]
         for include in source.includes:
-            other = include.path.split("/")[0]
+            target = tree.resolve(source, include)
+            other = (tree.home(target) if target else include.path).split("/")[0]
             if room in rank and not include.foreign and "/" in include.path and rank.get(other, 99) > rank[room]:
                 yield Violation(source.path, include.line, "arrows_between_rooms", f"{room}/ may not include {include.path}")
 
@@ -65,7 +66,7 @@ def arrows_between_rooms(tree: Tree) -> Iterator[Violation]:
 def folders_listed(tree: Tree) -> Iterator[Violation]:
     """Every folder with C code stands in rooms.txt, and every folder there has some."""
     ranks = folder_ranks(tree)
-    found = {s.folder: s.path for s in reversed(tree.sources.values())}
+    found = {s.folder: s.path for s in reversed(tree.sources.values()) if not s.path.startswith("include/")}
     for folder, path in found.items():
         if folder not in ranks:
             yield Violation(path, 1, "folders_listed", f"the folder {folder or '.'} is not in tests/layout/rooms.txt")
@@ -81,10 +82,27 @@ def arrows_between_folders(tree: Tree) -> Iterator[Violation]:
     for source in tree.sources.values():
         for include in source.includes:
             target = tree.resolve(source, include)
-            below = ranks.get(source.folder, LAST)
-            if target and LAST > ranks.get(target.folder, LAST) > below:
-                sentence = f"{target.path} is in a folder that comes after {source.folder} in tests/layout/rooms.txt"
+            below = ranks.get(tree.home(source), LAST)
+            if target and LAST > ranks.get(tree.home(target), LAST) > below:
+                sentence = f"{target.path} is in a folder that comes after {tree.home(source)} in tests/layout/rooms.txt"
                 yield Violation(source.path, include.line, "arrows_between_folders", sentence)
+
+
+@rule
+def public_headers(tree: Tree) -> Iterator[Violation]:
+    """A public header includes public ones only, and belongs to a folder of the library; memplan.h has them all."""
+    everything = tree.sources.get("include/memplan/memplan.h")
+    listed = {i.path for i in everything.includes} if everything else set()
+    for header in tree.headers:
+        if not header.path.startswith("include/") or header is everything:
+            continue
+        if not tree.home(header):
+            yield Violation(header.path, 1, "public_headers", f"no .c of the library has its name, or two have")
+        if header.path.removeprefix("include/") not in listed:
+            yield Violation(header.path, 1, "public_headers", "include/memplan/memplan.h does not include it")
+        for include in header.includes:
+            if not include.foreign and not include.path.startswith("memplan/"):
+                yield Violation(header.path, include.line, "public_headers", f"{include.path} is not a public header")
 
 
 @rule
@@ -187,8 +205,6 @@ def names_unique(tree: Tree) -> Iterator[Violation]:
     """Over all headers, a type or a function has a name of its own."""
     seen: dict[str, list[tuple[Source, int, str]]] = {}
     for header in tree.headers:
-        if header.path.startswith("include/"):
-            continue
         for t in header.types:
             seen.setdefault(t.name, []).append((header, t.line, "typedef" if t.typedef else "tag"))
         for f in header.functions:
@@ -196,7 +212,7 @@ def names_unique(tree: Tree) -> Iterator[Violation]:
     for name, places in seen.items():
         first, line, kind = places[0]
         for other, other_line, other_kind in {p[0].path: p for p in reversed(places)}.values():
-            completes = {kind, other_kind} == {"typedef", "tag"} and first.folder == other.folder  # an opaque type
+            completes = {kind, other_kind} == {"typedef", "tag"} and tree.home(first) == tree.home(other)  # an opaque type
             if other is not first and not completes:
                 yield Violation(other.path, other_line, "names_unique", f"{name} is the name of a {kind} in {first.path}:{line} too")
 

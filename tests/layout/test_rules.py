@@ -53,6 +53,11 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
     ("folders_listed", "a folder is not in the table", {"planner/new/new.h": ""}),
     ("folders_listed", "the table has an empty folder", {ROOMS: "planner/gone  nothing\n"}),
     ("backends_apart", "the GPU's backend includes the CPU's", {TWO_H: '\n#include "executor/cpu/one.h"\n'}),
+    ("public_headers", "a public header includes a private one", {
+        "include/memplan/plan.h": '\n#include "planner/plan/plan.h"\n', "include/memplan/memplan.h": '\n#include "memplan/plan.h"\n'}),
+    ("public_headers", "a public header without a .c", {
+        "include/memplan/none.h": "", "include/memplan/memplan.h": '\n#include "memplan/none.h"\n'}),
+    ("public_headers", "memplan.h lacks a public header", {"include/memplan/plan.h": "", "include/memplan/memplan.h": ""}),
     ("foreign_libraries", "JSON outside formats", {PLAN_C: "\n#include <jansson.h>\n"}),
     ("foreign_libraries", "generated code elsewhere", {PLAN_C: '\n#include "onnx.pb-c.h"\n'}),
     ("header_circles", "two headers include each other", {

@@ -19,6 +19,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 SIGNATURE = re.compile(r"^(?P<before>.*[\s*&])(?P<name>[A-Za-z_]\w*)\s*$", re.DOTALL)
 TYPEDEFS = (r"\(\s*\*\s*(\w+)\s*\)\s*\(", r"(\w+)\s*\((?:[^()]|\([^()]*\))*\)\s*$", r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 MACRO_LINE = re.compile(r"^[A-Z][A-Z0-9_]*\(.*\)[ \t]*$", re.MULTILINE)
+NOT_LIBRARY = ("include/", "cli/", "examples/", "tests/", "executor/cpu/", "executor/cuda/")
 NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "sizeof", "_Static_assert", "static_assert", "defined"}
 
 
@@ -223,6 +224,21 @@ class Tree:
         beside = f"{source.folder}/{include.path}" if source.folder else include.path
         paths = (beside, include.path, "include/" + include.path)
         return None if include.foreign else next((self.sources[p] for p in paths if p in self.sources), None)
+
+    @cached_property
+    def _homes(self) -> dict[str, str]:
+        """Per stem: the folder of the library's private header of this name, else that of the only .c."""
+        library = [s for s in self.sources.values() if not s.path.startswith(NOT_LIBRARY)]
+        units: dict[str, list[str]] = {}
+        for s in library:
+            if s.suffix == ".c":
+                units.setdefault(s.name.partition(".")[0], []).append(s.folder)
+        homes = {name: folders[0] for name, folders in units.items() if len(folders) == 1}
+        return homes | {s.name.partition(".")[0]: s.folder for s in library if s.suffix == ".h" and s.name.partition(".")[0] in units}
+
+    def home(self, source: Source) -> str:
+        """The folder that a file belongs to: its own; of a public header, where its private part or its .c is, "" if nowhere."""
+        return self._homes.get(source.name.partition(".")[0], "") if source.path.startswith("include/") else source.folder
 
     @cached_property
     def definitions(self) -> dict[str, list[tuple[Source, Function]]]:

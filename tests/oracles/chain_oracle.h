@@ -2,7 +2,7 @@
 #ifndef TESTS_CHAIN_ORACLE_H
 #define TESTS_CHAIN_ORACLE_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 enum { CELLS = 64, ORACLE_CELLS = 7 };
 

@@ -10,7 +10,7 @@
 #ifndef TESTS_ORACLE_EXACT_H
 #define TESTS_ORACLE_EXACT_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 /* *ticks: of the cheapest plan whose peak_bytes is at most budget_bytes; -1: no plan fits. any_order: of all plans; else of
  * those whose forward nodes first run in list order, and whose loss and backward nodes run in list order (recomputation and

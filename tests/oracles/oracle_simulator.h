@@ -2,7 +2,7 @@
 #ifndef TESTS_ORACLE_SIMULATOR_H
 #define TESTS_ORACLE_SIMULATOR_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 
 typedef struct simulation {
     size_t n_spans;

@@ -2,7 +2,7 @@
 #ifndef TESTS_RANDOM_DAG_H
 #define TESTS_RANDOM_DAG_H
 
-#include "estimator/graph/graph.h"
+#include "memplan/graph.h"
 
 /* 1 to max_nodes forward nodes, each with one activation of 1 to 12 bytes and 1 to 9 ticks, reading some of those before. From
  * chains to graphs without edges. */

@@ -2,7 +2,7 @@
 #ifndef TESTS_RANDOM_GRAPH_H
 #define TESTS_RANDOM_GRAPH_H
 
-#include "planner/plan/plan.h"
+#include "memplan/plan.h"
 
 /* A generator of numbers (splitmix64). */
 typedef struct random_source {

@@ -11,9 +11,10 @@
 
 #include <cmocka.h>
 
-#include "formats/json/costs_json.h"
-#include "formats/json/graph_json.h"
-#include "planner/plan/check.h"
+#include "estimator/base/memory.h"
+#include "memplan/check.h"
+#include "memplan/costs_json.h"
+#include "memplan/graph_json.h"
 #include "planner/search/algorithms.h"
 #include "planner/search/solver.h"
 #include "tests/cases/bound_case.h"

@@ -7,10 +7,11 @@
 
 #include <cmocka.h>
 
-#include "planner/arena/arena.h"
+#include "estimator/base/memory.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
+#include "memplan/check.h"
 #include "planner/arena/arena_fit.h"
-#include "planner/plan/check.h"
-#include "planner/solve/arena_solve.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "planner/floor/floor.h"
+#include "memplan/floor.h"
 #include "planner/search/solver.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"

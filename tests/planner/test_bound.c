@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/timeline.h"
+#include "estimator/base/memory.h"
+#include "memplan/timeline.h"
 #include "planner/bound/proof.h"
 #include "planner/order/precedence.h"
 #include "tests/cases/bound_case.h"

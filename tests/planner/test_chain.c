@@ -6,9 +6,10 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
 #include "planner/chain/chain.h"
-#include "planner/floor/floor.h"
-#include "planner/plan/check.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/chain_oracle.h"
 #include "tests/oracles/oracle_simulator.h"

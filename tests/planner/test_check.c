@@ -10,9 +10,10 @@
 
 #include <cmocka.h>
 
-#include "formats/json/graph_json.h"
+#include "estimator/base/memory.h"
 #include "formats/json/plan_json.h"
-#include "planner/plan/check.h"
+#include "memplan/check.h"
+#include "memplan/graph_json.h"
 #include "tests/oracles/corruptions.h"
 
 /* A graph and a plan for it that holds, with offsets, a budget and a true floor. */

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <igraph/igraph.h>
 
+#include "estimator/base/memory.h"
 #include "planner/order/dag.h"
 #include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"

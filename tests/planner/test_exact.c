@@ -7,9 +7,10 @@
 
 #include <cmocka.h>
 
-#include "planner/floor/floor.h"
+#include "estimator/base/memory.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
 #include "planner/order/order.h"
-#include "planner/plan/check.h"
 #include "planner/search/solver.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_exact.h"

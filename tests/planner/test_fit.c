@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/studies/fit.h"
+#include "estimator/base/memory.h"
+#include "memplan/fit.h"
 #include "tests/cases/chain_graph.h"
 
 enum { LAYERS = 24, BYTES = 100, STATIC = 5000 };

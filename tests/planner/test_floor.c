@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/floor/floor.h"
+#include "estimator/base/memory.h"
+#include "memplan/floor.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"

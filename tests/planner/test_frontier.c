@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "planner/order/order.h"
 #include "planner/studies/frontier.h"
 #include "tests/oracles/random_graph.h"

@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/floor/floor.h"
+#include "estimator/base/memory.h"
+#include "memplan/floor.h"
 #include "planner/ilp/ilp.h"
 #include "planner/math/glpk_session.h"
 #include "planner/order/updates.h"

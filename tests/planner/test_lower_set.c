@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "formats/json/graph_json.h"
+#include "estimator/base/memory.h"
+#include "memplan/graph_json.h"
 #include "planner/order/dag.h"
 #include "planner/segments/lower_set.h"
 #include "tests/oracles/oracle_lower_set.h"

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "estimator/graph/timeline.h"
-#include "planner/plan/check.h"
-#include "planner/plan/plan.h"
+#include "memplan/check.h"
+#include "memplan/plan.h"
+#include "memplan/timeline.h"
 #include "tests/cases/bound_case.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"

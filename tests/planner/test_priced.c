@@ -6,9 +6,10 @@
 
 #include <cmocka.h>
 
-#include "planner/bound/bound.h"
-#include "planner/floor/floor.h"
-#include "planner/plan/check.h"
+#include "estimator/base/memory.h"
+#include "memplan/bound.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
 #include "planner/priced/cut_labels.h"
 #include "planner/search/solver.h"
 #include "tests/cases/chain_graph.h"

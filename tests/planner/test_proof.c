@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "planner/bound/proof.h"
 #include "planner/search/solver.h"
 #include "tests/cases/bound_case.h"

@@ -6,10 +6,11 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
+#include "memplan/check.h"
 #include "planner/order/dag.h"
 #include "planner/order/segment_schedule.h"
 #include "planner/order/updates.h"
-#include "planner/plan/check.h"
 #include "planner/search/solver.h"
 #include "tests/oracles/random_graph.h"
 

@@ -11,13 +11,14 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/json/plan_json.h"
-#include "planner/arena/arena.h"
-#include "planner/plan/check.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
+#include "memplan/check.h"
+#include "memplan/second_stream.h"
 #include "planner/plan/check_replay.h"
-#include "planner/solve/arena_solve.h"
-#include "planner/solve/second_stream.h"
 #include "tests/oracles/random_graph.h"
 
 /* b0 makes the gradient g of w; the update has a workspace of 2. b1 reads g too and may leave its own output in g's room; b2

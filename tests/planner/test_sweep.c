@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "planner/studies/sweep.h"
+#include "estimator/base/memory.h"
+#include "memplan/sweep.h"
 #include "tests/cases/chain_graph.h"
 
 enum { LAYERS = 60, BYTES = 1000, STATIC = 5000 };

@@ -11,7 +11,7 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 typedef struct mp_cuda_device {
     int ordinal;

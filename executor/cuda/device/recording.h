@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CUDA_RECORDING_H
 #define EXECUTOR_CUDA_RECORDING_H
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 mp_status mp_cuda_record(mp_error *err);
 mp_status mp_cuda_recorded(void **recording, mp_error *err);

@@ -5,7 +5,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 typedef struct mp_onnx_budget {
     ProtobufCAllocator allocator;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "estimator/base/error.h"
+#include "memplan/error.h"
 
 enum {
     MP_ONNX_DEPTH_MAX = 64,         /* messages inside messages */

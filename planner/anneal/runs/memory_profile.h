@@ -7,8 +7,8 @@
 #ifndef PLANNER_AXIS_H
 #define PLANNER_AXIS_H
 
-#include "estimator/base/error.h"
 #include "estimator/base/memory.h"
+#include "memplan/error.h"
 #include "planner/math/tuning.h"
 
 typedef struct mp_axis {

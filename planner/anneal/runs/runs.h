@@ -1,7 +1,7 @@
 /* runs.h - an order of runs under change: which node runs in which slot, how long every storage lives in consequence, and what
  * that comes to in ticks and in bytes over the budget, kept up to date by what each change touches.
  *
- * The rules are those of estimator/graph/timeline.h, of which this is the incremental form; a result is judged there in the
+ * The rules are those of memplan/timeline.h, of which this is the incremental form; a result is judged there in the
  * end. Runs stand in slots of a sparse axis. A read is served by the latest run before it that makes the storage; a copy lives
  * from that run to its last read before the next. So any set of runs is a schedule as long as each storage is made before it is
  * first read, and taking a run away or putting one in is a matter of a few ranges.
@@ -14,7 +14,7 @@
 #ifndef PLANNER_RUNS_H
 #define PLANNER_RUNS_H
 
-#include "estimator/graph/timeline.h"
+#include "memplan/timeline.h"
 #include "planner/anneal/runs/memory_profile.h"
 
 typedef struct mp_run {

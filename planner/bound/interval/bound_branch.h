@@ -2,8 +2,8 @@
 #ifndef PLANNER_BOUND_BRANCH_H
 #define PLANNER_BOUND_BRANCH_H
 
+#include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
-#include "planner/bound/interval/bound_stage.h"
 
 /* The bound of the interval that x is set to, after at most `most` branchings; all fates are open before and after. MP_NOMEM.
  * Best first (Land and Doig 1960). O(most * cuts). */

@@ -7,8 +7,8 @@
 #ifndef PLANNER_BOUND_CHAIN_H
 #define PLANNER_BOUND_CHAIN_H
 
+#include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
-#include "planner/bound/interval/bound_stage.h"
 
 /* A node after which memory is short: what is read later goes over the room by so much. */
 typedef struct mp_bound_candidate {

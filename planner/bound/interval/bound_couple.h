@@ -4,8 +4,8 @@
 #ifndef PLANNER_BOUND_COUPLE_H
 #define PLANNER_BOUND_COUPLE_H
 
+#include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
-#include "planner/bound/interval/bound_stage.h"
 
 /* At least *ticks are taken beyond first runs in the intervals (nodes[0], nodes[1]], .., after nodes[n - 1], each node before
  * the next. Prices for what is held are moved `rounds` times (subgradient with the step of Polyak 1969). x comes back without

@@ -4,7 +4,7 @@
 #ifndef PLANNER_BOUND_INTERVAL_H
 #define PLANNER_BOUND_INTERVAL_H
 
-#include "planner/bound/interval/bound_stage.h"
+#include "memplan/bound_stage.h"
 #include "planner/math/mincut.h"
 #include "planner/order/precedence.h"
 

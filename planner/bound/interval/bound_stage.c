@@ -1,5 +1,5 @@
 /* bound_stage.c - names and switches of the stages, and the report of what they have proved. */
-#include "planner/bound/interval/bound_stage.h"
+#include "memplan/bound_stage.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 #ifndef PLANNER_BOUND_OVERLAP_H
 #define PLANNER_BOUND_OVERLAP_H
 
+#include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
-#include "planner/bound/interval/bound_stage.h"
 
 typedef struct mp_bound_pair {
     int from, to; /* boundaries; to: the number of boundaries stands for the end */

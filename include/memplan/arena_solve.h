@@ -1,0 +1,16 @@
+/* arena_solve.h - plans that fit with their arena: what `memplan plan` answers with. */
+#ifndef MEMPLAN_ARENA_SOLVE_H
+#define MEMPLAN_ARENA_SOLVE_H
+
+#include "memplan/solver.h"
+
+/* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
+ * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that
+ * plan's peak; where that leaves room in the budget, above it again; a few times in all, and the cheapest that fits is the
+ * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. */
+mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
+
+/* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. */
+int64_t mp_plan_need(const mp_plan *plan);
+
+#endif

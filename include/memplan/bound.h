@@ -1,0 +1,44 @@
+/* bound.h - a certified lower bound: the time that every plan within a budget takes at least, and which stage proved it.
+ *
+ * While node i runs for the first time, what repeatable forward nodes made before and what is read later fits beside what has
+ * to live then anyway. Whatever nodes between i and a later j read, and that was not held at i, is made again in between, from
+ * what was held. The cheapest choice of what is held, with the memory priced (Lagrange), is a minimum cut; intervals (i, j]
+ * that follow each other add up. What orders leave open (in-place pairs, alternatives, what may run on either side) is given
+ * away.
+ */
+#ifndef MEMPLAN_BOUND_H
+#define MEMPLAN_BOUND_H
+
+#include "memplan/bound_stage.h"
+#include "memplan/graph.h"
+
+/* Which plans a bound is about. */
+typedef enum mp_bound_orders {
+    MP_BOUND_NO_ORDER, /* nothing is proved */
+    MP_BOUND_THIS_ORDER,
+    MP_BOUND_ANY_ORDER
+} mp_bound_orders;
+
+/* "this-order", "any-order", as plan files say it; "" of MP_BOUND_NO_ORDER. */
+const char *mp_bound_orders_text(mp_bound_orders orders);
+
+typedef struct mp_bound {
+    int64_t ticks;   /* no plan within the budget takes less; at least what every node once takes in its fastest form */
+    bool infeasible; /* no such plan fits the budget; ticks is then the sum over nodes */
+    mp_bound_orders orders;
+    mp_bound_stage stage; /* which proved it */
+    int from, to;         /* the interval that counts for the most: between the first runs of these nodes. `from` -1: there is
+                             none; `to` -1: to the end of the step. Where nothing fits: at `from`, -1: it is known of no node */
+    double multiplier;    /* ticks a byte of memory is worth at the start of this interval */
+} mp_bound;
+
+/* The bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input gives the
+ * same bound and report, unless `stop` ends it. Beyond 32767 nodes only the one interval from
+ * the turn-around on. MP_NOMEM. O(nodes * edges / 64) time and O(nodes^2 / 4) bytes for the order of nodes, beyond 32767 nodes
+ * O(graph) both; for each k of effort some hundreds of cuts, in practice about linear each, and linear programmes of about 10^8
+ * rows * iterations. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976), intervals coupled by
+ * subgradients (Polyak 1969), branch and bound best first (Land and Doig 1960). */
+mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
+                          mp_error *err);
+
+#endif

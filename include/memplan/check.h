@@ -1,0 +1,14 @@
+/* check.h - is this plan right? Replays a plan by the rules of the training graph, sharing no code with the timeline, and
+ * compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the updates, waits for
+ * the second stream, recompute flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
+ */
+#ifndef MEMPLAN_CHECK_H
+#define MEMPLAN_CHECK_H
+
+#include "memplan/plan.h"
+
+/* MP_OK: the plan holds. MP_REFUTED: it does not; the message is the first fault, naming step and node or storage. MP_INVALID:
+ * made for another graph. MP_NOMEM. Shapes: any. O(list lengths + places log places), and moving short arrays. */
+mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err);
+
+#endif

@@ -1,0 +1,36 @@
+/* costs_json.h - what a training graph's nodes take as measured, in place of what a target estimates: seconds, and where a node
+ * can be computed by several algorithms, seconds and workspace of each.
+ */
+#ifndef MEMPLAN_COSTS_JSON_H
+#define MEMPLAN_COSTS_JSON_H
+
+#include "memplan/graph.h"
+
+typedef struct mp_algorithm_cost {
+    const char *name;
+    double seconds;
+    int64_t workspace_bytes;
+    bool is_deterministic; /* the same bits in every run */
+} mp_algorithm_cost;
+
+typedef struct mp_node_cost {
+    double seconds;      /* computed as the target does by itself */
+    size_t n_algorithms; /* 0: there is one way only */
+    mp_algorithm_cost *algorithms;
+} mp_node_cost;
+
+/* Writes costs[node] of every node: `memplan profile` makes such files. MP_IO, MP_NOMEM. */
+mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err);
+
+typedef struct mp_costs_options {
+    bool fast;               /* take algorithms too that are not deterministic */
+    int64_t workspace_limit; /* those that need no more; 0: no limit */
+} mp_costs_options;
+
+/* Gives every node the seconds that the file has for its name, alternatives in proportion, and the graph a new hash. A node
+ * with algorithms that may be taken gets them as its forms: the fastest is the base, and one that is neither faster nor smaller
+ * than another is left out. MP_INVALID: a node that the file lacks (named), algorithms for one that has alternatives; MP_PARSE,
+ * MP_IO, MP_NOMEM. */
+mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err);
+
+#endif

@@ -1,0 +1,12 @@
+/* curve_picture.h - the trade-off between memory and time as a picture. */
+#ifndef MEMPLAN_CURVE_PICTURE_H
+#define MEMPLAN_CURVE_PICTURE_H
+
+#include "memplan/sweep.h"
+
+/* Draws a sweep: at the left memory against extra time, a line per searcher between floor and keep-all, above what is proved to
+ * be impossible; at the right what becomes of peak and time with more and more evenly spread checkpoints. As mp_canvas_write.
+ */
+mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* error.h - how every function of memplan says that something went wrong.
+ *
+ * A function that can fail returns an mp_status and takes an mp_error as its last parameter, which may be NULL. On failure
+ * its other outputs are untouched. The library never prints, exits or aborts: only cli/ speaks to people.
+ *
+ *     mp_status st = MP_OK;
+ *     thing *t = NULL;
+ *     MP_REQUIRE(n > 0, err, MP_INVALID, "a thing of %d parts", n);   // sets st and goes to done
+ *     MP_TRY(thing_new(n, &t, err));                                  // passes a failure on
+ *     *out = t; t = NULL;
+ * done:
+ *     thing_free(t);
+ *     return st;
+ */
+#ifndef MEMPLAN_ERROR_H
+#define MEMPLAN_ERROR_H
+
+#define MP_STATUS_LIST(X)                             \
+    X(OK, "success")                                  \
+    X(NOMEM, "out of memory")                         \
+    X(PARSE, "malformed input")                       \
+    X(INVALID, "invalid argument")                    \
+    X(UNSUPPORTED, "not supported")                   \
+    X(INFEASIBLE, "the budget is too small")          \
+    X(NOT_APPLICABLE, "not applicable to this graph") \
+    X(LIMIT, "limit reached")                         \
+    X(IO, "input/output error")                       \
+    X(REFUTED, "the claim does not hold")
+
+#define MP_STATUS_ENUM(name, text) MP_##name,
+typedef enum mp_status { MP_STATUS_LIST(MP_STATUS_ENUM) MP_N_STATUS } mp_status;
+#undef MP_STATUS_ENUM
+
+/* What went wrong. `message` is one sentence without a full stop that names the operator or tensor; `input` the file it is
+ * about ("" if none), `line` and `column` the place in it, 1-based (0: unknown). `source`:`source_line` is ours. */
+typedef struct mp_error {
+    mp_status code;
+    const char *source;
+    int source_line;
+    char input[256];
+    int line, column;
+    char message[512];
+} mp_error;
+
+/* The fixed English text of a status: "malformed input". Never NULL. */
+const char *mp_status_text(mp_status status);
+
+/* Records a failure in *err (NULL is fine), the first one only: a later one on the way out does not hide the cause. Returns
+ * `code`. A status of MP_OK in err->code means "nothing recorded yet", so an mp_error starts as {0}. Reentrant. */
+mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source_line, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Adds to a recorded failure the file it is about and the place in it, unless it has one already. */
+void mp_error_locate(mp_error *err, const char *input, int line, int column);
+
+#define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+
+/* Both need `mp_status st` and the label `done` in the function they stand in. */
+#define MP_TRY(call)                           \
+    do {                                       \
+        if ((st = (call)) != MP_OK) goto done; \
+    } while (0)
+#define MP_REQUIRE(condition, err, code, ...)     \
+    do {                                          \
+        if (!(condition)) {                       \
+            st = MP_FAIL(err, code, __VA_ARGS__); \
+            goto done;                            \
+        }                                         \
+    } while (0)
+
+#endif

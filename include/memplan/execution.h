@@ -1,0 +1,19 @@
+/* execution.h - how a plan is executed: what mp_train (train.h) is told about updates, checks and profiles. */
+#ifndef MEMPLAN_EXECUTION_H
+#define MEMPLAN_EXECUTION_H
+
+#include "memplan/optimizer.h"
+
+typedef struct mp_execution_options {
+    mp_hyper hyper;
+    double clip_norm; /* as in the program's options */
+    uint64_t seed;
+    bool poison;     /* overwrite what has died with NaNs, so that reading it shows (slow, for tests) */
+    bool guards;     /* lay everything out with room between, and look after each step whether it was written to (for tests) */
+    bool one_by_one; /* call the backend for every update on its own, not for all that follow on each other (to compare) */
+    bool profile;    /* keep the time of every node */
+    bool
+        by_call; /* call the backend for every node in every step, though it can record a pass; poison, guards and profile do */
+} mp_execution_options;
+
+#endif

@@ -1,0 +1,18 @@
+/* feed.h - where batches come from: files of arrays, a text, or a generator.
+ *
+ * What batch k holds is a function of the sources, the seed and k alone, so that a training that is resumed sees what it would
+ * have seen. Samples are taken in a new random order every epoch.
+ */
+#ifndef MEMPLAN_FEED_H
+#define MEMPLAN_FEED_H
+
+#include <stdbool.h>
+
+typedef struct mp_feed mp_feed;
+
+/* Whether an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE") and not just a name. */
+bool mp_feed_is_source(const char *text);
+
+void mp_feed_free(mp_feed *feed);
+
+#endif

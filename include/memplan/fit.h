@@ -1,0 +1,72 @@
+/* fit.h - the largest batch whose training step fits a memory: without recomputation, with recomputation that takes little
+ * extra time, and with any.
+ *
+ * A model's graph at another batch is another graph, so the caller builds it. Batches are tried by growth and bisection, each
+ * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. That takes for granted that a
+ * larger batch needs more; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the
+ * plan of the nearest batch, whose steps are as good for this one, and searches anew where that nearly fits.
+ */
+#ifndef MEMPLAN_FIT_H
+#define MEMPLAN_FIT_H
+
+#include "memplan/solver.h"
+
+/* Builds the training graph at a batch (>= 1), which is then released with mp_graph_free. */
+typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);
+
+/* Called before every batch is tried and while it is searched (`search` NULL: not now). Return false to stop with what is
+ * known. */
+typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *data);
+
+typedef struct mp_fit_request {
+    mp_batch_graph graph_at;
+    void *graph_data;
+    int64_t memory_bytes; /* for everything */
+    double overhead;      /* the extra time that recomputation may take, as a fraction of keep-all's; >= 0 */
+    int64_t most;         /* larger batches are not tried; <= 0: MP_FIT_MOST */
+    const char *solver;   /* as in mp_request */
+    uint64_t seed;
+    int64_t moves;
+    bool keep_order;          /* as in mp_request */
+    mp_fit_progress progress; /* may be NULL */
+    void *progress_data;
+} mp_fit_request;
+
+enum { MP_FIT_MOST = 1 << 24 };
+
+/* Why the next larger batch is not the answer. */
+typedef enum mp_fit_end {
+    MP_FIT_UNKNOWN,   /* stopped before it was tried */
+    MP_FIT_PROVED,    /* its floor is over the memory: no schedule at all fits */
+    MP_FIT_OVER,      /* without recomputation: its peak is over the memory */
+    MP_FIT_NOT_FOUND, /* the search found no plan within the memory, and the floor leaves room for one */
+    MP_FIT_TOO_SLOW,  /* the cheapest plan that was found takes more extra time than allowed */
+    MP_FIT_MOST_MET   /* it is beyond `most` */
+} mp_fit_end;
+
+typedef struct mp_fit_answer {
+    int64_t batch;      /* 0: not even one, and what follows up to `plan` is unset */
+    int64_t peak_bytes; /* what its plan needs with its arena; the plan has passed mp_plan_check */
+    int64_t static_bytes;
+    double overhead;    /* of its plan */
+    double seconds;     /* of one step */
+    const char *solver; /* who found it */
+    mp_fit_end end;
+    int64_t next_floor_bytes;    /* of the next batch; -1: not known */
+    int64_t next_smallest_bytes; /* the lowest peak that was found for it (without recomputation: its peak); -1: not searched */
+    double next_overhead;        /* of the cheapest plan within the memory; negative: none, or not searched */
+} mp_fit_answer;
+
+typedef enum mp_fit_means { MP_FIT_KEEP_ALL, MP_FIT_RECOMPUTE, MP_FIT_ANY, MP_N_FIT_MEANS } mp_fit_means;
+
+typedef struct mp_fit {
+    mp_fit_answer answers[MP_N_FIT_MEANS];
+    size_t n_tried, n_searches; /* batches of which the graph was built, and those that needed a search */
+    bool stopped;
+} mp_fit;
+
+/* MP_INVALID: contradictory request. Whatever building or searching returns. Deterministic. *out points to nothing that needs
+ * releasing. */
+mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err);
+
+#endif

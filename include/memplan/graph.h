@@ -1,0 +1,146 @@
+/* graph.h - the training graph: nodes (forward, loss, backward, update) over storages. The one contract everything shares.
+ *
+ * Bytes are what is allocated: rounded up to the graph's alignment. Costs are integer ticks; a tick is tick_seconds long, so
+ * sums and comparisons are exact. Nodes and storages are named by their index; `id` is the number the graph's file gives them
+ * (the index itself for graphs that we build). The rules that an order of nodes obeys stand in timeline.h.
+ */
+#ifndef MEMPLAN_GRAPH_H
+#define MEMPLAN_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memplan/error.h"
+#include "memplan/memory.h"
+
+#define MP_KIND_LIST(X)                                                     \
+    X(PARAMETER, "parameter", true)                                         \
+    X(OPTIMIZER_STATE, "optimizer_state", true)                             \
+    X(BUFFER, "buffer", true)                                               \
+    X(CONSTANT, "constant", true)                                           \
+    X(INPUT, "input", true) /* the batch, and outputs the user asked for */ \
+    X(ACTIVATION, "activation", false)                                      \
+    X(SAVED, "saved", false) /* masks, indices, statistics */               \
+    X(GRADIENT, "gradient", false)                                          \
+    X(ACTIVATION_GRADIENT, "activation_gradient", false)
+#define MP_KIND_ENUM(name, text, always) MP_KIND_##name,
+typedef enum mp_kind { MP_KIND_LIST(MP_KIND_ENUM) MP_N_KINDS } mp_kind;
+#undef MP_KIND_ENUM
+
+typedef enum mp_phase { MP_PHASE_FORWARD, MP_PHASE_LOSS, MP_PHASE_BACKWARD, MP_PHASE_UPDATE, MP_N_PHASES } mp_phase;
+typedef enum mp_fuse { MP_FUSE_NONE, MP_FUSE_BACKWARD, MP_FUSE_FORWARD, MP_N_FUSES } mp_fuse;
+
+const char *mp_kind_name(mp_kind kind);    /* "activation_gradient" */
+const char *mp_phase_name(mp_phase phase); /* "backward" */
+const char *mp_fuse_name(mp_fuse fuse);    /* "none" */
+/* The number behind a name, -1 for none. */
+int mp_kind_find(const char *name), mp_phase_find(const char *name), mp_fuse_find(const char *name);
+bool mp_kind_is_static(mp_kind kind); /* always live */
+
+typedef struct mp_storage {
+    int64_t id;
+    const char *name;
+    int64_t bytes;         /* as allocated */
+    int64_t payload_bytes; /* before rounding; equal to bytes in graphs read from a file */
+    mp_kind kind;
+    size_t n_tensors; /* the model's tensors that lie in it (views share one) */
+    const char **tensors;
+    bool carried;       /* forward-fused gradient: live from the start to its update and again from its first contribution */
+    bool persistent;    /* live throughout, whatever its kind */
+    bool any_sum_order; /* contributions may come in any order */
+} mp_storage;
+
+typedef struct mp_in_place {
+    int from, to; /* storages: `to` may take the room of `from` in a step where `from` dies */
+} mp_in_place;
+
+/* One way to run a node. */
+typedef struct mp_form {
+    size_t n_reads, n_writes, n_adds, n_in_place;
+    int *reads, *writes, *adds; /* storages, each once per list */
+    mp_in_place *in_place;
+    int64_t workspace_bytes;
+    int64_t ticks;
+    const char *algorithm; /* which of the target's algorithms computes it; NULL: the one that it takes by itself */
+} mp_form;
+
+#define MP_NODE_ONCE 1u   /* may not run again */
+#define MP_NODE_RANDOM 2u /* draws numbers: counter-based, so a second run draws the same */
+#define MP_NODE_VIEW 4u   /* moves nothing */
+
+typedef struct mp_node {
+    int64_t id;
+    const char *name;
+    const char *op; /* the operator's kind, "Conv" */
+    mp_phase phase;
+    double flops;
+    int forward_of; /* backward: the forward node it belongs to; -1: unknown or none */
+    unsigned flags;
+    size_t n_forms; /* >= 1; form 0 is the base, the fastest */
+    mp_form *forms; /* which of them are algorithms, all or none: then they differ in ticks and workspace only, and all runs of
+                       the node in a plan take the same one, because two algorithms round differently */
+} mp_node;
+
+typedef struct mp_graph {
+    const char *name;
+    const char *options; /* JSON text: all that is needed to build it again; "{}" for none */
+    const char *target;  /* name of the target it was built for; "" for none */
+    int64_t alignment;
+    double tick_seconds;
+    mp_fuse fuse;
+    char hash[33]; /* 32 hexadecimal digits over storages and nodes; set by mp_graph_finish */
+    size_t n_storages, storages_capacity;
+    mp_storage *storages;
+    size_t n_nodes, nodes_capacity;
+    mp_node *nodes; /* for each phase in an order in which they can run; keep-all runs them in this order */
+    /* derived by mp_graph_finish */
+    int *producer;                /* per storage: the node that writes it, -1: none (of an always-live kind, or a sum) */
+    int *writer;                  /* per always-live storage: the only node but updates that writes it, if it does not read it
+                                     too; whoever reads the storage, updates aside, runs after that node. -1: none */
+    int *adders_start, *adders;   /* who adds to s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
+    int *readers_start, *readers; /* nodes that read s in some form, likewise */
+    mp_pool *pool;                /* owns every array of nodes and storages, names included */
+} mp_graph;
+
+/* An empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. */
+mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err);
+void mp_graph_free(mp_graph *graph);
+
+/* Appends a zeroed storage or node with its id set to its index; the pointer is valid until the next one is appended. MP_NOMEM.
+ * The node has one zeroed form. */
+mp_status mp_graph_storage(mp_graph *graph, mp_storage **out, mp_error *err);
+mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err);
+/* Copies n storages into the graph's pool; NULL: out of memory. */
+int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
+
+/* Checks the structure (ids distinct, every list in range and without repetition, at most one producer per storage of a kind
+ * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base form
+ * adds, algorithms of a node distinct and alike but for ticks and workspace, bytes and ticks >= 0 with sums that leave room in
+ * an int64_t, no node that reads and makes the same storage unless its kind is always live, in-place pairs lead from a read to
+ * a write or add and not from a carried gradient, nothing both carried and always live, keep-all can run, no dependency cycle)
+ * and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM. O(total list length + n
+ * log n). */
+mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
+
+/* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes
+ * but payload_bytes, which files do not carry. The same on every machine. MP_NOMEM. */
+mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err);
+
+/* How messages call a node or storage: "node 12 (Conv_3)", by its id in the file. */
+typedef struct mp_label {
+    char text[160];
+} mp_label;
+mp_label mp_node_label(const mp_graph *graph, int node);
+mp_label mp_storage_label(const mp_graph *graph, int storage);
+/* How reports call a storage: by its first tensor, else its own name, else its number (then written into *room). */
+const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room);
+
+/* Whether the node's forms are algorithms: one of them is for all its runs. */
+bool mp_node_has_algorithms(const mp_node *node);
+
+/* Always live: by kind or because it is persistent. */
+bool mp_storage_is_static(const mp_storage *storage);
+int64_t mp_graph_static_bytes(const mp_graph *graph);
+
+#endif

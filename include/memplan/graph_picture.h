@@ -1,0 +1,21 @@
+/* graph_picture.h - a picture of a model's forward pass, and of what becomes of its tensors. */
+#ifndef MEMPLAN_GRAPH_PICTURE_H
+#define MEMPLAN_GRAPH_PICTURE_H
+
+#include "memplan/plan.h"
+
+enum { MP_PICTURE_BOXES = 100, MP_PICTURE_BOXES_MAX = 5000 };
+
+typedef struct mp_picture_request {
+    const mp_graph *graph;
+    const mp_plan *plan; /* NULL: keep-all */
+    const char *title;
+    int depth; /* how many levels of modules are opened; 0: as many as MP_PICTURE_BOXES boxes allow */
+} mp_picture_request;
+
+/* Draws the forward pass as a graph of boxes: an operator, a module, or equal modules in a row, coloured by what becomes of the
+ * tensors made in it, with the bytes; checkpoints in bold outline. path as in canvas.h. MP_LIMIT: more than
+ * MP_PICTURE_BOXES_MAX boxes; MP_NOMEM, MP_IO, MP_UNSUPPORTED. */
+mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err);
+
+#endif

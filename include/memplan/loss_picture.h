@@ -1,0 +1,16 @@
+/* loss_picture.h - the loss over the steps of a training. */
+#ifndef MEMPLAN_LOSS_PICTURE_H
+#define MEMPLAN_LOSS_PICTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memplan/error.h"
+
+/* Draws losses[0..n) of steps first_step + 1 on, as they are and as a running mean over a twentieth of them, into a file
+ * (canvas.h says which). Losses that are not numbers leave gaps. MP_INVALID: fewer than two losses; the rest as
+ * mp_canvas_write. */
+mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int64_t first_step, const char *path,
+                          mp_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* onnx.h - ONNX files into models. */
+#ifndef MEMPLAN_ONNX_H
+#define MEMPLAN_ONNX_H
+
+#include "memplan/model.h"
+
+typedef struct mp_dimension {
+    const char *name; /* a symbolic dimension of the file */
+    int64_t size;
+} mp_dimension;
+
+typedef struct mp_onnx_options {
+    int64_t batch;                  /* size of the batch dimension; 0: not given */
+    const mp_dimension *dimensions; /* --dim NAME=N */
+    size_t n_dimensions;
+    const char *const *data; /* --data NAME: these inputs are the batch, all others are not; none: by rule */
+    size_t n_data;
+} mp_onnx_options;
+
+/* Reads, sorts and infers. The batch dimension is the first dimension of the data inputs, if it is symbolic; a symbol of that
+ * name elsewhere is bound with it. Weight payloads are never unpacked; external files are never opened. On MP_OK *out is
+ * released with mp_model_free. MP_PARSE: malformed (protobuf, structure, cycle, sizes), an unbound dimension (named);
+ * MP_UNSUPPORTED: an operator or feature that is not supported (named with its node); MP_INVALID: an option names something
+ * that is not in the file; MP_IO; MP_NOMEM. err->input is the path. */
+mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err);
+
+#endif

@@ -1,0 +1,31 @@
+/* optimizer.h - how a parameter follows its gradient: SGD, momentum, Adam, AdamW; learning-rate schedules.
+ *
+ * Formulas as in PyTorch's optimizers. SGD: w -= lr * (g + wd * w). Momentum: v = mu * v + g + wd * w, w -= lr * v (Nesterov: w
+ * -= lr * (g + wd * w + mu * v)). Adam (Kingma, Ba 2015): g += wd * w, m and v the moving averages, w -= lr / (1 - b1^t) * m /
+ * (sqrt(v) / sqrt(1 - b2^t) + eps). AdamW (Loshchilov, Hutter 2019): w *= 1 - lr * wd first, then Adam without wd.
+ */
+#ifndef MEMPLAN_OPTIMIZER_H
+#define MEMPLAN_OPTIMIZER_H
+
+#include "memplan/training.h"
+
+typedef enum mp_schedule { MP_SCHEDULE_CONSTANT, MP_SCHEDULE_COSINE, MP_SCHEDULE_LINEAR, MP_N_SCHEDULES } mp_schedule;
+const char *mp_schedule_name(mp_schedule schedule);
+int mp_schedule_find(const char *name); /* -1: none */
+
+typedef struct mp_hyper {
+    mp_optimizer optimizer;
+    double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+    bool nesterov;
+    mp_schedule schedule;          /* what follows the warm-up */
+    int64_t warmup_steps, n_steps; /* the rate rises linearly over the first, and reaches 0 (cosine, linear) after the second */
+} mp_hyper;
+
+/* The defaults of an optimizer: Adam(W) 1e-3, 0.9, 0.999, 1e-8, decay 0.01 for AdamW; SGD and momentum 0.01, 0.9. */
+mp_hyper mp_hyper_default(mp_optimizer optimizer);
+/* MP_INVALID: a value out of its range, named. */
+mp_status mp_hyper_check(const mp_hyper *hyper, mp_error *err);
+/* The rate of step t = 0, 1, ... */
+double mp_learning_rate(const mp_hyper *hyper, int64_t step);
+
+#endif

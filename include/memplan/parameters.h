@@ -1,0 +1,18 @@
+/* parameters.h - the first values of what is always live: from the model's file where it has them, else by rule. */
+#ifndef MEMPLAN_PARAMETERS_H
+#define MEMPLAN_PARAMETERS_H
+
+#include "memplan/program.h"
+
+typedef struct mp_parameter_source mp_parameter_source;
+
+/* `path`: the model's file, whose initializers (embedded or external) are read when they are asked for; `seed` draws the rest.
+ * Release with mp_parameter_source_free (NULL is fine). The program's model must outlive it. As mp_onnx_weights_open. */
+mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, mp_parameter_source **out,
+                                   mp_error *err);
+void mp_parameter_source_free(mp_parameter_source *source);
+
+/* Of how many parameters it has the first values, and how many of them are drawn because the file has none. */
+void mp_parameter_source_count(const mp_parameter_source *source, size_t *n_parameters, size_t *n_drawn);
+
+#endif

@@ -1,0 +1,54 @@
+/* plan.h - a recompute plan: an ordered list of steps, and what it claims about itself. */
+#ifndef MEMPLAN_PLAN_H
+#define MEMPLAN_PLAN_H
+
+#include "memplan/graph.h"
+#include "memplan/timeline.h"
+
+/* One row of the address map: a storage instance, or the workspace of a step. */
+typedef struct mp_place {
+    int storage; /* -1: the workspace of the node that runs at first_step */
+    int first_step, last_step;
+    int64_t offset, bytes;
+} mp_place;
+
+typedef struct mp_plan {
+    char graph_hash[33];        /* of the graph it was made for; "" when unknown */
+    char *graph_name, *options; /* JSON text, as in mp_graph.options */
+    char *solver;               /* the name of the searcher; "" when unknown */
+    uint64_t seed;
+    int64_t budget_bytes;                     /* bounds static + arena, without offsets the peak; -1: none was given */
+    int64_t static_bytes, peak_bytes;         /* -1: not stated */
+    int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */
+    int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
+    int64_t ticks, baseline_ticks;
+    double seconds;                               /* ticks of its graph in seconds, as claimed; negative: not stated */
+    double baseline_seconds, lower_bound_seconds; /* negative: not stated */
+    char *bound_covers;                           /* "any-order", "this-order"; "" without a bound */
+    size_t n_checkpoints;
+    int *checkpoints; /* storages, in the order of their production */
+    size_t n_steps;
+    mp_step *steps;
+    bool *recompute;          /* per step: what the file claims; NULL: nothing claimed */
+    int *frees_start, *frees; /* storages freed by step t, as claimed: frees[frees_start[t] .. frees_start[t+1]); NULL: none */
+    size_t n_places;
+    mp_place *places; /* NULL: no offsets */
+} mp_plan;
+
+/* A plan of these steps for this graph, with every claim derived from the timeline: static, peak, seconds, baseline,
+ * checkpoints, recompute flags, frees; no budget, no floor, no offsets, no bound. On MP_OK *out is released with mp_plan_free.
+ * MP_INVALID as mp_timeline_build. MP_NOMEM. */
+mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
+void mp_plan_free(mp_plan *plan); /* NULL is fine */
+/* What lives at the peak without what is always there: no arena is smaller. */
+int64_t mp_plan_live_bytes(const mp_plan *plan);
+/* A copy of a text, as a plan owns them: replace one by mp_free and this. NULL: out of memory. */
+char *mp_plan_text(const char *text);
+
+/* The checkpoints of an order: the storages (not always live, not `saved`, produced by a forward node) whose first production
+ * some backward node reads, with no other production in between. Writes at most graph->n_storages indices in the order of
+ * production and returns how many. MP_NOMEM. */
+mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
+                              mp_error *err);
+
+#endif

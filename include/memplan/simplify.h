@@ -1,0 +1,31 @@
+/* simplify.h - the clean-up between the file and the training graph.
+ *
+ * One export writes LayerNormalization as one operator, another as nine; both must give the same training graph. In this order,
+ * repeated until nothing changes: operators whose outputs are all known values are folded away; identities (Identity, Dropout
+ * that drops nothing, Cast to the same type, ...) are passed through; dead operators are removed; equal operators on equal
+ * inputs are merged (never random ones); A*B + A*C becomes A*(B+C) (executor rules only); decomposed LayerNormalization,
+ * RMSNormalization, Gelu and Swish are recognised; a transposition of a parameter is folded into the product that uses it.
+ * Every tensor that disappears says which one took its place (mp_tensor.replaced_by, followed by mp_model_resolve), so that
+ * every name in the file still means something. O(n) per round.
+ */
+#ifndef MEMPLAN_SIMPLIFY_H
+#define MEMPLAN_SIMPLIFY_H
+
+#include "memplan/model.h"
+
+typedef struct mp_simplify_report {
+    int folded, identities, dead, merged, factored, patterns, transpositions;
+} mp_simplify_report;
+
+/* Simplifies in place; `report` may be NULL. `all` false (--no-simplify): only what the training graph cannot do without (known
+ * values, dead operators, transposed parameters). MP_NOMEM. */
+mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err);
+
+/* Makes each attention that is written out into one operator that never holds the matrix of scores (attention.h), in a model
+ * that has been simplified: for targets that have it, under the executor's rules. *n_fused may be NULL. O(n). MP_NOMEM. */
+mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err);
+
+/* The tensor that stands for this one now: itself, or the last of its replacements. */
+int mp_model_resolve(const mp_model *model, int tensor);
+
+#endif

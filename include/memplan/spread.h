@@ -1,0 +1,19 @@
+/* spread.h - how many checkpoints? Evenly spread ones, from none to one after every node: too few leave long segments to make
+ * again at once, too many are themselves what fills the memory.
+ */
+#ifndef MEMPLAN_SPREAD_H
+#define MEMPLAN_SPREAD_H
+
+#include "memplan/graph.h"
+
+typedef struct mp_spread_point {
+    size_t n_checkpoints; /* activations held from one segment to a later one */
+    int64_t peak_bytes, ticks;
+} mp_spread_point;
+
+/* Segment checkpointing with a growing number of ends, spread over the forward list at places where few bytes cross. Points
+ * come in ascending order of n_checkpoints, each number once, at most `most` of them (>= 2); the first is keep-all. On MP_OK
+ * *points is released with mp_free. MP_NOT_APPLICABLE: no forward or no backward phase. MP_NOMEM. */
+mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* sweep.h - the trade-off curve: what each searcher makes of each of several budgets, and what is proved about each.
+ *
+ * A searcher that climbs (solver.h) searches once, and the fastest of all that it tried within a budget is its point. The
+ * others search for each budget, from the best plan that is known for it. So on every curve a larger budget never costs more.
+ */
+#ifndef MEMPLAN_SWEEP_H
+#define MEMPLAN_SWEEP_H
+
+#include "memplan/solver.h"
+#include "memplan/spread.h"
+
+/* What a searcher found for a budget. */
+typedef struct mp_sweep_point {
+    int64_t budget_bytes;
+    bool feasible; /* false: no plan was found, and what follows is unset */
+    int64_t peak_bytes, ticks;
+    size_t n_checkpoints, n_recomputed; /* the second number: steps beyond a node's first run */
+} mp_sweep_point;
+
+/* No plan within the budget takes less. */
+typedef struct mp_sweep_bound {
+    int64_t budget_bytes, ticks;
+    bool infeasible; /* proved: there is none at all; ticks is then unset */
+} mp_sweep_bound;
+
+typedef struct mp_sweep_curve {
+    const char *solver;     /* a row of the table */
+    int64_t smallest_bytes; /* the lowest peak that it found at all; -1: nothing found */
+    size_t n;
+    mp_sweep_point *points; /* by ascending budget */
+} mp_sweep_curve;
+
+/* Called before each search and while it runs (`search` NULL: not yet); k of about n. Return false to stop with what is known.
+ */
+typedef bool (*mp_sweep_progress)(size_t k, size_t n, const mp_progress *search, void *data);
+
+typedef struct mp_sweep_request {
+    const mp_graph *graph;
+    const int64_t *budgets; /* NULL: evenly from the smallest that some searcher meets to the peak of keep-all */
+    size_t n_budgets;       /* with budgets NULL: how many; 0: MP_SWEEP_BUDGETS */
+    const char *const *solvers;
+    size_t n_solvers; /* 0: all that apply, but for those that only combine or keep everything */
+    uint64_t seed;
+    int64_t moves;
+    bool keep_order;            /* as in mp_request */
+    mp_sweep_progress progress; /* may be NULL */
+    void *progress_data;
+} mp_sweep_request;
+
+enum { MP_SWEEP_BUDGETS = 9, MP_SWEEP_SPREAD = 40 };
+
+typedef struct mp_sweep {
+    int64_t floor_bytes, static_bytes, keep_all_bytes, keep_all_ticks;
+    double tick_seconds;
+    size_t n_curves;
+    mp_sweep_curve *curves;
+    size_t n_bounds;
+    mp_sweep_bound *bounds;       /* by ascending budget */
+    mp_bound_orders bound_orders; /* which plans they are about */
+    size_t n_spread;
+    mp_spread_point *spread; /* evenly spread checkpoints */
+    bool stopped;
+} mp_sweep;
+
+/* Every point's plan has passed mp_plan_check. With budgets NULL, each curve begins at the smallest peak of its own searcher.
+ * MP_INVALID: no such searcher; MP_NOT_APPLICABLE: a named one is not for this graph, or none is. MP_NOMEM. On MP_OK release
+ * with mp_sweep_free. Deterministic. */
+mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
+void mp_sweep_free(mp_sweep *sweep); /* frees what it points to; zeroed is fine */
+
+#endif

@@ -1,0 +1,53 @@
+/* target.h - what a training graph is built for: a machine that says how long an operator takes and what memory it needs
+ * besides.
+ *
+ * The roofline target needs no hardware: a node takes max(FLOPs / peak, bytes moved / bandwidth) plus the launch overhead of
+ * its device's profile. A backend (backend.h) is a target that can also run.
+ */
+#ifndef MEMPLAN_TARGET_H
+#define MEMPLAN_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memplan/error.h"
+
+/* What a target is asked about, one node at a time, and what it answers: for those who write one. */
+typedef struct mp_work mp_work;
+typedef struct mp_cost mp_cost;
+
+/* One row of devices.def. */
+typedef struct mp_device {
+    const char *name;
+    const char *title; /* "NVIDIA A100 SXM4 80 GB" */
+    double fp32_flops; /* peak of matrix products per second, multiply-add = 2 */
+    double tf32_flops; /* of products of FLOAT whose factors are rounded to TF32 */
+    double fp16_flops, bf16_flops;
+    double bytes_per_second; /* memory bandwidth */
+    double launch_seconds;   /* fixed cost of one node */
+    int64_t memory_bytes;
+    int64_t cache_bytes; /* the last level */
+    int64_t alignment;   /* of every allocation */
+} mp_device;
+
+size_t mp_device_count(void);
+const mp_device *mp_device_row(size_t k);
+const mp_device *mp_device_find(const char *name); /* NULL: none */
+/* The device as it is when products of FLOAT round their factors to TF32. */
+mp_device mp_device_at_tf32(const mp_device *device);
+
+typedef struct mp_target mp_target;
+struct mp_target {
+    const char *name;
+    int64_t alignment, memory_bytes;
+    bool alternatives; /* it can run the alternatives that training_alternatives.c lists */
+    /* Fills *cost. Called once per node, in the order of the graph. MP_UNSUPPORTED names the operator the target cannot run. */
+    mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
+    void *details;
+};
+
+/* The roofline target of a device; nothing to release, `device` must outlive it. */
+mp_target mp_roofline(const mp_device *device);
+
+#endif

@@ -1,0 +1,75 @@
+/* timeline.h - lifetimes, live bytes, the peak and who holds it: all that follows from an order of nodes.
+ *
+ * Rules (a plan is an ordered list of steps; everything else follows):
+ *  - an instance of a storage begins where its node runs and ends at its last read before the node runs again, or before the
+ *    end; an output that nobody reads lives for its own step. Intervals are inclusive step indices;
+ *  - a sum begins at the first contribution (`adds`) and ends at its last read or contribution; it may be read only after all
+ *    its adders have run, and contributions come in node order unless any_sum_order;
+ *  - a carried gradient lives from step 0 to its last read before its first contribution, and from there to the last step;
+ *  - an output takes the room of an input of at least its size that ends in the same step, for the first listed in-place pair
+ *    that fits, each input and output at most once;
+ *  - always-live storages count once, as static bytes.
+ * An update may be issued on a second stream (`until`), where such updates run one after the other, each after all steps before
+ * it; the steps up to `until` run beside it:
+ *  - what it reads, writes and adds to, and its workspace, lives until then, and nobody takes its room;
+ *  - no step in between writes or adds to what it reads, or touches what it writes or adds to. Other updates on the second
+ *    stream come after it there, and may, where that is always live.
+ * live_bytes[t] is what is allocated while step t runs, workspace included, static bytes excluded.
+ */
+#ifndef MEMPLAN_TIMELINE_H
+#define MEMPLAN_TIMELINE_H
+
+#include "memplan/graph.h"
+
+typedef struct mp_step {
+    int node;
+    int form;  /* 0: the base; k: the node's k-th alternative */
+    int until; /* 0: it runs in order; else it is issued on the second stream, and this step, or with the number of steps the
+                  end, waits for it */
+} mp_step;
+
+/* The last step that may run beside step t: t itself where that runs in order. */
+static inline int mp_step_end(const mp_step *steps, int t)
+{
+    return steps[t].until > t ? steps[t].until - 1 : t;
+}
+
+typedef struct mp_span {
+    int storage;
+    int first, last;   /* steps, inclusive */
+    int takes_room_of; /* the storage whose room it takes at `first`, or -1 */
+} mp_span;
+
+typedef struct mp_timeline {
+    size_t n_steps;
+    int64_t *live_bytes;   /* per step */
+    int64_t *beside_bytes; /* per step: of these, workspace of steps that run beside it; NULL: no step does */
+    int64_t static_bytes;
+    int64_t peak_bytes; /* static_bytes + the highest live_bytes */
+    int peak_step;      /* the first step at the peak; -1 without steps */
+    int64_t ticks;      /* the sum over steps */
+    size_t n_spans;
+    mp_span *spans; /* ordered by (first, storage) */
+} mp_timeline;
+
+/* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
+ * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what an update beside it does not
+ * permit; names the node. It does not judge whether the plan is complete (memplan/check.h does). MP_NOMEM. O(list lengths
+ * of the steps + spans log spans). */
+mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
+void mp_timeline_free(mp_timeline *timeline);
+
+/* The instances that are live at a step, largest first (ties by storage): up to `room` indices into timeline->spans are
+ * written to `spans`; returns how many there are in all. O(spans). */
+size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room);
+
+/* What lies in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
+ * the last. O(spans + steps). */
+void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
+
+/* The order of the baseline of every percentage: keep-all. The nodes in list order, base forms, nothing twice; updates after
+ * all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place). Writes
+ * graph->n_nodes steps. */
+void mp_keep_all(const mp_graph *graph, mp_step *steps);
+
+#endif

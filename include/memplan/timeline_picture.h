@@ -1,0 +1,18 @@
+/* timeline_picture.h - the memory of a training step over its steps, as a picture. */
+#ifndef MEMPLAN_TIMELINE_PICTURE_H
+#define MEMPLAN_TIMELINE_PICTURE_H
+
+#include "memplan/plan.h"
+
+typedef enum mp_timeline_view {
+    MP_VIEW_ALL,    /* memory; below it the address map, if the plan has offsets */
+    MP_VIEW_MEMORY, /* live memory by layer, and the largest tensors at the peak */
+    MP_VIEW_ARENA   /* the address map */
+} mp_timeline_view;
+
+/* Draws a plan of this graph (plan NULL: keep-all) into a file that ends in .svg, .png, .pdf or .dot. `title` names the model.
+ * MP_INVALID: another ending, steps that cannot run, or MP_VIEW_ARENA without offsets; the rest as mp_canvas_write. */
+mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
+                              const char *path, mp_error *err);
+
+#endif

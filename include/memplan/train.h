@@ -1,0 +1,60 @@
+/* train.h - training as a plan says, with what was measured on the way. */
+#ifndef MEMPLAN_TRAIN_H
+#define MEMPLAN_TRAIN_H
+
+#include "memplan/accuracy.h"
+#include "memplan/execution.h"
+#include "memplan/inputs.h"
+#include "memplan/parameters.h"
+#include "memplan/plan.h"
+
+/* What has happened so far; returning false ends the training after this step. */
+typedef struct mp_train_progress {
+    int64_t step, n_steps; /* steps done, of how many in all */
+    double loss, seconds;  /* of the last step */
+} mp_train_progress;
+typedef bool (*mp_train_progress_call)(const mp_train_progress *now, void *data);
+
+typedef struct mp_train_request {
+    mp_program *program;
+    const mp_plan *plan; /* checked, with offsets */
+    mp_execution_options execution;
+    mp_feed *feed;
+    mp_feed *test; /* NULL: none; looked at when the training has ended */
+    const mp_parameter_source *parameters;
+    const char *resume; /* NULL: from the first values */
+    int64_t n_steps;    /* to do from here */
+    const char *save;   /* NULL: nothing is saved */
+    int64_t save_every; /* 0: at the end only */
+    mp_train_progress_call progress;
+    void *progress_data;
+} mp_train_request;
+
+typedef struct mp_report {
+    int64_t static_bytes, planned_peak_bytes, arena_bytes, measured_arena_bytes;
+    int64_t process_bytes;      /* the process's peak over the run; -1: not known */
+    int64_t idle_process_bytes; /* before the run had its memory: the program, its libraries, the model */
+    int64_t n_allocations;      /* by memplan, inside the loop over the steps */
+    /* Of a device with memory of its own: what is in use there with everything, and what was before the run had its two blocks:
+     * the context, and what the libraries had loaded by then. -1: the memory is the host's. */
+    int64_t device_bytes, idle_device_bytes;
+    bool device_is_shared; /* these are of all processes, since the system does not say what is this one's */
+    int n_recordings;      /* kinds of pass that ran as recorded; 0: all ran call by call */
+    double step_seconds;   /* the median */
+    double input_seconds;  /* of it, to make a batch and bring it to where it is read; the median */
+    size_t n_losses;
+    double *losses;       /* per step; released with mp_report_free */
+    double *node_seconds; /* with profile: per node of the graph, over all steps but the first (which warms up); else NULL */
+    char weights_hash[33];
+    bool has_test;
+    mp_accuracy test;
+    int64_t first_step; /* 0, or where the resumed file ended */
+    bool stopped;       /* the progress call asked for it */
+} mp_report;
+
+/* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss is not a number; the
+ * message names the step, and nothing is saved from then on. MP_NOMEM, MP_IO (saving, resuming), MP_PARSE (resuming). */
+mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
+void mp_report_free(mp_report *report); /* a zeroed one is fine */
+
+#endif

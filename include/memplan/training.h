@@ -1,0 +1,52 @@
+/* training.h - model + options + target -> training graph. */
+#ifndef MEMPLAN_TRAINING_H
+#define MEMPLAN_TRAINING_H
+
+#include "memplan/graph.h"
+#include "memplan/model.h"
+#include "memplan/target.h"
+
+typedef enum mp_loss { MP_LOSS_AUTO, MP_LOSS_CROSS_ENTROPY, MP_LOSS_MSE, MP_LOSS_NONE, MP_N_LOSSES } mp_loss;
+typedef enum mp_optimizer {
+    MP_OPTIMIZER_ADAMW,
+    MP_OPTIMIZER_ADAM,
+    MP_OPTIMIZER_SGD,
+    MP_OPTIMIZER_MOMENTUM,
+    MP_OPTIMIZER_NONE,
+    MP_N_OPTIMIZERS
+} mp_optimizer;
+
+const char *mp_loss_name(mp_loss loss);
+const char *mp_optimizer_name(mp_optimizer optimizer);
+const char *mp_rules_name(mp_rules rules);
+int mp_loss_find(const char *name), mp_optimizer_find(const char *name), mp_rules_find(const char *name); /* -1: none */
+
+typedef struct mp_training_options {
+    mp_loss
+        loss; /* AUTO: the model's own, else cross-entropy on its first output (mean squared error if that has no classes) */
+    const char *output; /* the tensor the loss is put on; NULL: the first output */
+    mp_optimizer optimizer;
+    mp_fuse fuse;
+    mp_dtype dtype; /* FLOAT, FLOAT16 or BFLOAT16: of activations, gradients and working parameters */
+    mp_rules rules;
+    const char *const *freeze; /* shell patterns of parameters that are not trained */
+    size_t n_freeze;
+    bool inexact;             /* with alternatives that round differently, so that the result depends on the plan */
+    double clip_norm;         /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
+    int accumulate;           /* micro-batches per update; 0 and 1: one. Over 1 gradients are persistent */
+    const char *options_json; /* stored in the graph as it is; NULL: "{}" */
+} mp_training_options;
+
+/* Appends the loss that the options ask for unless the model has one; *loss is its tensor, -1 for MP_LOSS_NONE. A model has a
+ * loss if a declared output is a float scalar that depends on a parameter. MP_INVALID: no such output, or one that no loss
+ * fits. MP_NOMEM. Changes the model. */
+mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err);
+
+/* Builds the training graph of a model that was inferred and simplified; `loss` as mp_model_add_loss says. On MP_OK *out is a
+ * finished graph (mp_graph_finish), released with mp_graph_free; the model is only read and need not outlive it.
+ * MP_UNSUPPORTED: an operator without a gradient stands between a parameter and the loss (it is named), or the target cannot
+ * run one. MP_INVALID: nothing to train, a freeze pattern that matches nothing. MP_NOMEM. O(operands). */
+mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
+                            mp_graph **out, mp_error *err);
+
+#endif

@@ -1,0 +1,18 @@
+/* update_effect.h - what it does to a training step where the updates of the parameters run, with everything kept. */
+#ifndef MEMPLAN_UPDATE_EFFECT_H
+#define MEMPLAN_UPDATE_EFFECT_H
+
+#include "memplan/graph.h"
+
+typedef struct mp_update_effect {
+    int64_t peak_bytes;
+    int64_t gradient_bytes;         /* of parameters, payload: the most that lies in memory at once */
+    int64_t peak_gradient_bytes;    /* and when memory is at its peak */
+    int64_t largest_gradient_bytes; /* of one parameter */
+    int64_t moved_bytes;            /* between memory and a cache, per step of training (estimator/graph/traffic.h) */
+} mp_update_effect;
+
+/* For keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM; as mp_timeline_build. */
+mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_update_effect *out, mp_error *err);
+
+#endif
