@@ -56,11 +56,6 @@ static mp_status locate(const reader *r, const char *where)
     return MP_PARSE;
 }
 
-static mp_status no_memory(const reader *r)
-{
-    return MP_FAIL(r->err, MP_NOMEM, "no memory for %zu buffers", r->table->packing.n_items + 1);
-}
-
 /* For messages: a name that may be of any length. */
 static int shown(text t)
 {
@@ -153,7 +148,7 @@ static mp_status add_piece(reader *r, mp_pack_item *item, int64_t lower, int64_t
 {
     size_t *n = &r->table->packing.n_pieces;
     if (lower == upper || !size) return MP_OK;
-    if (*n >= INT32_MAX / 4 || !mp_grow(&r->pieces, &r->pieces_capacity, *n + 1, sizeof *r->pieces)) return no_memory(r);
+    if (*n >= INT32_MAX / 4 || !mp_grow(&r->pieces, &r->pieces_capacity, *n + 1, sizeof *r->pieces)) return MP_NO_MEMORY(r->err);
     r->pieces[(*n)++] = (mp_pack_piece){lower, upper, size};
     item->n_pieces++;
     return MP_OK;
@@ -229,7 +224,7 @@ static mp_status read_row(reader *r)
     if (n >= INT32_MAX / 8 || !mp_grow(&r->items, &r->items_capacity, n + 1, sizeof *r->items) ||
         !mp_grow(&r->rows, &r->rows_capacity, n + 1, sizeof *r->rows) ||
         !mp_grow(&r->ids, &r->ids_capacity, n + 1, sizeof *r->ids) || !(r->rows[n] = row_text(r)))
-        MP_TRY(no_memory(r));
+        MP_TRY(MP_NO_MEMORY(r->err));
     r->ids[n] = (row_id){id, r->line, (int)(id.at - r->line_at) + 1};
     r->items[n] = item;
     t->packing.n_items++;

@@ -26,11 +26,6 @@ static const char *name_of(const builder *b, size_t k)
     return b->graph->nodes[b->out->nodes[k]].name;
 }
 
-static mp_status no_memory(const builder *b)
-{
-    return MP_FAIL(b->err, MP_NOMEM, "no memory for the blocks of %zu nodes", b->graph->n_nodes);
-}
-
 static mp_status list_nodes(builder *b)
 {
     const mp_graph *graph = b->graph;
@@ -38,7 +33,7 @@ static mp_status list_nodes(builder *b)
     out->nodes = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->nodes);
     out->block_of = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->block_of);
     out->blocks = mp_pool_alloc(out->pool, graph->n_nodes, sizeof *out->blocks);
-    if (!out->nodes || !out->block_of || !out->blocks) return no_memory(b);
+    if (!out->nodes || !out->block_of || !out->blocks) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < graph->n_nodes; k++) {
         mp_phase phase = graph->nodes[k].phase;
         out->block_of[k] = -1;
@@ -134,7 +129,7 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
     size_t n_runs = 0, n = 0, at = 0, least = 1;
     uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
     run *runs = mp_alloc(out->n, sizeof *runs);
-    if (!signatures || !runs) MP_TRY(no_memory(b));
+    if (!signatures || !runs) MP_TRY(MP_NO_MEMORY(b->err));
     for (size_t k = 0; k < out->n; k++) {
         if (k == 0 || !siblings(b, k, depth)) n_runs++;
         runs[n_runs - 1].n++;
@@ -249,7 +244,7 @@ static mp_status name_block(builder *b, mp_graph_block *block)
                               ? mp_pool_format(pool, "%zu operators", block->n)
                               : mp_pool_format(pool, "%zu blocks, %zu operators", block->n_parts, block->n);
     }
-    return block->title && block->subtitle ? MP_OK : no_memory(b);
+    return block->title && block->subtitle ? MP_OK : MP_NO_MEMORY(b->err);
 }
 
 /* ---- edges ---- */
@@ -271,21 +266,21 @@ static mp_status find_edges(builder *b)
     mp_block_edge *edges = NULL;
     size_t n = 0, capacity = 0;
     int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* block + 1 */
-    if (!writer) MP_TRY(no_memory(b));
+    if (!writer) MP_TRY(MP_NO_MEMORY(b->err));
     for (size_t k = 0; k < out->n_nodes; k++) {
         const mp_form *form = &graph->nodes[out->nodes[k]].forms[0];
         int to = out->block_of[out->nodes[k]];
         for (size_t i = 0; i < form->n_reads; i++) {
             int from = writer[form->reads[i]] - 1;
             if (from < 0 || from == to) continue;
-            if (!mp_grow(&edges, &capacity, n + 1, sizeof *edges)) MP_TRY(no_memory(b));
+            if (!mp_grow(&edges, &capacity, n + 1, sizeof *edges)) MP_TRY(MP_NO_MEMORY(b->err));
             edges[n++] = (mp_block_edge){from, to};
         }
         for (size_t i = 0; i < form->n_writes; i++) writer[form->writes[i]] = to + 1;
     }
     if (n) qsort(edges, n, sizeof *edges, by_ends);
     out->edges = mp_pool_alloc(out->pool, n, sizeof *edges);
-    if (!out->edges) MP_TRY(no_memory(b));
+    if (!out->edges) MP_TRY(MP_NO_MEMORY(b->err));
     for (size_t k = 0; k < n; k++)
         if (k == 0 || by_ends(&edges[k - 1], &edges[k])) out->edges[out->n_edges++] = edges[k];
 done:
@@ -307,7 +302,7 @@ mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, m
     builder b = {.graph = graph, .err = err};
     b.out = mp_alloc(1, sizeof *b.out);
     if (b.out) b.out->pool = mp_pool_new();
-    if (!b.out || !b.out->pool) MP_TRY(no_memory(&b));
+    if (!b.out || !b.out->pool) MP_TRY(MP_NO_MEMORY(b.err));
     MP_TRY(list_nodes(&b));
     MP_TRY(cut_and_fold(&b, depth, most));
     for (size_t k = 0; k < b.out->n; k++) {

@@ -37,11 +37,6 @@ typedef struct router {
     mp_error *err;
 } router;
 
-static mp_status no_memory(const router *r)
-{
-    return MP_FAIL(r->err, MP_NOMEM, "no memory for a drawing of %zu boxes", r->n);
-}
-
 static int column_of(const router *r, int box)
 {
     return r->column[r->row[box]];
@@ -78,7 +73,7 @@ static mp_status wrap(router *r, double aspect)
     mp_status st = MP_OK;
     double *heights = mp_alloc(r->n_rows, sizeof *heights), *widths = mp_alloc(r->n_rows, sizeof *widths);
     size_t *crossing = mp_alloc(r->n_rows + 1, sizeof *crossing);
-    if (!heights || !widths || !crossing) MP_TRY(no_memory(r));
+    if (!heights || !widths || !crossing) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
     for (size_t k = 0; k < r->n_edges; k++) { /* a box's farthest wire: it has one lane */
@@ -132,7 +127,7 @@ static mp_status stretch_to(router *r, int from, int gutter, double a, double b)
             r->stretches[k].high = fmax(r->stretches[k].high, high);
             return MP_OK;
         }
-    if (!mp_grow(&r->stretches, &r->capacity, r->n_stretches + 1, sizeof *r->stretches)) return no_memory(r);
+    if (!mp_grow(&r->stretches, &r->capacity, r->n_stretches + 1, sizeof *r->stretches)) return MP_NO_MEMORY(r->err);
     r->stretches[r->n_stretches++] = (stretch){.from = from, .gutter = gutter, .low = low, .high = high};
     return MP_OK;
 }
@@ -183,7 +178,7 @@ static int by_box(const void *a, const void *b)
 static mp_status give_lanes(router *r, size_t *lanes)
 {
     double *end = mp_alloc(r->n_stretches, sizeof *end); /* per lane of the gutter at hand */
-    if (!end) return no_memory(r);
+    if (!end) return MP_NO_MEMORY(r->err);
     if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_gutter);
     for (size_t k = 0; k < r->n_stretches; k++) {
         stretch *s = &r->stretches[k];
@@ -227,7 +222,7 @@ static mp_status place_columns(router *r, const size_t *lanes)
 {
     double x = 0, above = (double)lanes[0] * TRACK_GAP;
     int *widest = mp_alloc(r->n_columns, sizeof *widest);
-    if (!widest) return no_memory(r);
+    if (!widest) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n; k++)
         if (r->slot[k] > widest[column_of(r, (int)k)]) widest[column_of(r, (int)k)] = r->slot[k];
     for (size_t c = 0; c < r->n_columns; c++) {
@@ -252,7 +247,7 @@ static mp_status place_columns(router *r, const size_t *lanes)
 static mp_status add_wire(router *r, int from, bool arrow, const double *xy, size_t n)
 {
     mp_placement *out = r->out;
-    if (!mp_grow(&out->wires, &out->wires_capacity, out->n_wires + 1, sizeof *out->wires)) return no_memory(r);
+    if (!mp_grow(&out->wires, &out->wires_capacity, out->n_wires + 1, sizeof *out->wires)) return MP_NO_MEMORY(r->err);
     mp_wire *wire = &out->wires[out->n_wires++];
     *wire = (mp_wire){.from = from, .arrow = arrow, .n = n};
     memcpy(wire->xy, xy, 2 * n * sizeof *xy);
@@ -342,10 +337,10 @@ static mp_status start(router *r)
     r->out = mp_alloc(1, sizeof *r->out);
     if (!r->row || !r->slot || !r->column || !r->outs || !r->ins || !r->out_track || !r->in_track || !r->top || !r->left ||
         !r->gutter || !r->out)
-        return no_memory(r);
+        return MP_NO_MEMORY(r->err);
     r->out->x = mp_alloc(r->n, sizeof *r->out->x);
     r->out->y = mp_alloc(r->n, sizeof *r->out->y);
-    return r->out->x && r->out->y ? MP_OK : no_memory(r);
+    return r->out->x && r->out->y ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
@@ -354,7 +349,7 @@ mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges,
     mp_status st = MP_OK;
     router r = {.n = n, .edges = edges, .n_edges = n_edges, .box_width = box_width, .box_height = box_height, .err = err};
     size_t *lanes = mp_alloc(n + 1, sizeof *lanes);
-    if (!lanes) MP_TRY(no_memory(&r));
+    if (!lanes) MP_TRY(MP_NO_MEMORY(r.err));
     MP_TRY(start(&r));
     MP_TRY(mp_placement_rows(n, edges, n_edges, r.row, r.slot, &r.n_rows, err));
     MP_TRY(wrap(&r, aspect));

@@ -52,11 +52,6 @@ typedef struct drawing {
     mp_error *err;
 } drawing;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
-}
-
 /* Rows of all nodes: backward nodes stand beside their forward node. Graphs that do not say whose backward a node is are
  * mirrored: the last forward node stands beside the first of backward. */
 static mp_status find_rows(drawing *d)
@@ -65,7 +60,7 @@ static mp_status find_rows(drawing *d)
     size_t n_backward = 0, k = 0;
     bool told = false;
     d->row = mp_alloc(graph->n_nodes, sizeof *d->row);
-    if (!d->row) return no_memory(d->err);
+    if (!d->row) return MP_NO_MEMORY(d->err);
     for (size_t node = 0; node < graph->n_nodes; node++) {
         n_backward += graph->nodes[node].phase == MP_PHASE_BACKWARD;
         told |= graph->nodes[node].forward_of >= 0;
@@ -137,8 +132,8 @@ static mp_status panel_start(const drawing *d, panel *p)
 {
     mp_status st = MP_OK;
     for (int c = 0; c < N_COLUMNS; c++)
-        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) MP_TRY(no_memory(d->err));
-    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) MP_TRY(no_memory(d->err));
+        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) MP_TRY(MP_NO_MEMORY(d->err));
+    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) MP_TRY(MP_NO_MEMORY(d->err));
     p->present[FORWARD] = true;
     MP_TRY(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
@@ -169,7 +164,7 @@ static mp_status find_lanes(drawing *d, int side)
     size_t n = d->blocks->n;
     int *reach = mp_alloc(n, sizeof *reach), *end = mp_alloc(n, sizeof *end); /* per row: the farthest it goes, + 1; per lane */
     int *writer = mp_alloc(d->graph->n_storages, sizeof *writer);             /* row + 1 */
-    if (!reach || !end || !writer) MP_TRY(no_memory(d->err));
+    if (!reach || !end || !writer) MP_TRY(MP_NO_MEMORY(d->err));
     for (size_t node = 0; node < d->graph->n_nodes; node++) {
         const mp_node *it = &d->graph->nodes[node];
         const mp_form *form = &it->forms[0];
@@ -268,7 +263,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
         column column;
         int row; /* + 1 */
     } *maker = mp_alloc(graph->n_storages, sizeof *maker);
-    if (!maker) MP_TRY(no_memory(d->err));
+    if (!maker) MP_TRY(MP_NO_MEMORY(d->err));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_form *form = &node->forms[p->steps[t].form];
@@ -281,7 +276,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
             link one = {m->column, c, m->row - 1, row};
             if (!m->row || (one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one))
                 continue;
-            if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(no_memory(d->err));
+            if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(MP_NO_MEMORY(d->err));
             links[n_links++] = one;
             MP_TRY(draw_link(d, p, &one));
         }
@@ -394,7 +389,7 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
         {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
     size_t n = request->plan ? 3 : 2, n_forward = 0;
     mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), *forward = mp_alloc(graph->n_nodes, sizeof *forward);
-    if (!keep_all || !forward) MP_TRY(no_memory(err));
+    if (!keep_all || !forward) MP_TRY(MP_NO_MEMORY(err));
     MP_TRY(mp_graph_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
     MP_REQUIRE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
                blocks->n);
@@ -408,7 +403,7 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     panels[1].steps = keep_all, panels[1].n_steps = graph->n_nodes;
     if (request->plan) panels[2].steps = request->plan->steps, panels[2].n_steps = request->plan->n_steps;
     for (int side = 0; side < 2; side++) {
-        if (!(d.lane[side] = mp_alloc(blocks->n, sizeof *d.lane[side]))) MP_TRY(no_memory(err));
+        if (!(d.lane[side] = mp_alloc(blocks->n, sizeof *d.lane[side]))) MP_TRY(MP_NO_MEMORY(err));
         MP_TRY(find_lanes(&d, side));
     }
     for (size_t k = 0; k < n; k++) MP_TRY(panel_start(&d, &panels[k]));

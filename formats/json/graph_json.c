@@ -51,18 +51,13 @@ struct reader {
     mp_error *err;
 };
 
-static mp_status no_memory(const struct reader *r)
-{
-    return MP_FAIL(r->err, MP_NOMEM, "no memory for the graph '%s'", r->graph->name);
-}
-
 static mp_status copy_text(struct reader *r, const mp_row *row, const char *key, const char **text)
 {
     const char *found = NULL;
     mp_status st = mp_row_text(row, key, false, &found);
     if (st != MP_OK || !found) return st;
     *text = mp_pool_text(r->graph->pool, found, strlen(found));
-    return *text ? MP_OK : no_memory(r);
+    return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
 static mp_status read_storage(struct reader *r, const mp_row *row)
@@ -89,12 +84,12 @@ static mp_status read_storage(struct reader *r, const mp_row *row)
     MP_TRY(mp_row_array(row, "tensors", false, &tensors));
     s->n_tensors = json_array_size(tensors);
     s->tensors = mp_pool_alloc(r->graph->pool, s->n_tensors, sizeof *s->tensors);
-    if (!s->tensors) MP_TRY(no_memory(r));
+    if (!s->tensors) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < s->n_tensors; i++) {
         const char *text;
         MP_TRY(mp_row_element_text(row, "tensors", tensors, i, &text));
         s->tensors[i] = mp_pool_text(r->graph->pool, text, strlen(text));
-        if (!s->tensors[i]) MP_TRY(no_memory(r));
+        if (!s->tensors[i]) MP_TRY(MP_NO_MEMORY(r->err));
     }
 done:
     return st;
@@ -109,7 +104,7 @@ static mp_status read_list(struct reader *r, const mp_row *row, const char *key,
     if (!array) goto done;
     size_t size = json_array_size(array), count = 0;
     *list = mp_pool_alloc(r->graph->pool, size, sizeof **list);
-    if (!*list) MP_TRY(no_memory(r));
+    if (!*list) MP_TRY(MP_NO_MEMORY(r->err));
     r->n_lists++;
     for (size_t i = 0; i < size; i++) {
         int64_t id;
@@ -132,7 +127,7 @@ static mp_status read_pairs(struct reader *r, const mp_row *row, const mp_form *
     MP_TRY(mp_row_array(row, "in_place", false, &array));
     size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
     mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
-    if (!pairs) MP_TRY(no_memory(r));
+    if (!pairs) MP_TRY(MP_NO_MEMORY(r->err));
     if (!array && base) n = inherited_pairs(base, form, pairs);
     for (size_t i = 0; array && i < n; i++) {
         const json_t *pair = json_array_get(array, i);
@@ -166,7 +161,7 @@ static mp_status read_form(struct reader *r, const mp_row *row, const mp_form *b
     MP_TRY(mp_row_real(row, "seconds", !base, &seconds));
     MP_TRY(copy_text(r, row, "algorithm", &algorithm));
     form->algorithm = algorithm[0] ? algorithm : NULL;
-    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(no_memory(r));
+    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(MP_NO_MEMORY(r->err));
     r->seconds[r->n_seconds++] = seconds;
 done:
     return st;
@@ -206,7 +201,7 @@ static mp_status read_node(struct reader *r, const mp_row *row)
     MP_TRY(mp_row_array(row, "alternatives", false, &alternatives));
     size_t n = json_array_size(alternatives) + 1, first = r->n_seconds;
     mp_form *forms = mp_pool_alloc(r->graph->pool, n, sizeof *forms);
-    if (!forms) MP_TRY(no_memory(r));
+    if (!forms) MP_TRY(MP_NO_MEMORY(r->err));
     node->forms = forms;
     node->n_forms = n;
     MP_TRY(read_form(r, row, NULL, 0, &forms[0]));
@@ -292,7 +287,7 @@ static mp_status read_header(struct reader *r, const mp_row *top)
     if (options) {
         text = mp_json_print(options);
         graph->options = text ? mp_pool_text(graph->pool, text, strlen(text)) : NULL;
-        if (!graph->options) MP_TRY(no_memory(r));
+        if (!graph->options) MP_TRY(MP_NO_MEMORY(r->err));
     }
 done:
     mp_free(text);
@@ -318,7 +313,7 @@ mp_status mp_graph_read(const char *path, mp_graph **out, mp_error *err)
     }
     MP_TRY(mp_ids_of_storages(r.graph, &r.ids, err));
     r.seen = mp_alloc(r.graph->n_storages, sizeof *r.seen);
-    if (!r.seen) MP_TRY(no_memory(&r));
+    if (!r.seen) MP_TRY(MP_NO_MEMORY(r.err));
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         MP_TRY(mp_row_at(nodes, "nodes", i, &row, err));
         MP_TRY(read_node(&r, &row));

@@ -17,11 +17,6 @@ struct reader {
     mp_error *err;
 };
 
-static mp_status no_memory(const struct reader *r)
-{
-    return MP_FAIL(r->err, MP_NOMEM, "no memory for the plan");
-}
-
 /* A field that is a count of bytes, or not stated. */
 static mp_status read_bytes(const mp_row *top, const char *key, int64_t *bytes)
 {
@@ -46,7 +41,7 @@ static mp_status read_text(struct reader *r, const mp_row *row, const char *key,
     mp_status st = mp_row_text(row, key, false, &found);
     if (st != MP_OK) return st;
     *text = mp_plan_text(found);
-    return *text ? MP_OK : no_memory(r);
+    return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
 static mp_status read_graph(struct reader *r, const mp_row *top)
@@ -76,7 +71,7 @@ static mp_status read_header(struct reader *r, const mp_row *top)
     MP_TRY(read_graph(r, top));
     MP_TRY(mp_row_object(top, "options", &options));
     plan->options = options ? mp_json_print(options) : mp_plan_text("{}");
-    if (!plan->options) MP_TRY(no_memory(r));
+    if (!plan->options) MP_TRY(MP_NO_MEMORY(r->err));
     MP_TRY(read_text(r, top, "solver", &plan->solver));
     MP_TRY(mp_row_int(top, "seed", false, &seed));
     plan->seed = (uint64_t)seed;
@@ -117,7 +112,7 @@ static mp_status read_checkpoints(struct reader *r, const mp_row *top)
     size_t n = json_array_size(array);
     r->plan->checkpoints = mp_alloc(n, sizeof *r->plan->checkpoints);
     names = name_storages(r->graph);
-    if (!r->plan->checkpoints || !names) MP_TRY(no_memory(r));
+    if (!r->plan->checkpoints || !names) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < n; i++) {
         const char *name;
         MP_TRY(mp_row_element_text(top, "checkpoints", array, i, &name));
@@ -157,7 +152,7 @@ static mp_status read_frees(struct reader *r, const mp_row *row, size_t t, size_
     MP_TRY(mp_row_array(row, "frees", false, &frees));
     size_t n = (size_t)plan->frees_start[t], more = json_array_size(frees);
     MP_REQUIRE(more < INT32_MAX - n, r->err, MP_PARSE, "the plan frees too much");
-    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_TRY(no_memory(r));
+    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < more; i++) {
         int64_t id;
         MP_TRY(mp_row_element_int(row, "frees", frees, i, &id));
@@ -181,7 +176,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
     plan->recompute = mp_alloc(n, sizeof *plan->recompute);
     plan->frees_start = mp_alloc(n + 1, sizeof *plan->frees_start);
     ran = mp_alloc(r->graph->n_nodes, sizeof *ran);
-    if (!plan->steps || !plan->recompute || !plan->frees_start || !ran) MP_TRY(no_memory(r));
+    if (!plan->steps || !plan->recompute || !plan->frees_start || !ran) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t t = 0; t < n; t++) {
         mp_step *step = &plan->steps[t];
         MP_TRY(mp_row_at(steps, "steps", t, &row, r->err));
@@ -219,7 +214,7 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
     mp_row row;
     if (!n) return MP_OK;
     plan->places = mp_alloc(n, sizeof *plan->places);
-    if (!plan->places) MP_TRY(no_memory(r));
+    if (!plan->places) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < n; i++) {
         mp_place *place = &plan->places[i];
         int64_t id;
@@ -256,7 +251,7 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     MP_TRY(mp_json_read(path, "memplan-plan", &json, err));
     top.object = json;
     r.plan = mp_alloc(1, sizeof *r.plan);
-    if (!r.plan) MP_TRY(no_memory(&r));
+    if (!r.plan) MP_TRY(MP_NO_MEMORY(r.err));
     MP_TRY(mp_ids_of_nodes(graph, &r.nodes, err));
     MP_TRY(mp_ids_of_storages(graph, &r.storages, err));
     MP_TRY(read_header(&r, &top));

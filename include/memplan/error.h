@@ -54,6 +54,7 @@ mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+#define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
 
 /* Both need `mp_status st` and the label `done` in the function they stand in. */
 #define MP_TRY(call)                           \

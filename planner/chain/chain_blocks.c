@@ -2,11 +2,6 @@
 #include "planner/chain/chain.h"
 #include "planner/order/segment_schedule.h"
 
-static mp_status no_memory(const mp_graph *graph, mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
-}
-
 /* The block whose forward run makes what a loss or backward node reads last; `inherited` if it reads nothing of the kind. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
@@ -29,7 +24,7 @@ static mp_status order_backward(mp_chain *chain, mp_error *err)
     size_t n = 0;
     int n_backward = 0, place = chain->n - 1;
     bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
-    if (!keep) return no_memory(graph, err);
+    if (!keep) return MP_NO_MEMORY(err);
     MP_TRY(mp_segment_schedule(graph, chain->block, chain->n, keep, &steps, &n, err));
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
@@ -145,12 +140,12 @@ mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_cha
     mp_status st = MP_OK;
     const mp_graph *graph = boundaries->graph;
     mp_chain *chain = mp_alloc(1, sizeof *chain);
-    if (!chain) return no_memory(graph, err);
+    if (!chain) return MP_NO_MEMORY(err);
     chain->graph = graph;
     chain->n = 1;
     for (int p = 0; p + 1 < boundaries->n; p++) chain->n += ends[p];
     if (!allocate(chain)) {
-        st = no_memory(graph, err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (size_t i = 0; i < graph->n_nodes; i++) chain->block[i] = -1;

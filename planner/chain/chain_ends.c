@@ -7,11 +7,6 @@
 #include "planner/chain/chain.h"
 #include "planner/order/dag.h"
 
-static mp_status no_memory(const mp_boundaries *boundaries, mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for the chain of %s", boundaries->graph->name);
-}
-
 /* Of the ascending positions, as many as a chain may have blocks: of equal stretches the one where the fewest bytes cross. */
 static int choose(const mp_boundaries *boundaries, const int *positions, int n, bool *ends)
 {
@@ -31,7 +26,7 @@ static mp_status find_cuts(const mp_boundaries *boundaries, int *positions, int 
     mp_status st = MP_OK;
     size_t n_cuts = 0;
     int *cuts = mp_alloc(boundaries->graph->n_storages, sizeof *cuts);
-    if (!cuts) return no_memory(boundaries, err);
+    if (!cuts) return MP_NO_MEMORY(err);
     MP_TRY(mp_cut_tensors(boundaries->graph, cuts, &n_cuts, err));
     for (size_t i = 0; i < n_cuts; i++)
         if (boundaries->birth[cuts[i]] + 1 < boundaries->n) positions[(*n)++] = boundaries->birth[cuts[i]];
@@ -63,7 +58,7 @@ static mp_status find_seams(const mp_boundaries *boundaries, int far, int *posit
     if (!reach || !oldest) {
         mp_free(reach);
         mp_free(oldest);
-        return no_memory(boundaries, err);
+        return MP_NO_MEMORY(err);
     }
     find_oldest(boundaries, far, reach, oldest);
     for (int seam = -1, next; seam < last; seam = next) {
@@ -82,7 +77,7 @@ mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool 
 {
     mp_status st = MP_OK;
     int n = 0, *positions = mp_alloc((size_t)boundaries->n, sizeof *positions);
-    if (!positions) return no_memory(boundaries, err);
+    if (!positions) return MP_NO_MEMORY(err);
     for (int p = 0; p < boundaries->n; p++) ends[p] = false;
     if (cut == MP_CHAIN_CUTS)
         MP_TRY(find_cuts(boundaries, positions, &n, err));

@@ -27,11 +27,6 @@ typedef struct measure {
     mp_chain_peaks peaks;
 } measure;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for the blocks of a chain");
-}
-
 static bool is_forward(const measure *x, int node)
 {
     return x->chain->graph->nodes[node].phase == MP_PHASE_FORWARD;
@@ -109,7 +104,7 @@ static void run_backward(measure *x)
 static mp_status end_run(measure *x, mp_chain_run *out, mp_error *err)
 {
     out->nodes = mp_pool_alloc(x->chain->pool, x->n, sizeof *out->nodes);
-    if (!out->nodes) return no_memory(err);
+    if (!out->nodes) return MP_NO_MEMORY(err);
     if (x->n) memcpy(out->nodes, x->nodes, x->n * sizeof *x->nodes);
     out->n = x->n;
     out->ticks = 0;
@@ -307,7 +302,7 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
     x.needed = mp_alloc(n_storages, sizeof *x.needed);
     x.peaks.held = x.held;
     if (!mp_chain_peaks_new(&x.peaks, chain) || !x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));

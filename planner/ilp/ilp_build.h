@@ -36,7 +36,6 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
     return &m->used[(size_t)stage * m->graph->n_storages + (size_t)storage];
 }
 
-mp_status mp_ilp_no_memory(const mp_ilp_builder *b);
 /* Appends a column and tells its number. MP_NOMEM. */
 mp_status mp_ilp_add_column(mp_ilp_builder *b, mp_ilp_column column, int *index);
 /* Whether s is used in stage i at `place` or after it by what runs there in any case. */

@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-mp_status mp_ilp_no_memory(const mp_ilp_builder *b)
-{
-    return MP_FAIL(b->err, MP_NOMEM, "out of memory for the integer programme of %s", b->m->graph->name);
-}
-
 /* One past the last place of a stage; the last stage has the place after all places besides. */
 static int stage_end(const mp_ilp_model *m, int i)
 {
@@ -41,7 +36,7 @@ int mp_ilp_used_from(const mp_ilp_model *m, int i, int s, int place)
 mp_status mp_ilp_add_column(mp_ilp_builder *b, mp_ilp_column column, int *index)
 {
     mp_ilp_model *m = b->m;
-    if (!mp_grow(&m->columns, &m->columns_capacity, m->n_columns + 1, sizeof *m->columns)) return mp_ilp_no_memory(b);
+    if (!mp_grow(&m->columns, &m->columns_capacity, m->n_columns + 1, sizeof *m->columns)) return MP_NO_MEMORY(b->err);
     *index = (int)m->n_columns;
     m->columns[m->n_columns++] = column;
     return MP_OK;
@@ -147,7 +142,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     b.held_for = mp_alloc(graph->n_nodes, sizeof *b.held_for);
     if (!m->node || !m->first || !m->again || !m->birth || !m->uses_start || !m->run || !m->held || !m->used || !b.needed ||
         !b.waits || !b.held_for) {
-        st = mp_ilp_no_memory(&b);
+        st = MP_NO_MEMORY(b.err);
         goto done;
     }
     m->static_bytes = mp_graph_static_bytes(graph);

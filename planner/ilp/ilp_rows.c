@@ -6,7 +6,7 @@
 static mp_status begin_row(mp_ilp_builder *b, int64_t bound, bool memory)
 {
     mp_ilp_model *m = b->m;
-    if (!mp_grow(&m->rows, &m->rows_capacity, m->n_rows + 1, sizeof *m->rows)) return mp_ilp_no_memory(b);
+    if (!mp_grow(&m->rows, &m->rows_capacity, m->n_rows + 1, sizeof *m->rows)) return MP_NO_MEMORY(b->err);
     m->rows[m->n_rows++] = (mp_ilp_row){m->n_entries, 0, bound, memory};
     return MP_OK;
 }
@@ -18,7 +18,7 @@ static mp_status put(mp_ilp_builder *b, int column, int64_t coefficient)
     mp_ilp_row *row = &m->rows[m->n_rows - 1];
     if (column == MP_ILP_ALWAYS) row->bound -= coefficient;
     if (column < 0 || coefficient == 0) return MP_OK;
-    if (!mp_grow(&m->entries, &m->entries_capacity, m->n_entries + 1, sizeof *m->entries)) return mp_ilp_no_memory(b);
+    if (!mp_grow(&m->entries, &m->entries_capacity, m->n_entries + 1, sizeof *m->entries)) return MP_NO_MEMORY(b->err);
     m->entries[m->n_entries++] = (mp_ilp_entry){column, coefficient};
     row->n++;
     return MP_OK;

@@ -7,7 +7,7 @@
 
 static mp_status add_use(mp_ilp_builder *b, int storage, int place)
 {
-    if (!mp_grow(&b->uses, &b->uses_capacity, b->n_uses + 1, sizeof *b->uses)) return mp_ilp_no_memory(b);
+    if (!mp_grow(&b->uses, &b->uses_capacity, b->n_uses + 1, sizeof *b->uses)) return MP_NO_MEMORY(b->err);
     b->uses[b->n_uses++] = (mp_ilp_use){storage, place};
     return MP_OK;
 }
@@ -90,7 +90,7 @@ mp_status mp_ilp_collect_uses(mp_ilp_builder *b)
     mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
     int *place_of = mp_alloc(graph->n_nodes, sizeof *place_of);
-    if (!place_of) return mp_ilp_no_memory(b);
+    if (!place_of) return MP_NO_MEMORY(b->err);
     for (size_t s = 0; s < graph->n_storages; s++) m->birth[s] = -1;
     for (size_t i = 0; i < graph->n_nodes; i++) place_of[i] = -1;
     for (int p = 0; p < m->n_places; p++) {
@@ -114,7 +114,7 @@ mp_status mp_ilp_collect_uses(mp_ilp_builder *b)
     if (b->n_uses) qsort(b->uses, b->n_uses, sizeof *b->uses, compare_uses);
     m->uses = mp_alloc(b->n_uses, sizeof *m->uses);
     if (!m->uses) {
-        st = mp_ilp_no_memory(b);
+        st = MP_NO_MEMORY(b->err);
         goto done;
     }
     size_t n = 0;

@@ -5,11 +5,6 @@
 
 #include "planner/order/segment_schedule.h"
 
-static mp_status no_memory(const mp_graph *graph, mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
-}
-
 static void find_lifetimes(mp_boundaries *b)
 {
     const mp_graph *graph = b->graph;
@@ -40,7 +35,7 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
     mp_status st = MP_OK;
     bool backward = false;
     mp_boundaries *b = mp_alloc(1, sizeof *b);
-    if (!b) return no_memory(graph, err);
+    if (!b) return MP_NO_MEMORY(err);
     b->graph = graph;
     b->node = mp_alloc(graph->n_nodes, sizeof *b->node);
     b->birth = mp_alloc(graph->n_storages, sizeof *b->birth);
@@ -48,7 +43,7 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
     b->is_read_backward = mp_alloc(graph->n_storages, sizeof *b->is_read_backward);
     b->crossing_bytes = mp_alloc(graph->n_nodes + 1, sizeof *b->crossing_bytes);
     if (!b->node || !b->birth || !b->last || !b->is_read_backward || !b->crossing_bytes) {
-        st = no_memory(graph, err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -84,7 +79,7 @@ mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const
     int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
     bool *held = mp_alloc(graph->n_storages, sizeof *held);
     if (!segment || !held) {
-        st = no_memory(graph, err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (int p = 0; p < b->n; p++) {

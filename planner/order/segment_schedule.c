@@ -44,11 +44,6 @@ typedef struct schedule {
     size_t n_steps, capacity;
 } schedule;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of segments");
-}
-
 /* Backward here is loss and backward: every node that runs exactly once and is no update. */
 static bool is_backward(const mp_node *node)
 {
@@ -63,7 +58,7 @@ static int forward_producer(const mp_graph *graph, int s)
 
 static mp_status push(schedule *x, int node, mp_error *err)
 {
-    if (!mp_grow(&x->steps, &x->capacity, x->n_steps + 1, sizeof *x->steps)) return no_memory(err);
+    if (!mp_grow(&x->steps, &x->capacity, x->n_steps + 1, sizeof *x->steps)) return MP_NO_MEMORY(err);
     x->steps[x->n_steps++] = (mp_step){.node = node};
     return MP_OK;
 }
@@ -87,7 +82,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
     const mp_graph *graph = x->graph;
     int *writer = NULL;
     size_t *start = mp_alloc((size_t)x->n_segments + 1, sizeof *start);
-    if (!start) return no_memory(err);
+    if (!start) return MP_NO_MEMORY(err);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
         MP_REQUIRE(x->segment[i] >= 0 && x->segment[i] < x->n_segments, err, MP_INVALID, "node %s is in no segment",
@@ -103,7 +98,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
         }
     writer = mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
     if (!writer) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -151,7 +146,7 @@ static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
     if (from < 0 || from == to) return MP_OK;
     if (!mp_grow(&x->edge_from, &x->from_capacity, x->n_edges + 1, sizeof *x->edge_from) ||
         !mp_grow(&x->edge_to, &x->to_capacity, x->n_edges + 1, sizeof *x->edge_to))
-        return no_memory(err);
+        return MP_NO_MEMORY(err);
     x->edge_from[x->n_edges] = from;
     x->edge_to[x->n_edges++] = to;
     return MP_OK;
@@ -202,7 +197,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
     const size_t n = graph->n_nodes;
     int *writer = mp_alloc(graph->n_storages, sizeof *writer), *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
     if (!writer || !fill) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (size_t i = 0; i < n; i++) {
@@ -221,7 +216,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
     }
     x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
     if (!x->successors) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (size_t e = 0; e < x->n_edges; e++) {

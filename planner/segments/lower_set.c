@@ -25,11 +25,6 @@ typedef struct lower_set {
     } * tried;
 } lower_set;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for a search over lower sets");
-}
-
 /* The place to note what comes of a sequence: with a peak >= 0 if it was offered before. */
 static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *sequence, int n)
 {
@@ -53,7 +48,7 @@ static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequenc
     mp_step *steps = NULL;
     size_t n_steps = 0;
     struct tried *noted = note(x, sets, sequence, n);
-    if (!noted) return no_memory(err);
+    if (!noted) return MP_NO_MEMORY(err);
     *peak_bytes = noted->peak_bytes;
     if (noted->peak_bytes >= 0) return MP_OK;
     memset(x->keep, 0, x->graph->n_storages * sizeof *x->keep);
@@ -114,7 +109,7 @@ mp_status mp_run_lower_set(mp_search *search, mp_error *err)
     x.segment = mp_alloc(n_nodes, sizeof *x.segment);
     x.keep = mp_alloc(x.graph->n_storages, sizeof *x.keep);
     if (!ticks || !needed_bytes || !x.segment || !x.keep) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     mp_lower_set_weights(x.graph, x.dag, ticks, needed_bytes);

@@ -31,11 +31,6 @@ typedef struct table {
     size_t *start; /* per set */
 } table;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for sequences of lower sets");
-}
-
 static int64_t common_divisor(int64_t a, int64_t b)
 {
     while (b) {
@@ -104,7 +99,7 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     t->fewest = mp_alloc(n, sizeof *t->fewest);
     t->most = mp_alloc(n, sizeof *t->most);
     t->rest = mp_alloc(n, sizeof *t->rest);
-    if (!t->levels || !t->start || !t->fewest || !t->most || !t->rest) return no_memory(err);
+    if (!t->levels || !t->start || !t->fewest || !t->most || !t->rest) return MP_NO_MEMORY(err);
     for (int i = 0; i < t->n_levels; i++) t->levels[i].kept_bytes = INT64_MAX;
     t->low = t->n_levels;
     t->high = -1;
@@ -120,7 +115,7 @@ static mp_status collect(table *t, int set, mp_error *err)
         state *s = &t->levels[t->least ? t->low + i : t->high - i];
         if (s->kept_bytes < fewest) {
             fewest = s->kept_bytes;
-            if (!mp_grow(&t->states, &t->capacity, t->n_states + 1, sizeof *t->states)) return no_memory(err);
+            if (!mp_grow(&t->states, &t->capacity, t->n_states + 1, sizeof *t->states)) return MP_NO_MEMORY(err);
             t->states[t->n_states++] = *s;
         }
         s->kept_bytes = INT64_MAX;
@@ -211,7 +206,7 @@ mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, m
     }
     for (size_t i = t.start[sets->n - 1]; i < t.start[sets->n] && sets->n > 1; i++)
         if (!append(&found, &t, i)) {
-            st = no_memory(err);
+            st = MP_NO_MEMORY(err);
             goto done;
         }
     *out = found;
@@ -240,7 +235,7 @@ mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_b
 {
     int64_t low = 0, high = 0;
     int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
-    if (!kept) return no_memory(err);
+    if (!kept) return MP_NO_MEMORY(err);
     for (size_t p = sets->pairs_start[sets->n - 1]; p < sets->pairs_start[sets->n]; p++)
         if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes; /* all in one segment */
     while (low < high) {

@@ -22,11 +22,6 @@ typedef struct builder {
     uint64_t *fresh; /* the set being added */
 } builder;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for a family of lower sets");
-}
-
 static const uint64_t *set_of(const builder *b, int k)
 {
     return b->bits + (size_t)k * (size_t)b->n_words;
@@ -39,7 +34,7 @@ static mp_status begin(builder *b, const mp_lower_set_graph *graph, int limit, m
     for (b->table_size = 64; b->table_size < 4 * (size_t)limit;) b->table_size *= 2;
     b->table = mp_alloc(b->table_size, sizeof *b->table);
     b->fresh = mp_alloc((size_t)b->n_words, sizeof *b->fresh);
-    return b->table && b->fresh ? MP_OK : no_memory(err);
+    return b->table && b->fresh ? MP_OK : MP_NO_MEMORY(err);
 }
 
 static void drop(builder *b)
@@ -56,7 +51,7 @@ static mp_status add(builder *b, mp_error *err)
     size_t at = mp_bits_hash(b->fresh, (size_t)b->n_words) & (b->table_size - 1);
     for (; b->table[at]; at = (at + 1) & (b->table_size - 1))
         if (!memcmp(set_of(b, b->table[at] - 1), b->fresh, bytes)) return MP_OK;
-    if (!mp_grow(&b->bits, &b->capacity, (size_t)(b->n + 1) * (size_t)b->n_words, sizeof *b->bits)) return no_memory(err);
+    if (!mp_grow(&b->bits, &b->capacity, (size_t)(b->n + 1) * (size_t)b->n_words, sizeof *b->bits)) return MP_NO_MEMORY(err);
     memcpy(b->bits + (size_t)b->n * (size_t)b->n_words, b->fresh, bytes);
     b->table[at] = ++b->n;
     return MP_OK;
@@ -127,7 +122,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
     int *boundary = mp_alloc((size_t)sets->n_vertices, sizeof *boundary);
     sets->pairs_start = mp_alloc((size_t)sets->n + 1, sizeof *sets->pairs_start);
     if (!sum || !mark || !boundary || !sets->pairs_start) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     for (int to = 0; to < sets->n; to++) {
@@ -138,7 +133,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
             const uint64_t *small = sets->bits + (size_t)from * (size_t)n_words;
             if (!includes(large, small, n_words)) continue;
             if (!mp_grow(&sets->pairs, &capacity, n_pairs + 1, sizeof *sets->pairs)) {
-                st = no_memory(err);
+                st = MP_NO_MEMORY(err);
                 goto done;
             }
             mp_lower_set_pair *pair = &sets->pairs[n_pairs++];
@@ -171,7 +166,7 @@ static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
     mp_lower_sets *sets = mp_alloc(1, sizeof *sets);
     if (sets) sets->bits = mp_alloc((size_t)b->n, bytes);
     if (!start || !sets || !sets->bits) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     sets->n_vertices = b->n_vertices;
@@ -304,7 +299,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     if (!t.best || !bits || !order) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     /* The paper's sets and the prefixes of the list get half of the room each, the other orders what is left. */

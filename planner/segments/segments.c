@@ -34,11 +34,6 @@ typedef struct segments {
     verdict *verdicts;
 } segments;
 
-static mp_status no_memory(mp_error *err)
-{
-    return MP_FAIL(err, MP_NOMEM, "out of memory for a search of segments");
-}
-
 /* Ends a segment at the node that makes each named activation, and keeps what is named. Always-live storages need no keeping.
  */
 static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
@@ -66,7 +61,7 @@ static mp_status list_schedule(const mp_boundaries *boundaries, const int *check
     const mp_graph *graph = boundaries->graph;
     bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
     if (!ends || !keep) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     MP_TRY(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
@@ -87,7 +82,7 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     size_t n_list = 0, n_before;
     bool settled = false;
     if (!list || !before) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
@@ -125,7 +120,7 @@ static mp_status judge(segments *x, int *which, mp_error *err)
     if (n_steps) MP_TRY(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
     v.ends = mp_alloc(n, sizeof *v.ends);
     if (!v.ends || !mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts)) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     memcpy(v.ends, x->ends, n * sizeof *v.ends);
@@ -165,7 +160,7 @@ static mp_status sweep(segments *x, mp_error *err)
     const size_t n = (size_t)x->boundaries->n;
     int64_t *ticks = mp_alloc(n, sizeof *ticks), *needed_bytes = mp_alloc(n, sizeof *needed_bytes);
     if (!ticks || !needed_bytes) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     MP_TRY(mp_dag_build(x->boundaries->graph, &dag, err));
@@ -301,7 +296,7 @@ mp_status mp_run_segments(mp_search *search, mp_error *err)
     x.candidate = mp_alloc(MP_SEGMENTS_CANDIDATES, sizeof *x.candidate);
     x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
     if (!x.candidate || !x.ends) {
-        st = no_memory(err);
+        st = MP_NO_MEMORY(err);
         goto done;
     }
     x.n_candidates = mp_boundaries_candidates(x.boundaries, MP_SEGMENTS_CANDIDATES, x.candidate);
