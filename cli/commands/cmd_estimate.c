@@ -71,73 +71,52 @@ static json_t *flops_json(double flops)
     return flops < 9e18 ? json_integer((json_int_t)flops) : json_real(flops);
 }
 
-static json_t *whole_or_null(int64_t value, int64_t none)
-{
-    return value == none ? json_null() : json_integer(value);
-}
-
 static json_t *text_or_null(const char *text)
 {
     return text ? mp_json_text(text) : json_null();
 }
 
-/* Each returns NULL when memory is short. */
 static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row)
 {
     const mp_node *node = &graph->nodes[row->node];
-    json_t *json = json_object();
-    bool ok = json && mp_json_set(json, "name", text_or_null(node->name)) && mp_json_set(json, "op", text_or_null(node->op)) &&
-              mp_json_set(json, "flops", flops_json(row->flops)) &&
-              mp_json_set(json, "forward_seconds", json_real((double)row->forward_ticks * graph->tick_seconds)) &&
-              mp_json_set(json, "backward_seconds", json_real((double)row->backward_ticks * graph->tick_seconds)) &&
-              mp_json_set(json, "output_bytes", json_integer(row->output_bytes)) &&
-              mp_json_set(json, "saved_bytes", json_integer(row->saved_bytes)) &&
-              mp_json_set(json, "workspace_bytes", json_integer(row->workspace_bytes)) &&
-              mp_json_set(json, "live_before_bytes", json_integer(row->live_before_bytes)) &&
-              mp_json_set(json, "live_after_bytes", json_integer(row->live_after_bytes)) &&
-              mp_json_set(json, "backward_live_before_bytes", whole_or_null(row->backward_live_before_bytes, -1)) &&
-              mp_json_set(json, "backward_live_after_bytes", whole_or_null(row->backward_live_after_bytes, -1));
-    if (ok) return json;
-    if (json) json_decref(json);
-    return NULL;
+    const int64_t before = row->backward_live_before_bytes, after = row->backward_live_after_bytes;
+    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text_or_null(node->name), "op",
+                     text_or_null(node->op), "flops", flops_json(row->flops), "forward_seconds",
+                     (double)row->forward_ticks * graph->tick_seconds, "backward_seconds",
+                     (double)row->backward_ticks * graph->tick_seconds, "output_bytes", (json_int_t)row->output_bytes,
+                     "saved_bytes", (json_int_t)row->saved_bytes, "workspace_bytes", (json_int_t)row->workspace_bytes,
+                     "live_before_bytes", (json_int_t)row->live_before_bytes, "live_after_bytes",
+                     (json_int_t)row->live_after_bytes, "backward_live_before_bytes", mp_json_integer_if(before != -1, before),
+                     "backward_live_after_bytes", mp_json_integer_if(after != -1, after));
 }
 
 static json_t *operators_json(const estimate *e)
 {
     json_t *list = json_array();
-    for (size_t k = 0; list && k < e->summary.n_operators; k++)
-        if (json_array_append_new(list, operator_json(e->subject.graph, &e->summary.operators[k]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t k = 0; k < e->summary.n_operators; k++)
+        mp_json_append(&list, operator_json(e->subject.graph, &e->summary.operators[k]));
     return list;
 }
 
+/* NULL: memory is short. */
 static json_t *estimate_json(const estimate *e)
 {
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
-    json_t *json = json_object();
     const char *peak_node = e->peak_node < 0 ? NULL : graph->nodes[e->peak_node].name;
-    bool ok = json && mp_json_set(json, "model", text_or_null(graph->name)) &&
-              mp_json_set(json, "batch", whole_or_null(subject_batch(&e->subject), 0)) &&
-              mp_json_set(json, "rules", json_string(mp_rules_name(e->rules))) &&
-              mp_json_set(json, "n_parameters", whole_or_null(e->n_parameters, -1)) &&
-              mp_json_set(json, "parameter_bytes", json_integer(sum->kind_bytes[MP_KIND_PARAMETER])) &&
-              mp_json_set(json, "gradient_bytes", json_integer(sum->kind_bytes[MP_KIND_GRADIENT])) &&
-              mp_json_set(json, "optimizer_state_bytes", json_integer(sum->kind_bytes[MP_KIND_OPTIMIZER_STATE])) &&
-              mp_json_set(json, "saved_activation_bytes", json_integer(sum->saved_activation_bytes)) &&
-              mp_json_set(json, "workspace_bytes", json_integer(sum->workspace_bytes)) &&
-              mp_json_set(json, "peak_bytes", json_integer(e->timeline->peak_bytes)) &&
-              mp_json_set(json, "peak_node", text_or_null(peak_node)) &&
-              mp_json_set(json, "forward_flops", flops_json(sum->forward_flops)) &&
-              mp_json_set(json, "forward_seconds", json_real((double)sum->forward_ticks * graph->tick_seconds)) &&
-              mp_json_set(json, "backward_seconds", json_real((double)sum->backward_ticks * graph->tick_seconds)) &&
-              mp_json_set(json, "operators", operators_json(e));
-    if (ok && e->has_updates) ok = mp_json_set(json, "updates", update_comparison_json(&e->updates));
-    if (ok) return json;
-    if (json) json_decref(json);
-    return NULL;
+    const int64_t batch = subject_batch(&e->subject);
+    json_t *json = json_pack(
+        "{s:o, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:o}", "model", text_or_null(graph->name),
+        "batch", mp_json_integer_if(batch != 0, batch), "rules", mp_rules_name(e->rules), "n_parameters",
+        mp_json_integer_if(e->n_parameters != -1, e->n_parameters), "parameter_bytes",
+        (json_int_t)sum->kind_bytes[MP_KIND_PARAMETER], "gradient_bytes", (json_int_t)sum->kind_bytes[MP_KIND_GRADIENT],
+        "optimizer_state_bytes", (json_int_t)sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "saved_activation_bytes",
+        (json_int_t)sum->saved_activation_bytes, "workspace_bytes", (json_int_t)sum->workspace_bytes, "peak_bytes",
+        (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
+        flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
+        (double)sum->backward_ticks * graph->tick_seconds, "operators", operators_json(e));
+    if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
+    return json;
 }
 
 static void print_row(const char *name, int64_t bytes, const char *note)

@@ -86,52 +86,28 @@ static const char *const end_names[] = {
     [MP_FIT_UNKNOWN] = "unknown",     [MP_FIT_PROVED] = "proved",     [MP_FIT_OVER] = "over",
     [MP_FIT_NOT_FOUND] = "not-found", [MP_FIT_TOO_SLOW] = "too-slow", [MP_FIT_MOST_MET] = "limit"};
 
-static json_t *bytes_or_null(int64_t bytes)
-{
-    return bytes >= 0 ? json_integer(bytes) : json_null();
-}
-
 static json_t *answer_json(const mp_fit_answer *a)
 {
     const bool any = a->batch > 0;
-    json_t *json = json_object(), *next = json_object();
-    bool ok = json && next && mp_json_set(json, "batch", json_integer(a->batch)) &&
-              mp_json_set(json, "peak_bytes", any ? json_integer(a->peak_bytes) : json_null()) &&
-              mp_json_set(json, "static_bytes", any ? json_integer(a->static_bytes) : json_null()) &&
-              mp_json_set(json, "overhead", any ? json_real(a->overhead) : json_null()) &&
-              mp_json_set(json, "seconds", any ? json_real(a->seconds) : json_null()) &&
-              mp_json_set(json, "solver", any ? json_string(a->solver) : json_null()) &&
-              mp_json_set(next, "batch", json_integer(a->batch + 1)) &&
-              mp_json_set(next, "reason", json_string(end_names[a->end])) &&
-              mp_json_set(next, "floor_bytes", bytes_or_null(a->next_floor_bytes)) &&
-              mp_json_set(next, "smallest_feasible_bytes", bytes_or_null(a->next_smallest_bytes)) &&
-              mp_json_set(next, "overhead", a->next_overhead >= 0 ? json_real(a->next_overhead) : json_null());
-    if (ok && mp_json_set(json, "next", json_incref(next))) {
-        json_decref(next);
-        return json;
-    }
-    if (json) json_decref(json);
-    if (next) json_decref(next);
-    return NULL;
+    json_t *solver = any ? json_string(a->solver) : json_null();
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:s, s:o, s:o, s:o}}", "batch", (json_int_t)a->batch, "peak_bytes",
+                     mp_json_integer_if(any, a->peak_bytes), "static_bytes", mp_json_integer_if(any, a->static_bytes),
+                     "overhead", mp_json_real_if(any, a->overhead), "seconds", mp_json_real_if(any, a->seconds), "solver",
+                     solver, "next", "batch", (json_int_t)a->batch + 1, "reason", end_names[a->end], "floor_bytes",
+                     mp_json_integer_if(a->next_floor_bytes >= 0, a->next_floor_bytes), "smallest_feasible_bytes",
+                     mp_json_integer_if(a->next_smallest_bytes >= 0, a->next_smallest_bytes), "overhead",
+                     mp_json_real_if(a->next_overhead >= 0, a->next_overhead));
 }
 
 static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const char *name)
 {
     const mp_fit_answer *a = found->answers;
-    json_t *json = json_object();
-    bool ok = json && mp_json_set(json, "model", mp_json_text(name)) &&
-              mp_json_set(json, "memory_bytes", json_integer(r->memory_bytes)) &&
-              mp_json_set(json, "overhead", json_real(r->overhead)) &&
-              mp_json_set(json, "batch_keep_all", json_integer(a[MP_FIT_KEEP_ALL].batch)) &&
-              mp_json_set(json, "batch_recompute", json_integer(a[MP_FIT_RECOMPUTE].batch)) &&
-              mp_json_set(json, "batch_any", json_integer(a[MP_FIT_ANY].batch)) &&
-              mp_json_set(json, "complete", json_boolean(!found->stopped)) &&
-              mp_json_set(json, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL])) &&
-              mp_json_set(json, "recompute", answer_json(&a[MP_FIT_RECOMPUTE])) &&
-              mp_json_set(json, "any", answer_json(&a[MP_FIT_ANY]));
-    if (ok) return json;
-    if (json) json_decref(json);
-    return NULL;
+    return json_pack("{s:o, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(name), "memory_bytes",
+                     (json_int_t)r->memory_bytes, "overhead", r->overhead, "batch_keep_all",
+                     (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute", (json_int_t)a[MP_FIT_RECOMPUTE].batch,
+                     "batch_any", (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all",
+                     answer_json(&a[MP_FIT_KEEP_ALL]), "recompute", answer_json(&a[MP_FIT_RECOMPUTE]), "any",
+                     answer_json(&a[MP_FIT_ANY]));
 }
 
 static void print_answer(mp_fit_means means, const mp_fit_answer *a)

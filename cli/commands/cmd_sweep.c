@@ -146,14 +146,11 @@ static double overhead_of(const mp_sweep *found, int64_t ticks)
 static json_t *spread_json(const mp_sweep *found)
 {
     json_t *list = json_array();
-    for (size_t k = 0; list && k < found->n_spread; k++) {
+    for (size_t k = 0; k < found->n_spread; k++) {
         const mp_spread_point *p = &found->spread[k];
-        if (json_array_append_new(list, json_pack("{sI sI sf sf}", "n_checkpoints", (json_int_t)p->n_checkpoints, "peak_bytes",
-                                                  (json_int_t)p->peak_bytes, "seconds", (double)p->ticks * found->tick_seconds,
-                                                  "overhead", overhead_of(found, p->ticks)))) {
-            json_decref(list);
-            return NULL;
-        }
+        mp_json_append(&list, json_pack("{s:I, s:I, s:f, s:f}", "n_checkpoints", (json_int_t)p->n_checkpoints, "peak_bytes",
+                                        (json_int_t)p->peak_bytes, "seconds", (double)p->ticks * found->tick_seconds,
+                                        "overhead", overhead_of(found, p->ticks)));
     }
     return list;
 }
@@ -161,74 +158,48 @@ static json_t *spread_json(const mp_sweep *found)
 static json_t *point_json(const mp_sweep *found, const mp_sweep_point *p)
 {
     const bool is = p->feasible;
-    json_t *json = json_object();
-    bool ok = json && mp_json_set(json, "budget_bytes", json_integer(p->budget_bytes)) &&
-              mp_json_set(json, "feasible", json_boolean(is)) &&
-              mp_json_set(json, "peak_bytes", is ? json_integer(p->peak_bytes) : json_null()) &&
-              mp_json_set(json, "seconds", is ? json_real((double)p->ticks * found->tick_seconds) : json_null()) &&
-              mp_json_set(json, "overhead", is ? json_real(overhead_of(found, p->ticks)) : json_null()) &&
-              mp_json_set(json, "n_checkpoints", is ? json_integer((json_int_t)p->n_checkpoints) : json_null()) &&
-              mp_json_set(json, "n_recomputed", is ? json_integer((json_int_t)p->n_recomputed) : json_null());
-    if (ok) return json;
-    if (json) json_decref(json);
-    return NULL;
+    return json_pack(
+        "{s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "budget_bytes", (json_int_t)p->budget_bytes, "feasible", (int)is, "peak_bytes",
+        mp_json_integer_if(is, p->peak_bytes), "seconds", mp_json_real_if(is, (double)p->ticks * found->tick_seconds),
+        "overhead", mp_json_real_if(is, overhead_of(found, p->ticks)), "n_checkpoints",
+        mp_json_integer_if(is, (int64_t)p->n_checkpoints), "n_recomputed", mp_json_integer_if(is, (int64_t)p->n_recomputed));
 }
 
 static json_t *curves_json(const mp_sweep *found)
 {
     json_t *list = json_array();
-    bool ok = list;
-    for (size_t k = 0; ok && k < found->n_curves; k++) {
+    for (size_t k = 0; k < found->n_curves; k++) {
         const mp_sweep_curve *c = &found->curves[k];
-        json_t *json = json_object(), *points = json_array();
-        ok = json && points;
-        for (size_t i = 0; ok && i < c->n; i++) ok = !json_array_append_new(points, point_json(found, &c->points[i]));
-        ok = ok && mp_json_set(json, "solver", json_string(c->solver)) &&
-             mp_json_set(json, "smallest_feasible_bytes", json_integer(c->smallest_bytes));
-        if (!ok && points) json_decref(points);
-        ok = ok && mp_json_set(json, "points", points);
-        if (!ok && json) json_decref(json);
-        ok = ok && !json_array_append_new(list, json);
+        json_t *points = json_array();
+        for (size_t i = 0; i < c->n; i++) mp_json_append(&points, point_json(found, &c->points[i]));
+        mp_json_append(&list, json_pack("{s:s, s:I, s:o}", "solver", c->solver, "smallest_feasible_bytes",
+                                        (json_int_t)c->smallest_bytes, "points", points));
     }
-    if (ok || !list) return list;
-    json_decref(list);
-    return NULL;
+    return list;
 }
 
 static json_t *bounds_json(const mp_sweep *found)
 {
     json_t *list = json_array();
-    for (size_t k = 0; list && k < found->n_bounds; k++) {
+    for (size_t k = 0; k < found->n_bounds; k++) {
         const mp_sweep_bound *b = &found->bounds[k];
-        json_t *json = json_object();
-        bool ok = json && mp_json_set(json, "budget_bytes", json_integer(b->budget_bytes)) &&
-                  mp_json_set(json, "infeasible", json_boolean(b->infeasible)) &&
-                  mp_json_set(json, "overhead", b->infeasible ? json_null() : json_real(overhead_of(found, b->ticks)));
-        if (!ok && json) json_decref(json);
-        if (ok && !json_array_append_new(list, json)) continue;
-        json_decref(list);
-        return NULL;
+        mp_json_append(&list, json_pack("{s:I, s:b, s:o}", "budget_bytes", (json_int_t)b->budget_bytes, "infeasible",
+                                        (int)b->infeasible, "overhead",
+                                        mp_json_real_if(!b->infeasible, overhead_of(found, b->ticks))));
     }
     return list;
 }
 
 static json_t *sweep_json(const subject *s, const mp_sweep *found)
 {
-    json_t *json = json_object();
     const int64_t batch = subject_batch(s);
-    bool ok = json && mp_json_set(json, "model", mp_json_text(s->graph->name ? s->graph->name : "")) &&
-              mp_json_set(json, "batch", batch > 0 ? json_integer(batch) : json_null()) &&
-              mp_json_set(json, "static_bytes", json_integer(found->static_bytes)) &&
-              mp_json_set(json, "floor_bytes", json_integer(found->floor_bytes)) &&
-              mp_json_set(json, "baseline_peak_bytes", json_integer(found->keep_all_bytes)) &&
-              mp_json_set(json, "baseline_seconds", json_real((double)found->keep_all_ticks * found->tick_seconds)) &&
-              mp_json_set(json, "complete", json_boolean(!found->stopped)) && mp_json_set(json, "curves", curves_json(found)) &&
-              mp_json_set(json, "bound_covers",
-                          found->bound_orders ? json_string(mp_bound_orders_text(found->bound_orders)) : json_null()) &&
-              mp_json_set(json, "bounds", bounds_json(found)) && mp_json_set(json, "evenly_spread", spread_json(found));
-    if (ok) return json;
-    if (json) json_decref(json);
-    return NULL;
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:f, s:b, s:o, s:s?, s:o, s:o}", "model",
+                     mp_json_text(s->graph->name ? s->graph->name : ""), "batch", mp_json_integer_if(batch > 0, batch),
+                     "static_bytes", (json_int_t)found->static_bytes, "floor_bytes", (json_int_t)found->floor_bytes,
+                     "baseline_peak_bytes", (json_int_t)found->keep_all_bytes, "baseline_seconds",
+                     (double)found->keep_all_ticks * found->tick_seconds, "complete", !found->stopped, "curves",
+                     curves_json(found), "bound_covers", found->bound_orders ? mp_bound_orders_text(found->bound_orders) : NULL,
+                     "bounds", bounds_json(found), "evenly_spread", spread_json(found));
 }
 
 static void print_line(const mp_sweep *found, int64_t budget_bytes, int64_t peak_bytes, int64_t ticks)

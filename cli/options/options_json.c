@@ -24,11 +24,7 @@ static json_t *bindings_to_json(const text_list *list)
 static json_t *list_to_json(const text_list *list)
 {
     json_t *array = json_array();
-    for (size_t k = 0; array && k < list->n; k++)
-        if (json_array_append_new(array, json_string(list->items[k]))) {
-            json_decref(array);
-            return NULL;
-        }
+    for (size_t k = 0; k < list->n; k++) mp_json_append(&array, json_string(list->items[k]));
     return array;
 }
 
@@ -59,13 +55,8 @@ static json_t *to_json(const options *o, const option_row *row)
 json_t *options_to_json(const options *o)
 {
     json_t *object = json_object();
-    for (int k = 0; object && k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
-        if (row->key && json_object_set_new(object, row->key, to_json(o, row))) {
-            json_decref(object);
-            return NULL;
-        }
-    }
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].key) mp_json_set(&object, option_rows[k].key, to_json(o, &option_rows[k]));
     return object;
 }
 

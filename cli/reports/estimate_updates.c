@@ -65,12 +65,8 @@ static json_t *effect_json(const mp_update_effect *e)
 
 json_t *update_comparison_json(const update_comparison *c)
 {
-    json_t *json = json_object();
-    bool ok = json && mp_json_set(json, "cache_bytes", json_integer(c->cache_bytes));
-    for (int fuse = 0; ok && fuse < MP_N_FUSES; fuse++)
-        ok =
-            mp_json_set(json, mp_fuse_name((mp_fuse)fuse), c->is_possible[fuse] ? effect_json(&c->effects[fuse]) : json_null());
-    if (ok) return json;
-    if (json) json_decref(json);
-    return NULL;
+    json_t *json = json_pack("{s:I}", "cache_bytes", (json_int_t)c->cache_bytes);
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++)
+        mp_json_set(&json, mp_fuse_name((mp_fuse)fuse), c->is_possible[fuse] ? effect_json(&c->effects[fuse]) : json_null());
+    return json;
 }

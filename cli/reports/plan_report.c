@@ -283,21 +283,21 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
     double base = (double)out->keep_all->ticks;
     int64_t peak, ticks;
-    bool segments, ok;
+    bool segments;
     json_t *json = NULL;
     MP_TRY(on_segments(graph, plan, &segments, &peak, &ticks, err));
     json = mp_plan_header_json(plan, graph);
-    ok = json && mp_json_set(json, "budget_bytes", out->budget_bytes < 0 ? json_null() : json_integer(out->budget_bytes)) &&
-         mp_json_set(json, "floor_bytes", json_integer(out->floor_bytes)) &&
-         mp_json_set(json, "feasible", json_boolean(out->answer.plan)) &&
-         mp_json_set(json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0)) &&
-         mp_json_set(json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest))) &&
-         mp_json_set(json, "planning_seconds", json_real(out->planning_seconds)) &&
-         mp_json_set(json, "segments_peak_bytes", segments ? json_integer(peak) : json_null()) &&
-         mp_json_set(json, "segments_seconds", segments ? json_real((double)ticks * graph->tick_seconds) : json_null());
+    mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes >= 0, out->budget_bytes));
+    mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
+    mp_json_set(&json, "feasible", json_boolean(out->answer.plan));
+    mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));
+    mp_json_set(&json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest)));
+    mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
+    mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));
+    mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     if (out->has_second_stream)
-        ok = ok && mp_json_set(json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
-    MP_REQUIRE(ok, err, MP_NOMEM, "the answer");
+        mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
+    MP_REQUIRE(json, err, MP_NOMEM, "the answer");
     print_json(json_incref(json));
 done:
     if (json) json_decref(json);

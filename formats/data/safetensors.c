@@ -30,26 +30,29 @@ static int64_t bytes_of(const mp_named_tensor *t)
     return n;
 }
 
+static json_t *tensor_json(const mp_named_tensor *tensor, int64_t from, int64_t to)
+{
+    json_t *shape = json_array();
+    for (int d = 0; d < tensor->rank; d++) mp_json_append(&shape, json_integer(tensor->dims[d]));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", text_of_type(tensor->dtype), "shape", shape, "data_offsets",
+                     (json_int_t)from, (json_int_t)to);
+}
+
 static json_t *header_of(const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata, size_t n_metadata)
 {
     json_t *header = json_object(), *notes = json_object();
-    int64_t at = 0;
-    bool ok = header && notes;
-    for (size_t k = 0; ok && k < n_metadata; k++) ok = mp_json_set(notes, metadata[k].key, mp_json_text(metadata[k].value));
-    if (ok && n_metadata) ok = mp_json_set(header, "__metadata__", json_incref(notes));
-    for (size_t k = 0; ok && k < n; k++) {
-        json_t *shape = json_array();
-        for (int d = 0; shape && d < tensors[k].rank; d++) json_array_append_new(shape, json_integer(tensors[k].dims[d]));
-        int64_t end = at + bytes_of(&tensors[k]);
-        json_t *row = json_pack("{ss so s[II]}", "dtype", text_of_type(tensors[k].dtype), "shape", shape, "data_offsets",
-                                (json_int_t)at, (json_int_t)end);
-        ok = row && mp_json_set(header, tensors[k].name, row);
-        at = end;
+    int64_t from = 0;
+    for (size_t k = 0; k < n_metadata; k++) mp_json_set(&notes, metadata[k].key, mp_json_text(metadata[k].value));
+    if (n_metadata)
+        mp_json_set(&header, "__metadata__", notes);
+    else
+        json_decref(notes);
+    for (size_t k = 0; k < n; k++) {
+        const int64_t to = from + bytes_of(&tensors[k]);
+        mp_json_set(&header, tensors[k].name, tensor_json(&tensors[k], from, to));
+        from = to;
     }
-    if (notes) json_decref(notes);
-    if (ok) return header;
-    if (header) json_decref(header);
-    return NULL;
+    return header;
 }
 
 mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,

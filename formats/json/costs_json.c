@@ -8,27 +8,20 @@
 #include "estimator/base/names.h"
 #include "formats/json/json.h"
 
-static json_t *algorithm_json(const mp_algorithm_cost *a)
-{
-    json_t *row = json_object();
-    if (row && mp_json_set(row, "name", mp_json_text(a->name)) && mp_json_set(row, "seconds", json_real(a->seconds)) &&
-        mp_json_set(row, "workspace_bytes", json_integer(a->workspace_bytes)) &&
-        mp_json_set(row, "deterministic", json_boolean(a->is_deterministic)))
-        return row;
-    json_decref(row);
-    return NULL;
-}
-
 static json_t *cost_json(const char *name, const mp_node_cost *cost)
 {
-    json_t *row = json_object(), *list = NULL;
-    bool ok = row && mp_json_set(row, "name", mp_json_text(name)) && mp_json_set(row, "seconds", json_real(cost->seconds)) &&
-              (!cost->n_algorithms || mp_json_set(row, "algorithms", list = json_array()));
-    for (size_t k = 0; ok && k < cost->n_algorithms; k++)
-        ok = json_array_append_new(list, algorithm_json(&cost->algorithms[k])) == 0;
-    if (ok) return row;
-    json_decref(row);
-    return NULL;
+    json_t *row = json_pack("{s:o, s:f}", "name", mp_json_text(name), "seconds", cost->seconds), *list = json_array();
+    for (size_t k = 0; k < cost->n_algorithms; k++) {
+        const mp_algorithm_cost *a = &cost->algorithms[k];
+        mp_json_append(&list,
+                       json_pack("{s:o, s:f, s:I, s:b}", "name", mp_json_text(a->name), "seconds", a->seconds,
+                                 "workspace_bytes", (json_int_t)a->workspace_bytes, "deterministic", (int)a->is_deterministic));
+    }
+    if (cost->n_algorithms)
+        mp_json_set(&row, "algorithms", list);
+    else
+        json_decref(list);
+    return row;
 }
 
 mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err)

@@ -359,106 +359,93 @@ static bool same_pairs(const mp_form *base, const mp_form *form)
 static json_t *list_json(const mp_graph *graph, const int *list, size_t n)
 {
     json_t *array = json_array();
-    for (size_t i = 0; i < n; i++) {
-        if (json_array_append_new(array, json_integer(graph->storages[list[i]].id)) == 0) continue;
-        json_decref(array);
-        return NULL;
-    }
+    for (size_t i = 0; i < n; i++) mp_json_append(&array, json_integer(graph->storages[list[i]].id));
     return array;
 }
 
 static json_t *pairs_json(const mp_graph *graph, const mp_form *form)
 {
     json_t *array = json_array();
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        const int pair[2] = {form->in_place[i].from, form->in_place[i].to};
-        if (json_array_append_new(array, list_json(graph, pair, 2)) == 0) continue;
-        json_decref(array);
-        return NULL;
-    }
+    for (size_t i = 0; i < form->n_in_place; i++)
+        mp_json_append(&array, list_json(graph, (int[]){form->in_place[i].from, form->in_place[i].to}, 2));
     return array;
 }
 
 /* Sets the fields of a form in its row: of the base (NULL) all that are not empty, of an alternative all that differ. */
-static bool set_form(json_t *row, const mp_graph *graph, const mp_form *form, const mp_form *base)
+static void set_form(json_t **row, const mp_graph *graph, const mp_form *form, const mp_form *base)
 {
-    bool ok = true;
-    if (!base || form->ticks != base->ticks)
-        ok = ok && mp_json_set(row, "seconds", json_real((double)form->ticks * graph->tick_seconds));
+    if (!base || form->ticks != base->ticks) mp_json_set(row, "seconds", json_real((double)form->ticks * graph->tick_seconds));
     if (base ? form->workspace_bytes != base->workspace_bytes : form->workspace_bytes != 0)
-        ok = ok && mp_json_set(row, "workspace_bytes", json_integer(form->workspace_bytes));
+        mp_json_set(row, "workspace_bytes", json_integer(form->workspace_bytes));
     if (!base || !same_list(form->reads, form->n_reads, base->reads, base->n_reads))
-        ok = ok && mp_json_set(row, "reads", list_json(graph, form->reads, form->n_reads));
+        mp_json_set(row, "reads", list_json(graph, form->reads, form->n_reads));
     if (!base || !same_list(form->writes, form->n_writes, base->writes, base->n_writes))
-        ok = ok && mp_json_set(row, "writes", list_json(graph, form->writes, form->n_writes));
+        mp_json_set(row, "writes", list_json(graph, form->writes, form->n_writes));
     if (base ? !same_list(form->adds, form->n_adds, base->adds, base->n_adds) : form->n_adds > 0)
-        ok = ok && mp_json_set(row, "adds", list_json(graph, form->adds, form->n_adds));
-    if (form->algorithm) ok = ok && mp_json_set(row, "algorithm", mp_json_text(form->algorithm));
-    if (base ? !same_pairs(base, form) : form->n_in_place > 0) ok = ok && mp_json_set(row, "in_place", pairs_json(graph, form));
-    return ok;
+        mp_json_set(row, "adds", list_json(graph, form->adds, form->n_adds));
+    if (form->algorithm) mp_json_set(row, "algorithm", mp_json_text(form->algorithm));
+    if (base ? !same_pairs(base, form) : form->n_in_place > 0) mp_json_set(row, "in_place", pairs_json(graph, form));
+}
+
+static json_t *tensors_json(const mp_storage *s)
+{
+    json_t *tensors = json_array();
+    for (size_t i = 0; i < s->n_tensors; i++) mp_json_append(&tensors, mp_json_text(s->tensors[i]));
+    return tensors;
 }
 
 static json_t *storage_json(const mp_storage *s)
 {
-    json_t *row = json_object(), *tensors = NULL;
-    bool ok = mp_json_set(row, "id", json_integer(s->id));
-    if (s->name[0]) ok = ok && mp_json_set(row, "name", mp_json_text(s->name));
-    ok = ok && mp_json_set(row, "bytes", json_integer(s->bytes));
-    ok = ok && mp_json_set(row, "kind", json_string(mp_kind_name(s->kind)));
-    if (s->n_tensors) {
-        ok = ok && mp_json_set(row, "tensors", tensors = json_array());
-        for (size_t i = 0; ok && i < s->n_tensors; i++) ok = json_array_append_new(tensors, mp_json_text(s->tensors[i])) == 0;
+    json_t *row = json_pack("{s:I}", "id", (json_int_t)s->id);
+    if (s->name[0]) mp_json_set(&row, "name", mp_json_text(s->name));
+    mp_json_set(&row, "bytes", json_integer(s->bytes));
+    mp_json_set(&row, "kind", json_string(mp_kind_name(s->kind)));
+    if (s->n_tensors) mp_json_set(&row, "tensors", tensors_json(s));
+    if (s->carried) mp_json_set(&row, "carried", json_true());
+    if (s->persistent) mp_json_set(&row, "persistent", json_true());
+    if (s->any_sum_order) mp_json_set(&row, "sum_order", json_string("any"));
+    return row;
+}
+
+static json_t *flags_json(const mp_node *node)
+{
+    json_t *list = json_array();
+    for (int k = 0; k < N_FLAGS; k++)
+        if (node->flags & flag_names[k].flag) mp_json_append(&list, json_string(flag_names[k].name));
+    return list;
+}
+
+static json_t *alternatives_json(const mp_graph *graph, const mp_node *node)
+{
+    json_t *list = json_array();
+    for (size_t k = 1; k < node->n_forms; k++) {
+        json_t *alternative = json_object();
+        set_form(&alternative, graph, &node->forms[k], &node->forms[0]);
+        mp_json_append(&list, alternative);
     }
-    if (s->carried) ok = ok && mp_json_set(row, "carried", json_true());
-    if (s->persistent) ok = ok && mp_json_set(row, "persistent", json_true());
-    if (s->any_sum_order) ok = ok && mp_json_set(row, "sum_order", json_string("any"));
-    if (ok) return row;
-    json_decref(row);
-    return NULL;
+    return list;
 }
 
 static json_t *node_json(const mp_graph *graph, const mp_node *node)
 {
-    json_t *row = json_object(), *list = NULL;
-    bool ok = mp_json_set(row, "id", json_integer(node->id));
-    if (node->name[0]) ok = ok && mp_json_set(row, "name", mp_json_text(node->name));
-    if (node->op[0]) ok = ok && mp_json_set(row, "op", mp_json_text(node->op));
-    ok = ok && mp_json_set(row, "phase", json_string(mp_phase_name(node->phase)));
-    if (node->flops != 0) ok = ok && mp_json_set(row, "flops", json_real(node->flops));
-    ok = ok && set_form(row, graph, &node->forms[0], NULL);
-    if (node->forward_of >= 0) ok = ok && mp_json_set(row, "forward_of", json_integer(graph->nodes[node->forward_of].id));
-    if (node->flags) {
-        ok = ok && mp_json_set(row, "flags", list = json_array());
-        for (int k = 0; k < N_FLAGS; k++)
-            if (node->flags & flag_names[k].flag) ok = ok && json_array_append_new(list, json_string(flag_names[k].name)) == 0;
-    }
-    if (node->n_forms > 1) {
-        ok = ok && mp_json_set(row, "alternatives", list = json_array());
-        for (size_t k = 1; ok && k < node->n_forms; k++) {
-            json_t *alternative = json_object();
-            ok =
-                json_array_append_new(list, alternative) == 0 && set_form(alternative, graph, &node->forms[k], &node->forms[0]);
-        }
-    }
-    if (ok) return row;
-    json_decref(row);
-    return NULL;
+    json_t *row = json_pack("{s:I}", "id", (json_int_t)node->id);
+    if (node->name[0]) mp_json_set(&row, "name", mp_json_text(node->name));
+    if (node->op[0]) mp_json_set(&row, "op", mp_json_text(node->op));
+    mp_json_set(&row, "phase", json_string(mp_phase_name(node->phase)));
+    if (node->flops != 0) mp_json_set(&row, "flops", json_real(node->flops));
+    set_form(&row, graph, &node->forms[0], NULL);
+    if (node->forward_of >= 0) mp_json_set(&row, "forward_of", json_integer(graph->nodes[node->forward_of].id));
+    if (node->flags) mp_json_set(&row, "flags", flags_json(node));
+    if (node->n_forms > 1) mp_json_set(&row, "alternatives", alternatives_json(graph, node));
+    return row;
 }
 
 static json_t *header_json(const mp_graph *graph)
 {
-    json_t *header = json_object();
-    bool ok = mp_json_set(header, "format", json_string("memplan-graph")) && mp_json_set(header, "version", json_integer(1)) &&
-              mp_json_set(header, "name", mp_json_text(graph->name)) &&
-              mp_json_set(header, "options", mp_json_parse(graph->options)) &&
-              mp_json_set(header, "target", mp_json_text(graph->target)) &&
-              mp_json_set(header, "alignment", json_integer(graph->alignment)) &&
-              mp_json_set(header, "tick_seconds", json_real(graph->tick_seconds)) &&
-              mp_json_set(header, "fuse", json_string(mp_fuse_name(graph->fuse))) &&
-              mp_json_set(header, "hash", json_string(graph->hash));
-    if (ok) return header;
-    json_decref(header);
-    return NULL;
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:I, s:f, s:s, s:s}", "format", "memplan-graph", "version", 1, "name",
+                     mp_json_text(graph->name), "options", mp_json_parse(graph->options), "target", mp_json_text(graph->target),
+                     "alignment", (json_int_t)graph->alignment, "tick_seconds", graph->tick_seconds, "fuse",
+                     mp_fuse_name(graph->fuse), "hash", graph->hash);
 }
 
 mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err)

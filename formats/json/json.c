@@ -173,9 +173,28 @@ mp_status mp_row_element_text(const mp_row *row, const char *key, const json_t *
     return MP_OK;
 }
 
-bool mp_json_set(json_t *object, const char *key, json_t *value)
+void mp_json_set(json_t **object, const char *key, json_t *value)
 {
-    return object && value ? json_object_set_new(object, key, value) == 0 : (json_decref(value), false);
+    if (json_object_set_new(*object, key, value) == 0) return;
+    json_decref(*object);
+    *object = NULL;
+}
+
+void mp_json_append(json_t **list, json_t *value)
+{
+    if (json_array_append_new(*list, value) == 0) return;
+    json_decref(*list);
+    *list = NULL;
+}
+
+json_t *mp_json_integer_if(bool known, int64_t value)
+{
+    return known ? json_integer(value) : json_null();
+}
+
+json_t *mp_json_real_if(bool known, double value)
+{
+    return known ? json_real(value) : json_null();
 }
 
 json_t *mp_json_text(const char *text)

@@ -46,8 +46,14 @@ mp_status mp_row_fail(const mp_row *row, const char *format, ...) __attribute__(
 
 /* ---- building and writing ---- */
 
-/* Sets object[key] to a new value, which is taken over; false: no memory (value NULL included). */
-bool mp_json_set(json_t *object, const char *key, json_t *value);
+/* Sets (*object)[key], or appends to *list, a new value, which is taken over. Without memory (value NULL included) the object
+ * or list is released and *object or *list becomes NULL, on which both functions do nothing: only the end result has to be
+ * looked at. */
+void mp_json_set(json_t **object, const char *key, json_t *value);
+void mp_json_append(json_t **list, json_t *value);
+/* A number, or null where it is not known. NULL: no memory, or a number that JSON cannot write. */
+json_t *mp_json_integer_if(bool known, int64_t value);
+json_t *mp_json_real_if(bool known, double value);
 /* A JSON string; bytes that are not UTF-8 become question marks. NULL: no memory. */
 json_t *mp_json_text(const char *text);
 /* The value of a text such as mp_graph.options; an empty object if it is none. NULL: no memory. */

@@ -274,14 +274,6 @@ done:
 
 /* ---- writing ---- */
 
-static json_t *bytes_json(int64_t bytes)
-{
-    return bytes < 0 ? json_null() : json_integer(bytes);
-}
-static json_t *seconds_json(double seconds)
-{
-    return seconds < 0 ? json_null() : json_real(seconds);
-}
 static json_t *name_json(const char *name)
 {
     return name && name[0] ? mp_json_text(name) : json_null();
@@ -299,69 +291,67 @@ static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
     json_t *array = json_array();
     for (size_t i = 0; i < plan->n_checkpoints; i++) {
         const char *name = checkpoint_name(&graph->storages[plan->checkpoints[i]]);
-        if (!name[0] || json_array_append_new(array, mp_json_text(name)) == 0) continue;
-        json_decref(array);
-        return NULL;
+        if (name[0]) mp_json_append(&array, mp_json_text(name));
     }
     return array;
 }
 
 json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
 {
-    json_t *header = json_object(), *about = json_object();
-    const char *options = plan->options ? plan->options : "{}";
-    bool ok = mp_json_set(header, "format", json_string("memplan-plan")) && mp_json_set(header, "version", json_integer(1));
-    ok = mp_json_set(header, "graph", about) && ok;
-    ok = ok && mp_json_set(about, "name", mp_json_text(plan->graph_name ? plan->graph_name : "")) &&
-         mp_json_set(about, "hash", json_string(plan->graph_hash)) && mp_json_set(header, "options", mp_json_parse(options)) &&
-         mp_json_set(header, "solver", name_json(plan->solver)) &&
-         mp_json_set(header, "seed", json_integer((json_int_t)plan->seed)) &&
-         mp_json_set(header, "budget_bytes", bytes_json(plan->budget_bytes)) &&
-         mp_json_set(header, "static_bytes", bytes_json(plan->static_bytes)) &&
-         mp_json_set(header, "peak_bytes", bytes_json(plan->peak_bytes)) &&
-         mp_json_set(header, "arena_bytes", bytes_json(plan->arena_bytes)) &&
-         mp_json_set(header, "baseline_peak_bytes", bytes_json(plan->baseline_peak_bytes)) &&
-         mp_json_set(header, "floor_bytes", bytes_json(plan->floor_bytes)) &&
-         mp_json_set(header, "seconds", seconds_json(plan->seconds)) &&
-         mp_json_set(header, "baseline_seconds", seconds_json(plan->baseline_seconds)) &&
-         mp_json_set(header, "lower_bound_seconds", seconds_json(plan->lower_bound_seconds)) &&
-         mp_json_set(header, "bound_covers", name_json(plan->bound_covers)) &&
-         mp_json_set(header, "checkpoints", checkpoints_json(plan, graph));
-    if (ok) return header;
-    json_decref(header);
-    return NULL;
+    const struct {
+        const char *key;
+        int64_t bytes;
+    } bytes[] = {{"budget_bytes", plan->budget_bytes},
+                 {"static_bytes", plan->static_bytes},
+                 {"peak_bytes", plan->peak_bytes},
+                 {"arena_bytes", plan->arena_bytes},
+                 {"baseline_peak_bytes", plan->baseline_peak_bytes},
+                 {"floor_bytes", plan->floor_bytes}};
+    const struct {
+        const char *key;
+        double seconds;
+    } times[] = {{"seconds", plan->seconds},
+                 {"baseline_seconds", plan->baseline_seconds},
+                 {"lower_bound_seconds", plan->lower_bound_seconds}};
+    json_t *header = json_pack("{s:s, s:i, s:{s:o, s:s}, s:o, s:o, s:I}", "format", "memplan-plan", "version", 1, "graph",
+                               "name", mp_json_text(plan->graph_name ? plan->graph_name : ""), "hash", plan->graph_hash,
+                               "options", mp_json_parse(plan->options ? plan->options : "{}"), "solver",
+                               name_json(plan->solver), "seed", (json_int_t)plan->seed);
+    for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
+        mp_json_set(&header, bytes[k].key, mp_json_integer_if(bytes[k].bytes >= 0, bytes[k].bytes));
+    for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+        mp_json_set(&header, times[k].key, mp_json_real_if(times[k].seconds >= 0, times[k].seconds));
+    mp_json_set(&header, "bound_covers", name_json(plan->bound_covers));
+    mp_json_set(&header, "checkpoints", checkpoints_json(plan, graph));
+    return header;
+}
+
+static json_t *frees_json(const mp_plan *plan, const mp_graph *graph, size_t t)
+{
+    json_t *frees = json_array();
+    for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++)
+        mp_json_append(&frees, json_integer(graph->storages[plan->frees[i]].id));
+    return frees;
 }
 
 static json_t *step_json(const mp_plan *plan, const mp_graph *graph, size_t t)
 {
-    json_t *row = json_object(), *frees = NULL;
-    bool ok = mp_json_set(row, "node", json_integer(graph->nodes[plan->steps[t].node].id));
-    if (plan->recompute) ok = ok && mp_json_set(row, "recompute", json_boolean(plan->recompute[t]));
-    if (plan->steps[t].form) ok = ok && mp_json_set(row, "alternative", json_integer(plan->steps[t].form));
-    if (plan->steps[t].until) ok = ok && mp_json_set(row, "until", json_integer(plan->steps[t].until));
-    if (plan->frees_start) {
-        ok = ok && mp_json_set(row, "frees", frees = json_array());
-        for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++)
-            ok = ok && json_array_append_new(frees, json_integer(graph->storages[plan->frees[i]].id)) == 0;
-    }
-    if (ok) return row;
-    json_decref(row);
-    return NULL;
+    const mp_step *step = &plan->steps[t];
+    json_t *row = json_pack("{s:I}", "node", (json_int_t)graph->nodes[step->node].id);
+    if (plan->recompute) mp_json_set(&row, "recompute", json_boolean(plan->recompute[t]));
+    if (step->form) mp_json_set(&row, "alternative", json_integer(step->form));
+    if (step->until) mp_json_set(&row, "until", json_integer(step->until));
+    if (plan->frees_start) mp_json_set(&row, "frees", frees_json(plan, graph, t));
+    return row;
 }
 
 static json_t *place_json(const mp_plan *plan, const mp_graph *graph, const mp_place *place)
 {
-    json_t *row = json_object();
-    bool ok = place->storage >= 0
-                  ? mp_json_set(row, "storage", json_integer(graph->storages[place->storage].id))
-                  : mp_json_set(row, "node", json_integer(graph->nodes[plan->steps[place->first_step].node].id));
-    ok = ok && mp_json_set(row, "offset", json_integer(place->offset)) &&
-         mp_json_set(row, "bytes", json_integer(place->bytes)) &&
-         mp_json_set(row, "first_step", json_integer(place->first_step)) &&
-         mp_json_set(row, "last_step", json_integer(place->last_step));
-    if (ok) return row;
-    json_decref(row);
-    return NULL;
+    const bool is_storage = place->storage >= 0;
+    const int64_t id = is_storage ? graph->storages[place->storage].id : graph->nodes[plan->steps[place->first_step].node].id;
+    return json_pack("{s:I, s:I, s:I, s:i, s:i}", is_storage ? "storage" : "node", (json_int_t)id, "offset",
+                     (json_int_t)place->offset, "bytes", (json_int_t)place->bytes, "first_step", place->first_step, "last_step",
+                     place->last_step);
 }
 
 mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err)
