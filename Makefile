@@ -19,14 +19,14 @@ TWIN_C := $(addprefix executor/cuda/,twin.c families.c rows/batch_normalization.
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
-                  libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev coinor-libclp-dev fonts-dejavu-core
+                  libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++
 CHECK_PACKAGES := python3 clang-format
 DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
-DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lClp -lpthread -lm)
+DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
 ONNX_FOLDER := /usr/include/onnx
 
 # The GPU module: machine code for each architecture x.0 (and 7.5) that nvcc knows, which x.1 and later run too, and PTX for those

@@ -6,9 +6,7 @@
 
 #include <glpk.h>
 
-enum { MEMORY_MIB = 1024 };
-
-_Thread_local int mp_glpk_fail_after = -1;
+_Thread_local int mp_glpk_fail_after = -1, mp_glpk_most_mib = 1024;
 
 void mp_glpk_point(void)
 {
@@ -31,10 +29,13 @@ static int say_nothing(void *data, const char *text)
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
 {
     jmp_buf escape;
-    const bool owned = glp_init_env() == 0;
+    enum { CREATED = 0, PRESENT = 1 }; /* what glp_init_env returns; more: there is no environment */
+    const int code = glp_init_env();
+    if (code > PRESENT) return MP_FAIL(err, MP_NOMEM, "no memory for GLPK");
+    const bool owned = code == CREATED;
     const int terminal = glp_term_out(GLP_OFF);
     glp_term_hook(say_nothing, NULL);
-    glp_mem_limit(MEMORY_MIB);
+    glp_mem_limit(mp_glpk_most_mib);
     if (setjmp(escape)) {
         glp_free_env(); /* the hooks go with it */
         return MP_FAIL(err, MP_LIMIT, "GLPK failed");

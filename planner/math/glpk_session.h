@@ -9,14 +9,14 @@
 
 #include "memplan/error.h"
 
-/* work(data) may call GLPK, which prints nothing. MP_LIMIT: GLPK broke off with an error, or needs more room than 1 GiB. GLPK
- * is used by one thread at a time; an environment that the thread had before is left as it is, except after an error, which
- * costs it. */
+/* work(data) may call GLPK, which prints nothing. MP_LIMIT: GLPK broke off with an error, or needs more memory than 1 GiB or
+ * than there is. MP_NOMEM: there was none to begin with. Threads may have sessions at once: GLPK's environment is each thread's
+ * own (glp_config("TLS")). One that the thread had before is left as it is, except after an error, which costs it. */
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err);
 
 /* Called by the work where a test may want GLPK to fail. */
 void mp_glpk_point(void);
-/* For tests: GLPK fails after this many points (-1: never). */
-extern _Thread_local int mp_glpk_fail_after;
+/* For tests: GLPK fails after this many points (-1: never); the most memory that it may take. */
+extern _Thread_local int mp_glpk_fail_after, mp_glpk_most_mib;
 
 #endif

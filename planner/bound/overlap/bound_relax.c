@@ -153,7 +153,7 @@ done:
 static int64_t price_of(const mp_bound_relax *r, int row)
 {
     const mp_bound_interval *x = r->o->x;
-    const double price = r->linear.price[row] * (r->unit * (double)x->up / (double)x->down);
+    const double price = r->linear.dual[row] * (r->unit * (double)x->up / (double)x->down);
     return price < (double)x->most ? (int64_t)price : x->most;
 }
 
@@ -312,7 +312,7 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
-    if (*solved) read_prices(r);
+    if (st == MP_OK && r->linear.value > 0) read_prices(r); /* broken off or infeasible: worth as much as its value */
     return st;
 }
 

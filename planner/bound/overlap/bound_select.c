@@ -155,11 +155,12 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
         if (k) MP_TRY(mp_bound_relax_add_pairs(relax, (int)(s->rows * (k + 1) / rounds / s->rows_per_pair), err));
         if (k && o.n_pairs == before) break;
         MP_TRY(mp_bound_relax_renew(&o, &relax, &s->work_left, &solved, err));
-        if (!solved) break; /* with more intervals it will not be easier */
         const int64_t found = mp_bound_overlap_value(&o);
-        if (found <= *value) continue;
-        *value = found;
-        memcpy(worth, o.earned, (size_t)n * sizeof *worth);
+        if (found > *value) {
+            *value = found;
+            memcpy(worth, o.earned, (size_t)n * sizeof *worth);
+        }
+        if (!solved) break; /* with more intervals it will not be easier */
     }
 done:
     mp_bound_relax_free(relax);
