@@ -5,7 +5,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* The short names that the rows use. */
+/* The words of the rows (ops.def). */
 enum {
     ANY = -1,
     IN_PLACE = MP_TRAIT_IN_PLACE,
@@ -13,16 +13,22 @@ enum {
     ELEMENTWISE = IN_PLACE + GRADIENT_IN_PLACE,
     RANDOM = MP_TRAIT_RANDOM,
     STATISTICS = MP_TRAIT_STATISTICS,
-    FROM_OUTPUT = MP_TRAIT_FROM_OUTPUT,
     GATHER = MP_TRAIT_GATHER,
     NEGATES = MP_TRAIT_NEGATES,
+    COMMUTES = MP_TRAIT_COMMUTES,
+    CASTS = MP_TRAIT_CASTS,
+    CONVOLVES = MP_TRAIT_CONVOLVES,
+    TRANSPOSED = MP_TRAIT_TRANSPOSED,
+    LOSS = MP_TRAIT_LOSS,
+    CLASSES = MP_TRAIT_CLASSES,
+    FROM_OUTPUT = MP_TRAIT_FROM_OUTPUT,
+    TILED = MP_TRAIT_TILED,
     PARTS = MP_TRAIT_PARTS,
     PERMUTES = MP_TRAIT_PERMUTES,
     EXPANDS = MP_TRAIT_EXPANDS,
     PADS = MP_TRAIT_PADS,
     PADS_ITSELF = MP_TRAIT_PADS_ITSELF,
     WHOLE = MP_TRAIT_WHOLE,
-    TILED = MP_TRAIT_TILED,
     IN0 = MP_IN(0),
     IN1 = MP_IN(1),
     IN2 = MP_IN(2),
@@ -32,10 +38,46 @@ enum {
     OUT1 = MP_OUT(1),
     EXTRA0 = MP_EXTRA(0),
     EXTRA1 = MP_EXTRA(1),
-    SELF = MP_SELF
+    SELF = MP_SELF,
+    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0 /* all that it reads and writes */
 };
 
-/* Inputs past the last stated need have what the last one has: a short list is filled up with its last entry. */
+/* Operands: what for, and what a parameter there starts with. */
+#define OPERAND(use, initial)              \
+    {                                      \
+        MP_USE_##use, MP_INITIAL_##initial \
+    }
+#define INTEGERS OPERAND(NONE, NONE)
+#define DATA OPERAND(OTHER, SMALL)
+#define WEIGHT OPERAND(WEIGHT, SMALL)
+#define ROWS OPERAND(ROWS, SMALL)
+#define LEFT_MATRIX OPERAND(OTHER, LEFT_MATRIX)
+#define RIGHT_MATRIX OPERAND(WEIGHT, RIGHT_MATRIX)
+#define FILTER OPERAND(WEIGHT, FILTER)
+#define BIAS OPERAND(WEIGHT, ZERO)
+#define SCALE OPERAND(WEIGHT, ONE)
+#define SLOPE OPERAND(WEIGHT, QUARTER)
+#define OFFSET OPERAND(OTHER, ZERO)
+#define MEAN OPERAND(STATISTIC, ZERO)
+#define VARIANCE OPERAND(STATISTIC, ONE)
+#define SETTING OPERAND(SETTING, SMALL)
+#define TABLE OPERAND(TABLE, SMALL)
+#define TERM OPERAND(TABLE, TERM)
+#define FACTOR OPERAND(TABLE, ONE)
+#define COMPARED OPERAND(COMPARED, SMALL)
+#define REARRANGED OPERAND(THROUGH, THROUGH)
+#define SELECTED OPERAND(THROUGH, SMALL)
+#define IN(least, most, ...) .min_in = least, .max_in = most, .inputs = {__VA_ARGS__}
+#define NO_INPUT .min_in = 0, .max_in = 0
+#define OUT(least, most) .min_out = least, .max_out = most
+
+/* Layouts. */
+#define ROW_MAJOR .layout = MP_HABIT_ROW_MAJOR
+#define FROM_ROW_MAJOR .layout = MP_HABIT_FROM_ROW_MAJOR
+#define AS_INPUTS .layout = MP_HABIT_AS_INPUTS
+#define SPATIAL .layout = MP_HABIT_SPATIAL
+
+/* Gradients. Inputs past the last stated need have what the last one has: a short list is filled up with its last entry. */
 #define NEEDS_1(a) NEEDS_8(a, a, a, a, a, a, a, a)
 #define NEEDS_2(a, b) NEEDS_8(a, b, b, b, b, b, b, b)
 #define NEEDS_3(a, b, c) NEEDS_8(a, b, c, c, c, c, c, c)
@@ -51,21 +93,22 @@ enum {
 #define NEEDS(...) \
     NEEDS_PICK(__VA_ARGS__, NEEDS_8, NEEDS_7, NEEDS_6, NEEDS_5, NEEDS_4, NEEDS_3, NEEDS_2, NEEDS_1, 0)(__VA_ARGS__)
 _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GRADIENTS_MAX");
-#define OP(name, domain, since, min_in, max_in, min_out, max_out, shape, fold, flops, traits, form, executor, pytorch, extras) \
-    {#name,                                                                                                                    \
-     domain,                                                                                                                   \
-     since,                                                                                                                    \
-     min_in,                                                                                                                   \
-     max_in,                                                                                                                   \
-     min_out,                                                                                                                  \
-     max_out,                                                                                                                  \
-     shape,                                                                                                                    \
-     fold,                                                                                                                     \
-     flops,                                                                                                                    \
-     traits,                                                                                                                   \
-     MP_GRADIENT_##form,                                                                                                       \
-     {executor, pytorch},                                                                                                      \
-     extras},
+#define NO_GRADIENT .gradient = MP_GRADIENT_NONE
+#define REFUSED .gradient = MP_GRADIENT_REFUSED
+#define VIEW .gradient = MP_GRADIENT_VIEW
+#define ALIAS .gradient = MP_GRADIENT_ALIAS
+#define ONE_EACH(executor, pytorch) .gradient = MP_GRADIENT_ONE, .needs = {executor, pytorch}
+#define ONE(...) ONE_EACH(NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__))
+#define SPLIT(...) .gradient = MP_GRADIENT_SPLIT, .needs = {NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__)}
+
+/* What not every row has. */
+#define TRAITS(list) .traits = list
+#define FLOPS(rule) .flops = rule
+#define EXTRAS(rule) .extras = rule
+
+#define mp_fold_none NULL /* declared with the others by ops_rules.h, and no function */
+#define OP(op, of, version, in, out, shapes, folds, ...) \
+    {.name = #op, .domain = of, .since = version, in, out, .shape = shapes, .fold = folds, __VA_ARGS__},
 static const mp_op rows[] = {
 #include "estimator/model/ops.def"
 };
@@ -79,6 +122,15 @@ size_t mp_op_count(void)
 const mp_op *mp_op_row(size_t k)
 {
     return k < mp_op_count() ? &rows[k] : NULL;
+}
+
+mp_op_input mp_op_input_of(const mp_op *op, int k)
+{
+    mp_op_input none = {MP_USE_UNSTATED, MP_INITIAL_UNSTATED};
+    if (!op || k < 0 || (k >= MP_OP_INPUTS && op->max_in >= 0)) return none;
+    if (k >= MP_OP_INPUTS) k = MP_OP_INPUTS - 1;
+    while (op->max_in < 0 && k > 0 && !op->inputs[k].use) k--;
+    return op->inputs[k];
 }
 
 const mp_op *mp_op_find(const char *domain, const char *kind, int version)

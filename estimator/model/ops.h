@@ -1,8 +1,9 @@
 /* ops.h - the operator registry: one row per operator, read by everybody; nobody switches on an operator's kind.
  *
- * The rows stand in ops.def. A row says what the operator looks like (arity), how its output shapes follow from its inputs
- * (shape rule, shapes_*.c), how it is evaluated on small known values (fold rule, fold_*.c), what it costs (FLOPs of products),
- * which values its gradients read, and how its backward nodes are cut. An operator without a row is refused by name.
+ * The rows stand in ops.def. A row says what the operator looks like (arity) and what its operands are for, how its output
+ * shapes follow from its inputs (shape rule, shapes_*.c), how it is evaluated on small known values (fold rule, fold_*.c),
+ * which layouts in memory it works in, what it costs (FLOPs of products), which values its gradients read, how its backward
+ * nodes are cut, and what it leaves for them. An operator without a row is refused by name.
  */
 #ifndef ESTIMATOR_OPS_H
 #define ESTIMATOR_OPS_H
@@ -35,7 +36,7 @@ typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 #define MP_OUT(k) (1u << (8 + (k)))    /* the k-th output, k < 8 */
 #define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: a tensor that only backward sees (mask, indices, statistics) */
 
-enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4 };
+enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4, MP_OP_INPUTS = 8 };
 
 /* How an operator's backward is cut into nodes. */
 typedef enum mp_gradient_form {
@@ -47,27 +48,77 @@ typedef enum mp_gradient_form {
     MP_GRADIENT_SPLIT    /* one node per input for inputs 0 and 1; inputs from 2 on (biases) come with input 1 */
 } mp_gradient_form;
 
-/* Traits. */
-#define MP_TRAIT_RANDOM 1u            /* draws numbers: never merged with another */
-#define MP_TRAIT_IN_PLACE 2u          /* an output may take the room of a dying input of the same size */
-#define MP_TRAIT_GRADIENT_IN_PLACE 4u /* an input's gradient may take the room of the dying output's gradient */
-#define MP_TRAIT_STATISTICS 8u        /* batch normalization: reads and updates running statistics, the first run only */
-#define MP_TRAIT_GATHER 16u           /* moves only as many bytes as it writes, not all of input 0 */
-#define MP_TRAIT_NEGATES 32u          /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
-#define MP_TRAIT_FROM_OUTPUT 4096u    /* normalization: backward may start from output, scale and shift instead of the input */
-#define MP_TRAIT_TILED 8192u          /* attention: backward computes the inner product again, tile by tile */
-/* How PyTorch sees an operator, for its rules: */
-#define MP_TRAIT_PARTS 64u         /* a strided view of a part of its input (slice, split) */
-#define MP_TRAIT_PERMUTES 128u     /* a strided view in another order (transposition) */
-#define MP_TRAIT_EXPANDS 256u      /* a strided view that repeats elements */
-#define MP_TRAIT_PADS 512u         /* padding, which pooling does by itself there ... */
-#define MP_TRAIT_PADS_ITSELF 1024u /* ... namely this one */
-#define MP_TRAIT_WHOLE 2048u       /* needs nothing to go back if it reduces everything to one number */
+/* What an operand is for: how a tensor from outside is read there. Readers of files that do not say which tensors are trained
+ * go by it (formats/onnx/onnx_roles.c). */
+typedef enum mp_input_use {
+    MP_USE_UNSTATED,  /* no such operand */
+    MP_USE_NONE,      /* whole numbers or booleans: never trained */
+    MP_USE_OTHER,     /* anything: it says nothing */
+    MP_USE_WEIGHT,    /* what is trained, as a rule */
+    MP_USE_ROWS,      /* the same where the operator's axis is 0: rows of an embedding */
+    MP_USE_STATISTIC, /* running mean and variance */
+    MP_USE_SETTING,   /* how the operator works: bounds, scales, ratios */
+    MP_USE_TABLE,     /* an operand of elementwise arithmetic: where many operators read it, a table that is not learned */
+    MP_USE_COMPARED,  /* only compared: no gradient */
+    MP_USE_THROUGH    /* read for what the operator's output is read for: the operator rearranges or selects */
+} mp_input_use;
 
-/* Bytes and shape of the extras a forward run leaves for backward. Returns how many there are (0..MP_EXTRAS_MAX). */
+/* What a parameter that is read there holds before the first step (executor/data/initialise.c). */
+typedef enum mp_initial {
+    MP_INITIAL_UNSTATED, /* no such operand */
+    MP_INITIAL_NONE,     /* never a parameter */
+    MP_INITIAL_SMALL,    /* nothing is known of it: normal, deviation 0.02 */
+    MP_INITIAL_ZERO,
+    MP_INITIAL_ONE,
+    MP_INITIAL_QUARTER,
+    MP_INITIAL_TERM,         /* zero for a vector (a bias), small for more (positions that are added) */
+    MP_INITIAL_LEFT_MATRIX,  /* uniform within 1 / sqrt(fan-in), of (outputs, inputs) */
+    MP_INITIAL_RIGHT_MATRIX, /* the same of (inputs, outputs) */
+    MP_INITIAL_FILTER,       /* the same of (outputs, inputs / groups, window) */
+    MP_INITIAL_THROUGH       /* what the reader of the output asks for: the output has the same elements */
+} mp_initial;
+
+typedef struct mp_op_input {
+    mp_input_use use;
+    mp_initial initial;
+} mp_op_input;
+
+/* Which layouts in memory (mp_layout) an operator reads and writes. */
+typedef enum mp_layout_habit {
+    MP_HABIT_ROW_MAJOR,      /* reads any, writes row-major */
+    MP_HABIT_FROM_ROW_MAJOR, /* reads input 0 row-major too: its output is a view */
+    MP_HABIT_AS_INPUTS,      /* works in any layout that its inputs share, and writes that */
+    MP_HABIT_SPATIAL         /* fastest with channels last: input 0 and outputs */
+} mp_layout_habit;
+
+/* Traits. */
+#define MP_TRAIT_RANDOM (1u << 0)            /* draws numbers: never merged with another */
+#define MP_TRAIT_IN_PLACE (1u << 1)          /* an output may take the place of a dying input of the same size */
+#define MP_TRAIT_GRADIENT_IN_PLACE (1u << 2) /* an input's gradient may take the place of the dying output's gradient */
+#define MP_TRAIT_STATISTICS (1u << 3)        /* batch normalization: reads and updates running statistics, the first run only */
+#define MP_TRAIT_GATHER (1u << 4)            /* input 1 counts rows of input 0; moves only as many bytes as it writes */
+#define MP_TRAIT_NEGATES (1u << 5)           /* ALIAS only: the gradient of input 1 is the negative of the output's (Sub) */
+#define MP_TRAIT_COMMUTES (1u << 6)          /* two operands in either order give the same bits */
+#define MP_TRAIT_CASTS (1u << 7)             /* the numbers of input 0 in another type */
+#define MP_TRAIT_CONVOLVES (1u << 8)    /* convolution: input 1 is a filter, which a backend may keep in a layout of its own */
+#define MP_TRAIT_TRANSPOSED (1u << 9)   /* convolution: the filter's first dimension counts inputs, the window is spread */
+#define MP_TRAIT_LOSS (1u << 10)        /* compares input 0 with the targets in input 1 */
+#define MP_TRAIT_CLASSES (1u << 11)     /* loss: targets are numbers of classes, scores have classes as dimension 1 */
+#define MP_TRAIT_FROM_OUTPUT (1u << 12) /* normalization: backward may start from output, scale and shift, not the input */
+#define MP_TRAIT_TILED (1u << 13)       /* attention: backward computes the inner product again, tile by tile */
+/* How PyTorch sees an operator, for its rules: */
+#define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
+#define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view in another order (transposition) */
+#define MP_TRAIT_EXPANDS (1u << 16)     /* a strided view that repeats elements */
+#define MP_TRAIT_PADS (1u << 17)        /* padding, which pooling does by itself there ... */
+#define MP_TRAIT_PADS_ITSELF (1u << 18) /* ... namely this one */
+#define MP_TRAIT_WHOLE (1u << 19)       /* needs nothing to go back if it reduces everything to one number */
+
+/* A tensor that a forward run leaves for backward. A rule fills `extras` and returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {
-    const char *name; /* "mask", "indices", "mean" */
-    int64_t bytes;
+    const char *name; /* "indices", "mean": for people */
+    mp_dtype dtype;   /* of its elements, which lie one after the other */
+    int64_t bytes;    /* a multiple of an element's */
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
@@ -75,9 +126,11 @@ typedef struct mp_op {
     const char *name, *domain;
     int since;                            /* the first version of the operator set with this meaning */
     int min_in, max_in, min_out, max_out; /* -1: any number */
+    mp_op_input inputs[MP_OP_INPUTS];     /* per input (mp_op_input_of) */
     mp_shape_rule shape;
     mp_fold_rule fold;   /* NULL: never folded */
     mp_flops_rule flops; /* NULL: no product */
+    mp_layout_habit layout;
     unsigned traits;
     mp_gradient_form gradient;
     /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. Inputs past the
@@ -92,6 +145,9 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version);
 /* All rows, in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
+/* What input k is for; inputs past the last stated one of a variadic operator are for what that one is for. UNSTATED where
+ * there is no such input, or no row (op NULL). */
+mp_op_input mp_op_input_of(const mp_op *op, int k);
 
 /* Helpers for rules. `value` of input k, or NULL with missing_value set when the input is there but its value is not known;
  * NULL without it when the input is left out. A tensor without elements has a known value. */

@@ -92,20 +92,11 @@ static void add_operand(struct key *key, const mp_model *model, int tensor)
         add(key, "t%d ", tensor);
 }
 
-/* Two operands in either order, to the last bit. */
-static bool is_commutative(const mp_operator *op)
-{
-    static const char *const kinds[] = {"Add", "Mul", "Max", "Min", "And", "Or", "Xor", "Equal"};
-    for (size_t k = 0; op->n_in == 2 && k < sizeof kinds / sizeof *kinds; k++)
-        if (mp_is_kind(op, kinds[k])) return true;
-    return false;
-}
-
 /* What an operator computes; *comparable false: not to be merged with any. */
 static mp_status write_key(const mp_model *model, const mp_operator *op, struct key *key, bool *comparable, mp_error *err)
 {
     mp_status st = MP_OK;
-    bool swap = is_commutative(op) && op->in[0] > op->in[1];
+    bool commutes = op->op && (op->op->traits & MP_TRAIT_COMMUTES) && op->n_in == 2, swap = commutes && op->in[0] > op->in[1];
     key->n = 0;
     key->whole = true;
     *comparable = op->op && !(op->op->traits & (MP_TRAIT_RANDOM | MP_TRAIT_STATISTICS));

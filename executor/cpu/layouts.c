@@ -4,52 +4,8 @@
  * element by element in any order. So what such operators touch lies channels-last, and a Reorder is inserted where an operator
  * needs its operand's elements in the order of the dimensions (a reshape is a view only of that).
  */
-#include <string.h>
-
 #include "estimator/simplify/infer.h"
 #include "executor/cpu/kernels.h"
-
-typedef enum habit {
-    PLAIN,   /* its output is row-major, whatever its operands are */
-    VIEWS,   /* its operand must be row-major too */
-    PREFERS, /* first operand and output channels-last */
-    FOLLOWS  /* output as the operands, which have one layout all */
-} habit;
-
-static const struct {
-    const char *kind;
-    habit habit;
-} habits[] = {
-    {"Conv", PREFERS},
-    {"ConvTranspose", PREFERS},
-    {"MaxPool", PREFERS},
-    {"AveragePool", PREFERS},
-    {"BatchNormalization", PREFERS},
-    {"GlobalAveragePool", FOLLOWS},
-    {"GlobalMaxPool", FOLLOWS},
-    {"Resize", FOLLOWS},
-    {"Upsample", FOLLOWS},
-    {"Concat", FOLLOWS},
-    {"Pad", FOLLOWS},
-    {"Slice", FOLLOWS},
-    {"Split", FOLLOWS},
-    {"Dropout", FOLLOWS},
-    {"GroupNormalization", FOLLOWS},
-    {"Softmax", FOLLOWS},
-    {"LogSoftmax", FOLLOWS},
-    {"InstanceNormalization", FOLLOWS},
-    {"LRN", FOLLOWS},
-    {"LpPool", FOLLOWS},
-    {"PRelu", FOLLOWS},
-};
-
-static habit habit_of(const mp_operator *op)
-{
-    if (op->op->gradient == MP_GRADIENT_VIEW) return VIEWS;
-    for (size_t k = 0; k < sizeof habits / sizeof *habits; k++)
-        if (!strcmp(habits[k].kind, op->op->name)) return habits[k].habit;
-    return op->op->traits & (MP_TRAIT_IN_PLACE | MP_TRAIT_GRADIENT_IN_PLACE) ? FOLLOWS : PLAIN;
-}
 
 /* Both layouts are one: the channels, or everything else, have size 1. */
 static bool layout_matters(const mp_tensor *t)
@@ -97,15 +53,15 @@ static mp_status choose(chooser *c, int k)
     mp_status st = MP_OK;
     mp_model *m = c->model;
     const mp_operator *op = &m->operators[k];
-    habit h = habit_of(op);
+    mp_layout_habit habit = op->op->layout;
     mp_layout layout = MP_LAYOUT_PLAIN;
     int n_in = op->n_in, n_out = op->n_out, *inputs = op->in;
-    if (h == VIEWS) MP_TRY(want_layout(c, k, 0, MP_LAYOUT_PLAIN));
-    if (h == PREFERS) {
+    if (habit == MP_HABIT_FROM_ROW_MAJOR) MP_TRY(want_layout(c, k, 0, MP_LAYOUT_PLAIN));
+    if (habit == MP_HABIT_SPATIAL) {
         layout = MP_LAYOUT_CHANNELS_LAST;
         MP_TRY(want_layout(c, k, 0, layout));
     }
-    if (h == FOLLOWS) {
+    if (habit == MP_HABIT_AS_INPUTS) {
         const mp_tensor *y = mp_operator_out(m, op, 0);
         for (int i = 0; y && i < n_in; i++) {
             const mp_tensor *x = mp_operator_in(m, op, i);

@@ -6,23 +6,16 @@
  */
 #include "executor/cuda/layouts.h"
 
-#include <string.h>
-
 #include "executor/cpu/kernels.h"
 #include "executor/cuda/device/settings.h"
 
-static bool is_convolution(const mp_operator *op)
-{
-    return !strcmp(op->op->name, "Conv") || !strcmp(op->op->name, "ConvTranspose");
-}
-
-/* Whether all that read tensor t are convolutions, and read it as their weights. */
+/* True if all that read tensor t are convolutions, and read it as their filter. */
 static bool is_filter(const mp_model *model, const mp_consumers *consumers, int t)
 {
     bool filter = consumers->start[t] < consumers->start[t + 1];
     for (int k = consumers->start[t]; filter && k < consumers->start[t + 1]; k++) {
         const mp_operator *op = &model->operators[consumers->list[k]];
-        filter = op->n_in > 1 && op->in[0] != t && op->in[1] == t && is_convolution(op);
+        filter = op->n_in > 1 && op->in[0] != t && op->in[1] == t && (op->op->traits & MP_TRAIT_CONVOLVES);
     }
     return filter;
 }

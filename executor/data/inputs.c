@@ -1,7 +1,5 @@
 #include "executor/data/inputs.h"
 
-#include <string.h>
-
 /* The legal whole numbers of a tensor: rows of the table it looks up, classes of the loss it is the target of. Views are looked
  * through. */
 static int64_t values_of(const mp_model *model, const mp_consumers *consumers, int tensor, bool *is_target)
@@ -10,14 +8,13 @@ static int64_t values_of(const mp_model *model, const mp_consumers *consumers, i
     for (int c = consumers->start[tensor]; c < consumers->start[tensor + 1]; c++) {
         const mp_operator *op = &model->operators[consumers->list[c]];
         int64_t found = 0;
-        bool loss = op->n_in > 1 && op->in[1] == tensor && op->op->gradient == MP_GRADIENT_ONE && op->out[0] >= 0 &&
-                    (strstr(op->op->name, "Loss") || strstr(op->op->name, "Error"));
+        bool loss = (op->op->traits & MP_TRAIT_LOSS) && op->in[1] == tensor && op->out[0] >= 0;
         *is_target |= loss;
         if (loss)
             found = model->tensors[op->in[0]].rank > 1 ? model->tensors[op->in[0]].dims[1] : 0;
         else if ((op->op->traits & MP_TRAIT_GATHER) && op->n_in > 1 && op->in[1] == tensor)
             found = model->tensors[op->in[0]].rank ? model->tensors[op->in[0]].dims[0] : 0;
-        else if ((op->op->gradient == MP_GRADIENT_VIEW || !strcmp(op->op->name, "Cast")) && op->in[0] == tensor &&
+        else if ((op->op->gradient == MP_GRADIENT_VIEW || (op->op->traits & MP_TRAIT_CASTS)) && op->in[0] == tensor &&
                  op->out[0] >= 0)
             found = values_of(model, consumers, op->out[0], is_target);
         if (found && (!least || found < least)) least = found;

@@ -119,9 +119,8 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
         if (op->out[o] >= 0 && bound->storage[op->out[o]] >= 0) MP_TRY(describe(p, op->out[o], &x->out[o], err));
     int n = op->op->extras ? op->op->extras(p->model, op, MP_RULES_EXECUTOR, extras) : 0;
     for (int e = 0; e < n; e++) {
-        bool bytes = strstr(extras[e].name, "indices") || strstr(extras[e].name, "mask") || extras[e].bytes % 4;
-        int64_t elements = bytes ? extras[e].bytes : extras[e].bytes / 4;
-        if (bound->extras[b->op][e] >= 0) x->extra[e] = mp_array_plain(bytes ? MP_DTYPE_UINT8 : MP_DTYPE_FLOAT, 1, &elements);
+        int64_t elements = extras[e].bytes / (mp_dtype_bits(extras[e].dtype) / 8);
+        if (bound->extras[b->op][e] >= 0) x->extra[e] = mp_array_plain(extras[e].dtype, 1, &elements);
     }
     if (!x->is_backward) goto done;
     x->d_in = x->out + op->n_out;

@@ -1,7 +1,5 @@
 #include "executor/train/accuracy.h"
 
-#include <string.h>
-
 #include "executor/data/inputs.h"
 #include "executor/train/evaluate.h"
 
@@ -22,8 +20,7 @@ static int find_classes(const mp_model *model)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];
-        bool named = !strcmp(op->op->name, "SoftmaxCrossEntropyLoss") || !strcmp(op->op->name, "NegativeLogLikelihoodLoss");
-        if (named && !op->removed && model->tensors[op->in[0]].rank > 1) return (int)k;
+        if ((op->op->traits & MP_TRAIT_CLASSES) && !op->removed && model->tensors[op->in[0]].rank > 1) return (int)k;
     }
     return -1;
 }

@@ -27,63 +27,10 @@
 
 #include <string.h>
 
+#include "estimator/model/ops.h"
+
 /* How a tensor is read. */
 enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16 };
-
-/* Operand positions with a known use, as bit sets; `table` are those of elementwise operators, `passes` means that the operator
- * hands on input 0 rearranged. Positions in no set count as OTHER. */
-static const struct position {
-    const char *kind;
-    unsigned weight, statistic, setting, table, compared;
-    bool passes, along_rows;
-} positions[] = {
-    {.kind = "Conv", .weight = 6},
-    {.kind = "ConvTranspose", .weight = 6},
-    {.kind = "Gemm", .weight = 6},
-    {.kind = "MatMul", .weight = 2},
-    {.kind = "FusedMatMul", .weight = 2},
-    {.kind = "BatchNormalization", .weight = 6, .statistic = 24},
-    {.kind = "LayerNormalization", .weight = 6},
-    {.kind = "RMSNormalization", .weight = 2},
-    {.kind = "SimplifiedLayerNormalization", .weight = 2},
-    {.kind = "GroupNormalization", .weight = 6},
-    {.kind = "InstanceNormalization", .weight = 6},
-    {.kind = "PRelu", .weight = 2},
-    {.kind = "Einsum", .weight = 2},
-    {.kind = "LSTM", .weight = 142},
-    {.kind = "GRU", .weight = 14},
-    {.kind = "RNN", .weight = 14},
-    {.kind = "Gather", .weight = 1, .along_rows = true},
-    {.kind = "Expand", .weight = 1},
-    {.kind = "Resize", .setting = 14},
-    {.kind = "Upsample", .setting = 2},
-    {.kind = "Clip", .setting = 6},
-    {.kind = "Pad", .setting = 6},
-    {.kind = "Dropout", .setting = 6},
-    {.kind = "Pow", .setting = 2},
-    {.kind = "OneHot", .setting = 6},
-    {.kind = "Range", .setting = 7},
-    {.kind = "Add", .table = 3},
-    {.kind = "Sub", .table = 3},
-    {.kind = "Mul", .table = 3},
-    {.kind = "Div", .table = 3},
-    {.kind = "Where", .table = 7},
-    {.kind = "Equal", .compared = 3},
-    {.kind = "Greater", .compared = 3},
-    {.kind = "GreaterOrEqual", .compared = 3},
-    {.kind = "Less", .compared = 3},
-    {.kind = "LessOrEqual", .compared = 3},
-    {.kind = "Transpose", .passes = true},
-    {.kind = "Reshape", .passes = true},
-    {.kind = "Flatten", .passes = true},
-    {.kind = "Squeeze", .passes = true},
-    {.kind = "Unsqueeze", .passes = true},
-    {.kind = "Slice", .passes = true},
-    {.kind = "Split", .passes = true},
-    {.kind = "Cast", .passes = true},
-    {.kind = "CastLike", .passes = true},
-    {.kind = "Identity", .passes = true},
-};
 
 enum { PASSES_MAX = 4 }; /* rearrangements in a row that are looked through, at least */
 
@@ -92,31 +39,41 @@ typedef struct use {
     int n_reads, n_table; /* operands that read it, and those of elementwise operators */
 } use;
 
-static const struct position *position_of(const mp_operator *op)
+static const mp_op *row_of(const mp_operator *op)
 {
-    for (size_t k = 0; k < sizeof positions / sizeof *positions; k++)
-        if (!strcmp(positions[k].kind, op->kind)) return &positions[k];
-    return NULL;
+    return mp_op_find(op->domain, op->kind, op->version);
 }
 
-static unsigned how_read(const mp_operator *op, const struct position *p, unsigned bit)
+static unsigned how_read(const mp_operator *op, mp_input_use operand)
 {
-    if (!p) return OTHER;
-    if (p->weight & bit) return p->along_rows && mp_operator_int(op, "axis", 0) != 0 ? OTHER : WEIGHT;
-    return p->statistic & bit ? STATISTIC : p->setting & bit ? SETTING : p->compared & bit ? COMPARED : OTHER;
+    switch (operand) {
+    case MP_USE_WEIGHT:
+        return WEIGHT;
+    case MP_USE_ROWS:
+        return mp_operator_int(op, "axis", 0) == 0 ? WEIGHT : OTHER;
+    case MP_USE_STATISTIC:
+        return STATISTIC;
+    case MP_USE_SETTING:
+        return SETTING;
+    case MP_USE_COMPARED:
+        return COMPARED;
+    case MP_USE_THROUGH:
+        return 0; /* as the output: note_passes */
+    default:
+        return OTHER;
+    }
 }
 
 static void note_reads(const mp_operator *op, use *uses)
 {
-    const struct position *p = position_of(op);
+    const mp_op *row = row_of(op);
     for (int k = 0; k < op->n_in; k++) {
         if (op->in[k] < 0) continue;
         use *u = &uses[op->in[k]];
-        unsigned bit = k < 16 ? 1u << k : 0;
+        mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
-        if (p && p->table & bit) u->n_table++;
-        if (p && p->passes && k == 0) continue;
-        u->how |= how_read(op, p, bit);
+        u->n_table += operand == MP_USE_TABLE;
+        u->how |= how_read(op, operand);
     }
 }
 
@@ -126,8 +83,7 @@ static void note_passes(const mp_model *model, use *uses)
     for (int round = 0; round < PASSES_MAX; round++) {
         for (size_t n = model->n_operators; n-- > 0;) {
             const mp_operator *op = &model->operators[n];
-            const struct position *p = position_of(op);
-            if (!p || !p->passes || op->n_in < 1 || op->in[0] < 0) continue;
+            if (mp_op_input_of(row_of(op), 0).use != MP_USE_THROUGH || op->n_in < 1 || op->in[0] < 0) continue;
             for (int k = 0; k < op->n_out; k++)
                 if (op->out[k] >= 0) uses[op->in[0]].how |= uses[op->out[k]].how;
         }

@@ -198,8 +198,7 @@ kernel_run *kernel_begin(const kernel_case *c, mp_mode mode, unsigned flags)
     mp_extra extras[MP_EXTRAS_MAX];
     int n_extras = op->op->extras ? op->op->extras(r->model, op, MP_RULES_EXECUTOR, extras) : 0;
     for (int e = 0; e < n_extras && (flags & KERNEL_BACKWARD); e++) {
-        int64_t per = extras[e].bytes % 4 == 0 && !strstr(extras[e].name, "indices") && !strstr(extras[e].name, "mask") ? 4 : 1;
-        x->extra[e] = mp_array_plain(per == 4 ? MP_DTYPE_FLOAT : MP_DTYPE_UINT8, 1, &(int64_t){extras[e].bytes / per});
+        x->extra[e] = mp_array_plain(extras[e].dtype, 1, &(int64_t){extras[e].bytes / (mp_dtype_bits(extras[e].dtype) / 8)});
         x->extra[e].data = guarded(extras[e].bytes);
     }
     prepare(r, x, &r->forward_call);

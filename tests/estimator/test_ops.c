@@ -5,11 +5,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "estimator/model/ops.h"
+#include "tests/cases/rule_case.h"
 
 static void every_row_is_whole(void **state)
 {
@@ -63,6 +64,124 @@ static void needs_of_later_inputs_are_those_of_the_last_stated(void **state)
     for (int k = 0; k < MP_GRADIENTS_MAX; k++) assert_int_equal(max->needs[MP_RULES_PYTORCH][k], MP_SELF | MP_OUT(0));
     assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][4], 0);
     assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][7], MP_EXTRA(0));
+}
+
+/* Which tensors are weights and what they start as follows from the operands that read them: a row that leaves one out would
+ * make the default silently. */
+static void every_operand_says_what_it_is_for(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *row = mp_op_row(k);
+        for (int i = 0; i < 2 * MP_OP_INPUTS; i++) {
+            mp_op_input operand = mp_op_input_of(row, i);
+            bool there = row->max_in < 0 || i < row->max_in;
+            if (there != (operand.use != MP_USE_UNSTATED) || there != (operand.initial != MP_INITIAL_UNSTATED))
+                fail_msg("%s: operand %d is %s", row->name, i, there ? "not stated" : "stated and not there");
+            if ((operand.use == MP_USE_NONE) != (operand.initial == MP_INITIAL_NONE))
+                fail_msg("%s: operand %d is never trained, or is it?", row->name, i);
+            if (i > 0 && operand.use == MP_USE_THROUGH) fail_msg("%s: only input 0 is looked through", row->name);
+        }
+    }
+    assert_int_equal(mp_op_input_of(NULL, 0).use, MP_USE_UNSTATED);
+    assert_int_equal(mp_op_input_of(mp_op_row(0), -1).use, MP_USE_UNSTATED);
+    assert_int_equal(mp_op_input_of(mp_op_find("", "Einsum", 12), 1).use, MP_USE_WEIGHT);
+    assert_int_equal(mp_op_input_of(mp_op_find("", "Einsum", 12), 100).use, MP_USE_OTHER);
+}
+
+static void layouts_go_with_what_gradients_say(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *row = mp_op_row(k);
+        const unsigned elementwise = MP_TRAIT_IN_PLACE | MP_TRAIT_GRADIENT_IN_PLACE;
+        if ((row->gradient == MP_GRADIENT_VIEW) != (row->layout == MP_HABIT_FROM_ROW_MAJOR))
+            fail_msg("%s: a view, and only that, reads its input row-major", row->name);
+        if ((row->traits & elementwise) == elementwise && row->layout == MP_HABIT_ROW_MAJOR)
+            fail_msg("%s overwrites element by element: it works in any layout", row->name);
+    }
+}
+
+/* Whether an operator of two numbers gives the same for both orders, over a few numbers; by its fold rule. */
+static bool commutes(const mp_op *row)
+{
+    static const int numbers[] = {0, 1, 2, 5};
+    bool same = true;
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < a; b++) {
+            char inputs[64];
+            double y[2];
+            for (int order = 0; order < 2; order++) {
+                snprintf(inputs, sizeof inputs, "int64[1]={%d} int64[1]={%d}", numbers[order ? b : a], numbers[order ? a : b]);
+                mp_model *model = rule_model(&(rule_case){row->name, 24, inputs, "direction=LEFT", ""}, 1);
+                const mp_value *value = mp_operator_out(model, &model->operators[0], 0)->value;
+                y[order] = !value ? -1 : value->is_real ? value->f[0] : (double)value->i[0]; /* -1: division by zero */
+                mp_model_free(model);
+            }
+            same = same && y[0] == y[1];
+        }
+    return same;
+}
+
+static void operators_commute_that_say_so(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *row = mp_op_row(k);
+        bool says = row->traits & MP_TRAIT_COMMUTES, two = row->max_in == 2 || row->max_in < 0;
+        if (two && (row->fold == mp_op_find("", "Add", 13)->fold || row->fold == mp_op_find("", "Sum", 13)->fold)) {
+            if (commutes(row) != says)
+                fail_msg("%s %s", row->name, says ? "does not commute" : "commutes, and does not say so");
+            n += says;
+        } else if (says) {
+            fail_msg("%s says that it commutes, and nothing shows it", row->name);
+        }
+    }
+    assert_true(n >= 13);
+}
+
+static void extras_have_a_type(void **state)
+{
+    (void)state;
+    static const rule_case cases[] = {
+        {"Dropout", 13, "float16[4,10]", "", ""},
+        {"MaxPool", 12, "float16[1,2,32,32]", "kernel_shape=[2,2]", ""},
+        {"MaxPool", 12, "float32[1,2,32,32]", "kernel_shape=[17,17]", ""},
+        {"GlobalMaxPool", 1, "float32[4,3,7,7]", "", ""},
+        {"BatchNormalization", 15, "float16[2,3,4,5] float32[3] float32[3] float32[3] float32[3]", "", ""},
+        {"LayerNormalization", 17, "float64[2,3,4,5] float64[5]", "", ""},
+        {"memplan:LayerNormalization", 1, "float16[2,3,5]", "", ""},
+        {"RMSNormalization", 23, "float64[2,3,4] float64[4]", "", ""},
+        {"memplan:RMSNormalization", 1, "float16[2,3,5]", "", ""},
+        {"SimplifiedLayerNormalization", 1, "float16[2,3,5] float16[5]", "", ""},
+        {"com.microsoft:SimplifiedLayerNormalization", 1, "float16[2,3,5] float16[5]", "", ""},
+        {"GroupNormalization", 21, "float16[2,6,4,5] float16[6] float16[6]", "num_groups=3", ""},
+        {"InstanceNormalization", 6, "float32[2,6,4,5] float32[6] float32[6]", "", ""},
+        {"LRN", 13, "bfloat16[1,3,1,1]", "size=3", ""},
+        {"memplan:ScaledDotProductAttention", 1, "bfloat16[2,3,7,4] bfloat16[2,3,5,4] bfloat16[2,3,5,6]", "ratio=0.5", ""},
+        {"LSTM", 14, "float16[5,2,3] float16[1,28,3] float16[1,28,7]", "", ""},
+        {"GRU", 14, "float64[5,2,3] float64[1,21,3] float64[1,21,7]", "hidden_size=7", ""},
+        {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "hidden_size=7", ""},
+        {"SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", ""},
+    };
+    bool seen[256] = {false};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        mp_model *model = rule_model(&cases[c], 1);
+        const mp_operator *op = &model->operators[0];
+        for (int rules = 0; rules < MP_N_RULES; rules++) {
+            mp_extra extras[MP_EXTRAS_MAX] = {{0}};
+            int n = op->op->extras(model, op, rules, extras);
+            for (int e = 0; e < n; e++) {
+                int bits = mp_dtype_bits(extras[e].dtype);
+                if (bits < 8 || extras[e].bytes % (bits / 8)) fail_msg("%s: extra %s has no type", op->kind, extras[e].name);
+            }
+        }
+        for (size_t k = 0; k < mp_op_count(); k++) seen[k] |= mp_op_row(k) == op->op;
+        mp_model_free(model);
+    }
+    for (size_t k = 0; k < mp_op_count(); k++)
+        if (mp_op_row(k)->extras && !seen[k]) fail_msg("%s has extras, and no case here", mp_op_row(k)->name);
 }
 
 static void rows_are_found_by_domain_name_and_version(void **state)
@@ -170,6 +289,10 @@ int main(void)
         cmocka_unit_test(every_row_is_whole),
         cmocka_unit_test(gradients_need_only_what_there_is),
         cmocka_unit_test(needs_of_later_inputs_are_those_of_the_last_stated),
+        cmocka_unit_test(every_operand_says_what_it_is_for),
+        cmocka_unit_test(layouts_go_with_what_gradients_say),
+        cmocka_unit_test(operators_commute_that_say_so),
+        cmocka_unit_test(extras_have_a_type),
         cmocka_unit_test(rows_are_found_by_domain_name_and_version),
         cmocka_unit_test(the_promised_operators_are_there),
         cmocka_unit_test(products_of_dimensions_saturate),

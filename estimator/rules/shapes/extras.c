@@ -13,16 +13,21 @@ static int64_t saturated(int64_t n, int64_t size)
     return mp_multiply(n, size, &bytes) ? bytes : INT64_MAX;
 }
 
-/* Bytes of one statistic of tensor t. */
-static int64_t statistic_bytes(const mp_tensor *t)
+static mp_extra extra_of(const char *name, mp_dtype dtype, int64_t n)
 {
-    return mp_dtype_bits(t->dtype) > 32 ? mp_dtype_bits(t->dtype) / 8 : 4;
+    return (mp_extra){name, dtype, saturated(n, mp_dtype_bits(dtype) / 8)};
+}
+
+/* The type of a statistic of tensor t. */
+static mp_dtype statistic_type(const mp_tensor *t)
+{
+    return mp_dtype_bits(t->dtype) > 32 ? t->dtype : MP_DTYPE_FLOAT;
 }
 
 /* `n` statistics of tensor t under each of the names; returns how many names. */
 static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *const *names, mp_extra *extras)
 {
-    for (int k = 0; k < n_names; k++) extras[k] = (mp_extra){names[k], saturated(n, statistic_bytes(t))};
+    for (int k = 0; k < n_names; k++) extras[k] = extra_of(names[k], statistic_type(t), n);
     return n_names;
 }
 static const char *const mean_and_rstd[] = {"mean", "rstd"};
@@ -33,21 +38,21 @@ int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rul
 {
     if (rules == MP_RULES_EXECUTOR) return 0;
     const mp_tensor *y = mp_operator_out(model, op, 0);
-    extras[0] = (mp_extra){"noise", mp_tensor_bytes(y)};
+    extras[0] = (mp_extra){"noise", y->dtype, mp_tensor_bytes(y)};
     return 1;
 }
 
 /* Where each maximum was: in its window (a byte where that has at most 256 elements), or in the whole input. */
 int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
-    int64_t size = 4;
+    mp_dtype dtype = MP_DTYPE_INT32;
     size_t n;
     const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* NULL: the window is the whole input */
     if (rules == MP_RULES_PYTORCH)
-        size = 8;
+        dtype = MP_DTYPE_INT64;
     else if (kernel && mp_product(kernel, 0, (int)n) <= 256)
-        size = 1;
-    extras[0] = (mp_extra){"indices", saturated(mp_tensor_elements(mp_operator_out(model, op, 0)), size)};
+        dtype = MP_DTYPE_UINT8;
+    extras[0] = extra_of("indices", dtype, mp_tensor_elements(mp_operator_out(model, op, 0)));
     return 1;
 }
 
@@ -92,7 +97,8 @@ int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, 
 int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
-    extras[0] = (mp_extra){"scale", mp_tensor_bytes(mp_operator_in(model, op, 0))};
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    extras[0] = (mp_extra){"scale", x->dtype, mp_tensor_bytes(x)};
     return 1;
 }
 
@@ -103,7 +109,7 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     (void)rules;
     mp_recurrent r = mp_recurrent_read(model, op);
     int64_t n = saturated(saturated(saturated(r.n_steps, r.batch), r.n_directions), saturated(r.gates + 1, r.hidden));
-    extras[0] = (mp_extra){"reserve", saturated(n, statistic_bytes(mp_operator_in(model, op, 0)))};
+    extras[0] = extra_of("reserve", statistic_type(mp_operator_in(model, op, 0)), n);
     return 1;
 }
 
@@ -112,7 +118,7 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
 {
     (void)rules;
     mp_attention a = mp_attention_read(model, op);
-    extras[0] = (mp_extra){"lse", saturated(saturated(a.n_batch, a.rows), statistic_bytes(mp_operator_in(model, op, 0)))};
+    extras[0] = extra_of("lse", statistic_type(mp_operator_in(model, op, 0)), saturated(a.n_batch, a.rows));
     return 1;
 }
 
@@ -120,6 +126,6 @@ int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rul
 {
     (void)rules;
     const mp_tensor *scores = mp_operator_in(model, op, 0);
-    extras[0] = (mp_extra){"log_probabilities", saturated(mp_tensor_elements(scores), statistic_bytes(scores))};
+    extras[0] = extra_of("log_probabilities", statistic_type(scores), mp_tensor_elements(scores));
     return 1;
 }

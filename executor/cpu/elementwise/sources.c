@@ -67,10 +67,18 @@ static mp_status check_constant(const mp_operands *x, mp_error *err)
     const double *reals;
     int64_t n;
     constant_value(x->op, &whole, &reals, &n);
-    bool is_shaped = !strcmp(x->op->op->name, "ConstantOfShape"), absent = !mp_operator_attribute(x->op, "value");
-    if (is_shaped ? !absent && n != 1 : n != mp_array_elements(&x->out[0]))
-        return MP_NO_KERNEL(x, err, "a constant of this size");
-    return MP_OK;
+    return n == mp_array_elements(&x->out[0]) ? MP_OK : MP_NO_KERNEL(x, err, "a constant of this size");
+}
+
+/* ConstantOfShape: one element, or no value at all. */
+static mp_status check_shaped(const mp_operands *x, mp_error *err)
+{
+    const int64_t *whole;
+    const double *reals;
+    int64_t n;
+    constant_value(x->op, &whole, &reals, &n);
+    bool fits = n == 1 || !mp_operator_attribute(x->op, "value");
+    return fits ? MP_OK : MP_NO_KERNEL(x, err, "a constant of this size");
 }
 
 static int64_t clamped(int64_t bound, int64_t rank)
@@ -134,7 +142,7 @@ static void fill_window(const source *s, int64_t from, int64_t n)
 
 static const row rows[] = {
     {"Constant", fill_constant, check_constant, {0}},
-    {"ConstantOfShape", fill_constant, check_constant, {0}},
+    {"ConstantOfShape", fill_constant, check_shaped, {0}},
     {"Shape", fill_shape, NULL, {0}},
     {"Size", fill_size, NULL, {0}},
     {"Range", fill_range, NULL, {0}},

@@ -11,8 +11,7 @@ static const mp_operator *only_reader(const mp_model *model, const mp_consumers 
     int first = consumers->start[t];
     if (consumers->start[t + 1] != first + 1) return NULL;
     const mp_operator *op = &model->operators[consumers->list[first]];
-    bool convolves = !strcmp(op->op->name, "Conv") || !strcmp(op->op->name, "ConvTranspose");
-    return convolves && op->n_in > 1 && op->in[1] == t ? op : NULL;
+    return (op->op->traits & MP_TRAIT_CONVOLVES) && op->n_in > 1 && op->in[1] == t ? op : NULL;
 }
 
 static mp_status pack(mp_model *model, int t, const mp_operator *op, mp_dtype dtype, mp_error *err)

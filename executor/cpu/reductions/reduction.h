@@ -44,7 +44,8 @@ void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reductio
 
 /* The other operators of the family. */
 mp_status mp_prepare_integer_reduction(const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_prepare_arg_reduction(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_arg_max(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_prepare_arg_min(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_cumulative_sum(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_top_k(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err);

@@ -251,7 +251,7 @@ static mp_status run_find(const mp_call *call, const mp_operands *x, const mp_ru
     return MP_OK;
 }
 
-mp_status mp_prepare_arg_reduction(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_arg(const mp_operands *x, mp_call *call, bool least, mp_error *err)
 {
     mp_status st = MP_OK;
     scan *s;
@@ -263,8 +263,18 @@ mp_status mp_prepare_arg_reduction(const mp_operands *x, mp_call *call, mp_error
     call->run = run_find;
     mp_array to = with_axis(x);
     describe(s, &x->in[0], &to, (int)(axis < 0 ? axis + x->in[0].rank : axis));
-    s->flag[0] = !strcmp(x->op->op->name, "ArgMin");
+    s->flag[0] = least;
     s->flag[1] = mp_operator_int(x->op, "select_last_index", 0) != 0;
 done:
     return st;
+}
+
+mp_status mp_prepare_arg_max(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_arg(x, call, false, err);
+}
+
+mp_status mp_prepare_arg_min(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_arg(x, call, true, err);
 }

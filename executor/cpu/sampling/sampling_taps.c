@@ -280,15 +280,15 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
 {
     const mp_operator *op = x->op;
     int rank = x->in[0].rank, which[MP_ARRAY_RANK];
-    bool named = !strcmp(op->op->name, "Upsample") || op->version < 11, later = false;
+    bool scales_second = op->op->max_in == 2 || op->version < 11, later = false; /* (X, scales): Upsample, Resize at first */
     size_t n;
     const int64_t *ints = mp_operator_ints(op, "axes", &n);
     if (!ints) n = (size_t)rank;
     for (size_t k = 0; k < n; k++) which[k] = (int)(ints ? (ints[k] < 0 ? ints[k] + rank : ints[k]) : (int64_t)k);
     double scales[MP_ARRAY_RANK], sizes[MP_ARRAY_RANK], roi[2 * MP_ARRAY_RANK];
-    bool by_scales = given(x, named ? 1 : 2, (int64_t)n, scales, &later);
-    bool to_sizes = given(x, named ? -1 : 3, (int64_t)n, sizes, &later);
-    bool crops = r->where == TF_CROP_AND_RESIZE && given(x, named ? -1 : 1, 2 * (int64_t)n, roi, &later);
+    bool by_scales = given(x, scales_second ? 1 : 2, (int64_t)n, scales, &later);
+    bool to_sizes = given(x, scales_second ? -1 : 3, (int64_t)n, sizes, &later);
+    bool crops = r->where == TF_CROP_AND_RESIZE && given(x, scales_second ? -1 : 1, 2 * (int64_t)n, roi, &later);
     if (later) return MP_NO_KERNEL(x, err, "a size that is computed");
     for (int d = 0; d < rank; d++)
         axes[d] = (axis){x->in[0].dims[d], x->out[0].dims[d],

@@ -104,7 +104,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     mp_status st = MP_OK;
     const state *s = call->state;
     void *dy = x->d_out[0].data;
-    bool turned = !strcmp(x->op->op->name, "ConvTranspose");
+    bool turned = x->op->op->traits & MP_TRAIT_TRANSPOSED;
     (void)run;
     if (s->plans[WEIGHTS]) {
         void *addresses[] = {turned ? dy : x->in[0].data, turned ? x->in[0].data : dy, x->d_in[1].data};

@@ -36,7 +36,7 @@ mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, c
     mp_status st = MP_OK;
     mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
     mp_window window;
-    mp_sliding s = {.n = x->rank - 2, .is_transposed = !strcmp(op->op->name, "ConvTranspose")};
+    mp_sliding s = {.n = x->rank - 2, .is_transposed = op->op->traits & MP_TRAIT_TRANSPOSED};
     s.groups = mp_operator_int(op, "group", 1);
     MP_TRY(mp_window_read(&infer, s.n, weights->dims + 2, &window));
     read_pads(&s, op, &window, x, y);
