@@ -27,6 +27,7 @@ PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
+OPENMP_LIBS = $(if $(findstring clang,$(CC)),,-lgomp)
 ONNX_FOLDER := /usr/include/onnx
 
 # The GPU module: machine code for each architecture x.0 (and 7.5) that nvcc knows, which x.1 and later run too, and PTX for those
@@ -46,7 +47,7 @@ SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sa
 MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -Iinclude -isystem $B/gen
 
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
-CLI_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard cli/*.c cli/*/*.c))
+CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c cli/*/*.c)))
 TEST_C   := $(wildcard tests/*/test_*.c)
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
@@ -83,21 +84,29 @@ verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and 
 	@tests/verify/check_plans.sh $B ../shared/tools/check_plan.py
 	@tests/verify/verify_plans.sh $B/memplan ../shared
 
-check: | $B/check-packages ## who may include whom, and how the code is laid out; FOLDER=planner/pack: there only
+check: $(if $(FOLDER),,all $B/manual) | $B/check-packages ## the layout of code and documents; FOLDER=planner/pack: there only
 	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && tests/layout/tuning.sh)
 	@python3 -B tests/layout/check.py $(FOLDER)
+	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/commands.md - || { echo "docs/commands.md is out of date: make docs"; exit 1; })
+	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
 
 format: ## lay the code out with clang-format
 	find cli estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
 
-install: $B/memplan $(MODULES) ## program, library, headers, completion and a pkg-config file under PREFIX
+docs: $B/manual ## write docs/commands.md anew, from the tables of commands and options
+	$B/manual markdown > docs/commands.md
+
+install: $B/memplan $B/manual $(MODULES) ## program, library, headers, completion, manual and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
-	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PKGS@|$(PKGS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
+	install -D -m 644 docs/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
+	$B/manual man > $(DESTDIR)$(PREFIX)/share/man/man1/memplan.1
+	for c in $$($B/manual names); do $B/manual man $$c > $(DESTDIR)$(PREFIX)/share/man/man1/memplan-$$c.1 || exit 1; done
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBS@|$(DEPS_LIBS) $(OPENMP_LIBS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/memplan.pc
 
 clean: ## remove everything that was built
@@ -109,6 +118,8 @@ help: ## this list
 # Modules use the library from the program that loads them.
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) $(DEPS_LIBS)
+$B/manual: $B/cli/manual.o $(filter-out $B/cli/main.o,$(CLI_OBJ)) $B/libmemplan.a
+	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcsP $@ $^
 # A test's program lies in $B/tests, whatever folder its source is in.
@@ -183,5 +194,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-gpu bench bench-gpu verify check format install clean help
+.PHONY: all demo test test-gpu bench bench-gpu verify check format docs install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 {
     mp_error err = {0};
     if (argc != 3) return fprintf(stderr, "usage: peak MODEL.onnx BATCH\n"), 2;
-    if (peak(argv[1], atoll(argv[2]), &err) == MP_OK) return 0;
+    if (peak(argv[1], strtoll(argv[2], NULL, 10), &err) == MP_OK) return 0;
     fprintf(stderr, "peak: %s: %s\n", argv[1], err.message);
     return 1;
 }

@@ -18,4 +18,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                            mp_program **out, mp_error *err);
 void mp_program_free(mp_program *program); /* NULL is fine */
 
+/* Its training graph, which lives as long as the program: plans for it are what mp_train (train.h) runs. */
+const mp_graph *mp_program_graph(const mp_program *program);
+
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -307,6 +308,24 @@ def banned_functions(tree: Tree) -> Iterator[Violation]:
     for source in tree.sources.values():
         for m in banned.finditer(source.bare):
             yield Violation(source.path, source.line_of(m.start()), "banned_functions", f"{m[1]} is banned")
+
+
+def anchors(page: Source) -> set[str]:
+    """What a link may name in a page: its headings, as Markdown's renderers spell them."""
+    headings = [line.lstrip("#").strip() for line in page.text.splitlines() if line.startswith("#")]
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@rule
+def links(tree: Tree) -> Iterator[Violation]:
+    """Every link in a document leads to a file of the repository that is there, and to a heading in it."""
+    for page in tree.documents.values():
+        for m in re.finditer(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page.text, flags=re.M | re.S)):
+            path = os.path.normpath(os.path.join(page.folder, m[1])) if m[1] else page.path
+            target = tree.documents.get(path)
+            if not (tree.root / path).exists() or (m[2] and target and m[2] not in anchors(target)):
+                line = 1 + page.text[: page.text.find(m[0])].count("\n")
+                yield Violation(page.path, line, "links", f"there is no {path}{'#' + m[2] if m[2] else ''}")
 
 
 @rule

@@ -58,6 +58,8 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
     ("public_headers", "a public header without a .c", {
         "include/memplan/none.h": "", "include/memplan/memplan.h": '\n#include "memplan/none.h"\n'}),
     ("public_headers", "memplan.h lacks a public header", {"include/memplan/plan.h": "", "include/memplan/memplan.h": ""}),
+    ("links", "a link to no file", {"docs/page.md": "See [there](../gone.md).\n"}),
+    ("links", "a link to no heading", {"docs/page.md": "# Page\n\nSee [there](#elsewhere).\n"}),
     ("foreign_libraries", "JSON outside formats", {PLAN_C: "\n#include <jansson.h>\n"}),
     ("foreign_libraries", "generated code elsewhere", {PLAN_C: '\n#include "onnx.pb-c.h"\n'}),
     ("header_circles", "two headers include each other", {

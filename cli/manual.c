@@ -1,0 +1,257 @@
+/* manual.c - the reference of the command line, from the tables of commands and options: a program of its own, for `make docs`
+ * and `make install`.
+ *
+ *     manual markdown     docs/commands.md
+ *     manual names        the commands that have a page
+ *     manual man [NAME]   the man page memplan-NAME(1), or memplan(1)
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/commands.h"
+
+#define EXIT_STATUS                                                                                                           \
+    "0: done. 1: the answer is no (the budget cannot be met, the plan does not hold), or the system failed. 2: bad usage or " \
+    "bad input."
+#define MODELS                                                                                                        \
+    "MODEL is an ONNX file, or a training graph: one that `memplan graph` wrote (its name ends in .json), or one in " \
+    "Graphviz's "                                                                                                     \
+    "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
+
+static bool takes(const command *c, const option_row *row)
+{
+    return row->commands >> (c - commands) & 1;
+}
+
+/* Those that shape the graph are explained once for all commands about a model. */
+static bool is_shared(const option_row *row)
+{
+    return row->key != NULL;
+}
+
+static bool has_page(const command *c)
+{
+    return c->max_operands >= 0;
+}
+
+static const char *dashes(const option_row *row)
+{
+    return row->name[1] ? "--" : "-";
+}
+
+/* ---- Markdown ---- */
+
+enum { COLUMNS = 118 };
+
+/* Prints words in lines of at most COLUMNS, the second one and those after it indented. */
+static void wrapped(const char *text, int indent)
+{
+    int column = 0;
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (column && column + 1 + length > COLUMNS)
+            column = printf("\n%*s", indent, "") - 1;
+        else if (column)
+            column += printf(" ");
+        column += printf("%.*s", length, text);
+        text += length + (text[length] == ' ');
+    }
+    putchar('\n');
+}
+
+static void escaped(FILE *to, const char *text)
+{
+    for (; *text; text++) fprintf(to, strchr("*<_[", *text) ? "\\%c" : "%c", *text);
+}
+
+/* One option as an item of a list. False: no memory. */
+static bool markdown_option(const option_row *row)
+{
+    char *text = NULL;
+    size_t size, n = 0;
+    FILE *to = open_memstream(&text, &size);
+    if (!to) return false;
+    fprintf(to, "* `%s%s%s%s`: ", dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    escaped(to, row->help);
+    if (row->choice) {
+        for (size_t k = 0; row->choice(k); k++) fprintf(to, "%s`%s`", k ? ", " : "; one of ", row->choice(k));
+        fprintf(to, " (default: `%s`)", row->otherwise);
+    }
+    for (size_t k = 0; is_shared(row) && k < N_COMMANDS; k++)
+        if (takes(&commands[k], &option_rows[OPT_DIM]) && !takes(&commands[k], row))
+            fprintf(to, "%s`%s`", n++ ? ", " : "; not for ", commands[k].name);
+    fputs(row->for_experiments ? " (for experiments)" : "", to);
+    bool ok = !fclose(to);
+    if (ok) wrapped(text, 2);
+    free(text);
+    return ok;
+}
+
+/* The options of a command that are its own (c NULL: the shared ones); those for experiments last. */
+static bool markdown_options(const command *c)
+{
+    bool ok = true, any = false;
+    for (int last = 0; last < 2; last++)
+        for (int k = 0; ok && k < N_OPTIONS; k++) {
+            const option_row *row = &option_rows[k];
+            if (k == OPT_HELP || row->for_experiments != last || is_shared(row) != !c || (c && !takes(c, row))) continue;
+            any = true;
+            ok = markdown_option(row);
+        }
+    if (any) putchar('\n');
+    return ok;
+}
+
+static bool markdown_command(const command *c)
+{
+    bool options = takes(c, &option_rows[OPT_HELP]) && c->max_operands != 0;
+    printf("## %s\n\n    memplan %s%s%s%s\n\n%c%s.\n\n", c->name, c->name, *c->operands ? " " : "", c->operands,
+           options ? " [OPTION...]" : "", toupper((unsigned char)*c->summary), c->summary + 1);
+    bool ok = markdown_options(c);
+    if (takes(c, &option_rows[OPT_DIM])) puts("Also the [options about the model](#options-about-the-model).\n");
+    printf("Example: `%s`\n\n", c->example);
+    return ok;
+}
+
+static bool markdown(void)
+{
+    puts("# Commands\n\n"
+         "Made by `make docs` from the tables of commands and options; `man memplan-plan`, say, has the same after\n"
+         "`make install`, and `memplan help plan` without it.\n\n"
+         "| command | what it does |\n|---|---|");
+    for (size_t k = 0; k < N_COMMANDS; k++)
+        if (has_page(&commands[k])) printf("| [`%s`](#%s) | %s |\n", commands[k].name, commands[k].name, commands[k].summary);
+    puts("\nMODEL is an ONNX file, or a training graph: one that `memplan graph` wrote (its name ends in `.json`), or one in\n"
+         "Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). Answers go to standard output, everything else to "
+         "standard\n"
+         "error, as `memplan: FILE:LINE:COL: sentence`. Every command takes `--help`.\n\n"
+         "Exit status: 0, done; 1, the answer is no (the budget cannot be met, the plan does not hold), or the system failed\n"
+         "(memory, disk); 2, bad usage or bad input.\n");
+    bool ok = true;
+    for (size_t k = 0; ok && k < N_COMMANDS; k++)
+        if (has_page(&commands[k])) ok = markdown_command(&commands[k]);
+    puts("## Options about the model\n");
+    return ok && markdown_options(NULL);
+}
+
+/* ---- roff ---- */
+
+static void roff(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '`') continue;
+        if (*text == '\\')
+            fputs("\\e", stdout);
+        else if (*text == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*text);
+    }
+}
+
+static void roff_title(const char *name, const char *summary)
+{
+    printf(".TH \"%s\" 1 \"\" \"memplan %s\" \"memplan\"\n.SH NAME\n", name, MEMPLAN_VERSION);
+    roff(name);
+    printf(" \\- ");
+    roff(summary);
+    puts("\n.SH SYNOPSIS");
+}
+
+static void roff_option(const option_row *row)
+{
+    printf(".TP\n\\fB");
+    roff(dashes(row));
+    roff(row->name);
+    printf("\\fR%s\\fI", row->argument ? " " : "");
+    roff(row->argument ? row->argument : "");
+    printf("\\fR\n");
+    roff(row->help);
+    if (row->choice) {
+        for (size_t k = 0; row->choice(k); k++) {
+            printf("%s", k ? ", " : "; one of ");
+            roff(row->choice(k));
+        }
+        printf(" (default: ");
+        roff(row->otherwise);
+        printf(")");
+    }
+    puts(row->for_experiments ? " (for experiments)" : "");
+}
+
+static void roff_end(void)
+{
+    puts(".SH EXIT STATUS");
+    roff(EXIT_STATUS);
+    puts("\n.SH SEE ALSO");
+}
+
+static void man_command(const command *c)
+{
+    char name[64];
+    snprintf(name, sizeof name, "memplan-%s", c->name);
+    roff_title(name, c->summary);
+    printf(".B memplan %s\n", c->name);
+    if (*c->operands) printf(".I %s\n", c->operands);
+    puts("[OPTION...]\n.SH DESCRIPTION");
+    roff(c->summary);
+    puts(".");
+    if (strstr(c->operands, "MODEL")) {
+        puts(".PP");
+        roff(MODELS);
+        putchar('\n');
+    }
+    puts(".SH OPTIONS");
+    for (int shared = 0; shared < 2; shared++) /* first its own, then those about the model */
+        for (int last = 0; last < 2; last++)
+            for (int k = 0; k < N_OPTIONS; k++) {
+                const option_row *row = &option_rows[k];
+                if (takes(c, row) && is_shared(row) == shared && row->for_experiments == last) roff_option(row);
+            }
+    puts(".SH EXAMPLE\n.nf");
+    roff(c->example);
+    puts("\n.fi");
+    roff_end();
+    puts(".BR memplan (1)");
+}
+
+static void man_overview(void)
+{
+    roff_title("memplan", "how much memory a training step needs, and what to recompute to need less");
+    puts(".B memplan\n.I COMMAND\n[ARGUMENT...]\n.SH DESCRIPTION");
+    roff(MODELS);
+    puts("\n.SH COMMANDS");
+    for (size_t k = 0; k < N_COMMANDS; k++) {
+        if (!has_page(&commands[k])) continue;
+        printf(".TP\n\\fB%s\\fR \\fI%s\\fR\n", commands[k].name, commands[k].operands);
+        roff(commands[k].summary);
+        putchar('\n');
+    }
+    roff_end();
+    for (size_t k = 0, n = 0; k < N_COMMANDS; k++)
+        if (has_page(&commands[k])) printf("%s.BR memplan\\-%s (1)", n++ ? " ,\n" : "", commands[k].name);
+    putchar('\n');
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    const command *c = argc > 2 ? command_named(argv[2]) : NULL;
+    if (!strcmp(what, "markdown")) {
+        if (!markdown()) return EXIT_NO;
+    } else if (!strcmp(what, "names")) {
+        for (size_t k = 0; k < N_COMMANDS; k++)
+            if (has_page(&commands[k])) puts(commands[k].name);
+    } else if (!strcmp(what, "man") && (c || argc == 2)) {
+        if (c)
+            man_command(c);
+        else
+            man_overview();
+    } else {
+        fputs("usage: manual markdown | names | man [COMMAND]\n", stderr);
+        return EXIT_USAGE;
+    }
+    return fflush(stdout) || ferror(stdout) ? EXIT_NO : EXIT_DONE;
+}
