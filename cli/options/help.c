@@ -1,3 +1,4 @@
+/* help.c - the tables of commands and options as text for a terminal. */
 #include "cli/options/help.h"
 
 #include <string.h>
@@ -33,12 +34,24 @@ static void help_option(FILE *to, const option_row *row)
     fputc('\n', to);
 }
 
+/* Those that the row says are for experiments, or the others; `heading` goes before the first. */
+static void help_options(FILE *to, const command *c, bool for_experiments, const char *heading)
+{
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        if (!(row->commands >> (c - commands) & 1) || row->for_experiments != for_experiments) continue;
+        fputs(heading, to);
+        heading = "";
+        help_option(to, row);
+    }
+}
+
 void help_command(FILE *to, const command *c)
 {
     bool any = c->max_operands >= 0;
     fprintf(to, "usage: memplan %s%s%s%s\n\n%s\n\noptions:\n", c->name, *c->operands ? " " : "", c->operands,
             any ? " [OPTION...]" : "", c->summary);
-    for (int k = 0; k < N_OPTIONS; k++)
-        if (option_rows[k].commands >> (c - commands) & 1) help_option(to, &option_rows[k]);
+    help_options(to, c, false, "");
+    help_options(to, c, true, "for experiments:\n");
     fprintf(to, "\nexample:\n  %s\n", c->example);
 }
