@@ -1,3 +1,4 @@
+/* cmd_check.c - replays a plan and says whether everything that it claims holds. */
 #include <stdio.h>
 
 #include "cli/options/commands.h"

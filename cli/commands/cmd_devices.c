@@ -1,3 +1,4 @@
+/* cmd_devices.c - lists the device profiles. */
 #include <stdio.h>
 
 #include "cli/options/commands.h"

@@ -1,8 +1,9 @@
+/* cmd_draw.c - draws the blocks of a model, or its training step, coloured by what becomes of the tensors. */
 #include "cli/options/commands.h"
 #include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
-#include "formats/drawings/training_picture.h"
+#include "memplan/training_picture.h"
 
 int cmd_draw(options *o)
 {

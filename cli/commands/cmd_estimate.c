@@ -1,3 +1,4 @@
+/* cmd_estimate.c - how much memory a training step needs, where and why; as text and as JSON. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* cmd_graph.c - writes the training graph of a model. */
 #include "cli/options/commands.h"
 #include "cli/options/messages.h"
 #include "cli/reports/subject.h"

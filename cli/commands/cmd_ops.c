@@ -1,3 +1,4 @@
+/* cmd_ops.c - lists the operators, and what a backend runs of them. */
 #include <stdio.h>
 
 #include "cli/options/commands.h"

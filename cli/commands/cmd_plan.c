@@ -1,3 +1,4 @@
+/* cmd_plan.c - searches for a plan within a budget, writes it, and reports it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* cmd_solvers.c - lists the searchers. */
 #include <stdio.h>
 
 #include "cli/options/commands.h"

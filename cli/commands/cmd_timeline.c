@@ -1,3 +1,4 @@
+/* cmd_timeline.c - draws memory over the steps of a plan. */
 #include <string.h>
 
 #include "cli/options/commands.h"

@@ -1,3 +1,4 @@
+/* nearest.c - edit distance between a mistyped word and the known names. */
 #include "cli/options/nearest.h"
 
 #include <limits.h>

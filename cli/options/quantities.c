@@ -1,3 +1,4 @@
+/* quantities.c - numbers with units, read strictly and written for people. */
 #include "cli/options/quantities.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* plan_report.c - what a search has found, as text and as JSON. */
 #include "cli/reports/plan_report.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* progress.c - the line of progress, and Ctrl-C. */
 #include "cli/reports/progress.h"
 
 #include <signal.h>

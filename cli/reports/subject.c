@@ -1,3 +1,4 @@
+/* subject.c - from a path and options to a training graph, with the backend that will run it. */
 #include "cli/reports/subject.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* train_report.c - what two trainings took and whether they agree, as text and as JSON. */
 #include "cli/reports/train_report.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* bytes_text.c - bytes in the largest binary unit that suits them. */
 #include "formats/base/bytes_text.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* process_memory.c - resident memory as Linux tells it in /proc/self. */
 #include "formats/base/process_memory.h"
 
 #include <stdio.h>

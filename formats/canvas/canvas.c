@@ -283,12 +283,13 @@ mp_status mp_canvas_check_path(const char *path, mp_error *err)
 /* A tooltip as a Graphviz escape string: it is read for entities, then twice for backslashes. */
 static char *escaped_tooltip(mp_pool *pool, const char *text)
 {
-    char *to = mp_pool_alloc(pool, strlen(text) + 1, 5);
+    enum { LONGEST = 5 };
+    char *to = mp_pool_alloc(pool, strlen(text) + 1, LONGEST);
     size_t n = 0;
     for (; to && *text; text++) {
         const char *piece = *text == '&' ? "&amp;" : *text == '\\' ? "\\\\\\\\" : *text == '\n' ? "\\n" : NULL;
         if (piece)
-            n += (size_t)sprintf(to + n, "%s", piece);
+            n += (size_t)snprintf(to + n, LONGEST + 1, "%s", piece);
         else
             to[n++] = *text;
     }

@@ -5,6 +5,7 @@
  */
 #include "formats/canvas/canvas_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
@@ -89,6 +90,6 @@ const char *mp_canvas_shorten(const char *text, double size, bool bold, double w
         has -= character_width(mp_canvas_next(&text), size, bold);
         length -= (size_t)(text - from);
     }
-    strcpy(to, cut ? ellipsis : "");
-    return strcat(to, text);
+    snprintf(to, room, "%s%s", cut ? ellipsis : "", text);
+    return to;
 }

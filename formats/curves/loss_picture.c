@@ -1,3 +1,4 @@
+/* loss_picture.c - the loss of each step, and its running mean. */
 #include "memplan/loss_picture.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* dataset.c - headers of .npy and IDX files, texts cut into tokens, elements of any type as numbers. */
 #include "formats/data/dataset.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* dot_scan.c - tokens as Graphviz's lexer reads them, counted before Graphviz sees them. */
 #include "formats/data/dot_scan.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* pack_csv.c - rows into items with lifetimes and gaps, and back with their offsets. */
 #include "memplan/pack_csv.h"
 
 #include <stdlib.h>
@@ -148,7 +149,8 @@ static mp_status add_piece(reader *r, mp_pack_item *item, int64_t lower, int64_t
 {
     size_t *n = &r->table->packing.n_pieces;
     if (lower == upper || !size) return MP_OK;
-    if (*n >= INT32_MAX / 4 || !mp_grow(&r->pieces, &r->pieces_capacity, *n + 1, sizeof *r->pieces)) return MP_NO_MEMORY(r->err);
+    if (*n >= INT32_MAX / 4 || !mp_grow(&r->pieces, &r->pieces_capacity, *n + 1, sizeof *r->pieces))
+        return MP_NO_MEMORY(r->err);
     r->pieces[(*n)++] = (mp_pack_piece){lower, upper, size};
     item->n_pieces++;
     return MP_OK;

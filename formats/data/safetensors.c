@@ -1,3 +1,4 @@
+/* safetensors.c - the JSON header written and checked, the data mapped or written from where they are. */
 #include "formats/data/safetensors.h"
 
 #include <stdlib.h>

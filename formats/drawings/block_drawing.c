@@ -1,3 +1,4 @@
+/* block_drawing.c - the fate of the tensors of each block, as a box with shares of colour, and as a legend. */
 #include "formats/drawings/block_drawing.h"
 
 #include <math.h>

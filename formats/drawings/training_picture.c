@@ -4,7 +4,7 @@
  * Rows are blocks of the forward pass, from top to bottom; beside each stands what runs it again and its backward. Forward runs
  * down, backward up, and what is kept reaches across.
  */
-#include "formats/drawings/training_picture.h"
+#include "memplan/training_picture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* costs_json.c - measured seconds and algorithms, written, and put into a graph. */
 #include "memplan/costs_json.h"
 
 #include <math.h>
@@ -47,12 +48,12 @@ typedef struct reader {
 } reader;
 
 /* The seconds of a row, as the graph counts them; `node` is whom they are for. */
-static mp_status read_ticks(const reader *r, const mp_row *row, const char *node, int64_t *ticks)
+static mp_status read_ticks(const reader *r, const mp_json_record *row, const char *node, int64_t *ticks)
 {
     mp_status st = MP_OK;
     double seconds;
-    MP_TRY(mp_row_real(row, "seconds", true, &seconds));
-    if (!(seconds >= 0) || !isfinite(seconds)) MP_TRY(mp_row_fail(row, "\"seconds\" is not a number >= 0"));
+    MP_TRY(mp_json_get_real(row, "seconds", true, &seconds));
+    if (!(seconds >= 0) || !isfinite(seconds)) MP_TRY(mp_json_record_fail(row, "\"seconds\" is not a number >= 0"));
     MP_REQUIRE(seconds / r->graph->tick_seconds < 9e15, r->err, MP_INVALID, "the node '%s' takes too long to be counted", node);
     *ticks = llround(seconds / r->graph->tick_seconds);
 done:
@@ -64,11 +65,11 @@ static mp_status read_names(reader *r)
 {
     mp_status st = MP_OK;
     for (size_t k = 0; k < json_array_size(r->rows); k++) {
-        mp_row row;
+        mp_json_record row;
         const char *name;
         int64_t ticks;
-        MP_TRY(mp_row_at(r->rows, "nodes", k, &row, r->err));
-        MP_TRY(mp_row_text(&row, "name", true, &name));
+        MP_TRY(mp_json_record_at(r->rows, "nodes", k, &row, r->err));
+        MP_TRY(mp_json_get_text(&row, "name", true, &name));
         MP_TRY(read_ticks(r, &row, name, &ticks));
         MP_REQUIRE(mp_names_set(r->names, name, (int)k), r->err, MP_NOMEM, "no memory for the costs");
     }
@@ -86,21 +87,21 @@ static void set_ticks(mp_node *node, int64_t ticks)
 }
 
 /* One algorithm as a form of the node; *form is left alone where the options do not permit it. */
-static mp_status read_algorithm(const reader *r, const mp_row *row, const mp_node *node, const mp_form *others, size_t n,
-                                mp_form *form, bool *permitted)
+static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_form *others,
+                                size_t n, mp_form *form, bool *permitted)
 {
     mp_status st = MP_OK;
     const char *name;
     bool deterministic = true;
     int64_t ticks, bytes = 0;
-    MP_TRY(mp_row_text(row, "name", true, &name));
+    MP_TRY(mp_json_get_text(row, "name", true, &name));
     MP_TRY(read_ticks(r, row, node->name, &ticks));
-    MP_TRY(mp_row_int(row, "workspace_bytes", false, &bytes));
-    MP_TRY(mp_row_flag(row, "deterministic", &deterministic));
+    MP_TRY(mp_json_get_int(row, "workspace_bytes", false, &bytes));
+    MP_TRY(mp_json_get_flag(row, "deterministic", &deterministic));
     if (bytes < 0 || bytes > INT64_MAX / 1024 || !mp_round_up(bytes, r->graph->alignment, &bytes))
-        MP_TRY(mp_row_fail(row, "\"workspace_bytes\" cannot be"));
+        MP_TRY(mp_json_record_fail(row, "\"workspace_bytes\" cannot be"));
     for (size_t k = 0; k < n; k++)
-        if (!strcmp(others[k].algorithm, name)) MP_TRY(mp_row_fail(row, "the algorithm '%.60s' is there twice", name));
+        if (!strcmp(others[k].algorithm, name)) MP_TRY(mp_json_record_fail(row, "the algorithm '%.60s' is there twice", name));
     *permitted = (deterministic || r->options->fast) && !(r->options->workspace_limit && bytes > r->options->workspace_limit);
     if (!*permitted) goto done;
     *form = node->forms[0];
@@ -121,22 +122,22 @@ static int faster_then_smaller(const void *a, const void *b)
 }
 
 /* The node's forms become the row's algorithms, if any may be taken. */
-static mp_status read_algorithms(const reader *r, const mp_row *row, mp_node *node)
+static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_node *node)
 {
     mp_status st = MP_OK;
     const json_t *list = NULL;
     size_t n = 0, kept = 0;
-    MP_TRY(mp_row_array(row, "algorithms", false, &list));
+    MP_TRY(mp_json_get_array(row, "algorithms", false, &list));
     if (!json_array_size(list)) goto done;
     MP_REQUIRE(node->n_forms == 1, r->err, MP_INVALID, "the file has algorithms for '%s', which has alternatives already",
                node->name);
     mp_form *forms = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *forms);
     MP_REQUIRE(forms, r->err, MP_NOMEM, "no memory for the costs");
     for (size_t k = 0; k < json_array_size(list); k++) {
-        mp_row one = *row; /* so that messages name the node */
+        mp_json_record one = *row; /* so that messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
-        if (!json_is_object(one.object)) MP_TRY(mp_row_fail(row, "algorithm %zu is no object", k));
+        if (!json_is_object(one.object)) MP_TRY(mp_json_record_fail(row, "algorithm %zu is no object", k));
         MP_TRY(read_algorithm(r, &one, node, forms, n, &forms[n], &permitted));
         n += permitted;
     }
@@ -157,10 +158,10 @@ static mp_status apply_rows(const reader *r)
         mp_node *node = &r->graph->nodes[k];
         int at = mp_names_find(r->names, node->name);
         int64_t ticks;
-        mp_row row;
+        mp_json_record row;
         MP_REQUIRE(at >= 0, r->err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
                    node->name);
-        MP_TRY(mp_row_at(r->rows, "nodes", (size_t)at, &row, r->err));
+        MP_TRY(mp_json_record_at(r->rows, "nodes", (size_t)at, &row, r->err));
         MP_TRY(read_ticks(r, &row, node->name, &ticks));
         set_ticks(node, ticks);
         MP_TRY(read_algorithms(r, &row, node));
@@ -176,8 +177,8 @@ mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_optio
     reader r = {.graph = graph, .options = options, .names = mp_names_new(), .err = err};
     MP_REQUIRE(r.names, err, MP_NOMEM, "no memory for the costs");
     MP_TRY(mp_json_read(path, "memplan-costs", &file, err));
-    mp_row whole = {file, NULL, 0, err};
-    MP_TRY(mp_row_array(&whole, "nodes", true, &r.rows));
+    mp_json_record whole = {file, NULL, 0, err};
+    MP_TRY(mp_json_get_array(&whole, "nodes", true, &r.rows));
     MP_TRY(read_names(&r));
     MP_TRY(apply_rows(&r));
     MP_TRY(mp_graph_hash(graph, graph->hash, err));

@@ -51,43 +51,43 @@ struct reader {
     mp_error *err;
 };
 
-static mp_status copy_text(struct reader *r, const mp_row *row, const char *key, const char **text)
+static mp_status copy_text(struct reader *r, const mp_json_record *row, const char *key, const char **text)
 {
     const char *found = NULL;
-    mp_status st = mp_row_text(row, key, false, &found);
+    mp_status st = mp_json_get_text(row, key, false, &found);
     if (st != MP_OK || !found) return st;
     *text = mp_pool_text(r->graph->pool, found, strlen(found));
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-static mp_status read_storage(struct reader *r, const mp_row *row)
+static mp_status read_storage(struct reader *r, const mp_json_record *row)
 {
     mp_status st = MP_OK;
     mp_storage *s;
     const char *kind = NULL, *order = NULL;
     const json_t *tensors = NULL;
     MP_TRY(mp_graph_storage(r->graph, &s, r->err));
-    MP_TRY(mp_row_int(row, "id", false, &s->id));
+    MP_TRY(mp_json_get_int(row, "id", false, &s->id));
     MP_TRY(copy_text(r, row, "name", &s->name));
-    MP_TRY(mp_row_int(row, "bytes", true, &s->bytes));
-    if (s->bytes < 0) MP_TRY(mp_row_fail(row, "\"bytes\" is negative"));
+    MP_TRY(mp_json_get_int(row, "bytes", true, &s->bytes));
+    if (s->bytes < 0) MP_TRY(mp_json_record_fail(row, "\"bytes\" is negative"));
     s->payload_bytes = s->bytes;
-    MP_TRY(mp_row_text(row, "kind", true, &kind));
+    MP_TRY(mp_json_get_text(row, "kind", true, &kind));
     int found = mp_kind_find(kind);
-    if (found < 0) MP_TRY(mp_row_fail(row, "\"kind\" is the unknown \"%.60s\"", kind));
+    if (found < 0) MP_TRY(mp_json_record_fail(row, "\"kind\" is the unknown \"%.60s\"", kind));
     s->kind = (mp_kind)found;
-    MP_TRY(mp_row_flag(row, "carried", &s->carried));
-    MP_TRY(mp_row_flag(row, "persistent", &s->persistent));
-    MP_TRY(mp_row_text(row, "sum_order", false, &order));
-    if (order && strcmp(order, "any")) MP_TRY(mp_row_fail(row, "\"sum_order\" may only be \"any\""));
+    MP_TRY(mp_json_get_flag(row, "carried", &s->carried));
+    MP_TRY(mp_json_get_flag(row, "persistent", &s->persistent));
+    MP_TRY(mp_json_get_text(row, "sum_order", false, &order));
+    if (order && strcmp(order, "any")) MP_TRY(mp_json_record_fail(row, "\"sum_order\" may only be \"any\""));
     s->any_sum_order = order != NULL;
-    MP_TRY(mp_row_array(row, "tensors", false, &tensors));
+    MP_TRY(mp_json_get_array(row, "tensors", false, &tensors));
     s->n_tensors = json_array_size(tensors);
     s->tensors = mp_pool_alloc(r->graph->pool, s->n_tensors, sizeof *s->tensors);
     if (!s->tensors) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < s->n_tensors; i++) {
         const char *text;
-        MP_TRY(mp_row_element_text(row, "tensors", tensors, i, &text));
+        MP_TRY(mp_json_element_text(row, "tensors", tensors, i, &text));
         s->tensors[i] = mp_pool_text(r->graph->pool, text, strlen(text));
         if (!s->tensors[i]) MP_TRY(MP_NO_MEMORY(r->err));
     }
@@ -96,11 +96,11 @@ done:
 }
 
 /* A list of storage ids. Missing: *list and *n stay, unless `required`. A storage that a node reads twice counts once. */
-static mp_status read_list(struct reader *r, const mp_row *row, const char *key, bool required, int **list, size_t *n)
+static mp_status read_list(struct reader *r, const mp_json_record *row, const char *key, bool required, int **list, size_t *n)
 {
     mp_status st = MP_OK;
     const json_t *array = NULL;
-    MP_TRY(mp_row_array(row, key, required, &array));
+    MP_TRY(mp_json_get_array(row, key, required, &array));
     if (!array) goto done;
     size_t size = json_array_size(array), count = 0;
     *list = mp_pool_alloc(r->graph->pool, size, sizeof **list);
@@ -108,9 +108,9 @@ static mp_status read_list(struct reader *r, const mp_row *row, const char *key,
     r->n_lists++;
     for (size_t i = 0; i < size; i++) {
         int64_t id;
-        MP_TRY(mp_row_element_int(row, key, array, i, &id));
+        MP_TRY(mp_json_element_int(row, key, array, i, &id));
         int s = mp_ids_find(&r->ids, id);
-        if (s < 0) MP_TRY(mp_row_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id));
+        if (s < 0) MP_TRY(mp_json_record_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id));
         if (r->seen[s] == r->n_lists && !strcmp(key, "reads")) continue;
         r->seen[s] = r->n_lists;
         (*list)[count++] = s;
@@ -120,11 +120,11 @@ done:
     return st;
 }
 
-static mp_status read_pairs(struct reader *r, const mp_row *row, const mp_form *base, mp_form *form)
+static mp_status read_pairs(struct reader *r, const mp_json_record *row, const mp_form *base, mp_form *form)
 {
     mp_status st = MP_OK;
     const json_t *array = NULL;
-    MP_TRY(mp_row_array(row, "in_place", false, &array));
+    MP_TRY(mp_json_get_array(row, "in_place", false, &array));
     size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
     mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
     if (!pairs) MP_TRY(MP_NO_MEMORY(r->err));
@@ -132,12 +132,12 @@ static mp_status read_pairs(struct reader *r, const mp_row *row, const mp_form *
     for (size_t i = 0; array && i < n; i++) {
         const json_t *pair = json_array_get(array, i);
         int64_t from, to;
-        if (json_array_size(pair) != 2) MP_TRY(mp_row_fail(row, "\"in_place\"[%zu] is no pair", i));
-        MP_TRY(mp_row_element_int(row, "in_place", pair, 0, &from));
-        MP_TRY(mp_row_element_int(row, "in_place", pair, 1, &to));
+        if (json_array_size(pair) != 2) MP_TRY(mp_json_record_fail(row, "\"in_place\"[%zu] is no pair", i));
+        MP_TRY(mp_json_element_int(row, "in_place", pair, 0, &from));
+        MP_TRY(mp_json_element_int(row, "in_place", pair, 1, &to));
         pairs[i] = (mp_in_place){mp_ids_find(&r->ids, from), mp_ids_find(&r->ids, to)};
         if (pairs[i].from < 0 || pairs[i].to < 0)
-            MP_TRY(mp_row_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
+            MP_TRY(mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
     }
     form->in_place = pairs;
     form->n_in_place = n;
@@ -146,7 +146,7 @@ done:
 }
 
 /* Reads what the row says about a form; `base` is NULL for the base form itself, else what it inherits from. */
-static mp_status read_form(struct reader *r, const mp_row *row, const mp_form *base, double base_seconds, mp_form *form)
+static mp_status read_form(struct reader *r, const mp_json_record *row, const mp_form *base, double base_seconds, mp_form *form)
 {
     mp_status st = MP_OK;
     double seconds = base_seconds;
@@ -156,9 +156,9 @@ static mp_status read_form(struct reader *r, const mp_row *row, const mp_form *b
     MP_TRY(read_list(r, row, "writes", !base, &form->writes, &form->n_writes));
     MP_TRY(read_list(r, row, "adds", false, &form->adds, &form->n_adds));
     MP_TRY(read_pairs(r, row, base, form));
-    MP_TRY(mp_row_int(row, "workspace_bytes", false, &form->workspace_bytes));
-    if (form->workspace_bytes < 0) MP_TRY(mp_row_fail(row, "\"workspace_bytes\" is negative"));
-    MP_TRY(mp_row_real(row, "seconds", !base, &seconds));
+    MP_TRY(mp_json_get_int(row, "workspace_bytes", false, &form->workspace_bytes));
+    if (form->workspace_bytes < 0) MP_TRY(mp_json_record_fail(row, "\"workspace_bytes\" is negative"));
+    MP_TRY(mp_json_get_real(row, "seconds", !base, &seconds));
     MP_TRY(copy_text(r, row, "algorithm", &algorithm));
     form->algorithm = algorithm[0] ? algorithm : NULL;
     if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(MP_NO_MEMORY(r->err));
@@ -167,14 +167,14 @@ done:
     return st;
 }
 
-static mp_status read_flags(const mp_row *row, unsigned *flags)
+static mp_status read_flags(const mp_json_record *row, unsigned *flags)
 {
     mp_status st = MP_OK;
     const json_t *array = NULL;
-    MP_TRY(mp_row_array(row, "flags", false, &array));
+    MP_TRY(mp_json_get_array(row, "flags", false, &array));
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *name;
-        MP_TRY(mp_row_element_text(row, "flags", array, i, &name));
+        MP_TRY(mp_json_element_text(row, "flags", array, i, &name));
         for (int k = 0; k < N_FLAGS; k++) /* a flag that is not known here is a hint for others */
             if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
     }
@@ -182,23 +182,23 @@ done:
     return st;
 }
 
-static mp_status read_node(struct reader *r, const mp_row *row)
+static mp_status read_node(struct reader *r, const mp_json_record *row)
 {
     mp_status st = MP_OK;
     mp_node *node;
     const char *phase = NULL;
     const json_t *alternatives = NULL;
     MP_TRY(mp_graph_node(r->graph, &node, r->err));
-    MP_TRY(mp_row_int(row, "id", false, &node->id));
+    MP_TRY(mp_json_get_int(row, "id", false, &node->id));
     MP_TRY(copy_text(r, row, "name", &node->name));
     MP_TRY(copy_text(r, row, "op", &node->op));
-    MP_TRY(mp_row_text(row, "phase", true, &phase));
+    MP_TRY(mp_json_get_text(row, "phase", true, &phase));
     int found = mp_phase_find(phase);
-    if (found < 0) MP_TRY(mp_row_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
+    if (found < 0) MP_TRY(mp_json_record_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
     node->phase = (mp_phase)found;
-    MP_TRY(mp_row_real(row, "flops", false, &node->flops));
+    MP_TRY(mp_json_get_real(row, "flops", false, &node->flops));
     MP_TRY(read_flags(row, &node->flags));
-    MP_TRY(mp_row_array(row, "alternatives", false, &alternatives));
+    MP_TRY(mp_json_get_array(row, "alternatives", false, &alternatives));
     size_t n = json_array_size(alternatives) + 1, first = r->n_seconds;
     mp_form *forms = mp_pool_alloc(r->graph->pool, n, sizeof *forms);
     if (!forms) MP_TRY(MP_NO_MEMORY(r->err));
@@ -206,9 +206,9 @@ static mp_status read_node(struct reader *r, const mp_row *row)
     node->n_forms = n;
     MP_TRY(read_form(r, row, NULL, 0, &forms[0]));
     for (size_t k = 1; k < n; k++) {
-        mp_row alternative = *row; /* so that messages name the node */
+        mp_json_record alternative = *row; /* so that messages name the node */
         alternative.object = json_array_get(alternatives, k - 1);
-        if (!json_is_object(alternative.object)) MP_TRY(mp_row_fail(row, "alternative %zu is no object", k));
+        if (!json_is_object(alternative.object)) MP_TRY(mp_json_record_fail(row, "alternative %zu is no object", k));
         MP_TRY(read_form(r, &alternative, &forms[0], r->seconds[first], &forms[k]));
     }
 done:
@@ -219,17 +219,17 @@ static mp_status read_forward_of(struct reader *r, const json_t *nodes)
 {
     mp_status st = MP_OK;
     mp_ids ids = {0};
-    mp_row row;
+    mp_json_record row;
     MP_TRY(mp_ids_of_nodes(r->graph, &ids, r->err));
     for (size_t i = 0; i < r->graph->n_nodes; i++) {
         int64_t id;
         if (json_is_null(json_object_get(json_array_get(nodes, i), "forward_of"))) continue;
         if (!json_object_get(json_array_get(nodes, i), "forward_of")) continue;
-        MP_TRY(mp_row_at(nodes, "nodes", i, &row, r->err));
-        MP_TRY(mp_row_int(&row, "forward_of", true, &id));
+        MP_TRY(mp_json_record_at(nodes, "nodes", i, &row, r->err));
+        MP_TRY(mp_json_get_int(&row, "forward_of", true, &id));
         r->graph->nodes[i].forward_of = mp_ids_find(&ids, id);
         if (r->graph->nodes[i].forward_of < 0)
-            MP_TRY(mp_row_fail(&row, "\"forward_of\" names node %lld, which is not there", (long long)id));
+            MP_TRY(mp_json_record_fail(&row, "\"forward_of\" names node %lld, which is not there", (long long)id));
     }
 done:
     mp_ids_free(&ids);
@@ -246,7 +246,7 @@ static int node_of_form(const mp_graph *graph, size_t number)
     return 0;
 }
 
-static mp_status set_ticks(struct reader *r, const mp_row *top)
+static mp_status set_ticks(struct reader *r, const mp_json_record *top)
 {
     mp_status st = MP_OK;
     mp_graph *graph = r->graph;
@@ -256,7 +256,7 @@ static mp_status set_ticks(struct reader *r, const mp_row *top)
     mp_error fault = {0};
     if (mp_ticks_choose(r->seconds, r->n_seconds, &chosen, &culprit, &fault) != MP_OK)
         MP_REQUIRE(false, r->err, MP_PARSE, "%s: %s", mp_node_label(graph, node_of_form(graph, culprit)).text, fault.message);
-    MP_TRY(mp_row_real(top, "tick_seconds", false, &given));
+    MP_TRY(mp_json_get_real(top, "tick_seconds", false, &given));
     MP_REQUIRE(isfinite(given) && given >= 0, r->err, MP_PARSE, "\"tick_seconds\" is %g", given);
     graph->tick_seconds = given > 0 ? given : chosen;
     MP_REQUIRE(ticks = mp_alloc(r->n_seconds, sizeof *ticks), r->err, MP_NOMEM, "no memory for the graph '%s'", graph->name);
@@ -268,7 +268,7 @@ done:
     return st;
 }
 
-static mp_status read_header(struct reader *r, const mp_row *top)
+static mp_status read_header(struct reader *r, const mp_json_record *top)
 {
     mp_status st = MP_OK;
     mp_graph *graph = r->graph;
@@ -277,13 +277,13 @@ static mp_status read_header(struct reader *r, const mp_row *top)
     char *text = NULL;
     MP_TRY(copy_text(r, top, "name", &graph->name));
     MP_TRY(copy_text(r, top, "target", &graph->target));
-    MP_TRY(mp_row_int(top, "alignment", false, &graph->alignment));
+    MP_TRY(mp_json_get_int(top, "alignment", false, &graph->alignment));
     MP_REQUIRE(graph->alignment >= 1, r->err, MP_PARSE, "\"alignment\" is %lld", (long long)graph->alignment);
-    MP_TRY(mp_row_text(top, "fuse", false, &fuse));
+    MP_TRY(mp_json_get_text(top, "fuse", false, &fuse));
     int found = fuse ? mp_fuse_find(fuse) : MP_FUSE_BACKWARD;
     MP_REQUIRE(found >= 0, r->err, MP_PARSE, "\"fuse\" is the unknown \"%.60s\"", fuse);
     graph->fuse = (mp_fuse)found;
-    MP_TRY(mp_row_object(top, "options", &options));
+    MP_TRY(mp_json_get_object(top, "options", &options));
     if (options) {
         text = mp_json_print(options);
         graph->options = text ? mp_pool_text(graph->pool, text, strlen(text)) : NULL;
@@ -300,22 +300,22 @@ mp_status mp_graph_read(const char *path, mp_graph **out, mp_error *err)
     struct reader r = {.err = err};
     json_t *json = NULL;
     const json_t *storages = NULL, *nodes = NULL;
-    mp_row top = {.err = err}, row;
+    mp_json_record top = {.err = err}, row;
     MP_TRY(mp_json_read(path, "memplan-graph", &json, err));
     top.object = json;
     MP_TRY(mp_graph_new("", &r.graph, err));
     MP_TRY(read_header(&r, &top));
-    MP_TRY(mp_row_array(&top, "storages", true, &storages));
-    MP_TRY(mp_row_array(&top, "nodes", true, &nodes));
+    MP_TRY(mp_json_get_array(&top, "storages", true, &storages));
+    MP_TRY(mp_json_get_array(&top, "nodes", true, &nodes));
     for (size_t i = 0; i < json_array_size(storages); i++) {
-        MP_TRY(mp_row_at(storages, "storages", i, &row, err));
+        MP_TRY(mp_json_record_at(storages, "storages", i, &row, err));
         MP_TRY(read_storage(&r, &row));
     }
     MP_TRY(mp_ids_of_storages(r.graph, &r.ids, err));
     r.seen = mp_alloc(r.graph->n_storages, sizeof *r.seen);
     if (!r.seen) MP_TRY(MP_NO_MEMORY(r.err));
     for (size_t i = 0; i < json_array_size(nodes); i++) {
-        MP_TRY(mp_row_at(nodes, "nodes", i, &row, err));
+        MP_TRY(mp_json_record_at(nodes, "nodes", i, &row, err));
         MP_TRY(read_node(&r, &row));
     }
     MP_TRY(read_forward_of(&r, nodes));

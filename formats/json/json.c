@@ -29,13 +29,13 @@ done:
 static mp_status check_format(const json_t *object, const char *format, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_row top = {.object = object, .err = err};
+    mp_json_record top = {.object = object, .err = err};
     const char *found = NULL;
     int64_t version = 1;
     MP_REQUIRE(json_is_object(object), err, MP_PARSE, "the file is no JSON object, and a %s file is one", format);
-    MP_TRY(mp_row_text(&top, "format", true, &found));
+    MP_TRY(mp_json_get_text(&top, "format", true, &found));
     MP_REQUIRE(!strcmp(found, format), err, MP_PARSE, "the file's format is \"%s\", not \"%s\"", found, format);
-    MP_TRY(mp_row_int(&top, "version", false, &version));
+    MP_TRY(mp_json_get_int(&top, "version", false, &version));
     MP_REQUIRE(version == 1, err, MP_UNSUPPORTED, "version %lld of %s is not known, only version 1", (long long)version,
                format);
 done:
@@ -68,7 +68,7 @@ done:
     return st;
 }
 
-mp_status mp_row_fail(const mp_row *row, const char *format, ...)
+mp_status mp_json_record_fail(const mp_json_record *row, const char *format, ...)
 {
     char where[200] = "", what[300];
     const char *name = row->object ? json_string_value(json_object_get(row->object, "name")) : NULL;
@@ -83,92 +83,92 @@ mp_status mp_row_fail(const mp_row *row, const char *format, ...)
     return MP_FAIL(row->err, MP_PARSE, "%s%s", where, what);
 }
 
-mp_status mp_row_at(const json_t *array, const char *name, size_t i, mp_row *out, mp_error *err)
+mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_json_record *out, mp_error *err)
 {
-    *out = (mp_row){json_array_get(array, i), name, i, err};
+    *out = (mp_json_record){json_array_get(array, i), name, i, err};
     return json_is_object(out->object) ? MP_OK : MP_FAIL(err, MP_PARSE, "%s[%zu] is no object", name, i);
 }
 
 /* The value of a field, NULL if it is missing or null; MP_PARSE if that may not be. */
-static mp_status field(const mp_row *row, const char *key, bool required, const json_t **value)
+static mp_status field(const mp_json_record *row, const char *key, bool required, const json_t **value)
 {
     *value = json_object_get(row->object, key);
     if (json_is_null(*value)) *value = NULL;
-    return *value || !required ? MP_OK : mp_row_fail(row, "\"%s\" is missing", key);
+    return *value || !required ? MP_OK : mp_json_record_fail(row, "\"%s\" is missing", key);
 }
 
-mp_status mp_row_int(const mp_row *row, const char *key, bool required, int64_t *value)
+mp_status mp_json_get_int(const mp_json_record *row, const char *key, bool required, int64_t *value)
 {
     const json_t *v;
     mp_status st = field(row, key, required, &v);
     if (st != MP_OK || !v) return st;
-    if (!json_is_integer(v)) return mp_row_fail(row, "\"%s\" is no whole number", key);
+    if (!json_is_integer(v)) return mp_json_record_fail(row, "\"%s\" is no whole number", key);
     *value = json_integer_value(v);
     return MP_OK;
 }
 
-mp_status mp_row_real(const mp_row *row, const char *key, bool required, double *value)
+mp_status mp_json_get_real(const mp_json_record *row, const char *key, bool required, double *value)
 {
     const json_t *v;
     mp_status st = field(row, key, required, &v);
     if (st != MP_OK || !v) return st;
-    if (!json_is_number(v)) return mp_row_fail(row, "\"%s\" is no number", key);
+    if (!json_is_number(v)) return mp_json_record_fail(row, "\"%s\" is no number", key);
     *value = json_number_value(v);
     return MP_OK;
 }
 
-mp_status mp_row_flag(const mp_row *row, const char *key, bool *value)
+mp_status mp_json_get_flag(const mp_json_record *row, const char *key, bool *value)
 {
     const json_t *v;
     mp_status st = field(row, key, false, &v);
     if (st != MP_OK || !v) return st;
-    if (!json_is_boolean(v)) return mp_row_fail(row, "\"%s\" is neither true nor false", key);
+    if (!json_is_boolean(v)) return mp_json_record_fail(row, "\"%s\" is neither true nor false", key);
     *value = json_boolean_value(v);
     return MP_OK;
 }
 
-mp_status mp_row_text(const mp_row *row, const char *key, bool required, const char **value)
+mp_status mp_json_get_text(const mp_json_record *row, const char *key, bool required, const char **value)
 {
     const json_t *v;
     mp_status st = field(row, key, required, &v);
     if (st != MP_OK || !v) return st;
-    if (!json_is_string(v)) return mp_row_fail(row, "\"%s\" is no text", key);
+    if (!json_is_string(v)) return mp_json_record_fail(row, "\"%s\" is no text", key);
     *value = json_string_value(v);
     return MP_OK;
 }
 
-mp_status mp_row_array(const mp_row *row, const char *key, bool required, const json_t **value)
+mp_status mp_json_get_array(const mp_json_record *row, const char *key, bool required, const json_t **value)
 {
     const json_t *v;
     mp_status st = field(row, key, required, &v);
     if (st != MP_OK || !v) return st;
-    if (!json_is_array(v)) return mp_row_fail(row, "\"%s\" is no array", key);
+    if (!json_is_array(v)) return mp_json_record_fail(row, "\"%s\" is no array", key);
     *value = v;
     return MP_OK;
 }
 
-mp_status mp_row_object(const mp_row *row, const char *key, const json_t **value)
+mp_status mp_json_get_object(const mp_json_record *row, const char *key, const json_t **value)
 {
     const json_t *v;
     mp_status st = field(row, key, false, &v);
     if (st != MP_OK || !v) return st;
-    if (!json_is_object(v)) return mp_row_fail(row, "\"%s\" is no object", key);
+    if (!json_is_object(v)) return mp_json_record_fail(row, "\"%s\" is no object", key);
     *value = v;
     return MP_OK;
 }
 
-mp_status mp_row_element_int(const mp_row *row, const char *key, const json_t *array, size_t i, int64_t *value)
+mp_status mp_json_element_int(const mp_json_record *row, const char *key, const json_t *array, size_t i, int64_t *value)
 {
     const json_t *v = json_array_get(array, i);
-    if (!json_is_integer(v)) return mp_row_fail(row, "\"%s\"[%zu] is no whole number", key, i);
+    if (!json_is_integer(v)) return mp_json_record_fail(row, "\"%s\"[%zu] is no whole number", key, i);
     *value = json_integer_value(v);
     return MP_OK;
 }
 
-mp_status mp_row_element_text(const mp_row *row, const char *key, const json_t *array, size_t i, const char **value)
+mp_status mp_json_element_text(const mp_json_record *row, const char *key, const json_t *array, size_t i, const char **value)
 {
     const json_t *v = json_array_get(array, i);
-    if (!json_is_string(v)) return mp_row_fail(row, "\"%s\"[%zu] is no text", key, i);
+    if (!json_is_string(v)) return mp_json_record_fail(row, "\"%s\"[%zu] is no text", key, i);
     *value = json_string_value(v);
     return MP_OK;
 }

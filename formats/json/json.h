@@ -21,28 +21,28 @@
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err);
 
 /* An object and where it stands in its file. */
-typedef struct mp_row {
+typedef struct mp_json_record {
     const json_t *object;
     const char *array; /* "nodes"; NULL: the file's own object */
     size_t index;
     mp_error *err;
-} mp_row;
+} mp_json_record;
 
 /* Row number i of an array. MP_PARSE unless it is an object. */
-mp_status mp_row_at(const json_t *array, const char *name, size_t i, mp_row *out, mp_error *err);
+mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_json_record *out, mp_error *err);
 /* The fields of a row. One that is missing or null leaves *value alone, unless `required`. MP_PARSE: missing, or of another
  * type. Texts and arrays live as long as the row's document. */
-mp_status mp_row_int(const mp_row *row, const char *key, bool required, int64_t *value);
-mp_status mp_row_real(const mp_row *row, const char *key, bool required, double *value);
-mp_status mp_row_flag(const mp_row *row, const char *key, bool *value);
-mp_status mp_row_text(const mp_row *row, const char *key, bool required, const char **value);
-mp_status mp_row_array(const mp_row *row, const char *key, bool required, const json_t **value);
-mp_status mp_row_object(const mp_row *row, const char *key, const json_t **value);
+mp_status mp_json_get_int(const mp_json_record *row, const char *key, bool required, int64_t *value);
+mp_status mp_json_get_real(const mp_json_record *row, const char *key, bool required, double *value);
+mp_status mp_json_get_flag(const mp_json_record *row, const char *key, bool *value);
+mp_status mp_json_get_text(const mp_json_record *row, const char *key, bool required, const char **value);
+mp_status mp_json_get_array(const mp_json_record *row, const char *key, bool required, const json_t **value);
+mp_status mp_json_get_object(const mp_json_record *row, const char *key, const json_t **value);
 /* Element number i of an array that row[key] holds. */
-mp_status mp_row_element_int(const mp_row *row, const char *key, const json_t *array, size_t i, int64_t *value);
-mp_status mp_row_element_text(const mp_row *row, const char *key, const json_t *array, size_t i, const char **value);
+mp_status mp_json_element_int(const mp_json_record *row, const char *key, const json_t *array, size_t i, int64_t *value);
+mp_status mp_json_element_text(const mp_json_record *row, const char *key, const json_t *array, size_t i, const char **value);
 /* Raises MP_PARSE with a sentence that begins with the row. */
-mp_status mp_row_fail(const mp_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+mp_status mp_json_record_fail(const mp_json_record *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- building and writing ---- */
 

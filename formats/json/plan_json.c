@@ -18,42 +18,42 @@ struct reader {
 };
 
 /* A field that is a count of bytes, or not stated. */
-static mp_status read_bytes(const mp_row *top, const char *key, int64_t *bytes)
+static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
-    mp_status st = mp_row_int(top, key, false, bytes);
+    mp_status st = mp_json_get_int(top, key, false, bytes);
     if (st == MP_OK && *bytes < 0 && !json_is_null(json_object_get(top->object, key)) && json_object_get(top->object, key))
-        return mp_row_fail(top, "\"%s\" is negative", key);
+        return mp_json_record_fail(top, "\"%s\" is negative", key);
     return st;
 }
 
-static mp_status read_seconds(const mp_row *top, const char *key, double *seconds)
+static mp_status read_seconds(const mp_json_record *top, const char *key, double *seconds)
 {
     double found = -1;
-    mp_status st = mp_row_real(top, key, false, &found);
+    mp_status st = mp_json_get_real(top, key, false, &found);
     if (st == MP_OK) *seconds = found < 0 ? -1 : found;
     return st;
 }
 
-static mp_status read_text(struct reader *r, const mp_row *row, const char *key, char **text)
+static mp_status read_text(struct reader *r, const mp_json_record *row, const char *key, char **text)
 {
     const char *found = "";
-    mp_status st = mp_row_text(row, key, false, &found);
+    mp_status st = mp_json_get_text(row, key, false, &found);
     if (st != MP_OK) return st;
     *text = mp_plan_text(found);
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-static mp_status read_graph(struct reader *r, const mp_row *top)
+static mp_status read_graph(struct reader *r, const mp_json_record *top)
 {
     mp_status st = MP_OK;
     const json_t *object = NULL;
     const char *hash = "";
-    mp_row row = *top;
-    MP_TRY(mp_row_object(top, "graph", &object));
+    mp_json_record row = *top;
+    MP_TRY(mp_json_get_object(top, "graph", &object));
     row.object = object;
     MP_TRY(read_text(r, &row, "name", &r->plan->graph_name));
-    MP_TRY(mp_row_text(&row, "hash", false, &hash));
+    MP_TRY(mp_json_get_text(&row, "hash", false, &hash));
     MP_REQUIRE(!hash[0] || !strcmp(hash, r->graph->hash), r->err, MP_INVALID,
                "the plan is for the graph '%.60s' with hash %.60s, and this is '%.60s' with hash %s", r->plan->graph_name, hash,
                r->graph->name, r->graph->hash);
@@ -62,18 +62,18 @@ done:
     return st;
 }
 
-static mp_status read_header(struct reader *r, const mp_row *top)
+static mp_status read_header(struct reader *r, const mp_json_record *top)
 {
     mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     const json_t *options = NULL;
     int64_t seed = 0;
     MP_TRY(read_graph(r, top));
-    MP_TRY(mp_row_object(top, "options", &options));
+    MP_TRY(mp_json_get_object(top, "options", &options));
     plan->options = options ? mp_json_print(options) : mp_plan_text("{}");
     if (!plan->options) MP_TRY(MP_NO_MEMORY(r->err));
     MP_TRY(read_text(r, top, "solver", &plan->solver));
-    MP_TRY(mp_row_int(top, "seed", false, &seed));
+    MP_TRY(mp_json_get_int(top, "seed", false, &seed));
     plan->seed = (uint64_t)seed;
     MP_TRY(read_bytes(top, "budget_bytes", &plan->budget_bytes));
     MP_TRY(read_bytes(top, "static_bytes", &plan->static_bytes));
@@ -103,19 +103,19 @@ static mp_names *name_storages(const mp_graph *graph)
     return NULL;
 }
 
-static mp_status read_checkpoints(struct reader *r, const mp_row *top)
+static mp_status read_checkpoints(struct reader *r, const mp_json_record *top)
 {
     mp_status st = MP_OK;
     const json_t *array = NULL;
     mp_names *names = NULL;
-    MP_TRY(mp_row_array(top, "checkpoints", false, &array));
+    MP_TRY(mp_json_get_array(top, "checkpoints", false, &array));
     size_t n = json_array_size(array);
     r->plan->checkpoints = mp_alloc(n, sizeof *r->plan->checkpoints);
     names = name_storages(r->graph);
     if (!r->plan->checkpoints || !names) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < n; i++) {
         const char *name;
-        MP_TRY(mp_row_element_text(top, "checkpoints", array, i, &name));
+        MP_TRY(mp_json_element_text(top, "checkpoints", array, i, &name));
         int s = mp_names_find(names, name);
         MP_REQUIRE(s >= 0, r->err, MP_PARSE, "checkpoint \"%.100s\" is no storage or tensor of the graph", name);
         r->plan->checkpoints[r->plan->n_checkpoints++] = s;
@@ -126,38 +126,38 @@ done:
 }
 
 /* An integer field that has to fit an int; -1 when it is missing. */
-static mp_status read_small(const mp_row *row, const char *key, bool required, int *value)
+static mp_status read_small(const mp_json_record *row, const char *key, bool required, int *value)
 {
     int64_t found = -1;
-    mp_status st = mp_row_int(row, key, required, &found);
-    if (st == MP_OK && (found > INT32_MAX || found < INT32_MIN)) return mp_row_fail(row, "\"%s\" is too large", key);
+    mp_status st = mp_json_get_int(row, key, required, &found);
+    if (st == MP_OK && (found > INT32_MAX || found < INT32_MIN)) return mp_json_record_fail(row, "\"%s\" is too large", key);
     *value = (int)found;
     return st;
 }
 
-static mp_status read_node(struct reader *r, const mp_row *row, int *node)
+static mp_status read_node(struct reader *r, const mp_json_record *row, int *node)
 {
     int64_t id;
-    mp_status st = mp_row_int(row, "node", true, &id);
+    mp_status st = mp_json_get_int(row, "node", true, &id);
     if (st != MP_OK) return st;
     *node = mp_ids_find(&r->nodes, id);
-    return *node >= 0 ? MP_OK : mp_row_fail(row, "the graph has no node %lld", (long long)id);
+    return *node >= 0 ? MP_OK : mp_json_record_fail(row, "the graph has no node %lld", (long long)id);
 }
 
-static mp_status read_frees(struct reader *r, const mp_row *row, size_t t, size_t *capacity)
+static mp_status read_frees(struct reader *r, const mp_json_record *row, size_t t, size_t *capacity)
 {
     mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     const json_t *frees = NULL;
-    MP_TRY(mp_row_array(row, "frees", false, &frees));
+    MP_TRY(mp_json_get_array(row, "frees", false, &frees));
     size_t n = (size_t)plan->frees_start[t], more = json_array_size(frees);
     MP_REQUIRE(more < INT32_MAX - n, r->err, MP_PARSE, "the plan frees too much");
     if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < more; i++) {
         int64_t id;
-        MP_TRY(mp_row_element_int(row, "frees", frees, i, &id));
+        MP_TRY(mp_json_element_int(row, "frees", frees, i, &id));
         int s = mp_ids_find(&r->storages, id);
-        if (s < 0) MP_TRY(mp_row_fail(row, "the graph has no storage %lld", (long long)id));
+        if (s < 0) MP_TRY(mp_json_record_fail(row, "the graph has no storage %lld", (long long)id));
         plan->frees[n + i] = s;
     }
     plan->frees_start[t + 1] = (int)(n + more);
@@ -171,7 +171,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
     mp_plan *plan = r->plan;
     size_t n = json_array_size(steps), frees_capacity = 0;
     bool claims_frees = false, *ran = NULL;
-    mp_row row;
+    mp_json_record row;
     plan->steps = mp_alloc(n, sizeof *plan->steps);
     plan->recompute = mp_alloc(n, sizeof *plan->recompute);
     plan->frees_start = mp_alloc(n + 1, sizeof *plan->frees_start);
@@ -179,21 +179,21 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
     if (!plan->steps || !plan->recompute || !plan->frees_start || !ran) MP_TRY(MP_NO_MEMORY(r->err));
     for (size_t t = 0; t < n; t++) {
         mp_step *step = &plan->steps[t];
-        MP_TRY(mp_row_at(steps, "steps", t, &row, r->err));
+        MP_TRY(mp_json_record_at(steps, "steps", t, &row, r->err));
         MP_TRY(read_node(r, &row, &step->node));
         MP_TRY(read_small(&row, "alternative", false, &step->form));
         if (!json_is_integer(json_object_get(row.object, "alternative"))) step->form = 0;
         MP_TRY(read_small(&row, "until", false, &step->until));
         if (!json_is_integer(json_object_get(row.object, "until"))) step->until = 0;
         plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
-        MP_TRY(mp_row_flag(&row, "recompute", &plan->recompute[t]));
+        MP_TRY(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
         MP_TRY(read_frees(r, &row, t, &frees_capacity));
         claims_frees = claims_frees || json_object_get(row.object, "frees");
         const mp_node *node = &r->graph->nodes[step->node];
         if (step->form >= 0 && (size_t)step->form < node->n_forms &&
             __builtin_add_overflow(plan->ticks, node->forms[step->form].ticks, &plan->ticks))
-            MP_TRY(mp_row_fail(&row, "the steps up to here take more time than can be counted"));
+            MP_TRY(mp_json_record_fail(&row, "the steps up to here take more time than can be counted"));
     }
     plan->n_steps = n;
     if (!claims_frees) {
@@ -211,7 +211,7 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
     mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     size_t n = json_array_size(offsets);
-    mp_row row;
+    mp_json_record row;
     if (!n) return MP_OK;
     plan->places = mp_alloc(n, sizeof *plan->places);
     if (!plan->places) MP_TRY(MP_NO_MEMORY(r->err));
@@ -219,21 +219,22 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
         mp_place *place = &plan->places[i];
         int64_t id;
         int node;
-        MP_TRY(mp_row_at(offsets, "offsets", i, &row, r->err));
+        MP_TRY(mp_json_record_at(offsets, "offsets", i, &row, r->err));
         MP_TRY(read_small(&row, "first_step", true, &place->first_step));
         MP_TRY(read_small(&row, "last_step", true, &place->last_step));
-        MP_TRY(mp_row_int(&row, "offset", true, &place->offset));
-        MP_TRY(mp_row_int(&row, "bytes", true, &place->bytes));
+        MP_TRY(mp_json_get_int(&row, "offset", true, &place->offset));
+        MP_TRY(mp_json_get_int(&row, "bytes", true, &place->bytes));
         if (json_object_get(row.object, "storage")) {
-            MP_TRY(mp_row_int(&row, "storage", true, &id));
+            MP_TRY(mp_json_get_int(&row, "storage", true, &id));
             place->storage = mp_ids_find(&r->storages, id);
-            if (place->storage < 0) MP_TRY(mp_row_fail(&row, "the graph has no storage %lld", (long long)id));
+            if (place->storage < 0) MP_TRY(mp_json_record_fail(&row, "the graph has no storage %lld", (long long)id));
         } else {
             place->storage = -1;
             MP_TRY(read_node(r, &row, &node));
             if (place->first_step < 0 || (size_t)place->first_step >= plan->n_steps ||
                 plan->steps[place->first_step].node != node)
-                MP_TRY(mp_row_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text, place->first_step));
+                MP_TRY(mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text,
+                                           place->first_step));
         }
     }
     plan->n_places = n;
@@ -247,7 +248,7 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     struct reader r = {.graph = graph, .err = err};
     json_t *json = NULL;
     const json_t *steps = NULL, *offsets = NULL;
-    mp_row top = {.err = err};
+    mp_json_record top = {.err = err};
     MP_TRY(mp_json_read(path, "memplan-plan", &json, err));
     top.object = json;
     r.plan = mp_alloc(1, sizeof *r.plan);
@@ -256,9 +257,9 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     MP_TRY(mp_ids_of_storages(graph, &r.storages, err));
     MP_TRY(read_header(&r, &top));
     MP_TRY(read_checkpoints(&r, &top));
-    MP_TRY(mp_row_array(&top, "steps", true, &steps));
+    MP_TRY(mp_json_get_array(&top, "steps", true, &steps));
     MP_TRY(read_steps(&r, steps));
-    MP_TRY(mp_row_array(&top, "offsets", false, &offsets));
+    MP_TRY(mp_json_get_array(&top, "offsets", false, &offsets));
     MP_TRY(read_offsets(&r, offsets));
     for (size_t i = 0; i < graph->n_nodes; i++) r.plan->baseline_ticks += graph->nodes[i].forms[0].ticks;
     *out = r.plan;

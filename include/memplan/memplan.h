@@ -86,6 +86,7 @@ extern "C" {
 #include "memplan/timeline_picture.h"
 #include "memplan/train.h"
 #include "memplan/training.h"
+#include "memplan/training_picture.h"
 #include "memplan/update_effect.h"
 
 #ifdef __cplusplus

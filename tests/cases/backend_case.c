@@ -1,3 +1,4 @@
+/* backend_case.c - backends by name, modules of tests among them. */
 #include "tests/cases/backend_case.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* bound_case.c - graphs of a given seed, budgets between floor and keep-all, and bounds of them. */
 #include "tests/cases/bound_case.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* chain_graph.c - a chain of equal layers, forward and backward. */
 #include "tests/cases/chain_graph.h"
 
 static mp_status storage(mp_graph *graph, mp_kind kind, int64_t bytes, const char *prefix, int k, mp_error *err)

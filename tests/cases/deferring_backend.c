@@ -1,3 +1,4 @@
+/* deferring_backend.c - updates of the second stream are kept until they are waited for. */
 #include "tests/cases/deferring_backend.h"
 
 #include <string.h>

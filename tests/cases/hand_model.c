@@ -1,3 +1,4 @@
+/* hand_model.c - tensors and operators of a model, one call each. */
 #include "tests/cases/hand_model.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* interpreter.c - operators by their definition, one element at a time. */
 #include "tests/cases/interpreter.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* kernel_case.c - arrays in every layout around one call of a kernel, and finite differences of it. */
 #include "tests/cases/kernel_case.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* model_text.c - statements separated by semicolons, into tensors and operators. */
 #include "tests/cases/model_text.h"
 
 #include <setjmp.h>
@@ -33,7 +34,7 @@ static void add_outside(mp_model *model, mp_role role, int dtype, char **words, 
     mp_error err = {0};
     int64_t dims[WORDS_MAX];
     int t = tensor(model, words[1]);
-    for (int k = 2; k < n; k++) dims[k - 2] = atoll(words[k]);
+    for (int k = 2; k < n; k++) dims[k - 2] = strtoll(words[k], NULL, 10);
     must(mp_tensor_set(model, t, (mp_dtype)dtype, n - 2, dims, &err), &err, words[1]);
     model->tensors[t].role = role;
     if (role == MP_ROLE_DATA) must(mp_model_declare_input(model, t, &err), &err, words[1]);
@@ -50,9 +51,9 @@ static void add_known(mp_model *model, bool is_real, int dtype, char **words, in
     must(mp_tensor_set(model, t, (mp_dtype)dtype, !is_real || n > 3, dims, &err), &err, words[1]);
     for (int k = 2; k < n; k++) {
         if (is_real)
-            value->f[k - 2] = atof(words[k]);
+            value->f[k - 2] = strtod(words[k], NULL);
         else
-            value->i[k - 2] = atoll(words[k]);
+            value->i[k - 2] = strtoll(words[k], NULL, 10);
     }
     model->tensors[t].role = MP_ROLE_CONSTANT;
     model->tensors[t].value = value;
@@ -84,7 +85,7 @@ static void add_operator(mp_model *model, char **words, int n)
     mp_attribute attributes[4];
     char name[64], *version = strchr(words[0], '@');
     mp_operator_draft draft = {.name = name, .domain = "", .version = 17, .in = in, .out = out, .attributes = attributes};
-    if (version) draft.version = atoi(version + 1);
+    if (version) draft.version = (int)strtol(version + 1, NULL, 10);
     if (version) *version = 0;
     draft.kind = words[0];
     for (; k < n && strcmp(words[k], "->") != 0; k++) in[draft.n_in++] = tensor(model, words[k]);
@@ -103,7 +104,7 @@ static void add_statement(mp_model *model, char **words, int n)
     char *colon = strchr(words[0], ':');
     if (colon) {
         *colon = 0;
-        dtype = atoi(colon + 1);
+        dtype = (int)strtol(colon + 1, NULL, 10);
     }
     if (!strcmp(words[0], "data")) {
         add_outside(model, MP_ROLE_DATA, dtype ? dtype : MP_DTYPE_FLOAT, words, n);

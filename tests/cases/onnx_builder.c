@@ -1,3 +1,4 @@
+/* onnx_builder.c - protobuf-c's messages put together by hand and written to a file. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/base/memory.h"
@@ -226,7 +227,7 @@ void onnx_unknown(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const
 const char *onnx_save_bytes(onnx_builder *b, const void *bytes, size_t n)
 {
     if (b->path[0]) unlink(b->path);
-    strcpy(b->path, "/tmp/memplan-test-XXXXXX");
+    snprintf(b->path, sizeof b->path, "/tmp/memplan-test-XXXXXX");
     int fd = mkstemp(b->path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, bytes, n), (ssize_t)n);

@@ -1,3 +1,4 @@
+/* random_beside.c - updates of a random schedule put on a second stream where nothing forbids it. */
 #include "tests/oracles/random_graph.h"
 
 static bool lists(const int *list, size_t n, int storage)

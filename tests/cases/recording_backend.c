@@ -1,3 +1,4 @@
+/* recording_backend.c - calls with copies of their operands, kept while recording and run when replayed. */
 #include "tests/cases/recording_backend.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* rule_case.c - an operator of a table row, its shapes, FLOPs and extras compared with those of the row. */
 #include "tests/cases/rule_case.h"
 
 #include <inttypes.h>
@@ -112,7 +113,7 @@ static int words_of(const char *text, char copy[TEXT], char *words[MANY])
     int n = 0;
     char *rest = copy, *word;
     assert_true(strlen(text) < TEXT);
-    strcpy(copy, text);
+    memcpy(copy, text, strlen(text) + 1);
     while ((word = strtok_r(rest, " ", &rest))) {
         assert_true(n < MANY);
         words[n++] = word;

@@ -1,3 +1,4 @@
+/* training_case.c - programs and plans of model files, and whole steps with them. */
 #include "tests/cases/training_case.h"
 
 #include <setjmp.h>

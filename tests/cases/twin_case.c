@@ -1,3 +1,4 @@
+/* twin_case.c - one case on both backends, and whole tests with the twin in the GPU's place. */
 #include "tests/cases/twin_case.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* value_case.c - rows of operands and expected values, through the kernels in every layout and type. */
 #include "tests/cases/value_case.h"
 
 #include <setjmp.h>

@@ -86,14 +86,15 @@ static int run(command_id command, line *l)
 
 static int start(void **state)
 {
-    char modules[4096];
+    char modules[4096], *slash;
     line profile = {.argc = 0};
-    ssize_t n = readlink("/proc/self/exe", modules, sizeof modules - 16);
+    ssize_t n = readlink("/proc/self/exe", modules, sizeof modules - 1);
     (void)state;
     pool = mp_pool_new();
     if (n < 0 || !pool || !mkdtemp(folder)) return -1;
     modules[n] = 0;
-    strcpy(strrchr(modules, '/'), "/modules");
+    slash = strrchr(modules, '/');
+    snprintf(slash, (size_t)(modules + sizeof modules - slash), "/modules");
     setenv("MEMPLAN_MODULES", modules, 1);
     snprintf(plan, sizeof plan, "%s/plan.json", folder);
     snprintf(costs, sizeof costs, "%s/costs.json", folder);

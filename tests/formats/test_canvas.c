@@ -1,4 +1,4 @@
-/* Pictures: what is drawn is in the file as it was said, whatever the names are. */
+/* test_canvas.c - pictures: what is drawn is in the file as it was said, whatever the names are. */
 #include "formats/canvas/canvas.h"
 
 #include <cgraph.h>
@@ -21,7 +21,7 @@ static char folder[64], contents[CONTENTS_MAX], again[CONTENTS_MAX];
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/memplan-canvas-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/memplan-canvas-XXXXXX");
     return mkdtemp(folder) ? 0 : -1;
 }
 

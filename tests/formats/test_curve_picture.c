@@ -1,4 +1,4 @@
-/* The picture of the trade-off curve: what stands in it, and that it is the same every time. */
+/* test_curve_picture.c - the picture of the trade-off curve: what stands in it, and that it is the same every time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Arrays in files: IDX, .npy and text; every cut and many a flipped byte is an error or a proper array, never a crash. */
+/* test_dataset.c - arrays in files: IDX, .npy and text; every cut and many a flipped byte is an error or a proper array,
+ * never a crash. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Reading within limits, writing whole files or none. */
+/* test_file.c - reading within limits, writing whole files or none. */
 #include "formats/base/file.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static char folder[64], target[128];
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/memplan-test-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/memplan-test-XXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(target, sizeof target, "%s/file", folder);
     return 0;

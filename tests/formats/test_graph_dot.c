@@ -1,4 +1,4 @@
-/* Graphs in DOT: what is read is what was written, and nothing that a file holds does harm. */
+/* test_graph_dot.c - graphs in DOT: what is read is what was written, and nothing that a file holds does harm. */
 #include "memplan/graph_dot.h"
 
 #include <setjmp.h>
@@ -128,10 +128,11 @@ static void names_comments_html_and_odd_spellings_are_fine(void **state)
     mp_graph_free(good("\xef\xbb\xbf/* { -> */ // \"\n# <\nSTRICT DiGraph { " LAYER
                        "\"a \\\" } -> {\" [label=<<b>-&gt; { } &amp;</b>>]; 1.5; -2 ; \"x\" + \"y\" ; \xc3\xa9 -> _z:port:n;\n"
                        "edge [weight=2]; rank=same; a, b -> c, d; {e f} -> {g h} [k=v]; }"));
-    char *chain = mp_alloc(1 << 20, 1); /* statements may be many, only each is short */
-    int n = sprintf(chain, "digraph {" LAYER);
-    for (int k = 0; k < 20000; k++) n += sprintf(chain + n, "n%d->n%d;", k, k + 1);
-    strcpy(chain + n, "}");
+    enum { ROOM = 1 << 20 };
+    char *chain = mp_alloc(ROOM, 1); /* statements may be many, only each is short */
+    int n = snprintf(chain, ROOM, "digraph {" LAYER);
+    for (int k = 0; k < 20000; k++) n += snprintf(chain + n, (size_t)(ROOM - n), "n%d->n%d;", k, k + 1);
+    snprintf(chain + n, (size_t)(ROOM - n), "}");
     mp_graph *g = good(chain);
     assert_int_equal(g->n_nodes, 20001);
     mp_graph_free(g);
@@ -179,12 +180,13 @@ static void mistakes_are_told_with_their_node_or_line(void **state)
 static char *text_of(const char *before, const char *piece, const char *between, int n, const char *after)
 {
     size_t room = strlen(before) + strlen(after) + (size_t)n * (strlen(piece) + strlen(between) + 12) + 1;
-    char *text = mp_alloc(room, 1), *at = text + sprintf(text, "%s", before);
+    char *text = mp_alloc(room, 1);
+    size_t at = (size_t)snprintf(text, room, "%s", before);
     for (int k = 0; k < n; k++) {
-        at += sprintf(at, "%s%s", k ? between : "", piece);
-        if (piece[0] >= 'a' && piece[0] <= 'z') at += sprintf(at, "%d", k);
+        at += (size_t)snprintf(text + at, room - at, "%s%s", k ? between : "", piece);
+        if (piece[0] >= 'a' && piece[0] <= 'z') at += (size_t)snprintf(text + at, room - at, "%d", k);
     }
-    strcpy(at, after);
+    snprintf(text + at, room - at, "%s", after);
     return text;
 }
 

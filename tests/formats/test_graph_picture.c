@@ -1,6 +1,6 @@
-/* Pictures of graphs: blocks partition the forward pass, wires reach their readers without touching a box, fates are what the
- * steps say, and names survive. */
-#include "formats/drawings/training_picture.h"
+/* test_graph_picture.c - pictures of graphs: blocks partition the forward pass, wires reach their readers without touching a
+ * box, fates are what the steps say, and names survive. */
+#include "memplan/training_picture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,6 +19,8 @@
 #include "memplan/fates.h"
 #include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"
+
+enum { NAME_ROOM = 128 }; /* of the name of a node */
 
 /* ---- fates, against a walk over the whole order for every storage ---- */
 
@@ -93,7 +95,7 @@ static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
     mp_graph *g;
     assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
     for (int k = 0; k < n; k++) {
-        char text[128];
+        char text[NAME_ROOM];
         mp_storage *s;
         mp_node *node;
         const int reads[2] = {k - 1, k - 2};
@@ -115,17 +117,17 @@ static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
 
 static const char *in_modules(int k, char *text)
 {
-    sprintf(text, "/stage%d/stage%d.%d/part%d/Op", k / 60, k / 60, k / 12 % 5, k / 4 % 3);
+    snprintf(text, NAME_ROOM, "/stage%d/stage%d.%d/part%d/Op", k / 60, k / 60, k / 12 % 5, k / 4 % 3);
     return text;
 }
 static const char *in_one_long_list(int k, char *text)
 {
-    sprintf(text, "/b/b.%d/Op_%d", k / 3, k % 3);
+    snprintf(text, NAME_ROOM, "/b/b.%d/Op_%d", k / 3, k % 3);
     return text;
 }
 static const char *without_modules(int k, char *text)
 {
-    sprintf(text, "op%d", k);
+    snprintf(text, NAME_ROOM, "op%d", k);
     return text;
 }
 
@@ -338,7 +340,7 @@ static char *drawn(const mp_picture_request *request, bool training)
 
 static const char *with_odd_characters(int k, char *text)
 {
-    sprintf(text, "/m<%d>&\"\n\xc3\xa9\xff/op]]>%d", k / 2, k);
+    snprintf(text, NAME_ROOM, "/m<%d>&\"\n\xc3\xa9\xff/op]]>%d", k / 2, k);
     return text;
 }
 

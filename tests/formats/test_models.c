@@ -1,6 +1,6 @@
-/* Whole models against what PyTorch says about them: the shape of every tensor, the number of parameters, forward FLOPs. The
- * model in examples/ is always there, with figures worked out from He et al. 2015 (table 1, 50 layers) and torchvision's
- * documentation; the others, with ../shared/truth, are skipped loudly where they are missing. */
+/* test_models.c - whole models against what PyTorch says about them: the shape of every tensor, the number of parameters,
+ * forward FLOPs. The model in examples/ is always there, with figures worked out from He et al. 2015 (table 1, 50 layers) and
+ * torchvision's documentation; the others, with ../shared/truth, are skipped loudly where they are missing. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What a good ONNX file becomes. The numbers are PyTorch's (examples/) or counted by hand. */
+/* test_onnx.c - what a good ONNX file becomes. The numbers are PyTorch's (examples/) or counted by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Functions that a file brings along, against the graph written out by hand. */
+/* test_onnx_functions.c - functions that a file brings along, against the graph written out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

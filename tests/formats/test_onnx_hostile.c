@@ -1,4 +1,4 @@
-/* What a bad ONNX file becomes: one sentence that names what is wrong, nothing leaked, no crash. */
+/* test_onnx_hostile.c - what a bad ONNX file becomes: one sentence that names what is wrong, nothing leaked, no crash. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* What is data and what is trained: files as their exporters write them, in miniature. */
+/* test_onnx_roles.c - what is data and what is trained: files as their exporters write them, in miniature. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -20,9 +21,9 @@ static mp_model *load(onnx_builder *b, int64_t batch)
  * normalization written out. */
 static void start_stripped(onnx_builder *b, const char *batch)
 {
-    char dims[40] = "";
+    char dims[40];
     onnx_start(b);
-    strcat(strcpy(dims, batch), ",8");
+    snprintf(dims, sizeof dims, "%s,8", batch);
     onnx_input(b, "ids", INT64, dims);
     onnx_input(b, "pos_ids", INT64, "1,8");
     onnx_input(b, "rot_a", FLOAT, "1,8,4");

@@ -1,4 +1,5 @@
-/* Saved tensors: what is written comes back; every cut and flipped byte is a sentence; a full disk loses nothing. */
+/* test_safetensors.c - saved tensors: what is written comes back; every cut and flipped byte is a sentence; a full disk loses
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

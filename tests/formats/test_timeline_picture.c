@@ -1,4 +1,5 @@
-/* Pictures of memory over time: their figures against the timeline and sums done by hand, their text against what was asked. */
+/* test_timeline_picture.c - pictures of memory over time: their figures against the timeline and sums done by hand, their
+ * text against what was asked. */
 #include "memplan/timeline_picture.h"
 
 #include <setjmp.h>
@@ -22,7 +23,7 @@ static char folder[64], svg[96];
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/memplan-picture-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/memplan-picture-XXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(svg, sizeof svg, "%s/p.svg", folder);
     return 0;

@@ -1,3 +1,4 @@
+/* onnx_budget.c - an allocator for protobuf-c that stops at a number of bytes. */
 #include "formats/onnx/scan/onnx_budget.h"
 
 #include "estimator/base/memory.h"

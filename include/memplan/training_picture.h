@@ -1,6 +1,6 @@
 /* training_picture.h - a picture of a training step: forward, backward and recomputation side by side. */
-#ifndef FORMATS_TRAINING_PICTURE_H
-#define FORMATS_TRAINING_PICTURE_H
+#ifndef MEMPLAN_TRAINING_PICTURE_H
+#define MEMPLAN_TRAINING_PICTURE_H
 
 #include "memplan/graph_picture.h"
 
