@@ -1,8 +1,10 @@
-/* anneal.c - simulated annealing over whole schedules: what is recomputed, how often, where, and, unless the order is to be
- * kept, when everything runs. Starts from the best that the searchers before it have found.
+/* anneal.c - the rounds of an annealing, and what each starts from.
  *
- * Two walks, always, one hotter than the other. After each round both go on from the better of their results.
+ * Every round makes two walks at once, and the next starts from the better of their results. Round 0 repairs near the start,
+ * round 1 explores (walk 1 starts hotter), round 2 cools to a local minimum. Source: Kirkpatrick, Gelatt and Vecchi 1983.
  */
+#include "planner/anneal/anneal.h"
+
 #include <stdlib.h>
 
 #include "planner/anneal/walks.h"
@@ -10,37 +12,36 @@
 #include "planner/order/updates.h"
 
 enum { WALKS = MP_ANNEAL_WALKS };
-typedef enum round_kind { REPAIR, EXPLORE, COOL, N_ROUNDS } round_kind;
+enum { REPAIR, EXPLORE, COOL, N_ROUNDS };
 
-/* Temperatures are in units, the ticks of a common operator: a first cool round does what can be done near the start, a hot one
- * finds another valley, for which one walk begins less hot, and a last cool one goes down to its bottom. `lost`: as long as
- * there is no plan within the budget. */
+/* Temperatures are in units, the median ticks of a forward node. `lost`: of all walks as long as there is no plan. */
 typedef struct round {
     double share, hot[WALKS], lost, cold;
 } round;
 
 static round round_of(int kind)
 {
-    const round rounds[N_ROUNDS] = {
-        [REPAIR] = {MP_ANNEAL_REPAIR_SHARE,
-                    {MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_HOT},
-                    MP_ANNEAL_REPAIR_HOT,
-                    MP_ANNEAL_REPAIR_COLD},
-        [EXPLORE] = {MP_ANNEAL_EXPLORE_SHARE,
-                     {MP_ANNEAL_EXPLORE_HOT, MP_ANNEAL_EXPLORE_HOTTER},
-                     MP_ANNEAL_EXPLORE_LOST,
-                     MP_ANNEAL_EXPLORE_COLD},
-        [COOL] = {MP_ANNEAL_COOL_SHARE, {MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_HOT}, MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD}};
-    return rounds[kind];
+    switch (kind) {
+    case REPAIR:
+        return (round){
+            MP_ANNEAL_REPAIR_SHARE, {MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_HOT}, MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_COLD};
+    case EXPLORE:
+        return (round){MP_ANNEAL_EXPLORE_SHARE,
+                       {MP_ANNEAL_EXPLORE_HOT, MP_ANNEAL_EXPLORE_HOTTER},
+                       MP_ANNEAL_EXPLORE_LOST,
+                       MP_ANNEAL_EXPLORE_COLD};
+    default:
+        return (round){MP_ANNEAL_COOL_SHARE, {MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_HOT}, MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD};
+    }
 }
 
 typedef struct annealing {
     mp_search *search;
-    mp_walk walks[WALKS];
-    mp_walk_order best;  /* what a round starts from: the best, else ... */
-    int64_t least_bytes; /* ... what exceeds the budget least, by what lives there */
+    mp_anneal_walk walks[WALKS];
+    mp_anneal_order best; /* what a round starts from: the best, else ... */
+    int64_t least_bytes;  /* ... the order with the least excess over the budget, which is this */
     atomic_bool stop;
-    _Atomic int64_t enough; /* ticks, without updates, below which nothing can be, as far as is proved */
+    _Atomic int64_t enough; /* what is proved: no order takes fewer ticks, updates left out */
     int64_t update_ticks;
     double unit;
     int64_t n_moves;
@@ -54,7 +55,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of what forward nodes take. */
+/* The median ticks of a forward node. */
 static mp_status find_unit(const mp_graph *g, double *unit, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -70,7 +71,7 @@ done:
     return st;
 }
 
-static mp_status offer(mp_search *search, const mp_walk_order *found, mp_error *err)
+static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
@@ -83,13 +84,13 @@ done:
     return st;
 }
 
-/* On large graphs there is time for a cool round only. */
+/* On large graphs there is time for the last round only. */
 static bool is_large(const mp_request *request)
 {
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* Whether the rounds that are left are not worth their seconds: in a graph of some size what is found is within a thousandth of
+/* Whether the rounds that are left are not worth their seconds: the best plan of a graph of some size is within a thousandth of
  * a step, and a thirtieth of the extra time, of the bound. */
 static bool is_close(mp_search *search)
 {
@@ -101,8 +102,8 @@ static bool is_close(mp_search *search)
            gap <= (ticks - mp_search_baseline_ticks(search)) / MP_ANNEAL_CLOSE_OF_EXTRA;
 }
 
-/* Moves of each chain: many for their price on small graphs; on large ones, where a move touches more, as many as a second or
- * two allow. */
+/* The moves of each walk: many on small graphs, where they are quick; on large ones, where a move touches more, as many as a
+ * second or two allow. */
 static int64_t count_moves(const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
@@ -125,25 +126,25 @@ static mp_status begin(annealing *a, mp_error *err)
         if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->forms[0].ticks;
     }
     mp_search_best(a->search, &steps, &n);
-    MP_TRY(mp_walk_order_copy(&a->best, steps, n, INT64_MAX, err));
+    MP_TRY(mp_anneal_order_copy(&a->best, steps, n, INT64_MAX, err));
 done:
     return st;
 }
 
-/* Takes what the walks of a round have found. */
+/* Keeps the best that the walks of a round have found. */
 static mp_status take_results(annealing *a, mp_error *err)
 {
     mp_status st = MP_OK;
     for (int k = 0; k < WALKS; k++) {
-        const mp_walk_order *found = &a->walks[k].best;
-        if (found->ticks < a->best.ticks) MP_TRY(mp_walk_order_copy(&a->best, found->steps, found->n, found->ticks, err));
+        const mp_anneal_order *found = &a->walks[k].best;
+        if (found->ticks < a->best.ticks) MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
     }
     if (a->best.ticks < INT64_MAX) MP_TRY(offer(a->search, &a->best, err));
     for (int k = 0; k < WALKS && a->best.ticks == INT64_MAX; k++) {
-        const mp_walk_order *found = &a->walks[k].smallest;
+        const mp_anneal_order *found = &a->walks[k].smallest;
         if (a->walks[k].smallest_bytes >= a->least_bytes) continue;
         a->least_bytes = a->walks[k].smallest_bytes;
-        MP_TRY(mp_walk_order_copy(&a->best, found->steps, found->n, INT64_MAX, err));
+        MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, INT64_MAX, err));
         MP_TRY(offer(a->search, &a->best, err));
     }
 done:
@@ -157,7 +158,7 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
     const mp_request *request = mp_search_request(a->search);
     const double elapsed = mp_search_elapsed(a->search);
     for (int k = 0; k < WALKS; k++) {
-        mp_walk *w = &a->walks[k];
+        mp_anneal_walk *w = &a->walks[k];
         w->search = a->search;
         w->leads = !k;
         w->from = elapsed;
@@ -175,7 +176,7 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
         w->best.ticks = a->best.ticks;
     }
     a->n_rounds++;
-    MP_TRY(mp_walk_all(a->walks, WALKS, err));
+    MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
     MP_TRY(take_results(a, err));
 done:
     return st;
@@ -198,7 +199,8 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     for (int kind = first; kind < N_ROUNDS && !is_over(&a); kind++) {
         const bool had_none = kind > REPAIR && a.best.ticks == INT64_MAX;
         MP_TRY(run_round(&a, kind, err));
-        if (kind == EXPLORE && had_none && !is_over(&a)) MP_TRY(run_round(&a, kind, err)); /* the first was for bytes */
+        if (kind == EXPLORE && had_none && !is_over(&a))
+            MP_TRY(run_round(&a, kind, err)); /* the first one looked for a plan at all */
         a.shares -= round_of(kind).share;
     }
 done:

@@ -1,12 +1,15 @@
+/* walks.c - one walk: draw a threshold, move, keep or undo; the cooling, the penalty, and the threads. */
 #include "planner/anneal/walks.h"
 
 #include <math.h>
 #include <pthread.h>
 
 #include "planner/anneal/moves.h"
+#include "planner/anneal/runs/runs_change.h"
+#include "planner/anneal/runs/runs_load.h"
 #include "planner/math/tuning.h"
 
-mp_status mp_walk_order_copy(mp_walk_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
+mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
 {
     if (!mp_grow(&to->steps, &to->capacity, n + 1, sizeof *to->steps))
         return MP_FAIL(err, MP_NOMEM, "out of memory for %zu steps", n);
@@ -16,7 +19,7 @@ mp_status mp_walk_order_copy(mp_walk_order *to, const mp_step *steps, size_t n, 
     return MP_OK;
 }
 
-static mp_status take(mp_walk_order *to, const mp_runs *x, int64_t ticks, mp_error *err)
+static mp_status take(mp_anneal_order *to, const mp_runs *x, int64_t ticks, mp_error *err)
 {
     if (!mp_grow(&to->steps, &to->capacity, (size_t)x->n_on + 1, sizeof *to->steps))
         return MP_FAIL(err, MP_NOMEM, "out of memory for %d steps", x->n_on);
@@ -25,25 +28,25 @@ static mp_status take(mp_walk_order *to, const mp_runs *x, int64_t ticks, mp_err
     return MP_OK;
 }
 
-static bool has_none(const mp_walk *w)
+static bool has_none(const mp_anneal_walk *w)
 {
     return w->best.ticks == INT64_MAX;
 }
 
-static mp_status keep_smallest(mp_walk *w, const mp_runs *x, mp_error *err)
+static mp_status keep_smallest(mp_anneal_walk *w, const mp_runs *x, mp_error *err)
 {
-    const int64_t most = mp_axis_most(&x->axis);
+    const int64_t most = mp_profile_highest(&x->profile);
     if (!has_none(w) || most >= w->smallest_bytes) return MP_OK;
     w->smallest_bytes = most;
     return take(&w->smallest, x, INT64_MAX, err);
 }
 
-static mp_status keep_best(mp_walk *w, const mp_runs *x, mp_error *err)
+static mp_status keep_best(mp_anneal_walk *w, const mp_runs *x, mp_error *err)
 {
-    return x->axis.total_over > 0 || x->ticks >= w->best.ticks ? MP_OK : take(&w->best, x, x->ticks, err);
+    return x->profile.total_over > 0 || x->ticks >= w->best.ticks ? MP_OK : take(&w->best, x, x->ticks, err);
 }
 
-static bool stopped(mp_walk *w)
+static bool stopped(mp_anneal_walk *w)
 {
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
@@ -55,21 +58,21 @@ static bool stopped(mp_walk *w)
     return atomic_load(w->stop);
 }
 
-/* How much of a walk is over after k moves: what a time limit leaves for it, if that is less than its moves take. */
-static double progress_of(const mp_walk *w, int64_t k)
+/* The share of a walk that is over after k moves: of its moves or, if it is more, of the time that it has. */
+static double progress_of(const mp_anneal_walk *w, int64_t k)
 {
     const double by_moves = (double)k / (double)w->n_moves, elapsed = mp_search_elapsed(w->search);
     const double by_time = elapsed > w->from ? (elapsed - w->from) / (w->end - w->from) : 0;
     return by_moves > by_time ? by_moves : by_time;
 }
 
-/* What a byte over the budget costs in a step. */
-typedef struct price {
+/* The penalty of a byte over the budget in one step. */
+typedef struct penalty {
     double ticks, least;
     int n_over; /* looks in a row that found the budget exceeded */
-} price;
+} penalty;
 
-static void adjust(price *p, bool is_over)
+static void adjust(penalty *p, bool is_over)
 {
     p->n_over = is_over ? p->n_over + 1 : 0;
     if (p->n_over > MP_ANNEAL_PENALTY_PATIENCE && p->ticks < MP_ANNEAL_PENALTY_MOST * p->least)
@@ -77,17 +80,17 @@ static void adjust(price *p, bool is_over)
     if (!p->n_over && p->ticks > p->least) p->ticks *= MP_ANNEAL_PENALTY_FALL;
 }
 
-static double temperature(const mp_walk *w, const price *p, double progress)
+static double temperature(const mp_anneal_walk *w, const penalty *p, double progress)
 {
     const double t = w->unit * w->hot * pow(w->cold / w->hot, progress);
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-static mp_status walk(mp_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
+static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     mp_status st = MP_OK;
     const double MOST_TICKS = 0x1p62;
-    price p = {.least = MP_ANNEAL_PENALTY * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
+    penalty p = {.least = MP_ANNEAL_PENALTY * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
     double t = 0, now = 0;
     p.ticks = p.least;
     for (int64_t k = 0; k < w->n_moves; k++) {
@@ -96,14 +99,14 @@ static mp_status walk(mp_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
             if (stopped(w) || progress >= 1) break;
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
             MP_TRY(keep_smallest(w, x, err));
-            adjust(&p, x->axis.total_over > 0);
-            now = (double)x->ticks + p.ticks * (double)x->axis.total_over;
+            adjust(&p, x->profile.total_over > 0);
+            now = (double)x->ticks + p.ticks * (double)x->profile.total_over;
             t = temperature(w, &p, progress);
         }
-        const double most = now - t * log(1 - mp_mover_uniform(mover)); /* what is taken */
+        const double most = now - t * log(1 - mp_mover_uniform(mover)); /* the highest energy that is accepted */
         const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
         MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
-        const double then = (double)x->ticks + p.ticks * (double)x->axis.total_over;
+        const double then = (double)x->ticks + p.ticks * (double)x->profile.total_over;
         if (done && then <= most) {
             mp_runs_keep(x);
             now = then;
@@ -117,7 +120,7 @@ done:
     return st;
 }
 
-static mp_status walk_from_start(mp_walk *w, mp_error *err)
+static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(w->search);
@@ -135,7 +138,7 @@ done:
 
 static void *run(void *data)
 {
-    mp_walk *w = data;
+    mp_anneal_walk *w = data;
     const long before = mp_alloc_live;
     w->smallest_bytes = INT64_MAX;
     w->err = (mp_error){0};
@@ -144,7 +147,7 @@ static void *run(void *data)
     return NULL;
 }
 
-mp_status mp_walk_all(mp_walk *walks, int n, mp_error *err)
+mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err)
 {
     pthread_t threads[MP_ANNEAL_THREADS];
     bool is_apart[MP_ANNEAL_THREADS] = {false};

@@ -4,6 +4,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/math/bits.h"
+#include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
@@ -12,13 +13,6 @@ struct pairs { /* from[k] before to[k], directly */
     size_t n, from_capacity, to_capacity;
     int *from, *to;
 };
-
-bool mp_list_has(const int *list, size_t n, int s)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == s) return true;
-    return false;
-}
 
 bool mp_always_adds(const mp_precedence *o, int node, int s)
 {

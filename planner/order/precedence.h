@@ -41,8 +41,6 @@ const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
 /* One of the two has to have its sets. */
 bool mp_precedes(const mp_precedence *order, int u, int v);
-/* Whether the list names s. */
-bool mp_list_has(const int *list, size_t n, int s);
 /* Whether the node always adds to s, writes it, or reads it; the last is for storages that are not always live. */
 bool mp_always_adds(const mp_precedence *order, int node, int s);
 bool mp_always_writes(const mp_precedence *order, int node, int s);

@@ -1,4 +1,4 @@
-/* Moves that clear a slot: the order alone changes, what is undone leaves no trace, and they lead out of a crowd. */
+/* Moves that clear a position: the order alone changes, what is undone leaves no trace, and they lead out of a crowd. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
-#include "planner/anneal/mover.h"
+#include "planner/anneal/move_clear.h"
+#include "planner/anneal/runs/runs_change.h"
+#include "planner/anneal/runs/runs_load.h"
 #include "tests/oracles/random_graph.h"
 
 enum { STRANDS = 6, LARGE = 100, NODES = 4 * STRANDS + 1, MANY = 15 /* more than moves at once */ };
@@ -65,9 +67,9 @@ static int count_solving(mp_graph *g, int64_t budget)
     for (int k = 0; k < (int)g->n_nodes; k++) steps[k].node = k;
     assert_int_equal(mp_runs_new(g, budget, steps, g->n_nodes, &x, NULL), MP_OK);
     assert_int_equal(mp_mover_new(x, 1, false, &mover, NULL), MP_OK);
-    assert_true(x->axis.total_over > 0);
+    assert_true(x->profile.total_over > 0);
     for (int k = 0; k < 2000; k++) {
-        n += mp_move_clear(&mover) && x->axis.total_over == 0;
+        n += mp_move_clear(&mover) && x->profile.total_over == 0;
         mp_runs_undo(x);
         mp_runs_keep(x);
     }
@@ -133,16 +135,16 @@ static void they_lead_out_of_a_crowd(void **state)
         mp_mover mover;
         assert_int_equal(mp_runs_new(g, LARGE + 3 * STRANDS, steps, NODES, &x, NULL), MP_OK);
         assert_int_equal(mp_mover_new(x, seed, false, &mover, NULL), MP_OK);
-        assert_true(x->axis.total_over > 0);
-        for (int k = 0; k < 2000 && x->axis.total_over > 0; k++) {
-            const int64_t over = x->axis.total_over;
-            if (!mp_move_clear(&mover) || x->axis.total_over > over) mp_runs_undo(x);
+        assert_true(x->profile.total_over > 0);
+        for (int k = 0; k < 2000 && x->profile.total_over > 0; k++) {
+            const int64_t over = x->profile.total_over;
+            if (!mp_move_clear(&mover) || x->profile.total_over > over) mp_runs_undo(x);
             mp_runs_keep(x);
             assert_int_equal(x->ticks, NODES);
             assert_int_equal(x->n_on, NODES);
-            assert_true(x->axis.total_over <= over);
+            assert_true(x->profile.total_over <= over);
         }
-        assert_int_equal(x->axis.total_over, 0);
+        assert_int_equal(x->profile.total_over, 0);
         mp_mover_free(&mover);
         mp_runs_free(x);
     }
@@ -180,7 +182,7 @@ static void only_the_order_changes(void **state)
         assert_int_equal(mp_mover_new(x, seed, false, &mover, NULL), MP_OK);
         for (int k = 0; k < 100; k++) {
             const int64_t ticks = x->ticks;
-            assert_int_equal(over_of(x, before), x->axis.total_over);
+            assert_int_equal(over_of(x, before), x->profile.total_over);
             const bool done = mp_move_clear(&mover);
             n_done += done;
             n_refused += !done;

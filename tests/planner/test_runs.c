@@ -9,6 +9,9 @@
 #include <cmocka.h>
 
 #include "planner/anneal/moves.h"
+#include "planner/anneal/runs/runs_change.h"
+#include "planner/anneal/runs/runs_load.h"
+#include "planner/anneal/runs/runs_query.h"
 #include "planner/order/order.h"
 #include "planner/order/updates.h"
 #include "tests/oracles/random_graph.h"
@@ -26,25 +29,25 @@ static void assert_agrees(const mp_runs *x)
     assert_int_equal(n, x->n_on);
     if (mp_updates_place(g, order, n, &steps, &n_steps, &err) != MP_OK) fail_msg("%s", err.message);
     if (mp_timeline_build(g, steps, n_steps, &timeline, &err) != MP_OK) fail_msg("%s", err.message);
-    int slot = -1;
+    int position = -1;
     for (size_t t = 0; t < n_steps; t++) {
         if (g->nodes[steps[t].node].phase == MP_PHASE_UPDATE) {
             ticks += g->nodes[steps[t].node].forms[0].ticks;
             if (timeline->live_bytes[t] > at_end) at_end = timeline->live_bytes[t];
             continue;
         }
-        do slot++;
-        while (x->at_slot[slot] < 0);
-        assert_int_equal(x->runs[x->at_slot[slot]].node, steps[t].node);
-        const int64_t excess = mp_axis_excess(&x->axis, slot);
+        do position++;
+        while (x->run_at[position] < 0);
+        assert_int_equal(x->runs[x->run_at[position]].node, steps[t].node);
+        const int64_t excess = mp_profile_excess(&x->profile, position);
         assert_int_equal(excess + x->limit_bytes, timeline->live_bytes[t]);
         if (excess > 0) over += excess;
     }
     assert_int_equal(ticks, timeline->ticks);
-    const int64_t end = mp_axis_excess(&x->axis, x->runs[x->end].slot);
+    const int64_t end = mp_profile_excess(&x->profile, x->runs[x->end].position);
     if (g->fuse == MP_FUSE_NONE) assert_true(end + x->limit_bytes >= at_end); /* no update holds more than the end does */
     if (end > 0) over += end;
-    assert_int_equal(over, x->axis.total_over);
+    assert_int_equal(over, x->profile.total_over);
     mp_timeline_free(timeline);
     mp_free(order);
     mp_free(steps);
@@ -54,7 +57,7 @@ static int any_run(const mp_runs *x, random_source *random)
 {
     for (;;) {
         const int run = random_below(random, x->n_runs);
-        if (x->runs[run].slot >= 0) return run;
+        if (x->runs[run].position >= 0) return run;
     }
 }
 
@@ -82,7 +85,7 @@ static void change(mp_runs *x, random_source *random)
     const int form = random_below(random, (int)g->nodes[node].n_forms), there = mp_runs_reserve(x, node, form, before);
     assert_true(there >= 0);
     const int kept = moves ? x->runs[run].form : form;
-    if (!mp_runs_allows(x, node, kept, x->runs[there].slot, moves ? run : -1)) {
+    if (!mp_runs_allows(x, node, kept, x->runs[there].position, moves ? run : -1)) {
         mp_runs_remove(x, there);
         return;
     }
@@ -108,13 +111,13 @@ static void every_change_is_what_the_timeline_makes_of_it(void **state)
         assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
         assert_agrees(x);
         for (int k = 0; k < 60; k++) {
-            const int64_t ticks = x->ticks, over = x->axis.total_over;
+            const int64_t ticks = x->ticks, over = x->profile.total_over;
             const int n_on = x->n_on;
             for (int c = random_below(&random, 4); c >= 0; c--) change(x, &random);
             if (random_chance(&random, 50)) {
                 mp_runs_undo(x);
                 assert_int_equal(x->ticks, ticks);
-                assert_int_equal(x->axis.total_over, over);
+                assert_int_equal(x->profile.total_over, over);
                 assert_int_equal(x->n_on, n_on);
             }
             mp_runs_keep(x);
@@ -155,14 +158,14 @@ static void walk_at_random(uint64_t seed, tally *t)
     assert_int_equal(mp_mover_new(x, seed, keeps_order, &mover, &err), MP_OK);
     mp_step *order = mp_alloc(4096, sizeof *order);
     for (int k = 0; k < 150; k++) {
-        const int64_t ticks = x->ticks, over = x->axis.total_over, forms = sum_of_forms(x);
+        const int64_t ticks = x->ticks, over = x->profile.total_over, forms = sum_of_forms(x);
         const int n_on = x->n_on;
         const bool done = mp_move(&mover, INT64_MAX);
         if (!done || random_chance(&random, 40)) {
             t->refused += !done;
             mp_runs_undo(x);
             assert_int_equal(x->ticks, ticks);
-            assert_int_equal(x->axis.total_over, over);
+            assert_int_equal(x->profile.total_over, over);
             assert_int_equal(x->n_on, n_on);
         } else {
             t->more += x->n_on > n_on;
@@ -242,7 +245,7 @@ static void moves_that_come_to_too_much_are_refused(void **state)
     assert_in_range(n_early, 0, n_refused / 20);
 }
 
-/* With every run put before the same one there is soon no empty slot beside it. */
+/* With every run put before the same one there is soon no empty position beside it. */
 static void crowd(uint64_t seed)
 {
     mp_graph *g = random_graph(seed, 12, (mp_fuse)(seed % 3), false);
@@ -258,7 +261,7 @@ static void crowd(uint64_t seed)
         if (run == x->end || g->nodes[node].phase != MP_PHASE_FORWARD || g->nodes[node].flags & MP_NODE_ONCE) continue;
         const int there = mp_runs_reserve(x, node, x->runs[run].form, before);
         assert_true(there >= 0);
-        if (mp_runs_allows(x, node, x->runs[run].form, x->runs[there].slot, -1)) {
+        if (mp_runs_allows(x, node, x->runs[run].form, x->runs[there].position, -1)) {
             mp_runs_turn_on(x, there);
             k++;
         } else {

@@ -1,7 +1,10 @@
-/* runs_load.c - from an order of steps to runs in slots, and the spreading of runs over the axis. */
+/* runs_load.c - the structure of an order of runs, built from steps, and its runs spread evenly. */
+#include "planner/anneal/runs/runs_load.h"
+
 #include <string.h>
 
 #include "planner/anneal/runs/lifetimes.h"
+#include "planner/anneal/runs/runs_change.h"
 #include "planner/math/tuning.h"
 
 /* The most workspace that an update at the end takes. */
@@ -15,7 +18,7 @@ static int64_t update_workspace(const mp_graph *graph)
     return most;
 }
 
-/* Which gradients live to the end, and which until what reads the parameter they change. */
+/* Which gradients live to the end, and which until the last reader of the parameter that their update changes. */
 static mp_status link_updates(mp_runs *x, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -53,88 +56,89 @@ static mp_status allocate(mp_runs *x, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *g = x->graph;
-    x->makers = mp_alloc(g->n_storages, sizeof *x->makers);
+    x->producers = mp_alloc(g->n_storages, sizeof *x->producers);
     x->readers = mp_alloc(g->n_storages, sizeof *x->readers);
     x->update_run = mp_alloc(g->n_storages, sizeof *x->update_run);
     x->gradients_start = mp_alloc(g->n_storages + 2, sizeof *x->gradients_start);
     x->of_node = mp_alloc(g->n_nodes, sizeof *x->of_node);
-    MP_REQUIRE(x->makers && x->readers && x->update_run && x->gradients_start && x->of_node, err, MP_NOMEM,
+    MP_REQUIRE(x->producers && x->readers && x->update_run && x->gradients_start && x->of_node, err, MP_NOMEM,
                "out of memory for %zu storages", g->n_storages);
     memset(x->update_run, -1, g->n_storages * sizeof *x->update_run);
 done:
     return st;
 }
 
-/* A run without a slot. */
+/* A run without a position. */
 static int new_run(mp_runs *x, int node, int form)
 {
     if (!mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
         x->failed = true;
         return -1;
     }
-    x->runs[x->n_runs] = (mp_run){.node = node, .form = form, .slot = -1};
+    x->runs[x->n_runs] = (mp_node_run){.node = node, .form = form, .position = -1};
     return x->n_runs++;
 }
 
-/* An axis with room for the runs that there are, all of it empty. */
-static void renew_axis(mp_runs *x, int n_runs)
+/* An empty order with positions for so many runs. */
+static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
-    const int wanted = n_runs * MP_RUNS_POSITIONS_PER_RUN + MP_RUNS_LEAST_POSITIONS;
-    if (x->axis.n_slots < wanted) {
-        mp_axis_free(&x->axis);
-        mp_free(x->at_slot);
-        x->at_slot = NULL;
-        if (mp_axis_new(wanted + wanted / 4, &x->axis, &ignored) == MP_OK)
-            x->at_slot = mp_alloc((size_t)x->axis.n_slots, sizeof *x->at_slot);
-        if (!x->at_slot) {
+    const int n_positions = n_runs * MP_RUNS_POSITIONS_PER_RUN + MP_RUNS_LEAST_POSITIONS;
+    if (x->profile.n_positions < n_positions) {
+        mp_profile_free(&x->profile);
+        mp_free(x->run_at);
+        x->run_at = NULL;
+        if (mp_profile_new(n_positions + n_positions / 4, &x->profile, &ignored) == MP_OK)
+            x->run_at = mp_alloc((size_t)x->profile.n_positions, sizeof *x->run_at);
+        if (!x->run_at) {
             x->failed = true;
             return;
         }
     }
-    mp_axis_clear(&x->axis);
-    memset(x->at_slot, -1, (size_t)x->axis.n_slots * sizeof *x->at_slot);
-    x->runs[x->end].slot = x->axis.n_slots - 1;
-    x->at_slot[x->axis.n_slots - 1] = x->end;
-    mp_axis_occupy(&x->axis, x->axis.n_slots - 1, x->limit_bytes - x->end_workspace_bytes);
+    mp_profile_clear(&x->profile);
+    memset(x->run_at, -1, (size_t)x->profile.n_positions * sizeof *x->run_at);
+    x->runs[x->end].position = x->profile.n_positions - 1;
+    x->run_at[x->profile.n_positions - 1] = x->end;
+    mp_profile_occupy(&x->profile, x->profile.n_positions - 1, x->limit_bytes - x->end_workspace_bytes);
 }
 
-/* order[0..n): the runs as they follow on each other. Their slots change, and nothing else. */
+/* order[0..n): the runs one after the other. Their positions change, and nothing else. */
 static void spread(mp_runs *x, const int *order, int n)
 {
-    renew_axis(x, n);
+    renew_positions(x, n);
     if (x->failed) return;
     for (int k = 0; k < n; k++) {
-        mp_run *r = &x->runs[order[k]];
-        r->slot = (int)((int64_t)(k + 1) * (x->axis.n_slots - 1) / (n + 1));
-        r->credit = 0;
-        x->at_slot[r->slot] = order[k];
-        mp_axis_occupy(&x->axis, r->slot, x->limit_bytes - x->graph->nodes[r->node].forms[r->form].workspace_bytes);
+        mp_node_run *r = &x->runs[order[k]];
+        r->position = (int)((int64_t)(k + 1) * (x->profile.n_positions - 1) / (n + 1));
+        r->in_place_bytes = 0;
+        x->run_at[r->position] = order[k];
+        mp_profile_occupy(&x->profile, r->position, x->limit_bytes - x->graph->nodes[r->node].forms[r->form].workspace_bytes);
     }
 }
 
 void mp_runs_spread(mp_runs *x)
 {
     int *order = mp_alloc((size_t)x->n_on + 1, sizeof *order);
-    int n = 0, first, last;
+    int n = 0, begin, end;
     if (!order) {
         x->failed = true;
         return;
     }
-    for (int s = 0; s < x->axis.n_slots; s++)
-        if (x->at_slot[s] >= 0 && x->at_slot[s] != x->end) order[n++] = x->at_slot[s];
+    for (int s = 0; s < x->profile.n_positions; s++)
+        if (x->run_at[s] >= 0 && x->run_at[s] != x->end) order[n++] = x->run_at[s];
     spread(x, order, n);
     x->n_shifted = 0;
     for (int s = 0; s < (int)x->graph->n_storages && !x->failed; s++) {
         if (mp_storage_is_static(&x->graph->storages[s])) continue;
         if (mp_is_sum(x->graph, s)) {
-            if (mp_lifetime_of_sum(x, s, &first, &last)) mp_axis_add(&x->axis, first, last, x->graph->storages[s].bytes);
+            if (mp_lifetime_of_sum(x, s, &begin, &end)) mp_profile_add(&x->profile, begin, end, x->graph->storages[s].bytes);
             continue;
         }
-        for (int m = 0; m < x->makers[s].n; m++)
-            mp_axis_add(&x->axis, x->runs[x->makers[s].runs[m]].slot, mp_lifetime_end(x, s, m), x->graph->storages[s].bytes);
+        for (int m = 0; m < x->producers[s].n; m++)
+            mp_profile_add(&x->profile, x->runs[x->producers[s].runs[m]].position, mp_lifetime_end(x, s, m),
+                           x->graph->storages[s].bytes);
     }
-    for (int k = 0; k < n && !x->failed; k++) mp_lifetime_credit(x, order[k]);
+    for (int k = 0; k < n && !x->failed; k++) mp_lifetime_pair(x, order[k]);
     mp_free(order);
 }
 
@@ -163,27 +167,4 @@ done:
     mp_runs_free(x);
     mp_free(order);
     return st;
-}
-
-void mp_runs_free(mp_runs *x)
-{
-    if (!x) return;
-    for (size_t s = 0; x->makers && x->readers && s < x->graph->n_storages; s++) {
-        mp_free(x->makers[s].runs);
-        mp_free(x->readers[s].runs);
-    }
-    for (size_t k = 0; x->of_node && k < x->graph->n_nodes; k++) mp_free(x->of_node[k].runs);
-    mp_axis_free(&x->axis);
-    mp_free(x->at_slot);
-    mp_free(x->runs);
-    mp_free(x->spare);
-    mp_free(x->removed);
-    mp_free(x->makers);
-    mp_free(x->readers);
-    mp_free(x->update_run);
-    mp_free(x->gradients_start);
-    mp_free(x->gradients);
-    mp_free(x->of_node);
-    mp_free(x->changes);
-    mp_free(x);
 }

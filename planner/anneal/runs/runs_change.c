@@ -1,0 +1,199 @@
+/* runs_change.c - insertion and removal of runs, the shifting that makes space for them, and the notes for undoing. */
+#include "planner/anneal/runs/runs_change.h"
+
+#include <string.h>
+
+#include "planner/anneal/runs/lifetimes.h"
+
+static int64_t limit_of(const mp_runs *x, int run)
+{
+    return x->limit_bytes - mp_runs_form(x, run)->workspace_bytes;
+}
+
+static void note(mp_runs *x, mp_change_kind kind, int run, int position)
+{
+    if (!mp_grow(&x->changes, &x->changes_capacity, x->n_changes + 1, sizeof *x->changes)) {
+        x->failed = true;
+        return;
+    }
+    x->changes[x->n_changes++] = (mp_change){kind, {run}, {position}};
+}
+
+/* ---- changes without notes ---- */
+
+static void place(mp_runs *x, int run, int position)
+{
+    x->runs[run].position = position;
+    x->run_at[position] = run;
+    mp_profile_occupy(&x->profile, position, limit_of(x, run));
+}
+
+static void displace(mp_runs *x, int run)
+{
+    const int position = x->runs[run].position;
+    mp_profile_vacate(&x->profile, position, limit_of(x, run));
+    x->run_at[position] = -1;
+    x->runs[run].position = -1;
+}
+
+static void turn_on(mp_runs *x, int run)
+{
+    const mp_form *form = mp_runs_form(x, run);
+    mp_run_list *of_node = &x->of_node[x->runs[run].node];
+    x->runs[run].is_on = true;
+    x->ticks += form->ticks;
+    x->n_on++;
+    for (size_t k = 0; k < form->n_reads; k++) mp_lifetime_add_reader(x, form->reads[k], run);
+    for (size_t k = 0; k < form->n_adds; k++) mp_lifetime_add_reader(x, form->adds[k], run);
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) mp_lifetime_add_producer(x, form->writes[k], run);
+    mp_lifetime_pair(x, run);
+    mp_run_list_insert(x, of_node, run);
+}
+
+static void turn_off(mp_runs *x, int run)
+{
+    const mp_form *form = mp_runs_form(x, run);
+    mp_run_list *of_node = &x->of_node[x->runs[run].node];
+    mp_run_list_remove(x, of_node, run);
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) mp_lifetime_remove_producer(x, form->writes[k], run);
+    for (size_t k = 0; k < form->n_adds; k++) mp_lifetime_remove_reader(x, form->adds[k], run);
+    for (size_t k = 0; k < form->n_reads; k++) mp_lifetime_remove_reader(x, form->reads[k], run);
+    x->runs[run].is_on = false;
+    x->ticks -= form->ticks;
+    x->n_on--;
+    mp_profile_add(&x->profile, x->runs[run].position, x->runs[run].position + 1, x->runs[run].in_place_bytes);
+    x->runs[run].in_place_bytes = 0;
+}
+
+/* The live bytes just before a run begins. */
+static int64_t level_before(const mp_runs *x, int run)
+{
+    const mp_node_run *r = &x->runs[run];
+    const int64_t limit = run == x->end ? x->limit_bytes - x->end_workspace_bytes : limit_of(x, run);
+    return mp_profile_excess(&x->profile, r->position) + limit + r->in_place_bytes - mp_lifetimes_begun(x, run);
+}
+
+/* Moves the runs at positions [begin, end) by one, to the empty position beside them. Everything that is live at a run goes
+ * with it; at the position that they leave is live what lives on after them, or before them. */
+static void shift(mp_runs *x, int begin, int end, int by)
+{
+    const int next = x->run_at[end];
+    const int64_t left = by > 0     ? level_before(x, x->run_at[begin])
+                         : next < 0 ? mp_profile_level(&x->profile, end)
+                                    : level_before(x, next);
+    mp_profile_shift(&x->profile, begin, end, by, left);
+    memmove(&x->run_at[begin + by], &x->run_at[begin], (size_t)(end - begin) * sizeof *x->run_at);
+    x->run_at[by < 0 ? end - 1 : begin] = -1;
+    for (int p = begin + by; p < end + by; p++) x->runs[x->run_at[p]].position = p;
+    x->n_shifted += end - begin;
+}
+
+/* ---- changes that can be undone ---- */
+
+static void make_space(mp_runs *x, int begin, int end, int by)
+{
+    if (begin >= end) return;
+    note(x, by < 0 ? MP_SHIFTED_LEFT : MP_SHIFTED_RIGHT, begin, end);
+    if (!x->failed) shift(x, begin, end, by);
+}
+
+/* A position for a run before another: in the gap there, nearer to that run, because what goes before the new one comes next;
+ * or where the neighbours shift to the nearest empty position. -1: none. */
+static int find_position(mp_runs *x, int before_run)
+{
+    const int position = x->runs[before_run].position, end = x->profile.n_positions - 1;
+    int from = position - 1, to = position + 1;
+    while (from >= 0 && x->run_at[from] < 0) from--;
+    if (position - from > 1) return position - (position - from + 2) / 4;
+    while (from >= 0 && x->run_at[from] >= 0 && (to >= end || x->run_at[to] >= 0)) {
+        from--;
+        if (to < end) to++;
+    }
+    if (from >= 0 && x->run_at[from] < 0) {
+        make_space(x, from + 1, position, -1);
+        return position - 1;
+    }
+    while (to < end && x->run_at[to] >= 0) to++;
+    if (to >= end) return -1;
+    make_space(x, position, to, 1);
+    return position;
+}
+
+int mp_runs_reserve(mp_runs *x, int node, int form, int before_run)
+{
+    const int position = x->failed ? -1 : find_position(x, before_run);
+    if (position < 0 || x->failed) return -1;
+    if (!x->n_spare && !mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
+        x->failed = true;
+        return -1;
+    }
+    const int run = x->n_spare ? x->spare[--x->n_spare] : x->n_runs++;
+    x->runs[run] = (mp_node_run){.node = node, .form = form, .position = -1};
+    place(x, run, position);
+    note(x, MP_RESERVED, run, position);
+    return run;
+}
+
+void mp_runs_turn_on(mp_runs *x, int run)
+{
+    if (x->failed) return;
+    turn_on(x, run);
+    note(x, MP_TURNED_ON, run, -1);
+}
+
+static void push(mp_runs *x, int **list, int *n, size_t *capacity, int run)
+{
+    if (mp_grow(list, capacity, (size_t)*n + 1, sizeof **list))
+        (*list)[(*n)++] = run;
+    else
+        x->failed = true;
+}
+
+void mp_runs_remove(mp_runs *x, int run)
+{
+    if (x->failed) return;
+    if (x->runs[run].is_on) {
+        turn_off(x, run);
+        note(x, MP_TURNED_OFF, run, -1);
+    }
+    note(x, MP_RELEASED, run, x->runs[run].position);
+    displace(x, run);
+    push(x, &x->removed, &x->n_removed, &x->removed_capacity, run);
+}
+
+void mp_runs_keep(mp_runs *x)
+{
+    x->n_changes = 0;
+    while (x->n_removed) push(x, &x->spare, &x->n_spare, &x->spare_capacity, x->removed[--x->n_removed]);
+}
+
+void mp_runs_undo(mp_runs *x)
+{
+    while (x->n_changes && !x->failed) {
+        const mp_change c = x->changes[--x->n_changes];
+        switch (c.kind) {
+        case MP_RESERVED:
+            displace(x, c.run);
+            push(x, &x->spare, &x->n_spare, &x->spare_capacity, c.run);
+            break;
+        case MP_RELEASED: /* the last one removed: what was removed later is back already */
+            x->n_removed--;
+            place(x, c.run, c.position);
+            break;
+        case MP_TURNED_ON:
+            turn_off(x, c.run);
+            break;
+        case MP_TURNED_OFF:
+            turn_on(x, c.run);
+            break;
+        case MP_SHIFTED_LEFT:
+            shift(x, c.begin - 1, c.end - 1, 1);
+            break;
+        case MP_SHIFTED_RIGHT:
+            shift(x, c.begin + 1, c.end + 1, -1);
+            break;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+/* runs_query.c - who reads and produces what where, and whether an order can run. */
+#include "planner/anneal/runs/runs_query.h"
+
+#include <limits.h>
+
+#include "planner/anneal/runs/lifetimes.h"
+
+/* The index of the last producer of s before a position; -1: none. */
+static int latest(const mp_runs *x, int s, int position)
+{
+    return mp_run_list_find(x, &x->producers[s], position) - 1;
+}
+
+int mp_runs_next_read(const mp_runs *x, int s, int position)
+{
+    const int producer = latest(x, s, position + 1), at = mp_run_list_find(x, &x->readers[s], position + 1);
+    if (producer < 0 || at == x->readers[s].n) return -1;
+    const int next = x->runs[x->readers[s].runs[at]].position;
+    const bool is_last = producer + 1 == x->producers[s].n;
+    return is_last || next < x->runs[x->producers[s].runs[producer + 1]].position ? x->readers[s].runs[at] : -1;
+}
+
+bool mp_runs_is_live(const mp_runs *x, int s, int position)
+{
+    const int producer = latest(x, s, position);
+    return producer >= 0 && mp_lifetime_end(x, s, producer) > position;
+}
+
+int mp_runs_latest_producer(const mp_runs *x, int s, int position)
+{
+    const int at = latest(x, s, position);
+    return at < 0 ? -1 : x->producers[s].runs[at];
+}
+
+bool mp_runs_is_extra(const mp_runs *x, int run)
+{
+    const int node = x->runs[run].node;
+    return node >= 0 && x->of_node[node].n > 1 && x->of_node[node].runs[0] != run;
+}
+
+bool mp_runs_is_dead(const mp_runs *x, int run)
+{
+    const mp_form *form = mp_runs_form(x, run);
+    for (size_t k = 0; k < form->n_writes; k++) {
+        const int s = form->writes[k];
+        if (!mp_storage_is_static(&x->graph->storages[s]) && mp_runs_next_read(x, s, x->runs[run].position) >= 0) return false;
+    }
+    return true;
+}
+
+static int first_position(const mp_runs *x, const mp_run_list *list, int without_run)
+{
+    for (int k = 0; k < list->n; k++)
+        if (list->runs[k] != without_run) return x->runs[list->runs[k]].position;
+    return INT_MAX;
+}
+
+/* Whether a contribution to a sum may come in a position: after that of the adder before and before that of the next, where the
+ * order matters, and before all who read the sum. */
+static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
+{
+    const mp_graph *g = x->graph;
+    const bool any = g->storages[s].any_sum_order;
+    bool before = true; /* the adders so far stand before this node in the list */
+    for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
+        const int other = g->adders[a];
+        if (other == node) {
+            before = false;
+            continue;
+        }
+        if (any || !x->of_node[other].n) continue;
+        const int there = x->runs[x->of_node[other].runs[0]].position;
+        if (before ? there > position : there < position) return false;
+    }
+    for (int k = 0; k < x->readers[s].n; k++) {
+        const mp_node_run *r = &x->runs[x->readers[s].runs[k]];
+        bool adds = false;
+        if (x->readers[s].runs[k] == without_run || r->position > position) continue;
+        for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) adds |= g->adders[a] == r->node;
+        if (!adds) return false;
+    }
+    return true;
+}
+
+static bool may_read(const mp_runs *x, int s, int position, int without_run)
+{
+    const mp_graph *g = x->graph;
+    if (mp_storage_is_static(&g->storages[s]))
+        return g->writer[s] < 0 || first_position(x, &x->of_node[g->writer[s]], without_run) < position;
+    if (!mp_is_sum(g, s)) return first_position(x, &x->producers[s], without_run) < position;
+    for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++)
+        if (!x->of_node[g->adders[a]].n || x->runs[x->of_node[g->adders[a]].runs[0]].position > position) return false;
+    return true;
+}
+
+/* The runs that produce a storage; NULL: it is live from the start. */
+static const mp_run_list *producers_of(const mp_runs *x, int s)
+{
+    if (!mp_storage_is_static(&x->graph->storages[s])) return &x->producers[s];
+    return x->graph->writer[s] < 0 ? NULL : &x->of_node[x->graph->writer[s]];
+}
+
+bool mp_runs_allows(const mp_runs *x, int node, int form, int position, int without_run)
+{
+    const mp_form *f = &x->graph->nodes[node].forms[form];
+    for (size_t k = 0; k < f->n_reads; k++)
+        if (!may_read(x, f->reads[k], position, without_run)) return false;
+    for (size_t k = 0; k < f->n_adds; k++)
+        if (!may_add(x, node, f->adds[k], position, without_run)) return false;
+    for (size_t k = 0; k < f->n_writes; k++) {
+        const int s = f->writes[k];
+        const mp_run_list *producers = producers_of(x, s);
+        if (!producers) continue;
+        const int produced = first_position(x, producers, without_run), read = first_position(x, &x->readers[s], -1);
+        if ((produced < position ? produced : position) > read) return false;
+    }
+    return true;
+}
+
+/* Whether every read of a storage is served without the instance that a run produces. */
+static bool is_spare(const mp_runs *x, int s, int run)
+{
+    const mp_run_list *producers = producers_of(x, s);
+    return !producers || !x->readers[s].n || first_position(x, producers, run) <= first_position(x, &x->readers[s], -1);
+}
+
+bool mp_runs_can_spare(const mp_runs *x, int run)
+{
+    const mp_form *f = mp_runs_form(x, run);
+    if (x->of_node[x->runs[run].node].n < 2) return false;
+    for (size_t k = 0; k < f->n_writes; k++)
+        if (!is_spare(x, f->writes[k], run)) return false;
+    return true;
+}
+
+static bool writes(const mp_form *form, int s)
+{
+    for (size_t k = 0; k < form->n_writes; k++)
+        if (form->writes[k] == s) return true;
+    return false;
+}
+
+bool mp_runs_can_change(const mp_runs *x, int run, int form)
+{
+    const mp_node_run *r = &x->runs[run];
+    const mp_form *old = mp_runs_form(x, run), *new = &x->graph->nodes[r->node].forms[form];
+    for (size_t k = 0; k < old->n_writes; k++)
+        if (!writes(new, old->writes[k]) && !is_spare(x, old->writes[k], run)) return false;
+    return mp_runs_allows(x, r->node, form, r->position, run);
+}

@@ -1,0 +1,28 @@
+/* runs_query.h - questions to an order of runs: who reads and produces a storage where, and whether a change would leave an
+ * order that can run. Each is O(log n) for each storage that the run reads, adds to or writes, but where it says otherwise.
+ */
+#ifndef PLANNER_RUNS_QUERY_H
+#define PLANNER_RUNS_QUERY_H
+
+#include "planner/anneal/runs/runs.h"
+
+/* The run of the first read of storage s after `position` from the instance that is live there; -1: none is live, or none
+ * reads it. */
+int mp_runs_next_read(const mp_runs *runs, int s, int position);
+/* Whether an instance of s produced before `position` is live there or beyond. */
+bool mp_runs_is_live(const mp_runs *runs, int s, int position);
+/* The last run before `position` that produces storage s; -1: none. */
+int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
+/* Whether a run is a recomputation: not its node's first. */
+bool mp_runs_is_extra(const mp_runs *runs, int run);
+/* Whether nothing that a run produces is read from it. */
+bool mp_runs_is_dead(const mp_runs *runs, int run);
+
+/* Whether node v may run with this form at a position: what it reads is produced before, and nothing that depends on what it
+ * writes, adds to or updates comes out of order. The run `without_run` (-1: none) is disregarded. */
+bool mp_runs_allows(const mp_runs *runs, int node, int form, int position, int without_run);
+/* Whether the order can run without a run, or with that run in another form. */
+bool mp_runs_can_spare(const mp_runs *runs, int run);
+bool mp_runs_can_change(const mp_runs *runs, int run, int form);
+
+#endif

@@ -1,0 +1,16 @@
+/* list.h - the search of a short list of indices. */
+#ifndef PLANNER_LIST_H
+#define PLANNER_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether list[0..n) has x. O(n). */
+static inline bool mp_list_has(const int *list, size_t n, int x)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == x) return true;
+    return false;
+}
+
+#endif
