@@ -350,6 +350,8 @@ static void extras_are_as_large_as_what_backward_reads(void **state)
                       "mean 24, rstd 24");
     rule_check_extras("InstanceNormalization", 6, "float32[2,6,4,5] float32[6] float32[6]", "", ours, "mean 48, rstd 48");
     rule_check_extras("LRN", 13, "float32[2,6,4,5]", "size=3", ours, "scale 960");
+    rule_check_extras("LRN", 13, "bfloat16[2,6,4,5]", "size=3", ours, "scale 960");
+    rule_check_extras("LRN", 13, "bfloat16[2,6,4,5]", "size=3", torch, "scale 480");
     rule_check_extras(ATTENTION, 1, "bfloat16[2,3,7,4] bfloat16[2,3,5,4] bfloat16[2,3,5,6]", "ratio=0.5", ours, "lse 168");
     rule_check_extras("LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", ours, "reserve 1400");
     rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", torch, "log_probabilities 160");

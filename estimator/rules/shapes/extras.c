@@ -94,11 +94,11 @@ int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, saturated(x->rank >= 1 ? x->dims[0] : 1, groups), 2, mean_and_rstd, extras);
 }
 
+/* PyTorch computes it with tensors of the input's type. */
 int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
-    (void)rules;
     const mp_tensor *x = mp_operator_in(model, op, 0);
-    extras[0] = (mp_extra){"scale", x->dtype, mp_tensor_bytes(x)};
+    extras[0] = extra_of("scale", rules == MP_RULES_PYTORCH ? x->dtype : statistic_type(x), mp_tensor_elements(x));
     return 1;
 }
 
