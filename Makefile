@@ -11,11 +11,12 @@ PREFIX  ?= /usr/local
 CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
-# Every folder of the library; the GPU module is built apart, and of its C the part that its twin on the host shares.
+# Every folder of the library; the GPU module is built apart. Its twin on the host shares the kernels: all but what needs a
+# device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
 CUDA_FOLDERS    := $(shell find executor/cuda -type d | sort)
-TWIN_C := $(addprefix executor/cuda/,twin.c families.c rows/batch_normalization.c moves/gathers.c moves/moves.c sampling/pools.c \
-                                     sampling/samplings.c elementwise/sources.c)
+TWIN_C          := executor/cuda/twin.c executor/cuda/families.c \
+                   $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard executor/cuda/*/*.c))
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \

@@ -3,10 +3,9 @@
 
 #include "executor/cpu/parallel.h"
 
-static const mp_kernel *const families[] = {mp_cpu_convolutions, mp_cpu_products,  mp_cpu_pools,      mp_cpu_normalizations,
-                                            mp_cpu_softmaxes,    mp_cpu_unaries,   mp_cpu_binaries,   mp_cpu_randoms,
-                                            mp_cpu_moves,        mp_cpu_gathers,   mp_cpu_reductions, mp_cpu_samplings,
-                                            mp_cpu_sources,      mp_cpu_attentions};
+#define TABLE(name) mp_cpu_##name,
+static const mp_kernel *const families[] = {MP_CPU_FAMILIES(TABLE)};
+#undef TABLE
 
 const mp_kernel *mp_cpu_kernel(const mp_operator *op)
 {

@@ -5,20 +5,25 @@
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/optimizer.h"
 
-extern const mp_kernel mp_cpu_convolutions[];   /* Conv, ConvTranspose */
-extern const mp_kernel mp_cpu_products[];       /* MatMul, FusedMatMul, Gemm, Einsum */
-extern const mp_kernel mp_cpu_attentions[];     /* ScaledDotProductAttention */
-extern const mp_kernel mp_cpu_pools[];          /* MaxPool, AveragePool, LpPool, their global forms, MaxUnpool */
-extern const mp_kernel mp_cpu_normalizations[]; /* BatchNormalization ... LRN */
-extern const mp_kernel mp_cpu_softmaxes[];      /* Softmax, LogSoftmax, Hardmax, and the losses */
-extern const mp_kernel mp_cpu_unaries[];        /* Relu ... Cast, Clip */
-extern const mp_kernel mp_cpu_binaries[];       /* Add ... Where, comparisons, logic */
-extern const mp_kernel mp_cpu_randoms[];        /* Dropout, RandomNormal ... */
-extern const mp_kernel mp_cpu_moves[];          /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
-extern const mp_kernel mp_cpu_gathers[];        /* Gather*, Scatter*, OneHot, Compress, ReverseSequence ... */
-extern const mp_kernel mp_cpu_reductions[];     /* Reduce*, ArgMax, ArgMin, CumSum, TopK */
-extern const mp_kernel mp_cpu_samplings[];      /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */
-extern const mp_kernel mp_cpu_sources[];        /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */
+/* A family is a line here and a table mp_cpu_NAME in a file of its folder. */
+#define MP_CPU_FAMILIES(X)                                                                  \
+    X(convolutions)   /* Conv, ConvTranspose */                                             \
+    X(products)       /* MatMul, FusedMatMul, Gemm, Einsum */                               \
+    X(attentions)     /* ScaledDotProductAttention */                                       \
+    X(pools)          /* MaxPool, AveragePool, LpPool, their global forms, MaxUnpool */     \
+    X(normalizations) /* BatchNormalization ... LRN */                                      \
+    X(softmaxes)      /* Softmax, LogSoftmax, Hardmax, and the losses */                    \
+    X(unaries)        /* Relu ... Cast, Clip */                                             \
+    X(binaries)       /* Add ... Where, comparisons, logic */                               \
+    X(randoms)        /* Dropout, RandomNormal ... */                                       \
+    X(moves)          /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
+    X(gathers)        /* Gather*, Scatter*, OneHot, Compress, ReverseSequence ... */        \
+    X(reductions)     /* Reduce*, ArgMax, ArgMin, CumSum, TopK */                           \
+    X(samplings)      /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */              \
+    X(sources)        /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */
+#define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
+MP_CPU_FAMILIES(MP_CPU_FAMILY)
+#undef MP_CPU_FAMILY
 
 /* The row for an operator, NULL: none. */
 const mp_kernel *mp_cpu_kernel(const mp_operator *op);

@@ -1,6 +1,5 @@
 /* families.c - own kernels as tables: elementwise operators on the GPU's engine, dropout, random numbers. */
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
 
 static const mp_engine engine = {mp_cuda_floats, mp_cuda_whole, mp_cuda_sum_to, mp_cuda_sum_workspace_bytes, mp_cuda_launched};
 
@@ -48,10 +47,9 @@ const mp_kernel mp_cuda_randoms[] = {
     {0},
 };
 
-static const mp_kernel *const families[] = {
-    mp_cuda_unaries,        mp_cuda_binaries,  mp_cuda_randoms,   mp_cuda_pools,      mp_cuda_batch_normalizations,
-    mp_cuda_normalizations, mp_cuda_softmaxes, mp_cuda_losses,    mp_cuda_reductions, mp_cuda_attentions,
-    mp_cuda_moves,          mp_cuda_gathers,   mp_cuda_samplings, mp_cuda_sources,    mp_cuda_einsums};
+#define TABLE(name) mp_cuda_##name,
+static const mp_kernel *const families[] = {MP_CUDA_FAMILIES(TABLE)};
+#undef TABLE
 
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {

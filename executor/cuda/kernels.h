@@ -19,15 +19,26 @@ extern "C" {
 #include "executor/operators/rows/lines.h"
 #include "executor/operators/rows/normalization.h"
 
-extern const mp_kernel mp_cuda_unaries[];  /* Relu ... Cast, Clip */
-extern const mp_kernel mp_cuda_binaries[]; /* Add ... Where, comparisons, logic */
-extern const mp_kernel mp_cuda_randoms[];  /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */
-extern const mp_kernel mp_cuda_normalizations[], mp_cuda_softmaxes[], mp_cuda_losses[], mp_cuda_reductions[];
-extern const mp_kernel mp_cuda_attentions[], mp_cuda_einsums[];
-extern const mp_kernel mp_cuda_moves[];     /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */
-extern const mp_kernel mp_cuda_gathers[];   /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */
-extern const mp_kernel mp_cuda_samplings[]; /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */
-extern const mp_kernel mp_cuda_sources[];   /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */
+/* A family is a line here and a table mp_cuda_NAME in a file of its folder. */
+#define MP_CUDA_FAMILIES(X)                                                                            \
+    X(unaries)              /* Relu ... Cast, Clip */                                                  \
+    X(binaries)             /* Add ... Where, comparisons, logic */                                    \
+    X(randoms)              /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */                  \
+    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                     \
+    X(batch_normalizations) /* BatchNormalization */                                                   \
+    X(normalizations)       /* LayerNormalization ... LRN */                                           \
+    X(softmaxes)            /* Softmax, LogSoftmax, Hardmax */                                         \
+    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, MeanSquaredError */ \
+    X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum, TopK */                                \
+    X(attentions)           /* ScaledDotProductAttention */                                            \
+    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */      \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */      \
+    X(samplings)            /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */                   \
+    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */        \
+    X(einsums)              /* Einsum */
+#define MP_CUDA_FAMILY(name) extern const mp_kernel mp_cuda_##name[];
+MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
+#undef MP_CUDA_FAMILY
 
 /* The row for an operator in the tables of own kernels, NULL: none. */
 const mp_kernel *mp_cuda_own_kernel(const mp_operator *op);

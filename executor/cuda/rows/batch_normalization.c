@@ -4,7 +4,6 @@
  */
 #include "estimator/base/memory.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
 #include "executor/cuda/rows/channel_norm.h"
 
 typedef struct state {

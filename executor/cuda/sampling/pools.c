@@ -2,7 +2,6 @@
  * cuDNN does not write. An average over everything is a sum. */
 #include "estimator/base/memory.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
 #include "executor/cuda/sampling/windows.h"
 
 typedef struct state {
