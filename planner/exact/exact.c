@@ -1,48 +1,63 @@
-/* exact.c - the searcher: expands states until one is complete, or none is left, or there are too many. */
-#include "planner/exact/exact.h"
+/* exact.c - searcher: the cheapest plan of a tiny graph within a budget, by A* over all schedules (Hart, Nilsson and Raphael
+ * 1968).
+ *
+ * A state stands between two steps: the nodes that have run (its stage), and the storages that are live. The cost of the way to
+ * it is what has run beyond each node once in its fastest alternative, so that plans with little recomputation come first. The
+ * search expands states until one is complete, or none is left, or there are too many.
+ *
+ * Nothing is evicted before its memory is needed. A live storage may be evicted between any two steps at no cost, since its
+ * instance has then ended at its last read already. So of two states of one stage, the one in which all is live that is live in
+ * the other, at no more cost, dominates; and of the ways to make a step fit, only those count that evict no more than they
+ * must. An instance may also end at the step itself, so that an output takes over its memory.
+ *
+ * Every run takes its own alternative, algorithms (graph.h) included: what is found is the optimum where no node takes two of
+ * them, and a lower bound else, and the plan then has one for all runs of a node (algorithms.h).
+ */
+#include "planner/exact/exact_states.h"
+#include "planner/exact/exact_step.h"
 #include "planner/search/algorithms.h"
-
 #include "planner/search/solver.h"
 
-/* States per candidate that `moves` allows; what is kept and what is looked at, in all. */
+/* States per candidate that `moves` allows; how many states and stages are kept, and how many are looked at, at most. */
 enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, WORK_PER_STATE = 40, POLL = 256 };
 
-static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* a state's key has room for them */
+static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* the key of a state counts nodes too */
 
 typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
     mp_exact_states table;
     int64_t most_extra, most_states, most_work;
-    bool gave_up; /* something was left out */
+    bool gave_up; /* a state was left out */
     /* the step that is taken */
     int from, to; /* a state, a stage */
-    const mp_exact_form *form;
+    const mp_exact_alternative *alternative;
     mp_status st;
     mp_error *err;
 } exact;
 
-static mp_status next_stage(exact *x, int stage, const mp_exact_form *form, int *next)
+static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alternative, int *next)
 {
-    return mp_exact_find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(form->node), next, x->err);
+    return mp_exact_find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next,
+                               x->err);
 }
 
 /* Takes steps as long as one is safe; `steps` (may be NULL) gets them. */
-static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *held, mp_step *steps, size_t *n)
+static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_step *steps, size_t *n)
 {
     mp_status st = MP_OK;
     const mp_exact_graph *graph = &x->graph;
     for (int v = 0; v < graph->n_nodes; v++) {
         const mp_exact_node *node = &graph->nodes[v];
-        for (size_t k = 0; k < node->n_forms && !(x->table.stages[*stage].ran & mp_exact_one(v)); k++) {
+        for (size_t k = 0; k < node->n_alternatives && !(x->table.stages[*stage].ran & mp_exact_one(v)); k++) {
             int next;
-            if (!mp_exact_can_run(graph, &x->table.stages[*stage], *held, &node->forms[k])) continue;
-            MP_TRY(next_stage(x, *stage, &node->forms[k], &next));
-            if (!mp_exact_is_safe(graph, &x->table.stages[*stage], &x->table.stages[next], *held, &node->forms[k], held))
+            if (!mp_exact_can_run(graph, &x->table.stages[*stage], *live, &node->alternatives[k])) continue;
+            MP_TRY(next_stage(x, *stage, &node->alternatives[k], &next));
+            if (!mp_exact_is_safe(graph, &x->table.stages[*stage], &x->table.stages[next], *live, &node->alternatives[k], live))
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .form = (int)k};
             *stage = next;
-            v = -1; /* others may be safe now */
+            v = -1; /* from the first node on: others may be safe now */
             break;
         }
     }
@@ -50,25 +65,26 @@ done:
     return st;
 }
 
-/* A state after the step that is taken, with what is held. */
-static bool visit(void *data, mp_exact_set held)
+/* A state after the step that is taken, with what is live then. */
+static bool visit(void *data, mp_exact_set live)
 {
     exact *x = data;
     mp_exact_states *t = &x->table;
     const mp_exact_graph *graph = &x->graph;
-    const mp_exact_form *form = x->form;
-    const bool again = t->stages[t->states[x->from].stage].ran & mp_exact_one(form->node);
-    mp_exact_state next = {.made = held, .held = held, .stage = x->to, .parent = x->from, .form = form};
-    next.extra_ticks = t->states[x->from].extra_ticks + form->ticks - (again ? 0 : graph->nodes[form->node].least_ticks);
+    const mp_exact_alternative *alternative = x->alternative;
+    const bool again = t->stages[t->states[x->from].stage].ran & mp_exact_one(alternative->node);
+    mp_exact_state next = {.first_live = live, .live = live, .stage = x->to, .parent = x->from, .alternative = alternative};
+    next.extra_ticks =
+        t->states[x->from].extra_ticks + alternative->ticks - (again ? 0 : graph->nodes[alternative->node].least_ticks);
     t->n_work++;
     if (t->n >= (size_t)x->most_states || t->n_stages >= MOST_STAGES || t->n_work >= x->most_work) {
         x->gave_up = true;
         return false;
     }
-    if (mp_exact_least_extra(graph, &t->stages[x->to], held) < 0) return true;
-    x->st = take_safe_steps(x, &next.stage, &next.held, NULL, NULL);
+    if (mp_exact_least_extra(graph, &t->stages[x->to], live) < 0) return true;
+    x->st = take_safe_steps(x, &next.stage, &next.live, NULL, NULL);
     if (x->st != MP_OK) return false;
-    const int64_t least = mp_exact_least_extra(graph, &t->stages[next.stage], next.held);
+    const int64_t least = mp_exact_least_extra(graph, &t->stages[next.stage], next.live);
     if (least < 0 || next.extra_ticks + least >= x->most_extra) return true;
     if (next.extra_ticks + least > most_ticks) {
         x->gave_up = true;
@@ -82,17 +98,17 @@ static mp_status expand(exact *x, int k)
 {
     mp_status st = MP_OK;
     const int stage = x->table.states[k].stage;
-    const mp_exact_set held = x->table.states[k].held;
+    const mp_exact_set live = x->table.states[k].live;
     x->from = k;
     for (mp_exact_set active = x->table.stages[stage].active; active && !x->gave_up;) {
-        const mp_exact_node *node = &x->graph.nodes[mp_exact_take(&active)];
-        for (size_t i = 0; i < node->n_forms && !x->gave_up; i++) {
-            x->form = &node->forms[i];
-            if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], held, x->form)) continue;
-            MP_TRY(next_stage(x, stage, x->form, &x->to));
-            /* safe steps make stages, so that these may move meanwhile */
+        const mp_exact_node *node = &x->graph.nodes[mp_bits_take(&active)];
+        for (size_t i = 0; i < node->n_alternatives && !x->gave_up; i++) {
+            x->alternative = &node->alternatives[i];
+            if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], live, x->alternative)) continue;
+            MP_TRY(next_stage(x, stage, x->alternative, &x->to));
+            /* copies: safe steps add stages, which may move the table */
             const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
-            mp_exact_step(&x->graph, &before, &after, held, x->form, visit, x);
+            mp_exact_step(&x->graph, &before, &after, live, x->alternative, visit, x);
             MP_TRY(x->st);
         }
     }
@@ -103,10 +119,10 @@ done:
 static mp_status first_state(exact *x)
 {
     mp_status st = MP_OK;
-    mp_exact_state first = {.parent = -1, .made = x->graph.carried};
+    mp_exact_state first = {.parent = -1, .first_live = x->graph.carried};
     MP_TRY(mp_exact_find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
-    first.held = first.made &= x->table.stages[first.stage].useful;
-    MP_TRY(take_safe_steps(x, &first.stage, &first.held, NULL, NULL));
+    first.live = first.first_live &= x->table.stages[first.stage].useful;
+    MP_TRY(take_safe_steps(x, &first.stage, &first.live, NULL, NULL));
     MP_TRY(mp_exact_reach(&x->table, &x->graph, &first, 0, x->err));
 done:
     return st;
@@ -130,12 +146,12 @@ static mp_status offer(exact *x, int k)
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
         int stage = 0; /* the first one has the number 0 */
-        mp_exact_set held = s->made;
+        mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
-            steps[n++] = (mp_step){.node = s->form->node, .form = s->form->number};
-            MP_TRY(next_stage(x, t->states[s->parent].stage, s->form, &stage));
+            steps[n++] = (mp_step){.node = s->alternative->node, .form = s->alternative->number};
+            MP_TRY(next_stage(x, t->states[s->parent].stage, s->alternative, &stage));
         }
-        MP_TRY(take_safe_steps(x, &stage, &held, steps, &n));
+        MP_TRY(take_safe_steps(x, &stage, &live, steps, &n));
     }
     MP_TRY(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
     const int64_t proved = x->graph.least_ticks + extra_ticks;
@@ -150,31 +166,12 @@ done:
     return st;
 }
 
-/* The ticks of the best plan that is known, INT64_MAX: none. */
-static mp_status known_ticks(const exact *x, int64_t *ticks)
-{
-    mp_status st = MP_OK;
-    const mp_request *request = mp_search_request(x->search);
-    const mp_step *steps;
-    size_t n;
-    mp_timeline *timeline = NULL;
-    *ticks = INT64_MAX;
-    mp_search_best(x->search, &steps, &n);
-    if (!n) goto done;
-    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, x->err));
-    if (timeline->peak_bytes <= request->budget_bytes) *ticks = timeline->ticks;
-done:
-    mp_timeline_free(timeline);
-    return st;
-}
-
 static mp_status search(exact *x)
 {
     mp_status st = MP_OK;
     int k;
-    int64_t known;
+    int64_t known = mp_search_best_ticks(x->search);
     bool found = false;
-    MP_TRY(known_ticks(x, &known));
     x->most_extra = known == INT64_MAX ? INT64_MAX : known - x->graph.least_ticks;
     MP_TRY(first_state(x));
     for (int64_t n = 1; !x->gave_up && !found && (k = mp_exact_pop(&x->table)) >= 0; n++) {

@@ -1,7 +1,5 @@
-/* exact_graph.c - a tiny graph in sets of 64 bits, with the rules of timeline.h and check.h about who runs before whom. */
-#include <limits.h>
-
-#include "planner/exact/exact.h"
+/* exact_graph.c - reads a training graph into sets, and closes the precedence of its nodes. */
+#include "planner/exact/exact_graph.h"
 
 typedef struct reader {
     mp_exact_graph *x;
@@ -15,7 +13,7 @@ typedef struct reader {
 int64_t mp_exact_bytes(const mp_exact_graph *x, mp_exact_set storages)
 {
     int64_t bytes = 0;
-    while (storages) bytes += x->bytes[mp_exact_take(&storages)];
+    while (storages) bytes += x->bytes[mp_bits_take(&storages)];
     return bytes;
 }
 
@@ -39,7 +37,7 @@ static mp_status number_storages(reader *r)
                    r->graph->name);
         r->bit[s] = x->n_storages++;
         x->bytes[r->bit[s]] = storage->bytes;
-        x->remake_ticks[r->bit[s]] = INT64_MAX;
+        x->recompute_ticks[r->bit[s]] = INT64_MAX;
         if (storage->carried) x->carried |= mp_exact_one(r->bit[s]);
         for (int a = r->graph->adders_start[s]; a < r->graph->adders_start[s + 1]; a++)
             x->adders[r->bit[s]] |= mp_exact_one(r->graph->adders[a]);
@@ -55,13 +53,13 @@ static bool writes_parameter(const reader *r, const mp_form *form, int s)
     return false;
 }
 
-/* Sums that all forms add to, gradients that all forms carry on, parameters that all forms update: these are then known from
- * the nodes that have run. */
-static bool forms_agree(const reader *r, int v, const mp_form *form)
+/* Whether the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the
+ * nodes that have run say which of these are done. */
+static bool alternatives_agree(const reader *r, int v, const mp_form *form)
 {
     const mp_form *base = &r->graph->nodes[v].forms[0];
     const mp_exact_set carried = r->x->carried;
-    if (form->n_adds != base->n_adds) return false; /* they add to nothing else than the base form */
+    if (form->n_adds != base->n_adds) return false; /* they add to nothing that the base does not add to */
     if ((set_of(r, form->writes, form->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried) return false;
     if (r->graph->nodes[v].phase != MP_PHASE_UPDATE) return true;
     for (size_t i = 0; i < form->n_writes; i++)
@@ -71,8 +69,8 @@ static bool forms_agree(const reader *r, int v, const mp_form *form)
     return true;
 }
 
-/* Who has to have run, or must not have, when a form runs. */
-static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_form *out)
+/* Which nodes must have run, and which must not have, when an alternative runs. */
+static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;
     const bool update = graph->nodes[v].phase == MP_PHASE_UPDATE;
@@ -91,18 +89,18 @@ static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_for
     }
 }
 
-static void read_form(const reader *r, int v, int number, mp_in_place **pairs, mp_exact_form *out)
+static void read_alternative(const reader *r, int v, int number, mp_in_place **pairs, mp_exact_alternative *out)
 {
     mp_exact_graph *x = r->x;
     const mp_form *form = &r->graph->nodes[v].forms[number];
-    *out = (mp_exact_form){.node = v,
-                           .number = number,
-                           .reads = set_of(r, form->reads, form->n_reads),
-                           .writes = set_of(r, form->writes, form->n_writes),
-                           .adds = set_of(r, form->adds, form->n_adds),
-                           .pairs = *pairs,
-                           .workspace_bytes = form->workspace_bytes,
-                           .ticks = form->ticks};
+    *out = (mp_exact_alternative){.node = v,
+                                  .number = number,
+                                  .reads = set_of(r, form->reads, form->n_reads),
+                                  .writes = set_of(r, form->writes, form->n_writes),
+                                  .adds = set_of(r, form->adds, form->n_adds),
+                                  .pairs = *pairs,
+                                  .workspace_bytes = form->workspace_bytes,
+                                  .ticks = form->ticks};
     for (size_t i = 0; i < form->n_in_place; i++) {
         const mp_in_place p = {r->bit[form->in_place[i].from], r->bit[form->in_place[i].to]};
         if (p.from < 0 || p.to < 0 || x->bytes[p.from] < x->bytes[p.to]) continue;
@@ -111,30 +109,32 @@ static void read_form(const reader *r, int v, int number, mp_in_place **pairs, m
     }
     *pairs += out->n_pairs;
     read_rules(r, v, form, out);
-    for (mp_exact_set made = out->writes | out->adds; made;) {
-        const int s = mp_exact_take(&made);
-        x->makers[s] |= mp_exact_one(v);
-        if (out->ticks < x->remake_ticks[s]) x->remake_ticks[s] = out->ticks;
+    for (mp_exact_set produced = out->writes | out->adds; produced;) {
+        const int s = mp_bits_take(&produced);
+        x->producers[s] |= mp_exact_one(v);
+        if (out->ticks < x->recompute_ticks[s]) x->recompute_ticks[s] = out->ticks;
     }
 }
 
-static mp_status read_node(const reader *r, int v, mp_exact_form *forms, mp_in_place **pairs)
+static mp_status read_node(const reader *r, int v, mp_exact_alternative *alternatives, mp_in_place **pairs)
 {
     mp_status st = MP_OK;
     mp_exact_graph *x = r->x;
     const mp_node *node = &r->graph->nodes[v];
     mp_exact_node *out = &x->nodes[v];
-    *out = (mp_exact_node){
-        .forms = forms, .n_forms = node->n_forms, .certain = ~(mp_exact_set)0, .least_ticks = node->forms[0].ticks};
+    *out = (mp_exact_node){.alternatives = alternatives,
+                           .n_alternatives = node->n_forms,
+                           .always_read = ~(mp_exact_set)0,
+                           .least_ticks = node->forms[0].ticks};
     if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) x->repeatable |= mp_exact_one(v);
     for (size_t k = 0; k < node->n_forms; k++) {
-        MP_REQUIRE(forms_agree(r, v, &node->forms[k]), r->err, MP_NOT_APPLICABLE,
+        MP_REQUIRE(alternatives_agree(r, v, &node->forms[k]), r->err, MP_NOT_APPLICABLE,
                    "%s: its forms differ in the sums, carried gradients or parameters that they make",
                    mp_node_label(r->graph, v).text);
-        read_form(r, v, (int)k, pairs, &forms[k]);
-        out->certain &= forms[k].reads;
-        out->writes |= forms[k].writes;
-        if (forms[k].ticks < out->least_ticks) out->least_ticks = forms[k].ticks;
+        read_alternative(r, v, (int)k, pairs, &alternatives[k]);
+        out->always_read &= alternatives[k].reads;
+        out->writes |= alternatives[k].writes;
+        if (alternatives[k].ticks < out->least_ticks) out->least_ticks = alternatives[k].ticks;
     }
     MP_REQUIRE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->carried), r->err, MP_NOT_APPLICABLE,
                "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
@@ -155,22 +155,63 @@ static void keep_order(mp_exact_graph *x)
     }
 }
 
+/* Which nodes must have run before the node, whatever its alternative. */
+static mp_exact_set waits_for(const mp_exact_graph *x, int v)
+{
+    const mp_exact_node *node = &x->nodes[v];
+    mp_exact_set always = ~(mp_exact_set)0;
+    for (size_t k = 0; k < node->n_alternatives; k++) always &= node->alternatives[k].after;
+    always |= node->first_after;
+    for (mp_exact_set reads = node->always_read & ~x->carried; reads;) always |= x->producers[mp_bits_take(&reads)];
+    return always;
+}
+
+/* From the nodes that must run before each other: what is used after each node, and retained for that. */
+static void close_precedence(mp_exact_graph *x)
+{
+    mp_exact_set earlier[MP_EXACT_BITS] = {0}, later[MP_EXACT_BITS] = {0}, produced_once = 0;
+    for (int v = 0; v < x->n_nodes; v++) {
+        mp_exact_set barring = ~(mp_exact_set)0;
+        earlier[v] |= waits_for(x, v);
+        for (size_t k = 0; k < x->nodes[v].n_alternatives; k++) barring &= x->nodes[v].alternatives[k].before;
+        while (barring) earlier[mp_bits_take(&barring)] |= mp_exact_one(v);
+    }
+    for (int via = 0; via < x->n_nodes; via++)
+        for (int v = 0; v < x->n_nodes; v++)
+            if (earlier[v] & mp_exact_one(via)) earlier[v] |= earlier[via];
+    for (int v = 0; v < x->n_nodes; v++)
+        for (mp_exact_set left = earlier[v]; left;) later[mp_bits_take(&left)] |= mp_exact_one(v);
+    for (int s = 0; s < x->n_storages; s++)
+        if (!(x->producers[s] & x->repeatable)) produced_once |= mp_exact_one(s);
+    for (int v = 0; v < x->n_nodes; v++) {
+        mp_exact_node *node = &x->nodes[v];
+        for (mp_exact_set left = later[v]; left;) {
+            const mp_exact_node *other = &x->nodes[mp_bits_take(&left)];
+            node->used_later |= other->always_read | other->alternatives[0].adds;
+        }
+        for (mp_exact_set left = node->used_later & produced_once & ~x->carried; left;) {
+            const int s = mp_bits_take(&left);
+            if (x->producers[s] & earlier[v]) node->retained |= mp_exact_one(s);
+        }
+    }
+}
+
 mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool in_order, mp_exact_graph *out, mp_error *err)
 {
     mp_status st = MP_OK;
     reader r = {.x = out, .graph = graph, .err = err};
-    size_t n_forms = 0, n_pairs = 0;
+    size_t n_alternatives = 0, n_pairs = 0;
     MP_REQUIRE(graph->n_nodes <= MP_EXACT_BITS, err, MP_NOT_APPLICABLE, "%s is too large to try all schedules", graph->name);
     out->graph = graph;
     out->n_nodes = (int)graph->n_nodes;
-    out->room_bytes = budget_bytes - mp_graph_static_bytes(graph);
+    out->memory_bytes = budget_bytes - mp_graph_static_bytes(graph);
     r.bit = mp_alloc(graph->n_storages, sizeof *r.bit);
     r.updates = mp_alloc(graph->n_storages, sizeof *r.updates);
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (size_t k = 0; k < graph->nodes[i].n_forms; k++, n_forms++) n_pairs += graph->nodes[i].forms[k].n_in_place;
-    out->forms = mp_alloc(n_forms, sizeof *out->forms);
+        for (size_t k = 0; k < graph->nodes[i].n_forms; k++, n_alternatives++) n_pairs += graph->nodes[i].forms[k].n_in_place;
+    out->alternatives = mp_alloc(n_alternatives, sizeof *out->alternatives);
     out->pairs = mp_alloc(n_pairs, sizeof *out->pairs);
-    MP_REQUIRE(r.bit && r.updates && out->forms && out->pairs, err, MP_NOMEM, "out of memory for %s", graph->name);
+    MP_REQUIRE(r.bit && r.updates && out->alternatives && out->pairs, err, MP_NOMEM, "out of memory for %s", graph->name);
     MP_TRY(number_storages(&r));
     for (int v = 0; v < out->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
@@ -181,14 +222,14 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
             if (writes_parameter(&r, &node->forms[0], node->forms[0].writes[i]))
                 r.updates[node->forms[0].writes[i]] |= mp_exact_one(v);
     }
-    mp_exact_form *forms = out->forms;
+    mp_exact_alternative *alternatives = out->alternatives;
     mp_in_place *pairs = out->pairs;
     for (int v = 0; v < out->n_nodes; v++) {
-        MP_TRY(read_node(&r, v, forms, &pairs));
-        forms += graph->nodes[v].n_forms;
+        MP_TRY(read_node(&r, v, alternatives, &pairs));
+        alternatives += graph->nodes[v].n_forms;
     }
     if (in_order) keep_order(out);
-    mp_exact_order_nodes(out);
+    close_precedence(out);
 done:
     mp_free(r.bit);
     mp_free(r.updates);
@@ -197,6 +238,6 @@ done:
 
 void mp_exact_graph_free(mp_exact_graph *x)
 {
-    mp_free(x->forms);
+    mp_free(x->alternatives);
     mp_free(x->pairs);
 }

@@ -1,9 +1,10 @@
-/* exact_states.c - the states of an exact search by stage, with those that are not dominated in a list, and the open ones. */
-#include "estimator/base/memory.h"
-#include "planner/exact/exact.h"
-#include "planner/math/splitmix.h"
+/* exact_states.c - a hash table of stages, each with the list of its states that no other dominates. */
+#include "planner/exact/exact_states.h"
 
 #include <limits.h>
+
+#include "estimator/base/memory.h"
+#include "planner/math/splitmix.h"
 
 void mp_exact_states_free(mp_exact_states *t)
 {
@@ -51,7 +52,8 @@ done:
     return st;
 }
 
-/* Whether a state of the stage is as good; those that the new one is as good as leave the stage. */
+/* Whether a state of the stage dominates this one: all that this one has live, at no more ticks; those that it dominates leave
+ * the stage. */
 static bool is_dominated(mp_exact_states *t, const mp_exact_state *s)
 {
     enum { ENTRIES_PER_WORK = 100 };
@@ -59,9 +61,9 @@ static bool is_dominated(mp_exact_states *t, const mp_exact_state *s)
     mp_exact_entry *entries = t->entries + stage->first;
     t->n_work += (int64_t)(stage->n / ENTRIES_PER_WORK);
     for (size_t i = 0; i < stage->n; i++)
-        if (!(s->held & ~entries[i].held) && entries[i].extra_ticks <= s->extra_ticks) return true;
+        if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {
-        if ((entries[i].held & ~s->held) || s->extra_ticks > entries[i].extra_ticks) {
+        if ((entries[i].live & ~s->live) || s->extra_ticks > entries[i].extra_ticks) {
             i++;
             continue;
         }
@@ -71,18 +73,18 @@ static bool is_dominated(mp_exact_states *t, const mp_exact_state *s)
     return false;
 }
 
-/* Room for one more entry: a block twice as large at the end of all. */
+/* Space for one more entry: a block twice as large, at the end of all blocks. */
 static mp_status lengthen(mp_exact_states *t, mp_exact_stage *stage, mp_error *err)
 {
     enum { LEAST = 4 };
-    const size_t room = stage->room ? 2 * stage->room : LEAST;
-    if (stage->n < stage->room) return MP_OK;
-    if (!mp_grow(&t->entries, &t->entries_capacity, t->n_entries + room, sizeof *t->entries))
+    const size_t capacity = stage->capacity ? 2 * stage->capacity : LEAST;
+    if (stage->n < stage->capacity) return MP_OK;
+    if (!mp_grow(&t->entries, &t->entries_capacity, t->n_entries + capacity, sizeof *t->entries))
         return MP_FAIL(err, MP_NOMEM, "out of memory for %zu states", t->n);
     for (size_t i = 0; i < stage->n; i++) t->entries[t->n_entries + i] = t->entries[stage->first + i];
     stage->first = t->n_entries;
-    stage->room = room;
-    t->n_entries += room;
+    stage->capacity = capacity;
+    t->n_entries += capacity;
     return MP_OK;
 }
 
@@ -98,7 +100,7 @@ mp_status mp_exact_reach(mp_exact_states *t, const mp_exact_graph *x, const mp_e
                    mp_grow(&t->open.items, &t->open_capacity, t->open.n + 1, sizeof *t->open.items),
                err, MP_NOMEM, "out of memory for %zu states", t->n);
     t->states[t->n++] = *state;
-    t->entries[stage->first + stage->n++] = (mp_exact_entry){state->held, state->extra_ticks, k};
+    t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
     /* at equal ticks the one that is nearest to the end, then the newest */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
 done:
