@@ -1,16 +1,18 @@
-/* ilp.c - Checkmate's integer programme (Jain et al. 2020), or the leaner one where that is too large.
+/* ilp.c - searcher: Checkmate's integer programme (Jain et al. 2020), or a leaner one where that is too large, solved by GLPK.
  *
  * A search that is cut short gives results that depend on the budget in no orderly way. So it is done on a ladder of budgets
  * that depends on the graph alone: from the largest rung within the budget downwards, until one is solved to its end or nothing
  * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
  * higher. With few different sizes there is a rung for every peak.
  */
-#include "planner/ilp/ilp.h"
-
 #include <string.h>
 
 #include "estimator/base/clock.h"
 #include "memplan/floor.h"
+#include "planner/ilp/ilp_build.h"
+#include "planner/ilp/ilp_plan.h"
+#include "planner/ilp/ilp_search.h"
+#include "planner/search/solver.h"
 
 enum {
     MOST_COLUMNS = 800,
@@ -59,7 +61,7 @@ static mp_status build_model(ilp *x, mp_error *err)
     return st == MP_OK ? st : MP_FAIL(err, st, "%s", why.message);
 }
 
-/* The plan of the list's order with nothing run again: what it needs is the top of the ladder. */
+/* The plan of the list's order without recomputation: its peak is the top of the ladder. */
 static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
 {
     mp_status st = MP_OK;

@@ -1,32 +1,27 @@
-/* ilp_plan.c - between values of the columns and plans: what to run so that what is to be held is there, and back. */
-#include "planner/ilp/ilp.h"
+/* ilp_plan.c - the recomputation that given residents need, and the values that given runs have. */
+#include "planner/ilp/ilp_plan.h"
 
 #include <string.h>
 
 #include "planner/order/updates.h"
 
-static const mp_form *form_at(const mp_ilp_model *m, int place)
+static bool is_resident(const mp_ilp_model *m, int stage, int s, const double *x, double threshold)
 {
-    return &m->graph->nodes[m->node[place]].forms[0];
-}
-
-static bool is_held(const mp_ilp_model *m, int stage, int s, const double *x, double threshold)
-{
-    const int column = stage < m->n_stages ? m->held[(size_t)stage * m->graph->n_storages + (size_t)s] : -1;
+    const int column = stage < m->n_stages ? *mp_ilp_resident(m, stage, s) : -1;
     return column >= 0 && x[column] >= threshold;
 }
 
-static void want(const mp_ilp_model *m, int s, const bool *present, bool *wanted)
+static void demand(const mp_ilp_model *m, int s, const bool *present, bool *demanded)
 {
-    const int birth = m->birth[s];
-    if (birth >= 0 && !present[s]) wanted[birth] = true;
+    const int produced_at = m->produced_at[s];
+    if (produced_at >= 0 && !present[s]) demanded[produced_at] = true;
 }
 
-static void want_reads(const mp_ilp_model *m, int place, int before, const bool *present, bool *wanted)
+static void demand_reads(const mp_ilp_model *m, int place, int before, const bool *present, bool *demanded)
 {
-    const mp_form *form = form_at(m, place);
-    for (size_t k = 0; k < form->n_reads; k++)
-        if (m->birth[form->reads[k]] < before) want(m, form->reads[k], present, wanted);
+    const mp_form *base = mp_ilp_base(m, place);
+    for (size_t k = 0; k < base->n_reads; k++)
+        if (m->produced_at[base->reads[k]] < before) demand(m, base->reads[k], present, demanded);
 }
 
 void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, bool *runs, bool *present)
@@ -35,20 +30,20 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
     memset(present, 0, (size_t)n_storages * sizeof *present);
     memset(runs, 0, (size_t)m->n_stages * (size_t)m->n_places * sizeof *runs);
     for (int i = 0; i < m->n_stages; i++) {
-        bool *wanted = runs + (size_t)i * (size_t)m->n_places;
+        bool *demanded = runs + (size_t)i * (size_t)m->n_places;
         const int first = m->first[i], end = m->first[i + 1];
-        for (int s = 0; s < n_storages; s++) /* what can't be made again stays */
-            present[s] = present[s] && (!m->again[m->birth[s]] || is_held(m, i, s, x, threshold));
+        for (int s = 0; s < n_storages; s++) /* what cannot be recomputed stays */
+            present[s] = present[s] && (!m->repeatable[m->produced_at[s]] || is_resident(m, i, s, x, threshold));
         for (int s = 0; s < n_storages; s++)
-            if (m->birth[s] < first && is_held(m, i + 1, s, x, threshold)) want(m, s, present, wanted);
-        for (int p = first; p < end; p++) want_reads(m, p, first, present, wanted);
+            if (m->produced_at[s] < first && is_resident(m, i + 1, s, x, threshold)) demand(m, s, present, demanded);
+        for (int p = first; p < end; p++) demand_reads(m, p, first, present, demanded);
         for (int p = first - 1; p >= 0; p--)
-            if (wanted[p]) want_reads(m, p, first, present, wanted);
+            if (demanded[p]) demand_reads(m, p, first, present, demanded);
         for (int p = 0; p < end; p++) {
-            const mp_form *form = form_at(m, p);
-            if (p < first && !wanted[p]) continue;
-            for (size_t k = 0; k < form->n_writes; k++) present[form->writes[k]] = m->birth[form->writes[k]] >= 0;
-            for (size_t k = 0; k < form->n_adds; k++) present[form->adds[k]] = m->birth[form->adds[k]] >= 0;
+            const mp_form *base = mp_ilp_base(m, p);
+            if (p < first && !demanded[p]) continue;
+            for (size_t k = 0; k < base->n_writes; k++) present[base->writes[k]] = m->produced_at[base->writes[k]] >= 0;
+            for (size_t k = 0; k < base->n_adds; k++) present[base->adds[k]] = m->produced_at[base->adds[k]] >= 0;
         }
     }
 }
@@ -76,15 +71,15 @@ done:
 /* Whether s is used in stage i by what runs there at `place` or after it. */
 static bool is_used(const mp_ilp_model *m, const bool *again, int i, int s, int place)
 {
-    const int end = i + 1 == m->n_stages ? m->n_places + 1 : m->first[i + 1];
+    const int end = mp_ilp_stage_end(m, i);
     for (int u = m->uses_start[s]; u < m->uses_start[s + 1] && m->uses[u] < end; u++)
         if (m->uses[u] >= place && (m->uses[u] >= m->first[i] || again[m->uses[u]])) return true;
     return false;
 }
 
-static double held_value(const mp_ilp_model *m, int stage, int s, const double *x)
+static double resident_value(const mp_ilp_model *m, int stage, int s, const double *x)
 {
-    const int column = stage < m->n_stages ? m->held[(size_t)stage * m->graph->n_storages + (size_t)s] : -1;
+    const int column = stage < m->n_stages ? *mp_ilp_resident(m, stage, s) : -1;
     return column >= 0 ? x[column] : 0;
 }
 
@@ -108,14 +103,15 @@ static void fill_pairs(const mp_ilp_model *m, const bool *runs, double *x, bool 
     }
 }
 
-bool mp_ilp_columns(const mp_ilp_model *m, const bool *runs, int64_t budget_bytes, double *x, bool *room)
+bool mp_ilp_columns(const mp_ilp_model *m, const bool *runs, int64_t budget_bytes, double *x, bool *work)
 {
     for (size_t c = 0; c < m->n_columns; c++) x[c] = 0;
     for (int i = m->n_stages - 1; i >= 0; i--) {
         const bool *again = runs + (size_t)i * (size_t)m->n_places;
         for (int s = 0; s < (int)m->graph->n_storages; s++) {
-            const int column = m->held[(size_t)i * m->graph->n_storages + (size_t)s];
-            if (column >= 0 && !again[m->birth[s]]) x[column] = is_used(m, again, i, s, 0) || held_value(m, i + 1, s, x) > 0;
+            const int column = *mp_ilp_resident(m, i, s);
+            if (column >= 0 && !again[m->produced_at[s]])
+                x[column] = is_used(m, again, i, s, 0) || resident_value(m, i + 1, s, x) > 0;
         }
     }
     for (size_t c = 0; c < m->n_columns; c++) {
@@ -124,9 +120,9 @@ bool mp_ilp_columns(const mp_ilp_model *m, const bool *runs, int64_t budget_byte
         if (column->kind == MP_ILP_RUN) x[c] = again[column->place];
         if (column->kind == MP_ILP_USED)
             x[c] = is_used(m, again, column->stage, column->storage, column->place) ||
-                   held_value(m, column->stage + 1, column->storage, x) > 0;
+                   resident_value(m, column->stage + 1, column->storage, x) > 0;
     }
-    fill_pairs(m, runs, x, room);
+    fill_pairs(m, runs, x, work);
     for (size_t r = 0; r < m->n_rows; r++) {
         const mp_ilp_row *row = &m->rows[r];
         int64_t sum = 0;

@@ -1,31 +1,24 @@
-/* ilp_rows.c - the rows of the integer programme of recomputation: data flow, and what is live at every node. */
-#include "planner/ilp/ilp_build.h"
+/* ilp_rows.c - what is read is resident or recomputed; what is live at each node fits into the budget. */
+#include "planner/ilp/ilp_rows.h"
 
-#include "estimator/base/memory.h"
+typedef struct builder {
+    mp_ilp_model *m;
+    const int *resident_for;
+    mp_error *err;
+} builder;
 
-static mp_status begin_row(mp_ilp_builder *b, int64_t bound, bool memory)
+static mp_status begin_row(builder *b, int64_t bound, bool memory)
 {
-    mp_ilp_model *m = b->m;
-    if (!mp_grow(&m->rows, &m->rows_capacity, m->n_rows + 1, sizeof *m->rows)) return MP_NO_MEMORY(b->err);
-    m->rows[m->n_rows++] = (mp_ilp_row){m->n_entries, 0, bound, memory};
-    return MP_OK;
+    return mp_ilp_add_row(b->m, bound, memory, b->err);
 }
 
-/* Adds coefficient * (a column, 0 or 1) to the row begun last. A column stands at most once in a row. */
-static mp_status put(mp_ilp_builder *b, int column, int64_t coefficient)
+static mp_status put(builder *b, int column, int64_t coefficient)
 {
-    mp_ilp_model *m = b->m;
-    mp_ilp_row *row = &m->rows[m->n_rows - 1];
-    if (column == MP_ILP_ALWAYS) row->bound -= coefficient;
-    if (column < 0 || coefficient == 0) return MP_OK;
-    if (!mp_grow(&m->entries, &m->entries_capacity, m->n_entries + 1, sizeof *m->entries)) return MP_NO_MEMORY(b->err);
-    m->entries[m->n_entries++] = (mp_ilp_entry){column, coefficient};
-    row->n++;
-    return MP_OK;
+    return mp_ilp_add_entry(b->m, column, coefficient, b->err);
 }
 
-/* a <= b + c */
-static mp_status at_most(mp_ilp_builder *b, int x, int y, int z)
+/* x <= y + z */
+static mp_status at_most(builder *b, int x, int y, int z)
 {
     mp_status st = MP_OK;
     MP_TRY(begin_row(b, 0, false));
@@ -36,31 +29,31 @@ done:
     return st;
 }
 
-/* What is read is there, what is held was there or is made, and what is used later is used now. */
-static mp_status add_flow(mp_ilp_builder *b, int i)
+/* What is read, or resident at the end, was resident at the beginning or is recomputed; what is used later is used now. */
+static mp_status add_flow(builder *b, int i)
 {
     mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     for (int s = 0; s < (int)m->graph->n_storages; s++) {
-        const int birth = m->birth[s];
-        if (birth < 0 || birth >= m->first[i]) continue;
-        const int held = *mp_ilp_held(m, i, s), made = *mp_ilp_run(m, i, birth);
-        const int beyond = i + 1 < m->n_stages ? *mp_ilp_held(m, i + 1, s) : MP_ILP_NEVER;
+        const int produced_at = m->produced_at[s];
+        if (produced_at < 0 || produced_at >= m->first[i]) continue;
+        const int resident = *mp_ilp_resident(m, i, s), produced = *mp_ilp_run(m, i, produced_at);
+        const int beyond = i + 1 < m->n_stages ? *mp_ilp_resident(m, i + 1, s) : MP_ILP_NEVER;
         int next = beyond;
         if (mp_ilp_has_fixed_use(m, i, s, 0)) {
-            MP_TRY(at_most(b, MP_ILP_ALWAYS, made, held));
+            MP_TRY(at_most(b, MP_ILP_ALWAYS, produced, resident));
             continue;
         }
         for (int u = m->uses_start[s + 1] - 1; u >= m->uses_start[s]; u--) {
             const int place = m->uses[u], run = place < m->first[i] ? *mp_ilp_run(m, i, place) : -1;
             if (run < 0) continue;
             const int used = mp_ilp_used_from(m, i, s, place);
-            MP_TRY(at_most(b, run, made, held));
+            MP_TRY(at_most(b, run, produced, resident));
             MP_TRY(at_most(b, run, used, MP_ILP_NEVER));
             if (next >= 0) MP_TRY(at_most(b, next, used, MP_ILP_NEVER));
             next = used;
         }
-        if (beyond >= 0) MP_TRY(at_most(b, beyond, made, held));
+        if (beyond >= 0) MP_TRY(at_most(b, beyond, produced, resident));
     }
 done:
     return st;
@@ -68,20 +61,21 @@ done:
 
 /* The in-place pairs of the node at a place: their columns with what they save go into the memory row begun last; how they
  * exclude each other into rows after it. */
-static mp_status add_pairs(mp_ilp_builder *b, int i, int place)
+static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
-    const mp_form *form = mp_ilp_form(m, place);
+    const mp_form *base = mp_ilp_base(m, place);
     const mp_storage *storages = m->graph->storages;
     const size_t before = m->n_columns;
-    for (size_t k = 0; k < form->n_in_place; k++) {
-        const mp_in_place pair = form->in_place[k];
+    for (size_t k = 0; k < base->n_in_place; k++) {
+        const mp_in_place pair = base->in_place[k];
         int column;
-        if (m->birth[pair.from] < 0 || m->birth[pair.to] != place || storages[pair.from].bytes < storages[pair.to].bytes)
+        if (m->produced_at[pair.from] < 0 || m->produced_at[pair.to] != place ||
+            storages[pair.from].bytes < storages[pair.to].bytes)
             continue;
-        if (m->birth[pair.from] >= place || mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
-        MP_TRY(mp_ilp_add_column(b, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column));
+        if (m->produced_at[pair.from] >= place || mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
+        MP_TRY(mp_ilp_add_column(m, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column, b->err));
         MP_TRY(put(b, column, -storages[pair.to].bytes));
     }
     const size_t end = m->n_columns;
@@ -109,25 +103,26 @@ done:
     return st;
 }
 
-/* What is live while the node at `place` runs in stage i. For a node that runs again the row counts, if it does not run, no
- * more than the row of the next that does: all that is counted here is used there or later. */
-static mp_status add_memory(mp_ilp_builder *b, int i, int place)
+/* What is live while the node at `place` runs in stage i. If a node that may be recomputed is not, its row counts no more than
+ * the row of the next node that runs: all that is counted here is used there or later. */
+static mp_status add_memory(builder *b, int i, int place)
 {
     mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
     const bool fixed = place >= m->first[i];
     const int run = fixed ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
-    int64_t own_bytes = mp_ilp_form(m, place)->workspace_bytes;
+    int64_t own_bytes = mp_ilp_base(m, place)->workspace_bytes;
     MP_TRY(begin_row(b, 0, true));
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        const int birth = m->birth[s];
+        const int produced_at = m->produced_at[s];
         const int64_t bytes = graph->storages[s].bytes;
-        if (birth < 0 || bytes == 0 || (fixed ? birth > place : birth >= m->first[i])) continue;
-        const int held = birth < m->first[i] ? *mp_ilp_held(m, i, s) : -1, made = fixed ? -1 : *mp_ilp_run(m, i, birth);
-        if (birth == place) own_bytes += bytes;
-        if (birth == place && (fixed || held < 0)) continue;
-        MP_TRY(put(b, made >= 0 && place <= birth ? held : mp_ilp_used_from(m, i, s, place), bytes));
+        if (produced_at < 0 || bytes == 0 || (fixed ? produced_at > place : produced_at >= m->first[i])) continue;
+        const int resident = produced_at < m->first[i] ? *mp_ilp_resident(m, i, s) : -1,
+                  produced = fixed ? -1 : *mp_ilp_run(m, i, produced_at);
+        if (produced_at == place) own_bytes += bytes;
+        if (produced_at == place && (fixed || resident < 0)) continue;
+        MP_TRY(put(b, produced >= 0 && place <= produced_at ? resident : mp_ilp_used_from(m, i, s, place), bytes));
     }
     MP_TRY(put(b, run, own_bytes));
     MP_TRY(add_pairs(b, i, place));
@@ -135,48 +130,50 @@ done:
     return st;
 }
 
-/* An update that runs right after this place, fused into backward, and needs room of its own: it does so if nothing it waits
- * for comes later. (Without room of its own it takes no more than the node before it.) */
-static mp_status add_memory_of_update(mp_ilp_builder *b, int i, int place, int update)
+/* An update that is fused into backward and needs workspace: it runs right after this place if nothing that it waits for comes
+ * later. (Without workspace it takes no more memory than the node before it.) */
+static mp_status add_memory_of_update(builder *b, int i, int place, int update)
 {
     mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
-    const mp_form *form = &graph->nodes[update].forms[0];
-    const int held_for = b->held_for[update] - 1, run = place >= m->first[i] ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
-    int64_t own_bytes = form->workspace_bytes, read_bytes = 0;
-    bool waits = held_for >= 0 && m->birth[held_for] == place;
-    if (held_for < 0 || own_bytes == 0) return MP_OK;
-    for (int u = m->uses_start[held_for]; u < m->uses_start[held_for + 1]; u++) waits |= m->uses[u] == place;
-    if (!waits || m->birth[held_for] > (place < m->first[i] ? m->first[i] - 1 : place)) return MP_OK;
+    const mp_form *base = &graph->nodes[update].forms[0];
+    const int resident_for = b->resident_for[update] - 1, run = place >= m->first[i] ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
+    int64_t own_bytes = base->workspace_bytes, read_bytes = 0;
+    bool waits = resident_for >= 0 && m->produced_at[resident_for] == place;
+    if (resident_for < 0 || own_bytes == 0) return MP_OK;
+    for (int u = m->uses_start[resident_for]; u < m->uses_start[resident_for + 1]; u++) waits |= m->uses[u] == place;
+    if (!waits || m->produced_at[resident_for] > (place < m->first[i] ? m->first[i] - 1 : place)) return MP_OK;
     MP_TRY(begin_row(b, 0, true));
     for (int s = 0; s < (int)graph->n_storages; s++) {
         bool reads = false;
-        if (m->birth[s] < 0 || (place >= m->first[i] ? m->birth[s] > place : m->birth[s] >= m->first[i])) continue;
-        for (size_t r = 0; r < form->n_reads; r++) reads |= form->reads[r] == s;
+        if (m->produced_at[s] < 0 || (place >= m->first[i] ? m->produced_at[s] > place : m->produced_at[s] >= m->first[i]))
+            continue;
+        for (size_t r = 0; r < base->n_reads; r++) reads |= base->reads[r] == s;
         if (reads) read_bytes += graph->storages[s].bytes;
-        const int birth = m->birth[s], made = birth < m->first[i] ? *mp_ilp_run(m, i, birth) : -1;
+        const int produced_at = m->produced_at[s], produced = produced_at < m->first[i] ? *mp_ilp_run(m, i, produced_at) : -1;
         const int beyond = mp_ilp_used_from(m, i, s, place + 1);
-        if (!reads) MP_TRY(put(b, made >= 0 && place < birth ? *mp_ilp_held(m, i, s) : beyond, graph->storages[s].bytes));
+        if (!reads)
+            MP_TRY(put(b, produced >= 0 && place < produced_at ? *mp_ilp_resident(m, i, s) : beyond, graph->storages[s].bytes));
     }
     MP_TRY(put(b, run, own_bytes + read_bytes));
-    MP_TRY(put(b, mp_ilp_used_from(m, i, held_for, place + 1), -own_bytes));
+    MP_TRY(put(b, mp_ilp_used_from(m, i, resident_for, place + 1), -own_bytes));
 done:
     return st;
 }
 
-mp_status mp_ilp_add_rows(mp_ilp_builder *b)
+mp_status mp_ilp_add_rows(mp_ilp_model *m, const int *resident_for, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_ilp_model *m = b->m;
+    builder b = {m, resident_for, err};
     for (int i = 0; i < m->n_stages; i++) {
         const int end = i + 1 < m->n_stages ? m->first[i + 1] : m->n_places;
-        MP_TRY(add_flow(b, i));
+        MP_TRY(add_flow(&b, i));
         for (int p = 0; p < end; p++)
             if (p >= m->first[i] || *mp_ilp_run(m, i, p) >= 0) {
-                MP_TRY(add_memory(b, i, p));
+                MP_TRY(add_memory(&b, i, p));
                 for (size_t u = 0; u < m->graph->n_nodes && m->graph->fuse == MP_FUSE_BACKWARD; u++)
-                    MP_TRY(add_memory_of_update(b, i, p, (int)u));
+                    MP_TRY(add_memory_of_update(&b, i, p, (int)u));
             }
     }
 done:

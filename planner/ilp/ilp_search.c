@@ -1,17 +1,17 @@
-/* ilp_search.c - branch and bound over the integer programme of recomputation, by GLPK. After an error of GLPK all that is left
- * to free is in `search`.
+/* ilp_search.c - branch and bound by GLPK. After an error of GLPK all that is left to free is in `search`.
  *
- * GLPK takes an infeasible start for a solution, so what is given to it has passed all rows in integers. What it finds is made
- * into a plan and judged by the timeline; so are plans rounded from the relaxations.
+ * GLPK takes an infeasible start for a solution, so what is given to it has passed all rows in integers. What it finds is
+ * produced into a plan and judged by the timeline; so are plans rounded from the relaxations.
  */
-#include "estimator/base/clock.h"
-#include "planner/ilp/ilp.h"
+#include "planner/ilp/ilp_search.h"
 
 #include <math.h>
 #include <string.h>
 
 #include <glpk.h>
 
+#include "estimator/base/clock.h"
+#include "planner/ilp/ilp_plan.h"
 #include "planner/math/glpk_session.h"
 
 enum { SLICE = 200 /* simplex iterations between two looks at the clock */ };
@@ -30,7 +30,7 @@ typedef struct search {
     double *values;    /* per column, from 1 */
     int *indices;      /* per column, from 1 */
     bool *runs, *last; /* the last that was judged */
-    bool *room;
+    bool *work;
 } search;
 
 static bool is_stopped(search *s)
@@ -78,12 +78,12 @@ done:
     return st;
 }
 
-/* The plan in which is held what the columns put at `threshold` or above. */
+/* The plan in which the storages are resident whose columns are >= threshold. False: it was judged before, or does not fit. */
 static bool round_to_plan(search *s, double threshold)
 {
     int64_t peak_bytes = 0;
     const size_t n = (size_t)s->m->n_stages * (size_t)s->m->n_places;
-    mp_ilp_complete(s->m, s->x, threshold, s->runs, s->room);
+    mp_ilp_complete(s->m, s->x, threshold, s->runs, s->work);
     if (!memcmp(s->runs, s->last, n * sizeof *s->runs)) return false;
     memcpy(s->last, s->runs, n * sizeof *s->runs);
     s->status = judge(s, &peak_bytes);
@@ -110,7 +110,7 @@ static void try_rounding(search *s, glp_tree *tree)
     for (size_t k = 0; k < n && s->status == MP_OK; k++) {
         for (size_t c = 0; c < s->m->n_columns; c++) s->x[c] = glp_get_col_prim(problem, (int)c + 1);
         if (!round_to_plan(s, thresholds[k])) continue;
-        if (!mp_ilp_columns(s->m, s->runs, s->budget_bytes - s->limits->tighter_bytes, s->x, s->room)) continue;
+        if (!mp_ilp_columns(s->m, s->runs, s->budget_bytes - s->limits->tighter_bytes, s->x, s->work)) continue;
         if (glp_mip_status(problem) == GLP_FEAS && objective(s) >= glp_mip_obj_val(problem)) continue;
         for (size_t c = 0; c < s->m->n_columns; c++) s->values[c + 1] = s->x[c];
         if (glp_ios_heur_sol(tree, s->values) == 0) s->incumbent = glp_mip_obj_val(problem);
@@ -124,7 +124,7 @@ static void take_incumbent(search *s, glp_prob *problem)
     if (glp_mip_obj_val(problem) == s->incumbent || s->status != MP_OK) return;
     s->incumbent = glp_mip_obj_val(problem);
     for (size_t c = 0; c < s->m->n_columns; c++) s->x[c] = glp_mip_col_val(problem, (int)c + 1);
-    mp_ilp_complete(s->m, s->x, 0.5, s->runs, s->room);
+    mp_ilp_complete(s->m, s->x, 0.5, s->runs, s->work);
     int64_t peak_bytes = 0;
     s->status = judge(s, &peak_bytes);
     const int64_t excess = peak_bytes - s->budget_bytes;
@@ -211,7 +211,7 @@ static void load(search *s)
     for (size_t c = 0; c < m->n_columns; c++) {
         const mp_ilp_column *column = &m->columns[c];
         const int index = (int)c + 1;
-        if (column->kind == MP_ILP_RUN || column->kind == MP_ILP_HELD)
+        if (column->kind == MP_ILP_RUN || column->kind == MP_ILP_RESIDENT)
             glp_set_col_kind(s->problem, index, GLP_BV);
         else
             glp_set_col_bnds(s->problem, index, GLP_DB, 0, 1);
@@ -290,8 +290,8 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
     s.indices = mp_alloc(n_columns + 1, sizeof *s.indices);
     s.runs = mp_alloc(n_runs, sizeof *s.runs);
     s.last = mp_alloc(n_runs, sizeof *s.last);
-    s.room = mp_alloc(2 * model->graph->n_storages, sizeof *s.room);
-    MP_REQUIRE(s.x && s.values && s.indices && s.runs && s.last && s.room, err, MP_NOMEM,
+    s.work = mp_alloc(2 * model->graph->n_storages, sizeof *s.work);
+    MP_REQUIRE(s.x && s.values && s.indices && s.runs && s.last && s.work, err, MP_NOMEM,
                "out of memory for the integer programme of %s", model->graph->name);
     for (int p = 0; p < model->n_places; p++)
         s.ticks_unit = divisor(s.ticks_unit, model->graph->nodes[model->node[p]].forms[0].ticks);
@@ -309,6 +309,6 @@ done:
     mp_free(s.indices);
     mp_free(s.runs);
     mp_free(s.last);
-    mp_free(s.room);
+    mp_free(s.work);
     return st;
 }

@@ -8,7 +8,10 @@
 
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
-#include "planner/ilp/ilp.h"
+#include "memplan/solver.h"
+#include "planner/ilp/ilp_build.h"
+#include "planner/ilp/ilp_plan.h"
+#include "planner/ilp/ilp_search.h"
 #include "planner/math/glpk_session.h"
 #include "planner/order/updates.h"
 #include "tests/cases/chain_graph.h"

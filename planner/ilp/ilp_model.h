@@ -1,0 +1,102 @@
+/* ilp_model.h - recomputation is an integer linear programme of columns and rows, after Checkmate (Jain et al. 2020, arXiv
+ * 1910.02653).
+ *
+ * All nodes but the updates have places 0..n_places-1 in the order of the list. A set of stages cuts the places into stretches;
+ * stage i first recomputes some forward nodes of earlier places, in list order and each at most once, then runs its own
+ * stretch. With a stage at every place this is Checkmate's formulation; with a few of them it is a leaner one, which recomputes
+ * at the beginnings of these stages only. Base alternatives only.
+ *
+ * Columns: R, a node is recomputed in a stage; S, a storage is resident at the beginning of a stage (both integer); L, a
+ * storage is used at or after a place of a stage, or resident at the end of it; P, an in-place pair fits. Checkmate linearises
+ * the moment of freeing; L says the same with two rows each: at a recomputed node its storages are live if they are used from
+ * there on, so that no product arises. Memory rows: one per node that a stage may run. They count sums, several outputs,
+ * workspace, in-place pairs and updates that keep their gradients live.
+ *
+ * The rows never count more than the timeline does for a plan of this shape; what they may miss is carried gradients before
+ * their update, memory of updates that run after others in the same place, what updates write, and that in-place pairs take the
+ * first that fits. So an optimum is no longer than any plan of this shape within the budget, up to the tolerances of
+ * floating-point arithmetic. It says nothing about plans of other shapes: another order of first runs, a node twice in one
+ * stage, recomputation in other places than the stages' beginnings, alternatives. That is why no lower bound is handed out.
+ */
+#ifndef PLANNER_ILP_MODEL_H
+#define PLANNER_ILP_MODEL_H
+
+#include "memplan/graph.h"
+
+typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* R, S, L, P */
+
+typedef struct mp_ilp_column {
+    mp_ilp_kind kind;
+    int stage;
+    int place;   /* RUN, USED, IN_PLACE */
+    int storage; /* RESIDENT, USED; IN_PLACE: the one whose memory is taken over */
+    int to;      /* IN_PLACE: the one that takes it over */
+} mp_ilp_column;
+
+/* sum of coefficients times columns <= bound; `memory` rows: <= budget less static bytes + bound. */
+typedef struct mp_ilp_row {
+    size_t start, n; /* entries */
+    int64_t bound;
+    bool memory;
+} mp_ilp_row;
+typedef struct mp_ilp_entry {
+    int column;
+    int64_t coefficient; /* bytes in memory rows */
+} mp_ilp_entry;
+
+typedef struct mp_ilp_model {
+    const mp_graph *graph;
+    int n_places, n_stages;
+    int *node;        /* place -> node */
+    int *first;       /* stage -> its first place; first[n_stages] = n_places */
+    bool *repeatable; /* per place */
+    int *produced_at; /* per storage: the place that produces it, of a sum the first adder; -1: always live, or of an update */
+    int *uses_start, *uses; /* per storage: the places that need it, ascending; n_places: what comes after all of them */
+    int *run, *resident;    /* columns: run[stage * n_places + place], resident[stage * n_storages + storage]; -1: none */
+    int *used;              /* used[stage * n_storages + storage]: the first of its USED columns, one per use that may run */
+    size_t n_columns, columns_capacity, n_rows, rows_capacity, n_entries, entries_capacity;
+    mp_ilp_column *columns;
+    mp_ilp_row *rows;
+    mp_ilp_entry *entries;
+    int64_t static_bytes;
+} mp_ilp_model;
+
+/* The base alternative of the node at a place. */
+static inline const mp_form *mp_ilp_base(const mp_ilp_model *m, int place)
+{
+    return &m->graph->nodes[m->node[place]].forms[0];
+}
+/* Where the numbers of columns stand. */
+static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
+{
+    return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
+}
+static inline int *mp_ilp_resident(const mp_ilp_model *m, int stage, int storage)
+{
+    return &m->resident[(size_t)stage * m->graph->n_storages + (size_t)storage];
+}
+static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
+{
+    return &m->used[(size_t)stage * m->graph->n_storages + (size_t)storage];
+}
+
+void mp_ilp_model_free(mp_ilp_model *model); /* NULL is fine */
+
+/* One past the last place of a stage; to the last stage belongs the place after all places. */
+int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
+/* Whether a storage is used in a stage at `place` or after it by nodes that run there in any case. O(uses). */
+bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
+/* The column that says whether, in this stage, a storage is used at `place` or after it or is resident at the end of the stage;
+ * or one of the two values that are no columns. O(uses). */
+enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
+int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);
+
+/* Appends a column; *index is its number. MP_NOMEM. */
+mp_status mp_ilp_add_column(mp_ilp_model *model, mp_ilp_column column, int *index, mp_error *err);
+/* Begins a row. MP_NOMEM. */
+mp_status mp_ilp_add_row(mp_ilp_model *model, int64_t bound, bool memory, mp_error *err);
+/* Adds coefficient * column to the row begun last, in which the column stands not yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS
+ * as 1. MP_NOMEM. */
+mp_status mp_ilp_add_entry(mp_ilp_model *model, int column, int64_t coefficient, mp_error *err);
+
+#endif
