@@ -4,12 +4,12 @@
  * Their gradient adds what belongs to each row of the table to it: the entries are sorted by row, a row's sum is made in float
  * in the order of the entries and rounded once. What no entry names is zeroed before, unless the gradient is to be added.
  */
-#include "executor/cpu/gathers/gathers.h"
+#include "executor/operators/gathers/row_entries.h"
 
 #include <inttypes.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/moves/moves.h"
+#include "executor/operators/moves/moving.h"
 
 mp_status mp_check_picking(const mp_operands *x, int indices, mp_error *err)
 {

@@ -3,9 +3,9 @@
  * (output_shape) has rows of zeros more.
  */
 #include "estimator/rules/operands/window.h"
-#include "executor/cpu/gathers/gathers.h"
-#include "executor/cpu/moves/moves.h"
 #include "executor/cpu/sampling/pools.h"
+#include "executor/operators/gathers/row_entries.h"
+#include "executor/operators/moves/moving.h"
 
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

@@ -1,6 +1,6 @@
 /* samplings.c - the table of operators that read between elements. */
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/sampling/sampling.h"
+#include "executor/operators/sampling/taps.h"
 
 const mp_kernel mp_cpu_samplings[] = {
     {"Resize", "", mp_prepare_resize, mp_prepare_resize},

@@ -3,9 +3,9 @@
 #include "executor/cuda/moves/gathers.h"
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/moves/moves.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"
+#include "executor/operators/moves/moving.h"
 
 enum { ALIGNMENT = 64 };
 

@@ -1,5 +1,5 @@
-/* gathers.h - picking and placing by index on the GPU: what executor/cpu/gathers/gathers.h describes, run by the device. All
- * only enqueue. Private to executor/cuda/.
+/* gathers.h - picking and placing by index on the GPU: what executor/operators/gathers/row_entries.h describes, run by the
+ * device. All only enqueue. Private to executor/cuda/.
  *
  * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and
  * what it would write goes nowhere. Each result is the same every time: entries that meet in one row are sorted by it first
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#include "executor/cpu/gathers/gathers.h"
+#include "executor/operators/gathers/row_entries.h"
 
 enum { MP_CUDA_PIECE = 32 };
 

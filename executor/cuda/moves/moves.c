@@ -1,6 +1,6 @@
-/* moves.c - operators that move elements, on the GPU: prepared as on the CPU, as lists of boxes (executor/cpu/moves/moves.h),
- * which are copied one way forward, and the other way backward. */
-#include "executor/cpu/moves/moves.h"
+/* moves.c - operators that move elements, on the GPU: prepared as on the CPU, as lists of boxes
+ * (executor/operators/moves/moving.h), which are copied one way forward, and the other way backward. */
+#include "executor/operators/moves/moving.h"
 
 #include "executor/cpu/kernels.h"
 #include "executor/cuda/kernels.h"

@@ -7,10 +7,10 @@
 extern "C" {
 #endif
 
-#include "executor/cpu/gathers/gathers.h"
-#include "executor/cpu/sampling/sampling.h"
+#include "executor/operators/gathers/row_entries.h"
 #include "executor/operators/sampling/grid_sample.h"
 #include "executor/operators/sampling/regions.h"
+#include "executor/operators/sampling/taps.h"
 
 /* The most dimensions that are resized at once. */
 enum { MP_CUDA_RESIZED = 4 };

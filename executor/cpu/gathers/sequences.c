@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "executor/cpu/gathers/gathers.h"
-#include "executor/cpu/moves/moves.h"
 #include "executor/cpu/parallel.h"
+#include "executor/operators/gathers/row_entries.h"
+#include "executor/operators/moves/moving.h"
 
 /* The first `length` steps of each sequence change places, backward as forward. */
 static mp_status run_reverse(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)

@@ -1,6 +1,6 @@
 /* move_slices.c - Concat, Split, Slice: parts of a tensor along its axes. */
 #include "estimator/rules/operands/layout.h"
-#include "executor/cpu/moves/moves.h"
+#include "executor/operators/moves/moving.h"
 
 int mp_moving_axis(const mp_operands *x, int64_t otherwise, int rank)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/sampling/sampling.h"
 #include "executor/operators/sampling/cubic.h"
+#include "executor/operators/sampling/taps.h"
 
 typedef enum coordinates {
     HALF_PIXEL,

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"
-#include "executor/cpu/moves/moves.h"
 #include "executor/cpu/parallel.h"
+#include "executor/operators/moves/moving.h"
 
 mp_status mp_moving_expand(const mp_operands *x, mp_moving *m, mp_error *err)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/sampling/sampling.h"
 #include "executor/operators/sampling/grid_sample.h"
+#include "executor/operators/sampling/taps.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, POINTS = 32, CHANNELS = 16 };
 

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "executor/cpu/gathers/gathers.h"
-#include "executor/cpu/moves/moves.h"
+#include "executor/operators/gathers/row_entries.h"
+#include "executor/operators/moves/moving.h"
 
 static int axis_of(const mp_operands *x)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "executor/cpu/parallel.h"
-#include "executor/cpu/sampling/sampling.h"
+#include "executor/operators/sampling/taps.h"
 
 enum { DIMS = MP_ARRAY_RANK };
 

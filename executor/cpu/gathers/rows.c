@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "executor/cpu/gathers/gathers.h"
 #include "executor/cpu/parallel.h"
+#include "executor/operators/gathers/row_entries.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/sampling/sampling.h"
 #include "executor/operators/sampling/regions.h"
+#include "executor/operators/sampling/taps.h"
 
 typedef struct task {
     const mp_regions *s;

@@ -1,8 +1,8 @@
 /* gather_lines.c - elements that each have their own index along one axis. */
 #include <inttypes.h>
 
-#include "executor/cpu/gathers/gathers.h"
 #include "executor/cpu/parallel.h"
+#include "executor/operators/gathers/row_entries.h"
 
 enum { LINES = 64 }; /* side by side, per item */
 

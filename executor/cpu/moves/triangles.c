@@ -1,8 +1,8 @@
 /* move_triangles.c - Trilu: keeps a triangle of each matrix; its gradient is the same triangle. */
 #include <string.h>
 
-#include "executor/cpu/moves/moves.h"
 #include "executor/cpu/parallel.h"
+#include "executor/operators/moves/moving.h"
 
 enum { ROWS = 16 }; /* of a matrix, per item */
 

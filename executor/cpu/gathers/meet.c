@@ -1,8 +1,8 @@
 /* gather_meetings.c - what happens where an update meets an element: set, add, multiply, the larger, the smaller. */
 #include <string.h>
 
-#include "executor/cpu/gathers/gathers.h"
 #include "executor/cpu/parallel.h"
+#include "executor/operators/gathers/row_entries.h"
 
 bool mp_meeting_of(const mp_operator *op, mp_meeting *how)
 {
