@@ -1,3 +1,4 @@
+/* backend.c - the table of backends: the CPU, and those that are modules. */
 #include "executor/kernel/backend.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* module.c - finds the file of a module, and loads it. */
 #include "executor/module.h"
 
 #include <dlfcn.h>
@@ -5,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "executor/cpu/cpu.h"
 
 enum { PATH = 4096 };
 
@@ -41,11 +44,11 @@ mp_status mp_module_load(const char *name, const mp_backend **out, mp_error *err
     MP_REQUIRE(find(name, path), err, MP_UNSUPPORTED, "--device %s: this build has no GPU module (make CUDA=1)", name);
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     MP_REQUIRE(module, err, MP_UNSUPPORTED, "--device %s: the GPU module cannot be loaded: %s", name, dlerror());
-    const mp_backend *(*backend)(void);
+    mp_module_entry *backend;
     void *symbol = dlsym(module, "mp_module_backend");
     MP_REQUIRE(symbol, err, MP_UNSUPPORTED, "--device %s: '%s' is no module of this program", name, path);
     memcpy(&backend, &symbol, sizeof backend); /* ISO C has no conversion between them */
-    *out = backend();
+    *out = backend(&mp_cpu);
     module = NULL;
 done:
     if (module) dlclose(module);

@@ -13,6 +13,7 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
+#include "executor/operators/layouts.h"
 
 static int threads(void)
 {
@@ -69,7 +70,7 @@ static mp_status adapt(mp_model *model, mp_dtype dtype, mp_error *err)
     mp_status st = MP_OK;
     MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
                "the CPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
-    MP_TRY(mp_cpu_choose_layouts(model, err));
+    MP_TRY(mp_layouts_choose(model, err));
     MP_TRY(mp_cpu_pack_weights(model, dtype, err));
 done:
     return st;

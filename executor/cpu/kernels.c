@@ -12,12 +12,6 @@ const mp_kernel *mp_cpu_kernel(const mp_operator *op)
     return mp_kernel_find(families, sizeof families / sizeof *families, op);
 }
 
-mp_status mp_cpu_prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    const mp_kernel *kernel = mp_cpu_kernel(x->op);
-    return (x->is_backward ? kernel->backward : kernel->forward)(x, call, err);
-}
-
 typedef struct addition {
     mp_dtype dtype;
     int64_t n;

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/device/cuda.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/memory.h"
@@ -18,6 +17,7 @@
 /* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
 static void *staging;
 static size_t staging_bytes;
+static const mp_backend *host_backend; /* converts arrays in the program's memory */
 
 static int threads(void)
 {
@@ -127,7 +127,7 @@ static mp_status upload(const mp_array *host, const mp_array *there, mp_error *e
     MP_TRY(stage(bytes, err));
     mp_array between = *there;
     between.data = staging;
-    MP_TRY(mp_cpu_reorder(host, &between, err));
+    MP_TRY(host_backend->upload(host, &between, err));
     MP_TRY(move(there->data, staging, bytes, cudaMemcpyHostToDevice, err));
 done:
     return st;
@@ -143,7 +143,7 @@ static mp_status download(const mp_array *there, const mp_array *host, mp_error 
     mp_array between = *there;
     between.data = staging;
     MP_TRY(move(staging, there->data, bytes, cudaMemcpyDeviceToHost, err));
-    MP_TRY(mp_cpu_reorder(&between, host, err));
+    MP_TRY(host_backend->download(&between, host, err));
 done:
     return st;
 }
@@ -181,7 +181,8 @@ static const mp_backend cuda = {.name = "cuda",
                                 .upload = upload,
                                 .download = download};
 
-__attribute__((visibility("default"))) const mp_backend *mp_module_backend(void)
+__attribute__((visibility("default"))) const mp_backend *mp_module_backend(const mp_backend *host)
 {
+    host_backend = host;
     return &cuda;
 }

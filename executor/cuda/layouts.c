@@ -6,8 +6,9 @@
  */
 #include "executor/cuda/layouts.h"
 
-#include "executor/cpu/kernels.h"
+#include "estimator/model/ops.h"
 #include "executor/cuda/device/settings.h"
+#include "executor/operators/layouts.h"
 
 /* True if all that read tensor t are convolutions, and read it as their filter. */
 static bool is_filter(const mp_model *model, const mp_consumers *consumers, int t)
@@ -27,7 +28,7 @@ mp_status mp_cuda_adapt(mp_model *model, mp_dtype dtype, mp_error *err)
     MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
                "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
     if (dtype == MP_DTYPE_FLOAT && !mp_cuda_settings_get()->tf32) goto done;
-    MP_TRY(mp_cpu_choose_layouts(model, err));
+    MP_TRY(mp_layouts_choose(model, err));
     MP_TRY(mp_model_consumers(model, &consumers, err));
     for (size_t t = 0; t < model->n_tensors; t++) {
         mp_tensor *x = &model->tensors[t];

@@ -1,6 +1,5 @@
 /* twin.c - the GPU's own kernels on the host, as a backend for tests: memory is the CPU's, and so is every kernel that the GPU
  * takes from a library. */
-#include "executor/cpu/cpu.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/kernels.h"
 #include "executor/kernel/backend.h"
@@ -8,6 +7,7 @@
 static mp_cuda_pass pass;
 static mp_update_factors step_factors;
 static mp_backend twin;
+static const mp_backend *host_backend;
 
 void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
@@ -30,7 +30,7 @@ const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
 static const mp_kernel *kernel(const mp_operator *op)
 {
     const mp_kernel *own = mp_cuda_own_kernel(op);
-    return own ? own : mp_cpu.kernel(op);
+    return own ? own : host_backend->kernel(op);
 }
 
 static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
@@ -45,9 +45,10 @@ static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
     return end;
 }
 
-__attribute__((visibility("default"))) const mp_backend *mp_module_backend(void)
+__attribute__((visibility("default"))) const mp_backend *mp_module_backend(const mp_backend *host)
 {
-    twin = mp_cpu;
+    host_backend = host;
+    twin = *host;
     twin.name = "cuda-twin";
     twin.kernel = kernel;
     twin.begin = mp_cuda_begin;

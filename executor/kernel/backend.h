@@ -92,4 +92,8 @@ struct mp_backend {
     mp_status (*download)(const mp_array *there, const mp_array *host, mp_error *err);
 };
 
+/* The symbol of a module, mp_module_backend. `host`: the CPU's backend, which converts arrays in the program's memory for the
+ * module, and stays what it is. */
+typedef const mp_backend *mp_module_entry(const mp_backend *host);
+
 #endif

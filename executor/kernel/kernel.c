@@ -6,6 +6,32 @@
 
 enum { CALL_ALIGNMENT = 64 };
 
+const mp_array *mp_operands_in(const mp_operands *x, int i)
+{
+    return x->is_backward && x->d_in[i].dtype ? &x->d_in[i] : &x->in[i];
+}
+
+const mp_array *mp_operands_out(const mp_operands *x, int o)
+{
+    return x->is_backward && x->d_out[o].dtype ? &x->d_out[o] : &x->out[o];
+}
+
+bool mp_operands_wants(const mp_operands *x, int i)
+{
+    return x->is_backward && x->from <= i && x->to > i && x->d_in[i].dtype;
+}
+
+int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank)
+{
+    int64_t axis = mp_operator_int(x->op, "axis", otherwise);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+mp_infer mp_operands_reader(const mp_operands *x, mp_error *err)
+{
+    return (mp_infer){.model = (mp_model *)x->model, .op = (mp_operator *)x->op, .err = err, .missing_value = -1};
+}
+
 static int64_t elements_of(const mp_operands *x, int i)
 {
     return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].packed_elements : mp_array_elements(&x->d_in[i]);

@@ -48,6 +48,22 @@ typedef struct mp_operands {
     void *workspace;               /* call->workspace_bytes, aligned to 64 */
 } mp_operands;
 
+/* FLOAT and BFLOAT16, the types that networks are computed in and gradients have. */
+static inline bool mp_is_real(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+}
+
+/* Input i and output o; backward their gradients, where there are any. */
+const mp_array *mp_operands_in(const mp_operands *x, int i);
+const mp_array *mp_operands_out(const mp_operands *x, int o);
+/* Whether this call writes the gradient of input i. */
+bool mp_operands_wants(const mp_operands *x, int i);
+/* The attribute `axis`, counted from the front. */
+int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
+/* What the registry's readers of attributes take; missing_value then says whether a constant was asked for that is none. */
+mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
+
 /* What a run knows besides its operands. */
 typedef struct mp_run {
     uint64_t seed;

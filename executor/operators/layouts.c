@@ -1,11 +1,13 @@
-/* layouts.c - how tensors lie in memory on the CPU.
+/* layouts.c - which tensors are channels-last in memory.
  *
  * Convolutions, pooling and normalization over channels run fastest with channels innermost, and everything between them works
  * element by element in any order. So what such operators touch lies channels-last, and a Reorder is inserted where an operator
  * needs its operand's elements in the order of the dimensions (a reshape is a view only of that).
  */
+#include "executor/operators/layouts.h"
+
+#include "estimator/model/ops.h"
 #include "estimator/simplify/infer.h"
-#include "executor/cpu/kernels.h"
 
 /* Both layouts are one: the channels, or everything else, have size 1. */
 static bool layout_matters(const mp_tensor *t)
@@ -84,7 +86,7 @@ done:
     return st;
 }
 
-mp_status mp_cpu_choose_layouts(mp_model *model, mp_error *err)
+mp_status mp_layouts_choose(mp_model *model, mp_error *err)
 {
     mp_status st = MP_OK;
     chooser c = {.model = model, .n_tensors = model->n_tensors, .err = err};

@@ -44,10 +44,9 @@ static void every_operator_of_the_registry_runs(void **state)
     assert_true(n > 160 && n_trained > 90);
 }
 
-static const mp_kernel *const families[] = {mp_cpu_convolutions, mp_cpu_products, mp_cpu_pools,      mp_cpu_normalizations,
-                                            mp_cpu_softmaxes,    mp_cpu_unaries,  mp_cpu_binaries,   mp_cpu_randoms,
-                                            mp_cpu_moves,        mp_cpu_gathers,  mp_cpu_reductions, mp_cpu_samplings,
-                                            mp_cpu_sources};
+#define TABLE(name) mp_cpu_##name,
+static const mp_kernel *const families[] = {MP_CPU_FAMILIES(TABLE)};
+#undef TABLE
 
 static void every_row_stands_once_and_for_an_operator(void **state)
 {

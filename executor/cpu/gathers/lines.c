@@ -1,8 +1,10 @@
-/* gather_lines.c - elements that each have their own index along one axis. */
+/* lines.c - elements that each have their own index along one axis. */
+#include "executor/cpu/gathers/lines.h"
+
 #include <inttypes.h>
 
+#include "executor/cpu/gathers/meet.h"
 #include "executor/cpu/parallel.h"
-#include "executor/operators/gathers/row_entries.h"
 
 enum { LINES = 64 }; /* side by side, per item */
 
@@ -15,7 +17,7 @@ typedef struct lines_run {
     int64_t index_stride[MP_ARRAY_RANK];
 } lines_run;
 
-mp_status mp_lines_check(const mp_index_lines *lines, const mp_operands *x, mp_error *err)
+mp_status mp_cpu_lines_check(const mp_index_lines *lines, const mp_operands *x, mp_error *err)
 {
     int64_t size = lines->table->dims[lines->axis], n = mp_array_elements(lines->indices);
     for (int64_t k = 0; k < n; k++) {
@@ -62,7 +64,7 @@ static void walk(const lines_run *x, int64_t n, int64_t index_at, int64_t index_
         else if (x->how == MP_MEET_SET)
             copy_element(size, l->table->data, at, l->other->data, other + k * other_step);
         else
-            mp_meet(x->how, l->table->dtype, 1, l->table->data, at, 1, l->other->data, other + k * other_step, 1);
+            mp_cpu_meet(x->how, l->table->dtype, 1, l->table->data, at, 1, l->other->data, other + k * other_step, 1);
     }
 }
 
@@ -144,19 +146,19 @@ static void run_lines(lines_run *x)
     mp_parallel(n / length / lines * x->per_side, (lines < LINES ? lines : LINES) * length, run_item, x);
 }
 
-void mp_lines_gather(const mp_index_lines *lines)
+void mp_cpu_lines_gather(const mp_index_lines *lines)
 {
     lines_run x = {.l = lines, .task = GATHER};
     run_lines(&x);
 }
 
-void mp_lines_meet(const mp_index_lines *lines, mp_meeting how)
+void mp_cpu_lines_meet(const mp_index_lines *lines, mp_meeting how)
 {
     lines_run x = {.l = lines, .task = MEET, .how = how};
     run_lines(&x);
 }
 
-void mp_lines_clear(const mp_index_lines *lines)
+void mp_cpu_lines_clear(const mp_index_lines *lines)
 {
     lines_run x = {.l = lines, .task = CLEAR};
     run_lines(&x);

@@ -1,36 +1,7 @@
-/* gather_meetings.c - what happens where an update meets an element: set, add, multiply, the larger, the smaller. */
-#include <string.h>
+/* meet.c - a line of updates meets a line of elements, by type. */
+#include "executor/cpu/gathers/meet.h"
 
 #include "executor/cpu/parallel.h"
-#include "executor/operators/gathers/row_entries.h"
-
-bool mp_meeting_of(const mp_operator *op, mp_meeting *how)
-{
-    static const char *const names[] = {"none", "add", "mul", "max", "min"};
-    const char *name = mp_operator_text(op, "reduction", "none");
-    for (int k = 0; k < (int)(sizeof names / sizeof *names); k++)
-        if (!strcmp(names[k], name)) {
-            *how = (mp_meeting)k;
-            return true;
-        }
-    return false;
-}
-
-bool mp_meeting_knows(mp_meeting how, mp_dtype dtype)
-{
-    switch (dtype) {
-    case MP_DTYPE_FLOAT:
-    case MP_DTYPE_BFLOAT16:
-    case MP_DTYPE_DOUBLE:
-    case MP_DTYPE_INT64:
-    case MP_DTYPE_INT32:
-    case MP_DTYPE_INT8:
-    case MP_DTYPE_UINT8:
-        return true;
-    default:
-        return how == MP_MEET_SET;
-    }
-}
 
 #define MEET(T, U)                                                                                               \
     static void meet_##T(mp_meeting how, int64_t n, T *into, int64_t into_stride, const T *from, int64_t stride) \
@@ -47,8 +18,8 @@ MEET(int32_t, uint32_t)
 MEET(int8_t, uint32_t)
 MEET(uint8_t, uint32_t)
 
-void mp_meet(mp_meeting how, mp_dtype dtype, int64_t n, void *into, int64_t into_at, int64_t into_stride, const void *values,
-             int64_t at, int64_t stride)
+void mp_cpu_meet(mp_meeting how, mp_dtype dtype, int64_t n, void *into, int64_t into_at, int64_t into_stride,
+                 const void *values, int64_t at, int64_t stride)
 {
     switch (dtype) {
     case MP_DTYPE_FLOAT:

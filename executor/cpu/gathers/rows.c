@@ -1,79 +1,18 @@
-/* gather_rows.c - rows of a table by a list of entries: reading the list, sorting it, copying rows out. */
+/* rows.c - rows of a table by a list of entries: reading the list, sorting it, copying rows out, and entries that meet rows. */
+#include "executor/cpu/gathers/rows.h"
+
 #include <inttypes.h>
 #include <string.h>
 
+#include "executor/cpu/gathers/meet.h"
+#include "executor/cpu/moves/strided_copy.h"
+#include "executor/cpu/moves/strided_planes.h"
 #include "executor/cpu/parallel.h"
-#include "executor/operators/gathers/row_entries.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };
 
-static void grid_put(mp_grid *g, int64_t dim, int64_t stride)
-{
-    int last = g->rank - 1;
-    if (dim == 1) return;
-    if (g->rank && g->strides[last] == stride * dim) {
-        g->dims[last] *= dim;
-        g->strides[last] = stride;
-        return;
-    }
-    g->dims[g->rank] = dim;
-    g->strides[g->rank++] = stride;
-}
-
-static mp_status check_counts(const mp_operands *x, const mp_row_entries *rows, mp_error *err)
-{
-    if (rows->n_rows > UINT32_MAX || rows->n_entries > UINT32_MAX) return MP_NO_KERNEL(x, err, "a table or list so long");
-    return MP_OK;
-}
-
-mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, int n_entry_dims,
-                        mp_row_entries *rows, mp_error *err)
-{
-    *rows = (mp_row_entries){.n_rows = table->dims[axis], .n_entries = 1, .read_rank = 1, .read_dims = {table->dims[axis]}};
-    grid_put(&rows->named, table->dims[axis], table->strides[axis]);
-    for (int d = axis; d < axis + n_entry_dims; d++) {
-        grid_put(&rows->entries, other->dims[d], other->strides[d]);
-        rows->n_entries *= other->dims[d];
-    }
-    rows->per_batch = rows->n_entries;
-    for (int d = 0; d < table->rank; d++)
-        if (d != axis)
-            mp_box_put(&rows->frame, table->dims[d], table->strides[d], other->strides[d < axis ? d : d + n_entry_dims - 1]);
-    mp_box_settle(&rows->frame);
-    return check_counts(x, rows, err);
-}
-
-mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
-                           int n_entry_dims, mp_row_entries *rows, mp_error *err)
-{
-    *rows = (mp_row_entries){.n_rows = 1, .n_entries = 1, .per_batch = 1, .first = batch, .read_rank = length};
-    for (int d = 0; d < batch + length; d++) {
-        grid_put(&rows->named, table->dims[d], table->strides[d]);
-        rows->n_rows *= table->dims[d];
-        if (d >= batch) rows->read_dims[d - batch] = table->dims[d];
-    }
-    for (int d = 0; d < n_entry_dims; d++) {
-        grid_put(&rows->entries, other->dims[d], other->strides[d]);
-        rows->n_entries *= other->dims[d];
-        if (d >= batch) rows->per_batch *= other->dims[d];
-    }
-    for (int d = batch + length; d < table->rank; d++)
-        mp_box_put(&rows->frame, table->dims[d], table->strides[d], other->strides[d - batch - length + n_entry_dims]);
-    mp_box_settle(&rows->frame);
-    return check_counts(x, rows, err);
-}
-
-int64_t mp_rows_list_bytes(const mp_row_entries *rows)
-{
-    return rows->n_entries * (int64_t)sizeof(uint64_t);
-}
-
-int64_t mp_rows_sorted_bytes(const mp_row_entries *rows)
-{
-    return 2 * mp_rows_list_bytes(rows);
-}
-
-mp_status mp_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list, mp_error *err)
+mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
+                           mp_error *err)
 {
     for (int64_t k = 0; k < rows->n_entries; k++) {
         int64_t row = rows->first ? k / rows->per_batch : 0;
@@ -90,7 +29,7 @@ mp_status mp_rows_read(const mp_row_entries *rows, const mp_operands *x, const m
 }
 
 /* By digits of the row, the lowest first; entries of one row keep their order. */
-const uint64_t *mp_rows_sort(const mp_row_entries *rows, uint64_t *list)
+const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list)
 {
     uint64_t *from = list, *to = list + rows->n_entries;
     int64_t start[1 << DIGIT];
@@ -185,7 +124,7 @@ static void copy_places(void *data, int64_t item)
     }
 }
 
-void mp_rows_gather(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other)
+void mp_cpu_rows_gather(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other)
 {
     const mp_box *frame = &rows->frame;
     int last = frame->rank - 1;
@@ -270,8 +209,8 @@ static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t tabl
         if (!straight) store(x, table, to, n, sums);
     } else {
         for (int64_t k = first; k < last; k++)
-            mp_meet(x->how, x->dtype, n, x->table, table, to, x->other,
-                    other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
+            mp_cpu_meet(x->how, x->dtype, n, x->table, table, to, x->other,
+                        other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
     }
 }
 
@@ -297,8 +236,8 @@ static void meet_piece(void *data, int64_t item)
     }
 }
 
-void mp_rows_meet(const mp_row_entries *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table,
-                  const void *other)
+void mp_cpu_rows_meet(const mp_row_entries *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table,
+                      const void *other)
 {
     const mp_box *frame = &rows->frame;
     meeting x = {.rows = rows, .list = sorted, .how = how, .dtype = dtype, .table = table, .other = other};

@@ -1,10 +1,11 @@
-/* gather_sequences.c - ReverseSequence and OneHot. */
+/* sequences.c - ReverseSequence and OneHot. */
+#include "executor/operators/gathers/sequences.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-#include "executor/cpu/parallel.h"
-#include "executor/operators/gathers/row_entries.h"
-#include "executor/operators/moves/moving.h"
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/moves/strided_copy.h"
 
 /* The first `length` steps of each sequence change places, backward as forward. */
 static mp_status run_reverse(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -35,24 +36,10 @@ static mp_status run_reverse(const mp_call *call, const mp_operands *x, const mp
     return MP_OK;
 }
 
-mp_status mp_prepare_reverse_sequence(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    mp_status st = MP_OK;
-    int64_t batch = mp_operator_int(x->op, "batch_axis", 1), time = mp_operator_int(x->op, "time_axis", 0);
-    int rank = x->in[0].rank;
-    MP_TRY(mp_check_picking(x, 1, err));
-    MP_REQUIRE(batch >= 0 && batch < rank && time >= 0 && time < rank && batch != time &&
-                   mp_array_elements(&x->in[1]) == x->in[0].dims[batch],
-               err, MP_INVALID, "%s ('%s'): the axes or the lengths do not fit", x->op->kind, x->op->name);
-    call->run = run_reverse;
-done:
-    return st;
-}
-
 /* Index k, of which the whole part counts. What is no such number lies outside all classes. */
 static int64_t class_at(const mp_array *indices, int64_t k)
 {
-    float room, value;
+    float value;
     switch (indices->dtype) {
     case MP_DTYPE_UINT8:
         return ((const uint8_t *)indices->data)[k];
@@ -60,7 +47,7 @@ static int64_t class_at(const mp_array *indices, int64_t k)
         return ((const int8_t *)indices->data)[k];
     case MP_DTYPE_FLOAT:
     case MP_DTYPE_BFLOAT16:
-        value = *mp_floats(indices->data, indices->dtype, k, 1, &room);
+        value = mp_load_float(indices->data, indices->dtype, k);
         return value > -1e15f && value < 1e15f ? (int64_t)value : INT64_MIN;
     default:
         return mp_index_at(indices, k);
@@ -74,10 +61,9 @@ static mp_status run_one_hot(const mp_call *call, const mp_operands *x, const mp
     const char *values = x->in[2].data; /* off, on */
     int size = mp_dtype_bits(out->dtype) / 8, axis = (int)mp_operator_int(x->op, "axis", -1);
     int64_t n = mp_array_elements(indices);
-    mp_box all = {0};
+    mp_box all = mp_box_of(NULL, out);
     (void)call, (void)run, (void)err;
     if (axis < 0) axis += out->rank;
-    for (int d = 0; d < out->rank; d++) mp_box_put(&all, out->dims[d], 0, out->strides[d]);
     mp_box_copy(&all, size, values, out->data);
     for (int64_t k = 0; k < n; k++) {
         int64_t which = class_at(indices, k), depth = out->dims[axis], rest = k, at;
@@ -93,18 +79,20 @@ static mp_status run_one_hot(const mp_call *call, const mp_operands *x, const mp
     return MP_OK;
 }
 
-mp_status mp_prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_reverse(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    static const mp_dtype known[] = {MP_DTYPE_INT64, MP_DTYPE_INT32, MP_DTYPE_UINT8,
-                                     MP_DTYPE_INT8,  MP_DTYPE_FLOAT, MP_DTYPE_BFLOAT16};
-    mp_status st = MP_OK;
-    bool knows = false;
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) knows |= x->in[0].dtype == known[k];
-    MP_TRY(mp_check_picking(x, -1, err));
-    if (!knows || !mp_array_is_plain(&x->in[0]) || x->in[2].dtype != x->out[0].dtype)
-        st = MP_NO_KERNEL(x, err, "operands of these types or layouts");
-    else
-        call->run = run_one_hot;
-done:
-    return st;
+    call->run = run_reverse;
+    return mp_reverse_sequence_prepare(x, call, err);
 }
+
+static mp_status prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_one_hot;
+    return mp_one_hot_prepare(x, call, err);
+}
+
+const mp_kernel mp_cpu_sequences[] = {
+    {"ReverseSequence", "", prepare_reverse, prepare_reverse},
+    {"OneHot", "", prepare_one_hot, NULL},
+    {0},
+};

@@ -1,79 +1,10 @@
-/* strided_copy.c - brings a box into its simplest form, and cuts it into items for threads. */
+/* strided_copy.c - cuts a settled box into items for threads, planes or parts of one. */
 #include "executor/cpu/moves/strided_copy.h"
 
-#include <stdlib.h>
-
+#include "executor/cpu/moves/strided_planes.h"
 #include "executor/cpu/parallel.h"
 
 enum { ITEM = 1 << 14 }; /* elements that one thread copies at a time, roughly */
-
-void mp_box_put(mp_box *box, int64_t dim, int64_t from, int64_t to)
-{
-    if (dim == 1) return;
-    box->dims[box->rank] = dim;
-    box->from[box->rank] = from;
-    box->to[box->rank++] = to;
-}
-
-int64_t mp_box_elements(const mp_box *box)
-{
-    int64_t n = 1;
-    for (int d = 0; d < box->rank; d++) n *= box->dims[d];
-    return n;
-}
-
-static void move_dim(mp_box *box, int from, int to)
-{
-    box->dims[to] = box->dims[from];
-    box->from[to] = box->from[from];
-    box->to[to] = box->to[from];
-}
-
-/* Takes dimension d out of its place and puts it at `place`. */
-static void insert_dim(mp_box *box, int d, int place)
-{
-    if (d < 0 || d >= box->rank) return;
-    int64_t dim = box->dims[d], from = box->from[d], to = box->to[d];
-    for (; d > place; d--) move_dim(box, d - 1, d);
-    for (; d < place; d++) move_dim(box, d + 1, d);
-    box->dims[d] = dim;
-    box->from[d] = from;
-    box->to[d] = to;
-}
-
-/* Largest strides of what is written outside, neighbours merged, the dimension that is read contiguously next to the one that
- * is written so; at least two dimensions. */
-void mp_box_settle(mp_box *box)
-{
-    for (int i = 1; i < box->rank; i++) {
-        int place = i;
-        while (place > 0 && llabs(box->to[place - 1]) < llabs(box->to[i])) place--;
-        insert_dim(box, i, place);
-    }
-    int kept = 0;
-    for (int d = 1; d < box->rank; d++) {
-        if (box->to[kept] == box->to[d] * box->dims[d] && box->from[kept] == box->from[d] * box->dims[d]) {
-            int64_t dim = box->dims[kept] * box->dims[d];
-            move_dim(box, d, kept);
-            box->dims[kept] = dim;
-        } else {
-            move_dim(box, d, ++kept);
-        }
-    }
-    if (box->rank) box->rank = kept + 1;
-    int last = box->rank - 1;
-    for (int d = 0; last >= 0 && box->from[last] != 1 && d < last - 1; d++)
-        if (box->from[d] == 1) {
-            insert_dim(box, d, last - 1);
-            break;
-        }
-    while (box->rank < 2) {
-        box->dims[box->rank] = 1;
-        box->from[box->rank] = box->to[box->rank] = 0;
-        insert_dim(box, box->rank, 0);
-        box->rank++;
-    }
-}
 
 /* How a settled box is cut into items: stretches of planes, or stretches of rows and columns of one plane. */
 typedef struct cut {
@@ -154,4 +85,18 @@ void mp_box_copy_settled(const mp_box *box, int size, const void *from, void *to
     cut x = cut_box(box, size, from, to);
     int64_t n = (x.n_outer + x.span - 1) / x.span * x.n_rows * x.n_columns;
     for (int64_t k = 0; k < n; k++) copy_item(&x, k);
+}
+
+void mp_cpu_array_copy(const mp_array *from, const mp_array *to)
+{
+    mp_box box = mp_box_of(from, to);
+    if (from->data == to->data && mp_array_same_layout(from, to)) return;
+    mp_box_copy(&box, mp_dtype_bits(to->dtype) / 8, from->data, to->data);
+}
+
+void mp_cpu_array_zero(const mp_array *a)
+{
+    static const uint64_t zero = 0;
+    mp_box all = mp_box_of(NULL, a);
+    mp_box_copy(&all, mp_dtype_bits(a->dtype) / 8, &zero, a->data);
 }

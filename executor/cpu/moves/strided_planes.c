@@ -1,7 +1,8 @@
 /* strided_planes.c - copying one plane of elements: rows, transposed tiles, or one by one. */
+#include "executor/cpu/moves/strided_planes.h"
+
 #include <string.h>
 
-#include "executor/cpu/moves/strided_copy.h"
 #include "executor/cpu/parallel.h"
 
 enum { TILE = 8, SHORT = 8 /* elements */, LONG = 1024 /* bytes */ };

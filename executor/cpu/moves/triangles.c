@@ -1,8 +1,11 @@
-/* move_triangles.c - Trilu: keeps a triangle of each matrix; its gradient is the same triangle. */
+/* triangles.c - Trilu: keeps a triangle of each matrix of (..., row, column); its gradient is the same triangle. */
+#include "executor/operators/moves/triangle.h"
+
 #include <string.h>
 
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/moves/strided_planes.h"
 #include "executor/cpu/parallel.h"
-#include "executor/operators/moves/moving.h"
 
 enum { ROWS = 16 }; /* of a matrix, per item */
 
@@ -77,22 +80,11 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *r,
     return MP_OK;
 }
 
-/* Backward does not see the diagonal unless it is a constant, which is remembered. */
-mp_status mp_prepare_trilu(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_array *k = x->n_in > 1 && x->in[1].dtype ? &x->in[1] : NULL, *a = &x->in[0];
-    const mp_array *d = x->is_backward ? &x->d_in[0] : a;
-    if (a->rank < 2 || a->packed || x->out[0].packed) return MP_NO_KERNEL(x, err, "an operand like that");
-    if (k && (k->dtype != MP_DTYPE_INT64 || (x->is_backward && !k->data)))
-        return MP_NO_KERNEL(x, err, "a diagonal that is computed while it runs");
-    if (mp_dtype_bits(a->dtype) < 8 || (x->is_backward && d->dtype != MP_DTYPE_FLOAT && d->dtype != MP_DTYPE_BFLOAT16))
-        return MP_NO_KERNEL(x, err, "an element type like that");
-    if (!mp_array_same_layout(a, &x->out[0])) return MP_NO_KERNEL(x, err, "a change of layout");
-    if (k && k->data) {
-        if (!(call->state = mp_alloc(1, sizeof(int64_t)))) return MP_FAIL(err, MP_NOMEM, "out of memory");
-        memcpy(call->state, k->data, sizeof(int64_t));
-    }
     call->run = run;
     call->adds = x->adds;
-    return MP_OK;
+    return mp_triangle_prepare(x, call, err);
 }
+
+const mp_kernel mp_cpu_triangles[] = {{"Trilu", "", prepare, prepare}, {0}};

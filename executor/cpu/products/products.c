@@ -4,7 +4,6 @@
  * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
  * for each of them in the workspace and summed from there.
  */
-#include "executor/cpu/products/products.h"
 
 #include <string.h>
 
@@ -223,6 +222,5 @@ const mp_kernel mp_cpu_products[] = {
     {"MatMul", "", prepare, prepare},
     {"FusedMatMul", "com.microsoft", prepare, prepare},
     {"Gemm", "", prepare, prepare},
-    {"Einsum", "", mp_prepare_einsum, mp_prepare_einsum},
     {0},
 };

@@ -1,7 +1,7 @@
-/* reduction_determinant.c - Det (executor/operators/reductions/determinant.h). */
-#include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/reductions/reduction.h"
+/* determinants.c - Det (determinant.h) of each matrix of (..., row, column), one after the other. */
 #include "executor/operators/reductions/determinant.h"
+
+#include "executor/cpu/kernels.h"
 
 static mp_status run_determinant(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
@@ -24,11 +24,10 @@ static mp_status run_determinant(const mp_call *call, const mp_operands *x, cons
     return MP_OK;
 }
 
-mp_status mp_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_array *in = &x->in[0];
-    if (in->dtype != MP_DTYPE_FLOAT && in->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     call->run = run_determinant;
-    call->workspace_bytes = in->dims[in->rank - 1] * in->dims[in->rank - 1] * (int64_t)sizeof(double);
-    return MP_OK;
+    return mp_determinant_prepare(x, call, err);
 }
+
+const mp_kernel mp_cpu_determinants[] = {{"Det", "", prepare, NULL}, {0}};

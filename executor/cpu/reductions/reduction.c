@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "executor/cpu/parallel.h"
+#include "executor/cpu/reductions/steps.h"
+
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14 };
 
 /* Dimensions of size 1 left out, largest stride of the input first. */

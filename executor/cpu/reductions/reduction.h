@@ -6,18 +6,7 @@
 #ifndef EXECUTOR_CPU_REDUCTION_H
 #define EXECUTOR_CPU_REDUCTION_H
 
-#include "executor/cpu/parallel.h"
 #include "executor/operators/reductions/reduced.h"
-
-/* Rows of the table of steps: over n contiguous elements into one value, and over `rows` rows of n columns, `stride` apart,
- * into a value per column (acc[k] and shift[k] are column k's). */
-typedef struct mp_step_rows {
-    double start; /* of what has taken in nothing */
-    double (*run)(const float *x, int64_t n, double acc, double shift);
-    void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
-    double (*join)(double a, double b); /* what two parts give together */
-} mp_step_rows;
-extern const mp_step_rows mp_reduction_steps[MP_N_STEPS];
 
 enum { MP_REDUCTION_LANES = 128 };
 
@@ -41,13 +30,5 @@ void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array
 /* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. */
 void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
                       const mp_array *to, const mp_array *shift, void *workspace);
-
-/* The other operators of the family. */
-mp_status mp_prepare_integer_reduction(const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_prepare_arg_max(const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_prepare_arg_min(const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_prepare_cumulative_sum(const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_prepare_top_k(const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err);
 
 #endif

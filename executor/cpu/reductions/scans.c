@@ -1,9 +1,12 @@
-/* reduction_scans.c - along one axis, in order: running sums, and where the largest or smallest element is. */
+/* scans.c - along one axis, in order: running sums, and where the largest or smallest element is. */
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/reductions/reduction.h"
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/parallel.h"
+#include "executor/kernel/element.h"
+#include "executor/operators/elementwise/elementwise.h"
+#include "executor/operators/reductions/reduced.h"
 
 enum { LINES = 64 };
 
@@ -68,16 +71,6 @@ static lines lines_of(const scan *s, int64_t k)
     return l;
 }
 
-static bool is_real(mp_dtype dtype)
-{
-    return mp_dtype_is_float(dtype);
-}
-
-static double load_real(const mp_array *a, int64_t at)
-{
-    return a->dtype == MP_DTYPE_DOUBLE ? ((const double *)a->data)[at] : (double)mp_load_float(a->data, a->dtype, at);
-}
-
 /* The same for floats, line by line or row by row, whichever lies closer together. */
 MP_VECTOR static void sum_floats(const scan *s, const lines *l, const float *from, float *to)
 {
@@ -102,7 +95,7 @@ static void sum_lines(void *data, int64_t k)
 {
     const task *t = data;
     const scan *s = t->s;
-    bool exclusive = s->flag[0], reverse = s->flag[1], real = is_real(t->from->dtype);
+    bool exclusive = s->flag[0], reverse = s->flag[1], real = mp_dtype_is_float(t->from->dtype);
     lines l = lines_of(s, k);
     double sums[LINES] = {0};
     uint64_t whole[LINES] = {0};
@@ -120,7 +113,7 @@ static void sum_lines(void *data, int64_t k)
                 mp_store_whole(t->to->data, t->to->dtype, to, (int64_t)(exclusive ? before : whole[e]));
                 continue;
             }
-            double before = sums[e], sum = before + load_real(t->from, from);
+            double before = sums[e], sum = before + mp_load_real(t->from->data, t->from->dtype, from);
             sums[e] = sum;
             if (t->to->dtype == MP_DTYPE_DOUBLE)
                 ((double *)t->to->data)[to] = exclusive ? before : sum;
@@ -138,7 +131,7 @@ static mp_status run_sum(const mp_call *call, const mp_operands *x, const mp_run
     return MP_OK;
 }
 
-mp_status mp_prepare_cumulative_sum(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_sum(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     scan *s;
@@ -207,7 +200,7 @@ static void find_lines(void *data, int64_t k)
 {
     const task *t = data;
     const scan *s = t->s;
-    bool smallest = s->flag[0], last = s->flag[1], real = is_real(t->from->dtype);
+    bool smallest = s->flag[0], last = s->flag[1], real = mp_dtype_is_float(t->from->dtype);
     lines l = lines_of(s, k);
     double best[LINES] = {0};
     int64_t whole[LINES] = {0}, where[LINES] = {0};
@@ -217,7 +210,7 @@ static void find_lines(void *data, int64_t k)
         for (int64_t e = 0; e < l.n; e++, from += l.step) {
             bool takes;
             if (real) {
-                double v = load_real(t->from, from), b = best[e];
+                double v = mp_load_real(t->from->data, t->from->dtype, from), b = best[e];
                 takes = (smallest ? v < b : v > b) || (last && v == b) || (isnan(v) && (last || !isnan(b)));
                 if (isnan(b) && !isnan(v)) takes = false;
                 if (i == 0 || takes) best[e] = v;
@@ -269,12 +262,15 @@ done:
     return st;
 }
 
-mp_status mp_prepare_arg_max(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_max(const mp_operands *x, mp_call *call, mp_error *err)
 {
     return prepare_arg(x, call, false, err);
 }
 
-mp_status mp_prepare_arg_min(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_min(const mp_operands *x, mp_call *call, mp_error *err)
 {
     return prepare_arg(x, call, true, err);
 }
+
+const mp_kernel mp_cpu_scans[] = {
+    {"ArgMax", "", prepare_max, NULL}, {"ArgMin", "", prepare_min, NULL}, {"CumSum", "", prepare_sum, prepare_sum}, {0}};

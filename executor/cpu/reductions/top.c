@@ -1,10 +1,8 @@
-/* reduction_top.c - TopK (executor/operators/reductions/top.h).
- *
- * The list of indices is itself the heap in which the k best are kept, so no other room is needed.
- */
-#include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/reductions/reduction.h"
+/* top.c - TopK (top.h): the list of indices is itself the heap in which the k best are kept, so no workspace is needed. */
 #include "executor/operators/reductions/top.h"
+
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/parallel.h"
 
 typedef struct task {
     const mp_top *s;
@@ -49,36 +47,10 @@ static mp_status run_top(const mp_call *call, const mp_operands *x, const mp_run
     return MP_OK;
 }
 
-mp_status mp_prepare_top_k(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_top *s;
-    const mp_array *in = x->is_backward ? &x->d_in[0] : &x->in[0], *values = x->is_backward ? &x->d_out[0] : &x->out[0];
-    const mp_array *indices = &x->out[1];
-    int64_t axis = mp_operator_int(x->op, "axis", -1);
-    if (!mp_elementwise_knows(in->dtype) || !values->dtype || !indices->dtype) return MP_NO_KERNEL(x, err, "its type");
-    if (x->is_backward && in->dtype != MP_DTYPE_FLOAT && in->dtype != MP_DTYPE_BFLOAT16)
-        return MP_NO_KERNEL(x, err, "its type");
-    if (axis < 0) axis += in->rank;
-    if (axis < 0 || axis >= in->rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
     call->run = run_top;
-    s->n_lines = 1;
-    for (int d = 0; d < in->rank; d++) {
-        if (d == axis) continue;
-        s->dims[s->rank] = in->dims[d];
-        s->in[s->rank] = in->strides[d];
-        s->values[s->rank] = values->strides[d];
-        s->indices[s->rank++] = indices->strides[d];
-        s->n_lines *= in->dims[d];
-    }
-    s->length = in->dims[axis];
-    s->k = values->dims[axis];
-    s->in_step = in->strides[axis];
-    s->value_step = values->strides[axis];
-    s->index_step = indices->strides[axis];
-    s->largest = mp_operator_int(x->op, "largest", 1) != 0;
-done:
-    return st;
+    return mp_top_prepare(x, call, err);
 }
+
+const mp_kernel mp_cpu_tops[] = {{"TopK", "", prepare, prepare}, {0}};

@@ -1,13 +1,13 @@
-/* sampling_grid.c - GridSample (grid_sample.h).
+/* grid_samples.c - GridSample (grid_sample.h): X (n, channel, space...) at the points of a grid (n, points..., coordinate).
  *
  * Backward: a channel of a sample belongs to one thread, which walks the points in order; a point's own gradient sums
  * over the channels. Nothing is added by two threads.
  */
-#include <string.h>
-
-#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/operators/sampling/grid_sample.h"
-#include "executor/operators/sampling/taps.h"
+
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/parallel.h"
+#include "executor/cpu/sampling/sums.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, POINTS = 32, CHANNELS = 16 };
 
@@ -135,60 +135,21 @@ static void move_points(void *data, int64_t k)
 static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_sampler *s = call->state;
-    task t = {s, x, mp_sampling_sums(x)};
+    task t = {s, x, mp_cpu_sums(x)};
     int64_t n = x->in[0].dims[0], channels = x->in[0].dims[1], blocks = (s->n_points + POINTS - 1) / POINTS;
     (void)run, (void)err;
     if (!x->is_backward) mp_parallel(n * blocks, POINTS * channels * 4, sample_points, &t);
-    if (x->is_backward && x->from <= 0 && x->d_in[0].dtype)
+    if (mp_operands_wants(x, 0))
         mp_parallel(n * ((channels + CHANNELS - 1) / CHANNELS), 64 * s->n_points, scatter_channels, &t);
-    if (x->is_backward && x->to > 1 && x->d_in[1].dtype) mp_parallel(n * blocks, POINTS * channels * 8, move_points, &t);
+    if (mp_operands_wants(x, 1)) mp_parallel(n * blocks, POINTS * channels * 8, move_points, &t);
     return MP_OK;
 }
 
-static bool is_float(mp_dtype dtype)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+    call->run = run_grid;
+    call->workspace_bytes = mp_cpu_sums_bytes(x);
+    return mp_grid_sample_prepare(x, call, err);
 }
 
-mp_status mp_prepare_grid_sample(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    static const struct {
-        const char *name;
-        mp_sampler_mode how;
-    } modes[] = {{"bilinear", MP_SAMPLER_LINEAR},
-                 {"linear", MP_SAMPLER_LINEAR},
-                 {"nearest", MP_SAMPLER_NEAREST},
-                 {"bicubic", MP_SAMPLER_CUBIC},
-                 {"cubic", MP_SAMPLER_CUBIC}};
-    static const int taps[] = {[MP_SAMPLER_NEAREST] = 1, [MP_SAMPLER_LINEAR] = 2, [MP_SAMPLER_CUBIC] = 4};
-    static const char *const paddings[] = {"zeros", "border", "reflection"};
-    mp_status st = MP_OK;
-    const char *mode = mp_operator_text(x->op, "mode", "bilinear"),
-               *padding_mode = mp_operator_text(x->op, "padding_mode", "zeros");
-    int how = -1, pads = -1;
-    for (int k = 0; k < 5; k++)
-        if (!strcmp(modes[k].name, mode)) how = (int)modes[k].how;
-    for (int k = 0; k < 3; k++)
-        if (!strcmp(paddings[k], padding_mode)) pads = k;
-    if (how < 0) return MP_NO_KERNEL(x, err, "this mode");
-    if (pads < 0) return MP_NO_KERNEL(x, err, "this padding_mode");
-    if (!is_float(x->in[0].dtype) || !is_float(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    if (x->in[0].rank - 2 > SPACE) return MP_NO_KERNEL(x, err, "this many dimensions");
-    mp_sampler *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
-    call->run = run_grid;
-    *s = (mp_sampler){.n = x->in[0].rank - 2,
-                      .how = (mp_sampler_mode)how,
-                      .padding = (mp_sampler_padding)pads,
-                      .align_corners = mp_operator_int(x->op, "align_corners", 0) != 0,
-                      .n_points = 1,
-                      .per_axis = taps[how],
-                      .per_point = 1};
-    for (int d = 0; d < s->n; d++) s->per_point *= s->per_axis;
-    for (int d = 0; d < s->n; d++) s->n_points *= x->in[1].dims[1 + d];
-    if (x->is_backward && x->from <= 0 && x->d_in[0].dtype == MP_DTYPE_BFLOAT16)
-        call->workspace_bytes = mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float);
-done:
-    return st;
-}
+const mp_kernel mp_cpu_grid_samples[] = {{"GridSample", "", prepare, prepare}, {0}};

@@ -8,7 +8,6 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
-#include "executor/cpu/sampling/pools.h"
 #include "executor/operators/sampling/pooling.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
@@ -296,6 +295,5 @@ const mp_kernel mp_cpu_pools[] = {
     {"GlobalMaxPool", "", prepare, prepare},
     {"GlobalAveragePool", "", prepare, prepare},
     {"GlobalLpPool", "", prepare, prepare},
-    {"MaxUnpool", "", mp_prepare_max_unpool, mp_prepare_max_unpool},
     {0},
 };

@@ -1,12 +1,14 @@
-/* sampling_regions.c - RoiAlign (averages or largest of interpolated points) and MaxRoiPool (regions.h). The gradient of
- * RoiAlign: a channel belongs to one thread, which walks the regions in order.
+/* regions.c - RoiAlign (averages or largest of interpolated points) and MaxRoiPool (regions.h): X (n, channel, height, width),
+ * Y (region, channel, row, column). The gradient of RoiAlign: a channel belongs to one thread, which walks the regions in
+ * order.
  */
-#include <math.h>
+#include "executor/operators/sampling/regions.h"
+
 #include <string.h>
 
-#include "executor/cpu/elementwise/elementwise.h"
-#include "executor/operators/sampling/regions.h"
-#include "executor/operators/sampling/taps.h"
+#include "executor/cpu/kernels.h"
+#include "executor/cpu/parallel.h"
+#include "executor/cpu/sampling/sums.h"
 
 typedef struct task {
     const mp_regions *s;
@@ -140,13 +142,13 @@ static mp_status check_images(const mp_operands *x, const mp_array *images, int6
 static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_regions *s = call->state;
-    task t = {s, x, mp_sampling_sums(x)};
+    task t = {s, x, mp_cpu_sums(x)};
     mp_status st = MP_OK;
     (void)run;
     MP_TRY(check_images(x, &x->in[2], x->in[2].strides[0], err));
     /* the regions have no gradient, as in PyTorch */
-    if (x->is_backward && x->to > 1 && x->d_in[1].dtype) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));
-    if (x->is_backward && (x->from > 0 || !x->d_in[0].dtype)) goto done;
+    if (mp_operands_wants(x, 1)) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));
+    if (x->is_backward && !mp_operands_wants(x, 0)) goto done;
     if (x->is_backward)
         mp_parallel(x->d_in[0].dims[1], 16 * x->d_out[0].dims[0] * s->height * s->width, spread_channel, &t);
     else
@@ -167,49 +169,18 @@ done:
     return st;
 }
 
-static bool is_float(mp_dtype dtype)
+static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
-}
-
-static mp_status prepare(const mp_operands *x, mp_call *call, double scale, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_regions *s;
-    const mp_array *out = x->is_backward ? &x->d_out[0] : &x->out[0];
-    if (!is_float(out->dtype) || !is_float(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
-    *s = (mp_regions){.scale = scale, .height = out->dims[2], .width = out->dims[3]};
-done:
-    return st;
-}
-
-mp_status mp_prepare_roi_align(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const char *where = mp_operator_text(x->op, "coordinate_transformation_mode", "half_pixel");
-    const char *mode = mp_operator_text(x->op, "mode", "avg");
-    bool half_pixel = x->op->version >= 16 && !strcmp(where, "half_pixel"), largest = !strcmp(mode, "max");
-    if (!half_pixel && x->op->version >= 16 && strcmp(where, "output_half_pixel") != 0)
-        return MP_NO_KERNEL(x, err, "this coordinate_transformation_mode");
-    if (!largest && strcmp(mode, "avg") != 0) return MP_NO_KERNEL(x, err, "this mode");
-    if (largest && x->is_backward) return MP_NO_KERNEL(x, err, "the gradient of the largest");
-    MP_TRY(prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err));
-    mp_regions *s = call->state;
     call->run = run_align;
-    s->half_pixel = half_pixel;
-    s->largest = largest;
-    s->sampling_ratio = mp_operator_int(x->op, "sampling_ratio", 0);
-    if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16)
-        call->workspace_bytes = mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float);
-done:
-    return st;
+    call->workspace_bytes = mp_cpu_sums_bytes(x);
+    return mp_roi_align_prepare(x, call, err);
 }
 
-mp_status mp_prepare_max_roi_pool(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err);
     call->run = run_pool;
-    return st;
+    return mp_max_roi_pool_prepare(x, call, err);
 }
+
+const mp_kernel mp_cpu_regions[] = {
+    {"RoiAlign", "", prepare_align, prepare_align}, {"MaxRoiPool", "", prepare_pool, NULL}, {0}};

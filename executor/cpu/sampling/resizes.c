@@ -1,16 +1,21 @@
-/* sampling_resize.c - Resize, Upsample and their gradients: rows of the input are blended by the taps of the outer axes, then
- * the blended row by those of the innermost. The gradient is the same with the tables transposed, so every element is written
- * once, by one thread.
+/* resizes.c - Resize, Upsample and their gradients (resizing.h): rows of the input are blended by the taps of the outer axes,
+ * then the blended row by those of the innermost. Every element is written once, by one thread.
  */
-#include <math.h>
+#include "executor/operators/sampling/resizing.h"
+
 #include <string.h>
 
+#include "executor/cpu/kernels.h"
 #include "executor/cpu/parallel.h"
-#include "executor/operators/sampling/taps.h"
 
 enum { DIMS = MP_ARRAY_RANK };
 
-typedef mp_resizing state;
+/* Lines are cut into chunks of the innermost dimension; of each its end, and the first and last input position that it reads.
+ */
+typedef struct state {
+    mp_resizing r;
+    int64_t n_chunks, *chunks;
+} state;
 
 typedef struct task {
     const state *s;
@@ -66,7 +71,7 @@ static void sample_row(const mp_taps *t, int64_t first, int64_t n, const float *
 /* n elements of the input's innermost dimension: where they lie, or in `room`. */
 static const float *read_row(const task *t, int64_t at, int64_t n, float *room)
 {
-    int64_t stride = t->s->from_stride[t->s->rank - 1];
+    int64_t stride = t->s->r.from_stride[t->s->r.rank - 1];
     if (stride == 1) return mp_floats(t->from->data, t->from->dtype, at, n, room);
     for (int64_t k = 0; k < n; k++) {
         float one;
@@ -77,7 +82,7 @@ static const float *read_row(const task *t, int64_t at, int64_t n, float *room)
 
 static void write_row(const task *t, int64_t at, int64_t n, const float *values)
 {
-    int64_t stride = t->s->to_stride[t->s->rank - 1];
+    int64_t stride = t->s->r.to_stride[t->s->r.rank - 1];
     for (int64_t k = 0; k < n; k++) {
         float room, *place = mp_floats_room(t->to->data, t->to->dtype, at + k * stride, &room);
         *place = values[k];
@@ -122,37 +127,37 @@ static void run_line(void *data, int64_t k)
 {
     const task *t = data;
     const state *s = t->s;
-    int inner = s->rank - 1, n_wheels = 0;
+    int inner = s->r.rank - 1, n_wheels = 0;
     float row[MP_BLOCK], room[MP_BLOCK], result[MP_BLOCK];
     int64_t chunk = k % s->n_chunks, line = k / s->n_chunks, from = 0, to = 0;
     int64_t first = chunk ? s->chunks[3 * chunk - 3] : 0, n = s->chunks[3 * chunk] - first, low = s->chunks[3 * chunk + 1];
     int64_t length = s->chunks[3 * chunk + 2] - low + 1;
     wheel wheels[DIMS];
     for (int d = inner - 1; d >= 0; d--) {
-        int64_t i = line % s->n_to[d];
-        line /= s->n_to[d];
-        to += i * s->to_stride[d];
-        if (s->axis[d] < 0) {
-            from += i * s->from_stride[d];
+        int64_t i = line % s->r.n_to[d];
+        line /= s->r.n_to[d];
+        to += i * s->r.to_stride[d];
+        if (s->r.axis[d] < 0) {
+            from += i * s->r.from_stride[d];
             continue;
         }
-        const mp_taps *taps = &s->taps[s->axis[d]];
-        wheels[n_wheels++] = (wheel){taps, taps->start[i], taps->start[i + 1], 0, s->from_stride[d]};
+        const mp_taps *taps = &s->r.taps[s->r.axis[d]];
+        wheels[n_wheels++] = (wheel){taps, taps->start[i], taps->start[i + 1], 0, s->r.from_stride[d]};
     }
-    to += first * s->to_stride[inner];
-    bool straight = s->to_stride[inner] == 1 && t->to->dtype == MP_DTYPE_FLOAT;
+    to += first * s->r.to_stride[inner];
+    bool straight = s->r.to_stride[inner] == 1 && t->to->dtype == MP_DTYPE_FLOAT;
     float *out = straight ? (float *)t->to->data + to : result;
-    bool samples = s->axis[inner] >= 0;
+    bool samples = s->r.axis[inner] >= 0;
     const float *x = NULL;
-    if (length > 0) x = blended(t, wheels, n_wheels, from + low * s->from_stride[inner], length, samples ? row : out, room);
+    if (length > 0) x = blended(t, wheels, n_wheels, from + low * s->r.from_stride[inner], length, samples ? row : out, room);
     if (!x)
-        for (int64_t e = 0; e < n; e++) out[e] = s->empty;
+        for (int64_t e = 0; e < n; e++) out[e] = s->r.empty;
     else if (samples)
-        sample_row(&s->taps[s->axis[inner]], first, n, x - low, s->empty, out);
+        sample_row(&s->r.taps[s->r.axis[inner]], first, n, x - low, s->r.empty, out);
     else if (x != out)
         memcpy(out, x, (size_t)n * sizeof *out);
     if (straight) return;
-    if (s->to_stride[inner] == 1)
+    if (s->r.to_stride[inner] == 1)
         mp_floats_done(t->to->data, t->to->dtype, to, n, out);
     else
         write_row(t, to, n, out);
@@ -162,62 +167,19 @@ static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_
 {
     task t = {call->state, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0]};
     (void)run, (void)err;
-    mp_parallel(t.s->n_lines * t.s->n_chunks, 4 * t.s->n_to[t.s->rank - 1] / (t.s->n_chunks ? t.s->n_chunks : 1), run_line, &t);
+    mp_parallel(t.s->r.n_lines * t.s->n_chunks, 4 * t.s->r.n_to[t.s->r.rank - 1] / (t.s->n_chunks ? t.s->n_chunks : 1),
+                run_line, &t);
     return MP_OK;
-}
-
-static void release(mp_call *call)
-{
-    state *s = call->state;
-    if (!s) return;
-    for (int d = 0; d < DIMS; d++) mp_taps_free(&s->taps[d]);
-    mp_free(s->chunks);
-}
-
-/* Puts the dimensions in order, those without taps together where they lie so on both sides. */
-static void order(state *s, const mp_array *from, const mp_array *to)
-{
-    int by_stride[DIMS], n = 0;
-    for (int d = 0; d < to->rank; d++) {
-        if (s->taps[d].same && to->dims[d] == 1) continue;
-        int k = n++;
-        for (; k > 0 && (to->strides[by_stride[k - 1]] < to->strides[d] ||
-                         (to->strides[by_stride[k - 1]] == to->strides[d] && to->dims[by_stride[k - 1]] < to->dims[d]));
-             k--)
-            by_stride[k] = by_stride[k - 1];
-        by_stride[k] = d;
-    }
-    for (int k = 0; k < n; k++) {
-        int d = by_stride[k], last = s->rank - 1;
-        bool same = s->taps[d].same;
-        if (same && last >= 0 && s->axis[last] < 0 && s->to_stride[last] == to->strides[d] * to->dims[d] &&
-            s->from_stride[last] == from->strides[d] * from->dims[d]) {
-            s->n_to[last] *= to->dims[d];
-            s->n_from[last] *= from->dims[d];
-        } else {
-            last = s->rank++;
-            s->axis[last] = same ? -1 : d;
-            s->n_to[last] = to->dims[d];
-            s->n_from[last] = from->dims[d];
-        }
-        s->to_stride[last] = to->strides[d];
-        s->from_stride[last] = from->strides[d];
-    }
-    if (!s->rank) {
-        s->rank = 1;
-        s->axis[0] = -1;
-        s->n_to[0] = s->n_from[0] = s->to_stride[0] = s->from_stride[0] = 1;
-    }
 }
 
 /* Cuts the innermost dimension so that what a chunk writes, and what it reads, are at most MP_BLOCK elements. */
 static mp_status cut(state *s, const mp_operands *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    int inner = s->rank - 1;
-    const mp_taps *t = s->axis[inner] < 0 ? NULL : &s->taps[s->axis[inner]];
+    int inner = s->r.rank - 1;
+    const mp_taps *t = s->r.axis[inner] < 0 ? NULL : &s->r.taps[s->r.axis[inner]];
     size_t capacity = 0;
-    int64_t n = s->n_to[inner], low = 0, high = -1, first = 0;
+    int64_t n = s->r.n_to[inner], low = 0, high = -1, first = 0;
     for (int64_t o = 0; o <= n; o++) {
         int64_t own_low = o, own_high = o;
         if (o < n && t) {
@@ -252,28 +214,26 @@ done:
     return st;
 }
 
-mp_status mp_prepare_resize(const mp_operands *x, mp_call *call, mp_error *err)
+static void release(mp_call *call)
+{
+    state *s = call->state;
+    if (!s) return;
+    mp_resizing_free(&s->r);
+    mp_free(s->chunks);
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
     state *s;
-    if (to->dtype != MP_DTYPE_FLOAT && to->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     call->run = run_resize;
-    MP_TRY(mp_resize_taps(x, s->taps, err));
-    for (int d = 0; d < to->rank && x->is_backward; d++) {
-        mp_taps back = {0};
-        MP_TRY(mp_taps_transpose(&s->taps[d], &back, err));
-        mp_taps_free(&s->taps[d]);
-        s->taps[d] = back;
-    }
-    if (!x->is_backward) s->empty = (float)mp_operator_float(x->op, "extrapolation_value", 0);
-    order(s, from, to);
-    s->n_lines = mp_array_elements(to) ? 1 : 0;
-    for (int d = 0; d < s->rank - 1; d++) s->n_lines *= s->n_to[d];
+    MP_TRY(mp_resizing_read(x, &s->r, err));
     MP_TRY(cut(s, x, err));
 done:
     return st;
 }
+
+const mp_kernel mp_cpu_resizes[] = {{"Resize", "", prepare, prepare}, {"Upsample", "", prepare, prepare}, {0}};

@@ -1,12 +1,12 @@
 /* sources.c - the table of operators that make tensors from attributes, shapes and a few numbers, on the GPU. What attributes
- * and shapes say is made on the CPU once, when the call is prepared, and brought there by each run.
+ * and shapes say is computed on the host once, when the call is prepared, and brought there by each run.
  */
 #include "executor/cuda/elementwise/sources.h"
 
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"
 #include "executor/cuda/moves/put.h"
+#include "executor/operators/elementwise/sources.h"
 
 /* More bytes than this are too many launches. */
 enum { KNOWN_BYTES = 1 << 20 };
@@ -21,9 +21,8 @@ static mp_status run_known(const mp_call *call, const mp_operands *x, const mp_r
 {
     const known *s = call->state;
     const mp_array *out = &x->out[0];
-    mp_box all = {0};
+    mp_box all = mp_box_of(NULL, out);
     (void)run;
-    for (int d = 0; d < out->rank; d++) mp_box_put(&all, out->dims[d], 0, out->strides[d]);
     if (s->is_one)
         mp_cuda_box_fill(&all, mp_dtype_bits(out->dtype) / 8, s->bytes, out->data);
     else
@@ -31,17 +30,17 @@ static mp_status run_known(const mp_call *call, const mp_operands *x, const mp_r
     return mp_cuda_launched(err);
 }
 
-/* Runs the CPU's call, whose only operand with data is the output, here in the program's memory. */
+/* Fills the output, or one element that stands for all, in the program's memory. */
 static mp_status prepare_bytes(const mp_operands *x, bool is_one, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_call cpu = {0};
+    mp_call described = {0};
     mp_operands here = *x;
     mp_array out = x->out[0];
     known *s = NULL;
     if (is_one) out = mp_array_plain(out.dtype, 1, &(int64_t){1});
     here.out = &out;
-    MP_TRY(mp_cpu_prepare(&here, &cpu, err));
+    MP_TRY(mp_source_prepare(&here, &described, err));
     int64_t bytes = mp_array_bytes(&out);
     if (bytes > KNOWN_BYTES) {
         st = MP_NO_KERNEL(x, err, "a constant so large");
@@ -53,9 +52,9 @@ static mp_status prepare_bytes(const mp_operands *x, bool is_one, mp_call *call,
     out.data = s->bytes;
     call->state = s;
     call->run = run_known;
-    MP_TRY(cpu.run(&cpu, &here, &(mp_run){0}, err));
+    mp_source_fill(described.state, &here, 0, ((const mp_source *)described.state)->n);
 done:
-    mp_call_release(&cpu);
+    mp_call_release(&described);
     return st;
 }
 
@@ -84,16 +83,14 @@ static mp_status run_eye(const mp_call *call, const mp_operands *x, const mp_run
 
 static mp_status prepare_range(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_range;
-    return st;
+    return mp_source_prepare(x, call, err);
 }
 
 static mp_status prepare_eye(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_eye;
-    return st;
+    return mp_source_prepare(x, call, err);
 }
 
 const mp_kernel mp_cuda_sources[] = {

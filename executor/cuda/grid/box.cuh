@@ -5,7 +5,7 @@
 #include "executor/cuda/grid/grid.cuh"
 
 extern "C" {
-#include "executor/cpu/moves/strided_copy.h"
+#include "executor/operators/moves/box.h"
 }
 
 /* k counts the box with its last dimension innermost. */

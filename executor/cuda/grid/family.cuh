@@ -14,11 +14,6 @@ template <class S> static S *mp_new_state(mp_call *call)
 }
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
 
-static inline bool mp_is_real(mp_dtype dtype)
-{
-    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
-}
-
 /* Where the next part of a workspace begins. */
 static inline int64_t mp_aligned(int64_t bytes)
 {

@@ -1,4 +1,4 @@
-/* boxes.h - copying, filling and adding boxes of elements (executor/cpu/moves/strided_copy.h) on the GPU. All only enqueue.
+/* boxes.h - copying, filling and adding boxes of elements (executor/operators/moves/box.h) on the GPU. All only enqueue.
  * Private to executor/cuda/.
  */
 #ifndef EXECUTOR_CUDA_BOXES_H
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#include "executor/cpu/moves/strided_copy.h"
+#include "executor/operators/moves/box.h"
 
 /* As mp_box_copy; elements of 1, 2, 4 or 8 bytes. */
 void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to);

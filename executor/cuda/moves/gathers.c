@@ -1,11 +1,12 @@
-/* gathers.c - the table of operators that pick or place elements by index on the GPU: prepared as on the CPU, run by the
- * kernels of gathers.h. */
+/* gathers.c - the table of operators that pick or place elements by index on the GPU: described by
+ * operators/gathers, run by the kernels of gathers.h. */
 #include "executor/cuda/moves/gathers.h"
 
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"
-#include "executor/operators/moves/moving.h"
+#include "executor/operators/gathers/picks.h"
+#include "executor/operators/gathers/scatters.h"
+#include "executor/operators/gathers/sequences.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -50,14 +51,21 @@ static int64_t pick_room(const mp_operands *x, const mp_pick *p)
     return x->is_backward ? mp_cuda_rows_room(&p->rows, MP_MEET_ADD, x->d_in[0].dtype) : 0;
 }
 
+static mp_status prepare_pick(const mp_operands *x, mp_prepare describe, mp_call *call, mp_error *err)
+{
+    mp_status st = describe(x, call, err);
+    call->run = run_gather;
+    if (st == MP_OK) call->workspace_bytes = pick_room(x, call->state);
+    return st;
+}
+
 static mp_status prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_cpu_prepare(x, call, err));
-    call->run = run_gather;
-    call->workspace_bytes = pick_room(x, call->state);
-done:
-    return st;
+    return prepare_pick(x, mp_gather_prepare, call, err);
+}
+static mp_status prepare_gather_nd(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_pick(x, mp_gather_nd_prepare, call, err);
 }
 
 /* The list of what the condition takes lies behind the rest of the workspace. */
@@ -77,7 +85,7 @@ static mp_status run_compress(const mp_call *call, const mp_operands *x, const m
 static mp_status prepare_compress(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(prepare_gather(x, call, err));
+    MP_TRY(prepare_pick(x, mp_compress_prepare, call, err));
     call->run = run_compress;
     MP_TRY(add_room(x, mp_rows_list_bytes(&((const mp_pick *)call->state)->rows), call, err));
 done:
@@ -100,7 +108,7 @@ static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_
 static mp_status prepare_unpool(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_cpu_prepare(x, call, err));
+    MP_TRY(mp_max_unpool_prepare(x, call, err));
     call->run = run_unpool;
     call->workspace_bytes =
         x->is_backward ? 0 : mp_cuda_rows_room(&((const mp_pick *)call->state)->rows, MP_MEET_SET, x->out[0].dtype);
@@ -112,7 +120,7 @@ done:
 
 static int axis_of(const mp_operands *x)
 {
-    return mp_moving_axis(x, 0, x->in[0].rank);
+    return mp_operands_axis(x, 0, x->in[0].rank);
 }
 
 /* Sums of bfloat16 with several terms are made in a float table in the workspace, and rounded once. */
@@ -140,7 +148,7 @@ static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, 
 static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_cpu_prepare(x, call, err));
+    MP_TRY(mp_gather_elements_prepare(x, call, err));
     call->run = run_gather_elements;
     if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 && x->in[1].dims[axis_of(x)] > 1)
         MP_TRY(add_room(x, mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float), call, err));
@@ -157,20 +165,13 @@ static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)
     return a;
 }
 
-/* The room of the device's rows lies at the end of the workspace. */
-static int64_t scatter_room(const mp_scatter *s, const mp_array *out)
-{
-    int64_t bytes = s->by_rows ? mp_cuda_rows_room(&s->rows, s->how, out->dtype) : 0;
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static mp_status run_scatter_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_scatter *s = call->state;
     const mp_array *out = &x->out[0];
     mp_array data = rescued(s, x, 0), indices = rescued(s, x, 1), updates = rescued(s, x, 2);
     mp_index_lines lines = {out, &updates, &indices, s->axis};
-    char *room = (char *)x->workspace + call->workspace_bytes - scatter_room(s, out);
+    char *room = (char *)x->workspace + s->own_at;
     (void)run;
     mp_cuda_array_copy(&data, out);
     if (s->by_rows)
@@ -201,22 +202,28 @@ static mp_status run_scatter_backward(const mp_call *call, const mp_operands *x,
     return mp_cuda_launched(err);
 }
 
-static mp_status prepare_scatter(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_scatter(const mp_operands *x, mp_prepare describe, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_cpu_prepare(x, call, err));
+    MP_TRY(describe(x, call, err));
     const mp_scatter *s = call->state;
     if (x->out[0].dtype == MP_DTYPE_DOUBLE && s->how != MP_MEET_SET) {
         st = MP_NO_KERNEL(x, err, "a reduction of this type");
         goto done;
     }
     call->run = x->is_backward ? run_scatter_backward : run_scatter_forward;
-    if (x->is_backward)
-        call->workspace_bytes = 0;
-    else
-        MP_TRY(add_room(x, scatter_room(s, &x->out[0]), call, err));
+    if (!x->is_backward && s->by_rows) MP_TRY(add_room(x, mp_cuda_rows_room(&s->rows, s->how, x->out[0].dtype), call, err));
 done:
     return st;
+}
+
+static mp_status prepare_scatter_elements(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_scatter(x, mp_scatter_elements_prepare, call, err);
+}
+static mp_status prepare_scatter_nd(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_scatter(x, mp_scatter_nd_prepare, call, err);
 }
 
 /* ---- ReverseSequence, OneHot */
@@ -240,27 +247,25 @@ static mp_status run_one_hot(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status prepare_reverse(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_reverse;
-    return st;
+    return mp_reverse_sequence_prepare(x, call, err);
 }
 
 static mp_status prepare_one_hot(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_one_hot;
-    return st;
+    return mp_one_hot_prepare(x, call, err);
 }
 
 const mp_kernel mp_cuda_gathers[] = {
     {"Gather", "", prepare_gather, prepare_gather},
-    {"GatherND", "", prepare_gather, prepare_gather},
+    {"GatherND", "", prepare_gather_nd, prepare_gather_nd},
     {"GatherElements", "", prepare_gather_elements, prepare_gather_elements},
     {"Compress", "", prepare_compress, prepare_compress},
     {"MaxUnpool", "", prepare_unpool, prepare_unpool},
-    {"Scatter", "", prepare_scatter, prepare_scatter},
-    {"ScatterElements", "", prepare_scatter, prepare_scatter},
-    {"ScatterND", "", prepare_scatter, prepare_scatter},
+    {"Scatter", "", prepare_scatter_elements, prepare_scatter_elements},
+    {"ScatterElements", "", prepare_scatter_elements, prepare_scatter_elements},
+    {"ScatterND", "", prepare_scatter_nd, prepare_scatter_nd},
     {"ReverseSequence", "", prepare_reverse, prepare_reverse},
     {"OneHot", "", prepare_one_hot, NULL},
     {0},

@@ -13,6 +13,8 @@
 extern "C" {
 #endif
 
+#include "executor/operators/gathers/index_lines.h"
+#include "executor/operators/gathers/meeting.h"
 #include "executor/operators/gathers/row_entries.h"
 
 enum { MP_CUDA_PIECE = 32 };

@@ -1,11 +1,11 @@
-/* moves.c - operators that move elements, on the GPU: prepared as on the CPU, as lists of boxes
- * (executor/operators/moves/moving.h), which are copied one way forward, and the other way backward. */
-#include "executor/operators/moves/moving.h"
+/* moves.c - operators that move elements, on the GPU: lists of boxes (operators/moves/moving.h), which are copied one way
+ * forward, and the other way backward. */
+#include "executor/operators/moves/moves.h"
 
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"
 #include "executor/cuda/moves/triangles.h"
+#include "executor/operators/moves/triangle.h"
 
 static int size_of(const mp_array *a)
 {
@@ -40,7 +40,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
         fill_outside(&x->out[0], &m->pad, given, &m->value);
     }
     for (size_t k = 0; k < m->n_parts; k++) {
-        const mp_part *p = &m->parts[k];
+        const mp_moving_part *p = &m->parts[k];
         const mp_array *from = &x->in[p->in], *to = &x->out[p->out];
         if (to->dtype) mp_cuda_box_copy(&p->box, size_of(to), at(from, p->from_at), at(to, p->to_at));
     }
@@ -48,7 +48,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 }
 
 /* A part of the gradients as arrays; what it reads several times has one element in *to. */
-static void part_arrays(const mp_part *p, const mp_array *d_out, const mp_array *d_in, mp_array *from, mp_array *to)
+static void part_arrays(const mp_moving_part *p, const mp_array *d_out, const mp_array *d_in, mp_array *from, mp_array *to)
 {
     *from = *to = (mp_array){.rank = p->box.rank};
     from->dtype = d_out->dtype;
@@ -64,7 +64,7 @@ static void part_arrays(const mp_part *p, const mp_array *d_out, const mp_array 
 }
 
 /* The box from the output to the input. */
-static mp_box turned(const mp_part *p)
+static mp_box turned(const mp_moving_part *p)
 {
     mp_box back = p->box;
     for (int d = 0; d < back.rank; d++) {
@@ -74,7 +74,7 @@ static mp_box turned(const mp_part *p)
     return back;
 }
 
-static bool is_wanted(const mp_operands *x, const mp_part *p)
+static bool is_wanted(const mp_operands *x, const mp_moving_part *p)
 {
     return p->in >= x->from && p->in < x->to && x->d_in[p->in].dtype;
 }
@@ -85,7 +85,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     const mp_moving *m = call->state;
     (void)run;
     for (size_t k = 0; k < m->n_parts; k++) {
-        const mp_part *p = &m->parts[k];
+        const mp_moving_part *p = &m->parts[k];
         if (!is_wanted(x, p)) continue;
         const mp_array *d_in = &x->d_in[p->in], *d_out = &x->d_out[p->out];
         bool add = x->adds & call->adds & MP_BIT(p->in), sums = mp_moving_repeats(p), empty = !mp_box_elements(&p->box);
@@ -116,7 +116,7 @@ static void plan_backward(const mp_operands *x, mp_call *call)
     const mp_moving *m = call->state;
     call->adds = x->adds;
     for (size_t k = 0; k < m->n_parts; k++) {
-        const mp_part *p = &m->parts[k];
+        const mp_moving_part *p = &m->parts[k];
         const mp_array *d_out = &x->d_out[p->out];
         if (!is_wanted(x, p) || !mp_box_elements(&p->box) || !d_out->dtype) continue;
         if (mp_moving_repeats(p)) {
@@ -133,7 +133,7 @@ static void plan_backward(const mp_operands *x, mp_call *call)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
+    mp_status st = mp_moves_prepare(x, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     if (st == MP_OK && x->is_backward) plan_backward(x, call);
     return st;
@@ -150,26 +150,15 @@ static mp_status run_trilu(const mp_call *call, const mp_operands *x, const mp_r
 
 static mp_status prepare_trilu(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_prepare_trilu(x, call, err);
+    mp_status st = mp_triangle_prepare(x, call, err);
     call->run = run_trilu;
     return st;
 }
 
 const mp_kernel mp_cuda_moves[] = {
-    {"Reshape", "", prepare, prepare},
-    {"Flatten", "", prepare, prepare},
-    {"Squeeze", "", prepare, prepare},
-    {"Unsqueeze", "", prepare, prepare},
-    {"Transpose", "", prepare, prepare},
-    {"Concat", "", prepare, prepare},
-    {"Split", "", prepare, prepare},
-    {"Slice", "", prepare, prepare},
-    {"Expand", "", prepare, prepare},
-    {"Tile", "", prepare, prepare},
-    {"Pad", "", prepare, prepare},
-    {"DepthToSpace", "", prepare, prepare},
-    {"SpaceToDepth", "", prepare, prepare},
-    {"Reorder", "memplan", prepare, prepare},
-    {"Trilu", "", prepare_trilu, prepare_trilu},
+#define ROW(kind, domain, rule) {kind, domain, prepare, prepare},
+    MP_MOVES(ROW)
+#undef ROW
+        {"Trilu", "", prepare_trilu, prepare_trilu},
     {0},
 };

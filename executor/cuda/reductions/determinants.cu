@@ -3,9 +3,8 @@
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/cuda/reductions/reductions.h"
-#include "executor/operators/reductions/determinant.h"
 extern "C" {
-#include "executor/cpu/kernels.h"
+#include "executor/operators/reductions/determinant.h"
 }
 
 struct eliminated {
@@ -50,7 +49,7 @@ static mp_status run(const mp_call *, const mp_operands *x, const mp_run *, mp_e
 
 mp_status mp_cuda_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_status st = mp_cpu_prepare(x, call, err);
+    const mp_status st = mp_determinant_prepare(x, call, err);
     call->run = run;
     call->workspace_bytes *= mp_array_elements(&x->out[0]);
     return st;

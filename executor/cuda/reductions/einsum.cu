@@ -4,10 +4,9 @@
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/moves/boxes.h"
-}
 #include "executor/operators/products/contraction.h"
+}
 
 struct contracted : mp_double_sums {
     enum { PHASES = 1 };
@@ -53,7 +52,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, 
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_status st = mp_cpu_prepare(x, call, err);
+    const mp_status st = mp_einsum_prepare(x, call, err);
     call->run = run;
     return st;
 }

@@ -5,9 +5,8 @@
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/cuda/reductions/reductions.h"
-#include "executor/operators/reductions/top.h"
 extern "C" {
-#include "executor/cpu/kernels.h"
+#include "executor/operators/reductions/top.h"
 }
 
 struct lines_of {
@@ -142,7 +141,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, 
 
 mp_status mp_cuda_prepare_top_k(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_status st = mp_cpu_prepare(x, call, err);
+    const mp_status st = mp_top_prepare(x, call, err);
     const mp_top *s = (const mp_top *)call->state;
     call->run = run;
     if (st == MP_OK && !x->is_backward && is_sorted(s))

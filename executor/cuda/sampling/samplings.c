@@ -1,7 +1,6 @@
-/* samplings.c - the table of operators that read between elements on the GPU: prepared as on the CPU. */
+/* samplings.c - the table of operators that read between elements on the GPU. */
 #include "executor/cuda/sampling/samplings.h"
 
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"
 
@@ -13,26 +12,29 @@ static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_
     return mp_cuda_launched(err);
 }
 
+static void release_resize(mp_call *call)
+{
+    if (call->state) mp_resizing_free(call->state);
+}
+
 static mp_status prepare_resize(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_resizing *s;
     int n = 0;
-    MP_TRY(mp_cpu_prepare(x, call, err));
-    const mp_resizing *s = call->state;
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->release = release_resize;
+    call->run = run_resize;
+    MP_TRY(mp_resizing_read(x, s, err));
     for (int d = 0; d < s->rank; d++) n += s->axis[d] >= 0;
     if (n > MP_CUDA_RESIZED) {
         st = MP_NO_KERNEL(x, err, "resizing so many dimensions");
         goto done;
     }
-    call->run = run_resize;
     call->workspace_bytes = mp_cuda_resize_room(s);
 done:
     return st;
-}
-
-static bool wants(const mp_operands *x, int i)
-{
-    return x->is_backward && x->from <= i && x->to > i && x->d_in[i].dtype;
 }
 
 static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -40,8 +42,8 @@ static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_ru
     const mp_sampler *s = call->state;
     (void)run;
     if (!x->is_backward) mp_cuda_grid_sample(s, &x->in[0], &x->in[1], &x->out[0]);
-    if (wants(x, 0)) mp_cuda_grid_spread(s, &x->d_in[0], &x->in[1], &x->d_out[0], x->workspace);
-    if (wants(x, 1)) mp_cuda_grid_move(s, &x->in[0], &x->in[1], &x->d_out[0], &x->d_in[1]);
+    if (mp_operands_wants(x, 0)) mp_cuda_grid_spread(s, &x->d_in[0], &x->in[1], &x->d_out[0], x->workspace);
+    if (mp_operands_wants(x, 1)) mp_cuda_grid_move(s, &x->in[0], &x->in[1], &x->d_out[0], &x->d_in[1]);
     return mp_cuda_launched(err);
 }
 
@@ -49,10 +51,9 @@ static mp_status prepare_grid(const mp_operands *x, mp_call *call, mp_error *err
 {
     mp_status st = MP_OK;
     mp_row_entries rows;
-    MP_TRY(mp_cpu_prepare(x, call, err));
+    MP_TRY(mp_grid_sample_prepare(x, call, err));
     call->run = run_grid;
-    call->workspace_bytes = 0;
-    if (!wants(x, 0)) goto done;
+    if (!mp_operands_wants(x, 0)) goto done;
     if (!mp_cuda_grid_rows(call->state, &x->d_in[0], &rows)) {
         st = MP_NO_KERNEL(x, err, "so many points");
         goto done;
@@ -67,17 +68,15 @@ static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_r
     const mp_regions *s = call->state;
     (void)run;
     if (!x->is_backward) mp_cuda_roi_align(s, &x->in[0], &x->in[1], &x->in[2], &x->out[0]);
-    if (wants(x, 0)) mp_cuda_roi_spread(s, &x->d_in[0], &x->in[1], &x->in[2], &x->d_out[0]);
-    if (wants(x, 1)) mp_cuda_array_zero(&x->d_in[1]); /* as on the CPU */
+    if (mp_operands_wants(x, 0)) mp_cuda_roi_spread(s, &x->d_in[0], &x->in[1], &x->in[2], &x->d_out[0]);
+    if (mp_operands_wants(x, 1)) mp_cuda_array_zero(&x->d_in[1]); /* as on the CPU */
     return mp_cuda_launched(err);
 }
 
 static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_align;
-    call->workspace_bytes = 0;
-    return st;
+    return mp_roi_align_prepare(x, call, err);
 }
 
 static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -89,9 +88,8 @@ static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_ru
 
 static mp_status prepare_pool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_cpu_prepare(x, call, err);
     call->run = run_pool;
-    return st;
+    return mp_max_roi_pool_prepare(x, call, err);
 }
 
 const mp_kernel mp_cuda_samplings[] = {

@@ -10,7 +10,7 @@ extern "C" {
 #include "executor/operators/gathers/row_entries.h"
 #include "executor/operators/sampling/grid_sample.h"
 #include "executor/operators/sampling/regions.h"
-#include "executor/operators/sampling/taps.h"
+#include "executor/operators/sampling/resizing.h"
 
 /* The most dimensions that are resized at once. */
 enum { MP_CUDA_RESIZED = 4 };

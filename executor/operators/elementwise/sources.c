@@ -1,26 +1,27 @@
-/* sources.c - tensors from attributes, shapes and a few numbers: constants, ranges, windows. */
+/* sources.c - what element k of a source is. */
+#include "executor/operators/elementwise/sources.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
+#include "executor/kernel/element.h"
+#include "executor/operators/elementwise/elementwise.h"
 
 enum { WINDOW_TERMS = 3 };
 
-/* One row: what element k of the output is. */
-typedef struct source source;
-typedef struct row {
+/* A source that fills an array. */
+typedef struct source {
+    const mp_source_row *row;
+    const mp_operands *x;
+    const mp_array *out;
+    int64_t n; /* elements of the operator's output */
+} source;
+
+struct mp_source_row {
     const char *kind;
     void (*fill)(const source *s, int64_t from, int64_t n); /* elements [from, from + n) in row-major order */
     mp_status (*check)(const mp_operands *x, mp_error *err);
     double window[WINDOW_TERMS]; /* factors of cos(0), cos(2 pi k / n), cos(4 pi k / n) */
-} row;
-
-struct source {
-    const row *row;
-    const mp_operands *x;
-    const mp_array *out;
-    int64_t n;
 };
 
 /* The elements of an attribute that is one of the forms of `value`; NULL with *n 0 without one. */
@@ -140,7 +141,7 @@ static void fill_window(const source *s, int64_t from, int64_t n)
     }
 }
 
-static const row rows[] = {
+static const mp_source_row rows[] = {
     {"Constant", fill_constant, check_constant, {0}},
     {"ConstantOfShape", fill_constant, check_shaped, {0}},
     {"Shape", fill_shape, NULL, {0}},
@@ -152,31 +153,14 @@ static const row rows[] = {
     {"BlackmanWindow", fill_window, NULL, {.42, -.5, .08}},
 };
 
-static void fill_block(void *data, int64_t k)
-{
-    const source *s = data;
-    s->row->fill(s, k * MP_BLOCK, mp_block_size(s->n, k));
-}
-
-static mp_status run_fill(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
-{
-    source s = *(const source *)call->state;
-    (void)run, (void)err;
-    s.x = x;
-    s.out = &x->out[0];
-    mp_parallel(mp_blocks(s.n), MP_BLOCK, fill_block, &s);
-    return MP_OK;
-}
-
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    source *s;
+    mp_source *s;
     if (!mp_elementwise_knows(x->out[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (!mp_array_is_plain(&x->out[0])) return MP_NO_KERNEL(x, err, "its layout");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
-    call->run = run_fill;
     s->n = mp_array_elements(&x->out[0]);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (!strcmp(rows[k].kind, x->op->op->name)) s->row = &rows[k];
@@ -185,10 +169,8 @@ done:
     return st;
 }
 
-const mp_kernel mp_cpu_sources[] = {
-    {"Constant", "", prepare, NULL},       {"ConstantOfShape", "", prepare, NULL},
-    {"Shape", "", prepare, NULL},          {"Size", "", prepare, NULL},
-    {"Range", "", prepare, NULL},          {"EyeLike", "", prepare, NULL},
-    {"HannWindow", "", prepare, NULL},     {"HammingWindow", "", prepare, NULL},
-    {"BlackmanWindow", "", prepare, NULL}, {0},
-};
+void mp_source_fill(const mp_source *s, const mp_operands *x, int64_t from, int64_t n)
+{
+    source filling = {.row = s->row, .x = x, .out = &x->out[0], .n = s->n};
+    s->row->fill(&filling, from, n);
+}

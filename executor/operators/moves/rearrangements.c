@@ -1,16 +1,15 @@
-/* moves.c - the table of operators that move elements, and those that move all of them to other places. */
-#include "executor/operators/moves/moving.h"
+/* rearrangements.c - every element of the input at another place of the output. */
+#include "executor/operators/moves/rearrangements.h"
 
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"
-#include "executor/cpu/kernels.h"
 
 /* One part over dims with these strides on both sides. */
 static mp_status one_part(mp_moving *m, int rank, const int64_t *dims, const int64_t *from, const int64_t *to, mp_error *err)
 {
-    mp_part *p;
-    mp_status st = mp_moving_part(m, 0, 0, &p, err);
+    mp_moving_part *p;
+    mp_status st = mp_moving_add(m, 0, 0, &p, err);
     for (int d = 0; st == MP_OK && d < rank; d++) mp_box_put(&p->box, dims[d], from[d], to[d]);
     return st;
 }
@@ -38,8 +37,8 @@ static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
 mp_status mp_moving_reshape(const mp_operands *x, mp_moving *m, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_array *in = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
-    mp_part *p;
+    const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
+    mp_moving_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
         const mp_array *odd = plain_out ? in : out; /* the other one may be seen under these dimensions too */
@@ -47,7 +46,7 @@ mp_status mp_moving_reshape(const mp_operands *x, mp_moving *m, mp_error *err)
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);
     }
-    MP_TRY(mp_moving_part(m, 0, 0, &p, err));
+    MP_TRY(mp_moving_add(m, 0, 0, &p, err));
     if (mp_array_elements(in) && !refine(in, out, &p->box))
         st = MP_NO_KERNEL(x, err, "a reshape from one layout that is not plain into another");
 done:
@@ -57,8 +56,8 @@ done:
 mp_status mp_moving_transpose(const mp_operands *x, mp_moving *m, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_array *in = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
-    mp_infer reader = mp_moving_reader(x, err);
+    const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
+    mp_infer reader = mp_operands_reader(x, err);
     int permutation[MP_RANK_MAX];
     int64_t from[MP_ARRAY_RANK];
     MP_TRY(mp_permutation_read(&reader, permutation));
@@ -70,7 +69,7 @@ done:
 
 mp_status mp_moving_reorder(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    const mp_array *in = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
+    const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     return one_part(m, out->rank, out->dims, in->strides, out->strides, err);
 }
 
@@ -91,49 +90,10 @@ static mp_status blocks(const mp_operands *x, mp_moving *m, const mp_array *deep
 mp_status mp_moving_depth_to_space(const mp_operands *x, mp_moving *m, mp_error *err)
 {
     bool channel_first = !strcmp(mp_operator_text(x->op, "mode", "DCR"), "CRD");
-    return blocks(x, m, mp_moving_in(x, 0), mp_moving_out(x, 0), true, channel_first, err);
+    return blocks(x, m, mp_operands_in(x, 0), mp_operands_out(x, 0), true, channel_first, err);
 }
 
 mp_status mp_moving_space_to_depth(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    return blocks(x, m, mp_moving_out(x, 0), mp_moving_in(x, 0), false, false, err);
+    return blocks(x, m, mp_operands_out(x, 0), mp_operands_in(x, 0), false, false, err);
 }
-
-#define MOVES(X)                          \
-    X("Reshape", "", reshape)             \
-    X("Flatten", "", reshape)             \
-    X("Squeeze", "", reshape)             \
-    X("Unsqueeze", "", reshape)           \
-    X("Transpose", "", transpose)         \
-    X("Concat", "", concat)               \
-    X("Split", "", split)                 \
-    X("Slice", "", slice)                 \
-    X("Expand", "", expand)               \
-    X("Tile", "", tile)                   \
-    X("Pad", "", pad)                     \
-    X("DepthToSpace", "", depth_to_space) \
-    X("SpaceToDepth", "", space_to_depth) \
-    X("Reorder", "memplan", reorder)
-
-static const struct {
-    const char *kind;
-    mp_moving_rule rule;
-} rules[] = {
-#define RULE(kind, domain, rule) {kind, mp_moving_##rule},
-    MOVES(RULE)
-#undef RULE
-};
-
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
-        if (!strcmp(rules[k].kind, x->op->op->name)) return mp_moving_prepare(x, rules[k].rule, call, err);
-    return MP_NO_KERNEL(x, err, "running it");
-}
-
-const mp_kernel mp_cpu_moves[] = {
-#define ROW(kind, domain, rule) {kind, domain, prepare, prepare},
-    MOVES(ROW)
-#undef ROW
-        {"Trilu", "", mp_prepare_trilu, mp_prepare_trilu},
-    {0}};

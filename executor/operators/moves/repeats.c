@@ -1,15 +1,16 @@
-/* move_repeats.c - Expand, Tile, Pad: outputs that hold some elements more than once, or none. */
+/* repeats.c - Expand, Tile, Pad: outputs that hold some elements more than once, or none. */
+#include "executor/operators/moves/repeats.h"
+
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"
-#include "executor/cpu/parallel.h"
-#include "executor/operators/moves/moving.h"
+#include "executor/kernel/element.h"
 
 mp_status mp_moving_expand(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    const mp_array *in = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
-    mp_part *p;
-    mp_status st = mp_moving_part(m, 0, 0, &p, err);
+    const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
+    mp_moving_part *p;
+    mp_status st = mp_moving_add(m, 0, 0, &p, err);
     for (int d = 0; st == MP_OK && d < out->rank; d++) {
         int own = d - (out->rank - in->rank);
         bool repeated = own < 0 || (in->dims[own] == 1 && out->dims[d] != 1);
@@ -21,9 +22,9 @@ mp_status mp_moving_expand(const mp_operands *x, mp_moving *m, mp_error *err)
 /* Each dimension of the output is one of repetitions and one of the input. */
 mp_status mp_moving_tile(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    const mp_array *in = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
-    mp_part *p;
-    mp_status st = mp_moving_part(m, 0, 0, &p, err);
+    const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
+    mp_moving_part *p;
+    mp_status st = mp_moving_add(m, 0, 0, &p, err);
     for (int d = 0; st == MP_OK && d < out->rank; d++) {
         mp_box_put(&p->box, in->dims[d] ? out->dims[d] / in->dims[d] : 0, 0, out->strides[d] * in->dims[d]);
         mp_box_put(&p->box, in->dims[d], in->strides[d], out->strides[d]);
@@ -101,7 +102,7 @@ static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, ax
 static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_infer reader = mp_moving_reader(x, err);
+    mp_infer reader = mp_operands_reader(x, err);
     const int64_t *pads, *axes = NULL;
     size_t n, n_axes = 0;
     MP_TRY(mp_moved_integers(&reader, x->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
@@ -123,9 +124,8 @@ static mp_status read_value(const mp_operands *x, mp_moving *m, mp_error *err)
     float value = x->op->version < 11 ? (float)mp_operator_float(x->op, "value", 0) : 0;
     m->filler = x->op->version < 11 ? -1 : 2;
     if (value == 0) return MP_OK;
-    if (dtype != MP_DTYPE_FLOAT && dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "a value of this type to pad with");
-    memcpy(mp_floats_room(&m->value, dtype, 0, &value), &value, dtype == MP_DTYPE_FLOAT ? sizeof value : 0);
-    mp_floats_done(&m->value, dtype, 0, 1, &value);
+    if (!mp_is_real(dtype)) return MP_NO_KERNEL(x, err, "a value of this type to pad with");
+    mp_store_float(&m->value, dtype, 0, value);
     return MP_OK;
 }
 
@@ -136,9 +136,9 @@ static mp_status combine(mp_moving *m, const mp_array *in, const mp_array *out, 
     int64_t n = 1;
     for (int d = 0; d < in->rank; d++) n *= (int64_t)axes[d].n;
     for (int64_t k = 0; k < n; k++) {
-        mp_part *p;
+        mp_moving_part *p;
         int64_t rest = k;
-        MP_TRY(mp_moving_part(m, 0, 0, &p, err));
+        MP_TRY(mp_moving_add(m, 0, 0, &p, err));
         for (int d = 0; d < in->rank; d++) {
             const stretch *s = &axes[d].list[rest % (int64_t)axes[d].n];
             rest /= (int64_t)axes[d].n;
@@ -154,7 +154,7 @@ done:
 mp_status mp_moving_pad(const mp_operands *x, mp_moving *m, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_array *in = mp_moving_in(x, 0), *out = mp_moving_out(x, 0);
+    const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     const char *name = mp_operator_text(x->op, "mode", "constant");
     axis_stretches axes[MP_ARRAY_RANK] = {0};
     int64_t before[MP_ARRAY_RANK];
@@ -180,8 +180,8 @@ mp_status mp_moving_pad(const mp_operands *x, mp_moving *m, mp_error *err)
     }
     MP_TRY(combine(m, in, out, axes, err));
     if (!m->n_parts) { /* all is filled: the gradient still has to be written */
-        mp_part *p;
-        MP_TRY(mp_moving_part(m, 0, 0, &p, err));
+        mp_moving_part *p;
+        MP_TRY(mp_moving_add(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);
     }
 done:

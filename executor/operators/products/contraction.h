@@ -6,6 +6,7 @@
 
 #include "estimator/rules/operands/einsum.h"
 #include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
 
 typedef struct mp_contraction {
     int n_kept, n_summed; /* labels of the result that have a size; all others */
@@ -18,6 +19,10 @@ typedef struct mp_contraction {
 typedef struct mp_einsum_sums {
     mp_contraction sum[3];
 } mp_einsum_sums;
+
+/* An mp_einsum_sums becomes the call's state; `run` is the backend's. MP_UNSUPPORTED: a type that is neither FLOAT nor
+ * BFLOAT16; MP_INVALID: an equation that does not fit; MP_NOMEM. */
+mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Where result k lies in y, and where its first term in a and b. */
 MP_INLINE void mp_contraction_result(const mp_contraction *c, int64_t k, int64_t at[3])

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
 
 /* Of a matrix of n x n elements, row-major, `step` apart, which it overwrites. O(n^3). */
 MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
@@ -27,6 +28,16 @@ MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
         }
     }
     return result;
+}
+
+/* Checks Det; the workspace is that of one matrix, and `run` the backend's. MP_UNSUPPORTED: a type that is neither FLOAT nor
+ * BFLOAT16. */
+static inline mp_status mp_determinant_prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    const mp_array *in = &x->in[0];
+    if (!mp_is_real(in->dtype)) return MP_NO_KERNEL(x, err, "its type");
+    call->workspace_bytes = in->dims[in->rank - 1] * in->dims[in->rank - 1] * (int64_t)sizeof(double);
+    return MP_OK;
 }
 
 #endif

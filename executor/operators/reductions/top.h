@@ -4,8 +4,8 @@
 #ifndef EXECUTOR_TOP_H
 #define EXECUTOR_TOP_H
 
-#include "executor/kernel/array.h"
 #include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
 
 /* `state` of its calls. */
 typedef struct mp_top {
@@ -15,6 +15,10 @@ typedef struct mp_top {
     int64_t in_step, value_step, index_step; /* along the axis */
     bool largest;
 } mp_top;
+
+/* An mp_top becomes the call's state; `run` is the backend's. MP_UNSUPPORTED: a type, or an axis that is not there; MP_NOMEM.
+ */
+mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Where line `k` begins in each of the three. */
 MP_INLINE void mp_top_locate(const mp_top *s, int64_t k, int64_t *in, int64_t *values, int64_t *indices)

@@ -4,6 +4,7 @@
 #ifndef EXECUTOR_GRID_SAMPLE_H
 #define EXECUTOR_GRID_SAMPLE_H
 
+#include "executor/kernel/kernel.h"
 #include "executor/operators/sampling/cubic.h"
 
 enum { MP_SAMPLER_SPACE = 3, MP_SAMPLER_TAPS = 4 };
@@ -20,6 +21,10 @@ typedef struct mp_sampler {
     int64_t n_points;        /* of a sample */
     int per_axis, per_point; /* taps; per_point = per_axis ^ n */
 } mp_sampler;
+
+/* An mp_sampler becomes the call's state; `run` and the workspace are the backend's. MP_UNSUPPORTED: a mode, a type or more
+ * dimensions than that; MP_NOMEM. */
+mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Along one axis: the elements read (-1: none), their weights, and how the weights change with the grid's coordinate. */
 typedef struct mp_sampler_axis {

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
 
 /* `state` of their calls. */
 typedef struct mp_regions {
@@ -15,6 +16,11 @@ typedef struct mp_regions {
     int64_t sampling_ratio;
     int64_t height, width; /* of the output */
 } mp_regions;
+
+/* An mp_regions becomes the call's state; `run` and the workspace are the backend's. MP_UNSUPPORTED: types, a mode, or the
+ * gradient of the largest; MP_NOMEM. */
+mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Where the points of one bin of RoiAlign lie: `rows` x `columns` of them, from (top, left) on. */
 typedef struct mp_bin {

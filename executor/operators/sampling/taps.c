@@ -1,13 +1,14 @@
-/* sampling_taps.c - Resize and Upsample as tables: which input positions each output position reads, and with what weight.
+/* taps.c - Resize and Upsample as tables: which input positions each output position reads, and with what weight.
  *
  * Coordinates follow ONNX's reference: a position between two elements lies right of the left one by a ratio in (0, 1].
  */
+#include "executor/operators/sampling/taps.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/kernel/element.h"
 #include "executor/operators/sampling/cubic.h"
-#include "executor/operators/sampling/taps.h"
 
 typedef enum coordinates {
     HALF_PIXEL,

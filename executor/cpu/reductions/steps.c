@@ -1,7 +1,9 @@
-/* reduction_steps.c - the loops of reductions: how elements are taken in, along a row or down the columns. */
+/* steps.c - the loops of reductions: how elements are taken in, along a row or down the columns. */
+#include "executor/cpu/reductions/steps.h"
+
 #include <math.h>
 
-#include "executor/cpu/reductions/reduction.h"
+#include "executor/cpu/parallel.h"
 
 /* NAME_run and NAME_columns from `take`, an expression of a (what was taken in so far), v (the element) and s (the shift), and
  * `join` of a and b. A row has sixteen values side by side, so that the operations can overlap. */

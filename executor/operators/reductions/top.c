@@ -1,0 +1,36 @@
+/* top.c - describes the lines that TopK works on. */
+#include "executor/operators/reductions/top.h"
+
+#include "executor/operators/elementwise/elementwise.h"
+
+mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_top *s;
+    const mp_array *in = x->is_backward ? &x->d_in[0] : &x->in[0], *values = x->is_backward ? &x->d_out[0] : &x->out[0];
+    const mp_array *indices = &x->out[1];
+    int64_t axis = mp_operator_int(x->op, "axis", -1);
+    if (!mp_elementwise_knows(in->dtype) || !values->dtype || !indices->dtype) return MP_NO_KERNEL(x, err, "its type");
+    if (x->is_backward && !mp_is_real(in->dtype)) return MP_NO_KERNEL(x, err, "its type");
+    if (axis < 0) axis += in->rank;
+    if (axis < 0 || axis >= in->rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
+    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    s->n_lines = 1;
+    for (int d = 0; d < in->rank; d++) {
+        if (d == axis) continue;
+        s->dims[s->rank] = in->dims[d];
+        s->in[s->rank] = in->strides[d];
+        s->values[s->rank] = values->strides[d];
+        s->indices[s->rank++] = indices->strides[d];
+        s->n_lines *= in->dims[d];
+    }
+    s->length = in->dims[axis];
+    s->k = values->dims[axis];
+    s->in_step = in->strides[axis];
+    s->value_step = values->strides[axis];
+    s->index_step = indices->strides[axis];
+    s->largest = mp_operator_int(x->op, "largest", 1) != 0;
+done:
+    return st;
+}
