@@ -86,6 +86,8 @@ try usage_budget_floor plan mlp.onnx --batch 64 --budget floor+8GiB
 try usage_budget_percent plan mlp.onnx --batch 64 --budget 6.0.0%
 try usage_budget_huge plan mlp.onnx --batch 64 --budget 1e30
 try usage_time_limit plan mlp.onnx --batch 64 --budget 60% --time-limit nan
+try usage_without plan chain.json --budget 250 --without chen,nodes
+try usage_without_empty plan chain.json --budget 250 --without chen,
 try usage_contradiction plan mlp.onnx --batch 64 --budget 60% --solver chen --checkpoints /up/Relu_output_0
 try usage_sweep_solver sweep mlp.onnx --batch 64 --solvers chen,chne
 try usage_sweep_twice sweep mlp.onnx --batch 64 --solvers chen,chen
@@ -140,6 +142,11 @@ try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse 
 try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
+try plan_explain plan chain.json --budget 250 --explain-bound
+try plan_explain_json plan chain.json --budget 250 --explain-bound --json
+try plan_explain_off plan chain.json --budget 250 --explain-bound --without interval,exact,chen
+try plan_explain_infeasible plan chain.json --budget 180 --explain-bound
+try plan_explain_unbounded plan chain.json --solver none --explain-bound
 try plan_infeasible plan mlp.onnx --batch 4096 --budget 1MiB -o infeasible.json
 try plan_infeasible_json plan mlp.onnx --batch 4096 --budget 1MiB --json
 holds infeasible_writes_nothing test ! -e infeasible.json

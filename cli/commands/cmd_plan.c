@@ -29,7 +29,41 @@ static int settle(options *o, budget *b)
     return EXIT_DONE;
 }
 
-static mp_status search(const options *o, outcome *out, mp_error *err)
+/* What --without names: stages of the bound, and searchers of `auto` but for the baseline. */
+typedef struct switches {
+    unsigned stages_off, solvers_off;
+} switches;
+
+static bool switch_off(const char *name, switches *s)
+{
+    mp_bound_stage stage;
+    if (mp_bound_stage_find(name, &stage)) {
+        s->stages_off |= 1u << stage;
+        return true;
+    }
+    for (size_t k = 0; k < mp_solver_count(); k++) {
+        const mp_solver *row = mp_solver_row(k);
+        if (strcmp(row->name, name) || row->run == mp_run_auto || row->run == mp_run_none) continue;
+        s->solvers_off |= 1u << k;
+        return true;
+    }
+    return false;
+}
+
+static int read_without(const char *list, switches *s)
+{
+    char name[32];
+    for (const char *at = list, *end; at; at = *end ? end + 1 : NULL) {
+        end = at + strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+        if (!switch_off(name, s))
+            return usage_error("--without: there is no stage of the bound and no searcher of auto called '%.*s'",
+                               (int)(end - at), at);
+    }
+    return EXIT_DONE;
+}
+
+static mp_status search(const options *o, const switches *off, outcome *out, mp_error *err)
 {
     mp_status st = MP_OK;
     int *checkpoints = NULL;
@@ -42,6 +76,9 @@ static mp_status search(const options *o, outcome *out, mp_error *err)
                           .time_limit = o->time_limit,
                           .keep_order = o->keep_order,
                           .wants_bound = true,
+                          .explains_bound = o->explain_bound,
+                          .stages_off = off->stages_off,
+                          .solvers_off = off->solvers_off,
                           .progress = progress_show,
                           .progress_data = &shown};
     if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));
@@ -79,9 +116,13 @@ int cmd_plan(options *o)
     mp_error err = {0};
     outcome out = {0};
     budget b;
+    switches off = {0};
     int rc = settle(o, &b);
+    if (!rc && o->without) rc = read_without(o->without, &off);
     if (rc) return rc;
-    if (prepare(o, &b, &out, &err) != MP_OK || search(o, &out, &err) != MP_OK) {
+    out.explains_bound = o->explain_bound;
+    out.stages_off = off.stages_off;
+    if (prepare(o, &b, &out, &err) != MP_OK || search(o, &off, &out, &err) != MP_OK) {
         rc = input_failed(&err);
     } else {
         mp_status st = MP_OK;

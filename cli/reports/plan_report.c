@@ -5,6 +5,7 @@
 
 #include "cli/options/messages.h"
 #include "cli/options/quantities.h"
+#include "cli/reports/bound_report.h"
 #include "cli/reports/report.h"
 #include "formats/base/bytes_text.h"
 #include "formats/json/json.h"
@@ -273,7 +274,9 @@ mp_status print_plan(const outcome *out, mp_error *err)
 {
     char title[256];
     subject_title(&out->subject, title, sizeof title);
-    return out->answer.plan ? print_fitting(out, title, err) : print_unmeetable(out, title, err);
+    const mp_status st = out->answer.plan ? print_fitting(out, title, err) : print_unmeetable(out, title, err);
+    if (st == MP_OK && out->explains_bound) print_bound_explanation(out);
+    return st;
 }
 
 /* Without a plan in the budget the header describes the smallest plan that was found. */
@@ -298,6 +301,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
+    if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));
     MP_REQUIRE(json, err, MP_NOMEM, "the answer");
     print_json(json_incref(json));
 done:

@@ -17,6 +17,8 @@ typedef struct outcome {
     bool has_second_stream; /* it was asked for, and there is a plan */
     mp_second_stream second_stream;
     double planning_seconds;
+    bool explains_bound;
+    unsigned stages_off; /* as in mp_bound_options.off */
 } outcome;
 
 mp_status print_plan(const outcome *out, mp_error *err);

@@ -55,6 +55,7 @@ typedef struct mp_bound_eviction {
 /* What a bound is made of. The deciding interval begins with the first run of mp_bound.from. */
 typedef struct mp_bound_report {
     mp_bound_result stages[MP_BOUND_N_STAGES];
+    int64_t least_ticks;   /* one run of every node, in its fastest alternative */
     int64_t live_in_bytes; /* at the start of the deciding interval: what is live there if nothing is recomputed later, ... */
     int64_t free_bytes;    /* ... and what the budget leaves for it */
     int64_t ticks;         /* which this interval alone takes beyond first runs */

@@ -301,6 +301,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     mp_status st = MP_OK;
     const mp_bound_options defaults = {.effort = 4};
     const mp_bound_work none = {0};
+    const int64_t least = least_ticks(graph);
     if (!options) options = &defaults;
     mp_precedence *order = NULL;
     mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
@@ -313,7 +314,8 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
             MP_TRY(run_demand(order, budget_bytes, options, &bound, err));
         MP_TRY(explain(order, budget_bytes, options, &bound, err));
     }
-    bound.ticks = least_ticks(graph) + (bound.infeasible ? 0 : bound.ticks);
+    bound.ticks = least + (bound.infeasible ? 0 : bound.ticks);
+    if (options->report) options->report->least_ticks = least;
     *out = bound;
 done:
     mp_precedence_free(order);

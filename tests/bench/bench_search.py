@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from depth_first import write_depth_first
+
 KUSUMOTO = {  # percent of keep-all: best known in a fixed and in any order, what was proved for the fixed and for any order
     "vgg19": {80: (1.92, 1.92, 1.92, None), 70: (3.69, 3.69, 3.69, None), 60: (5.45, 5.45, 5.45, None)},
     "unet": {80: (1.44, 1.44, 1.44, None), 70: (3.66, 3.66, 3.66, None), 60: (6.81, 6.81, 6.81, None),
@@ -73,60 +75,6 @@ def plan(graph, budget, *options):
         base = found["baseline_seconds"]
         bound = found.get("lower_bound_seconds")
         return 100 * (found["seconds"] / base - 1), None if bound is None else 100 * (bound / base - 1), took
-
-
-def forward_peak(graph, order):
-    """Of running the nodes once in this order, each output freed after its last read."""
-    size = {s["id"]: s["bytes"] if s["kind"] == "activation" else 0 for s in graph["storages"]}
-    last = {}
-    for t, k in enumerate(order):
-        for s in graph["nodes"][k]["reads"]:
-            last[s] = t
-    live = peak = 0
-    for t, k in enumerate(order):
-        node = graph["nodes"][k]
-        live += sum(size[s] for s in node["writes"])
-        peak = max(peak, live)
-        live -= sum(size[s] for s in set(node["reads"]) | set(node["writes"]) if last.get(s, t) == t)
-    return peak
-
-
-def depth_first(graph, key):
-    """Forward nodes after what they read, which is visited by `key` of the node that makes it."""
-    forward = [k for k, n in enumerate(graph["nodes"]) if n["phase"] == "forward"]
-    maker = {s: k for k in forward for s in graph["nodes"][k]["writes"]}
-    read = {maker[s] for k in forward for s in graph["nodes"][k]["reads"] if s in maker}
-    order, seen = [], set()
-    for end in [k for k in forward if k not in read]:
-        stack = [(end, False)]
-        while stack:
-            k, done = stack.pop()
-            if done:
-                order.append(k)
-            elif k not in seen:
-                seen.add(k)
-                stack.append((k, True))
-                makers = {maker[s] for s in graph["nodes"][k]["reads"] if s in maker}
-                stack += [(m, False) for m in sorted(makers, key=key, reverse=True)]
-    return order
-
-
-def write_depth_first(path, to):
-    """The graph in the depth-first order whose forward pass takes the least; backward in reverse."""
-    with open(path) as file:
-        graph = json.load(file)
-    nodes = graph["nodes"]
-    name = {s["id"]: s["name"] for s in graph["storages"]}
-    backward = {name[s]: node for node in nodes if node["phase"] == "backward" for s in node["reads"]}  # by what it reads: dx of x
-    size = {s["id"]: s["bytes"] for s in graph["storages"]}
-    weight = [sum(size[s] for s in node["writes"]) for node in nodes]
-    keys = [lambda k: k, lambda k: -k, lambda k: (weight[k], k), lambda k: (-weight[k], k)]
-    order = min((depth_first(graph, key) for key in keys), key=lambda o: forward_peak(graph, o))
-    back = [backward["d" + name[nodes[k]["writes"][0]]] for k in reversed(order)]
-    assert len(order) + len(back) == len(nodes) == len({node["id"] for node in back}) + len(order)
-    graph["nodes"] = [dict(node, id=t) for t, node in enumerate([nodes[k] for k in order] + back)]
-    with open(to, "w") as file:
-        json.dump(graph, file)
 
 
 def text(value, digits=2):

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""bench_ablation.py MEMPLAN SHARED [--rows NAME ...] [--part stages|searchers ...] [--log FILE] - what each stage of the bound
+and each searcher of `auto` is worth: both switched off one by one (`plan --without`), in Markdown tables.
+
+Stages are judged by the bound alone (`--solver none`), searchers by the plan. Both are the same on every machine, so that only
+processor seconds, which are the process's own and not the clock's, depend on what else runs. A difference below 0.005 % of a
+step, half a digit of BENCHMARKS.md, is no difference. --log keeps what was measured, row by row, and goes on from there."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+from depth_first import write_depth_first
+
+STAGES = ("floor", "interval", "disjoint", "branch", "couple", "overlap", "exchange", "tree", "demand")
+SEARCHERS = ("chen", "segments", "lower-set", "exact", "ilp", "chain", "priced", "anneal")
+THRESHOLD = 0.005  # % of a step
+KUSUMOTO = {"vgg19": (80, 70, 60), "unet": (80, 60, 50, 40), "resnet50": (80, 60, 50, 40, 30, 20), "densenet": (80, 60, 50, 40, 30, 20)}
+DAGS = {"RL_n100": (60,), "RL_n500": (60,), "checkmate_resnet50_train_b256": (40, 20), "checkmate_mobilenet_train_b512": (40, 20),
+        "checkmate_vgg_unet_train_b32": (40,)}
+MODELS = ("resnet50", "mobilenet_v2", "unet", "inception_v3", "bert_base", "gpt2_small")
+TINY = ("mlp4", "fashion_cnn")
+GROUPS = ("kept", "free", "dags", "models", "tiny")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A graph and a budget."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Extra time in % of a step, None: no plan, no bound; and the seconds of the processor that it took."""
+
+    overhead: float | None
+    bound: float | None
+    seconds: float
+
+
+def batches(shared: str) -> dict[str, int]:
+    """The largest batch of each model in the table of true sizes, as bench_search.py takes it."""
+    found: dict[str, int] = {}
+    with open(os.path.join(shared, "truth/truth.csv")) as file:
+        for row in csv.reader(file):
+            if len(row) > 1 and row[1].isdigit():
+                found[row[0]] = max(int(row[1]), found.get(row[0], 0))
+    return found
+
+
+def rows_of(group: str, shared: str, folder: str) -> list[Row]:
+    rows: list[Row] = []
+    if group in ("kept", "free"):
+        for name, budgets in KUSUMOTO.items():
+            graph = os.path.join(shared, f"bench/graphs/kusumoto_{name}.json")
+            if group == "kept":
+                write_depth_first(graph, os.path.join(folder, f"{name}.json"))
+                graph = os.path.join(folder, f"{name}.json")
+            order = ("--keep-order",) if group == "kept" else ()
+            rows += [Row(f"{name} {budget} %, {group}", (graph, "--budget", f"{budget}%", *order)) for budget in budgets]
+    elif group == "dags":
+        for name, budgets in DAGS.items():
+            graph = os.path.join(shared, f"bench/graphs/{name}.json")
+            rows += [Row(f"{name} {budget} %", (graph, "--budget", f"{budget}%")) for budget in budgets]
+    elif group == "models":
+        sizes = batches(shared)
+        for name in MODELS:
+            model = os.path.join(shared, f"models/{name}.onnx")
+            rows += [Row(f"{name} floor + {part} %", (model, "--batch", str(sizes[name]), "--budget", f"floor+{part}%")) for part in (50, 15)]
+    else:
+        here = os.path.dirname(os.path.abspath(__file__))
+        for name in TINY:
+            model = os.path.join(here, f"../../examples/{name}.onnx")
+            rows += [Row(f"{name} floor + {part} %", (model, "--batch", "64", "--fuse", "backward", "--budget", f"floor+{part}%")) for part in (50, 15)]
+    return rows
+
+
+def run(memplan: str, row: Row, part: str, without: str) -> Found:
+    """One answer of `plan`, alone: what it used of the processor is taken from the operating system."""
+    command = [memplan, "plan", *row.command, "--no-offsets", "--json"]
+    command += ["--solver", "none", "--explain-bound"] if part == "stages" else []
+    command += ["--without", without] if without else []
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+        status, usage = os.wait4(child.pid, 0)[1:]
+        if os.waitstatus_to_exitcode(status) not in (0, 1):
+            raise SystemExit(f"bench: {' '.join(command)}: status {status}")
+        out.seek(0)
+        answer: dict[str, Any] = json.load(out)
+    base = answer["baseline_seconds"]
+    bound = answer["bound"]["seconds"] if part == "stages" else answer["lower_bound_seconds"]
+    return Found(overhead=100 * answer["overhead"] if answer["feasible"] else None,
+                 bound=None if bound is None else 100 * (bound / base - 1), seconds=usage.ru_utime)
+
+
+class Log:
+    """What was measured, a JSON line each."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.known: dict[tuple[str, str, str], Found] = {}
+        if path and os.path.exists(path):
+            with open(path) as file:
+                for line in file:
+                    part, row, without, overhead, bound, seconds = json.loads(line)
+                    self.known[part, row, without] = Found(overhead, bound, seconds)
+
+    def find(self, memplan: str, row: Row, part: str, without: str) -> Found:
+        key = (part, row.name, without)
+        if key not in self.known:
+            found = run(memplan, row, part, without)
+            self.known[key] = found
+            if self.path:
+                with open(self.path, "a") as file:
+                    file.write(json.dumps([*key, found.overhead, found.bound, found.seconds]) + "\n")
+        return self.known[key]
+
+
+def difference(part: str, whole: Found, found: Found) -> float | None:
+    """How much worse it is without: of a bound how much lower, of a plan how much dearer; None: there is no plan any more."""
+    if part == "stages":
+        return (whole.bound or 0) - (found.bound or 0)
+    if found.overhead is None:
+        return None if whole.overhead is not None else 0.0
+    return found.overhead - whole.overhead if whole.overhead is not None else float("-inf")
+
+
+def text(value: float | None) -> str:
+    if value is None:
+        return "no plan"
+    if value == float("-inf"):
+        return "a plan"
+    return "" if abs(value) < THRESHOLD else f"{value:+.2f}"
+
+
+def table(memplan: str, part: str, rows: list[Row], log: Log) -> None:
+    names = STAGES if part == "stages" else SEARCHERS
+    what = "bound" if part == "stages" else "auto"
+    print(f"| graph and budget | {what} | seconds | {' | '.join(names)} |\n|{'-|' * (len(names) + 3)}")
+    moved = dict.fromkeys(names, 0)
+    better = dict.fromkeys(names, 0)
+    total = dict.fromkeys(names, 0.0)
+    seconds = dict.fromkeys(("", *names), 0.0)
+    for row in rows:
+        whole = log.find(memplan, row, part, "")
+        value = whole.bound if part == "stages" else whole.overhead
+        seconds[""] += whole.seconds
+        cells: list[str] = []
+        for name in names:
+            found = log.find(memplan, row, part, name)
+            worse = difference(part, whole, found)
+            cells.append(text(worse))
+            seconds[name] += found.seconds
+            moved[name] += bool(cells[-1]) and (worse is None or worse > 0)
+            better[name] += bool(cells[-1]) and worse is not None and worse < 0
+            total[name] += worse if worse is not None and abs(worse) != float("inf") else 0.0
+        print(f"| {row.name} | {'-' if value is None else f'{value:.2f}'} | {whole.seconds:.1f} | {' | '.join(cells)} |", flush=True)
+    print(f"| rows that are worse without | | | {' | '.join(str(moved[name]) for name in names)} |")
+    print(f"| rows that are better without | | | {' | '.join(str(better[name]) for name in names)} |")
+    print(f"| sum of differences | | | {' | '.join(f'{total[name]:+.2f}' for name in names)} |")
+    print(f"| processor seconds | | {seconds['']:.0f} | {' | '.join(f'{seconds[name]:.0f}' for name in names)} |\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("memplan")
+    parser.add_argument("shared")
+    parser.add_argument("--rows", nargs="+", choices=GROUPS, default=GROUPS)
+    parser.add_argument("--part", nargs="+", choices=("stages", "searchers"), default=("stages", "searchers"))
+    parser.add_argument("--log")
+    asked = parser.parse_args()
+    log = Log(asked.log)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [row for group in asked.rows for row in rows_of(group, asked.shared, folder)]
+        for part in asked.part:
+            table(asked.memplan, part, rows, log)
+
+
+if __name__ == "__main__":
+    main()
