@@ -142,9 +142,9 @@ try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse 
 try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
-try plan_explain plan chain.json --budget 250 --explain-bound
-try plan_explain_json plan chain.json --budget 250 --explain-bound --json
-try plan_explain_off plan chain.json --budget 250 --explain-bound --without interval,exact,chen
+try plan_explain plan chain.json --budget 350 --explain-bound
+try plan_explain_json plan chain.json --budget 350 --explain-bound --json
+try plan_explain_off plan chain.json --budget 350 --explain-bound --without interval,exact,chen
 try plan_explain_infeasible plan chain.json --budget 180 --explain-bound
 try plan_explain_unbounded plan chain.json --solver none --explain-bound
 try plan_infeasible plan mlp.onnx --batch 4096 --budget 1MiB -o infeasible.json

@@ -82,7 +82,7 @@ static void print_interval(const outcome *out)
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
     const mp_graph *graph = out->subject.graph;
-    const double mib = 1 << 20;
+    const double mib = 1 << 20, unit = (double)report->live_in_bytes < mib ? 1 : mib;
     char bytes[QUANTITY_MAX], free_bytes[QUANTITY_MAX], time[QUANTITY_MAX];
     printf("Memory is short for the most time from the first run of ");
     report_node(graph, bound->from);
@@ -95,10 +95,10 @@ static void print_interval(const outcome *out)
     printf(".\n  %12s  is read there of what was produced before, and %s is free for it\n",
            bytes_short(report->live_in_bytes, bytes), bytes_short(report->free_bytes, free_bytes));
     printf("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds, time));
-    printf(", at a multiplier of %s per MiB\n", seconds_text(bound->multiplier * mib * graph->tick_seconds, time));
+    printf(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds, time),
+           unit > 1 ? "MiB" : "byte");
     if (!report->n) return;
-    printf("At this multiplier these %zu are not kept live, but recomputed (bytes, time of one run of the producer):\n",
-           report->n);
+    printf("At this multiplier it is cheapest to recompute (bytes, one run of the producer):\n");
     print_evictions(out);
 }
 

@@ -166,7 +166,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
     mp_bound_report_init(found->report);
     mp_bound_report_merge(found->report, &search->first_report, true);
     /* met by the plan earlier, the proof beside the search has ended somewhere, and its report with it */
-    if (!is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
+    if (search->has_proof && !is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
         mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
 done:
     return st;

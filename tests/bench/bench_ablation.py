@@ -22,7 +22,7 @@ from depth_first import write_depth_first
 STAGES = ("floor", "interval", "disjoint", "branch", "couple", "overlap", "exchange", "tree", "demand")
 SEARCHERS = ("chen", "segments", "lower-set", "exact", "ilp", "chain", "priced", "anneal")
 THRESHOLD = 0.005  # % of a step
-KUSUMOTO = {"vgg19": (80, 70, 60), "unet": (80, 60, 50, 40), "resnet50": (80, 60, 50, 40, 30, 20), "densenet": (80, 60, 50, 40, 30, 20)}
+KUSUMOTO = {"vgg19": (80, 60), "unet": (80, 60, 50, 40), "resnet50": (80, 60, 50, 40, 30, 20), "densenet": (80, 60, 50, 40, 30, 20)}
 DAGS = {"RL_n100": (60,), "RL_n500": (60,), "checkmate_resnet50_train_b256": (40, 20), "checkmate_mobilenet_train_b512": (40, 20),
         "checkmate_vgg_unet_train_b32": (40,)}
 MODELS = ("resnet50", "mobilenet_v2", "unet", "inception_v3", "bert_base", "gpt2_small")
@@ -45,6 +45,7 @@ class Found:
     overhead: float | None
     bound: float | None
     seconds: float
+    idle: tuple[str, ...] = ()  # stages that had nothing to do: without them all is the same
 
 
 def batches(shared: str) -> dict[str, int]:
@@ -97,9 +98,11 @@ def run(memplan: str, row: Row, part: str, without: str) -> Found:
         out.seek(0)
         answer: dict[str, Any] = json.load(out)
     base = answer["baseline_seconds"]
+    stages = answer["bound"]["stages"] if part == "stages" else []
+    idle = tuple(s["stage"] for s in stages if not (s["cuts"] or s["pivots"] or s["states"] or s["infeasible"]))
     bound = answer["bound"]["seconds"] if part == "stages" else answer["lower_bound_seconds"]
     return Found(overhead=100 * answer["overhead"] if answer["feasible"] else None,
-                 bound=None if bound is None else 100 * (bound / base - 1), seconds=usage.ru_utime)
+                 bound=None if bound is None else 100 * (bound / base - 1), seconds=usage.ru_utime, idle=idle)
 
 
 class Log:
@@ -111,8 +114,8 @@ class Log:
         if path and os.path.exists(path):
             with open(path) as file:
                 for line in file:
-                    part, row, without, overhead, bound, seconds = json.loads(line)
-                    self.known[part, row, without] = Found(overhead, bound, seconds)
+                    part, row, without, overhead, bound, seconds, idle = json.loads(line)
+                    self.known[part, row, without] = Found(overhead, bound, seconds, tuple(idle))
 
     def find(self, memplan: str, row: Row, part: str, without: str) -> Found:
         key = (part, row.name, without)
@@ -121,7 +124,7 @@ class Log:
             self.known[key] = found
             if self.path:
                 with open(self.path, "a") as file:
-                    file.write(json.dumps([*key, found.overhead, found.bound, found.seconds]) + "\n")
+                    file.write(json.dumps([*key, found.overhead, found.bound, found.seconds, found.idle]) + "\n")
         return self.known[key]
 
 
@@ -156,7 +159,7 @@ def table(memplan: str, part: str, rows: list[Row], log: Log) -> None:
         seconds[""] += whole.seconds
         cells: list[str] = []
         for name in names:
-            found = log.find(memplan, row, part, name)
+            found = whole if name in whole.idle else log.find(memplan, row, part, name)
             worse = difference(part, whole, found)
             cells.append(text(worse))
             seconds[name] += found.seconds

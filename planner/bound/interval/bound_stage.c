@@ -76,7 +76,7 @@ void mp_bound_report_merge(mp_bound_report *to, mp_bound_report *from, bool take
         r->is_infeasible = r->is_infeasible || found->is_infeasible;
         mp_bound_work_add(&r->work, &found->work);
     }
-    to->least_ticks = from->least_ticks;
+    if (from->least_ticks > to->least_ticks) to->least_ticks = from->least_ticks;
     if (takes_interval) take_interval(to, from);
 }
 
