@@ -152,11 +152,7 @@ static json_t *stage_json(const outcome *out, int stage)
 static json_t *stages_json(const outcome *out)
 {
     json_t *list = json_array();
-    for (int k = 0; list && k < MP_BOUND_SEARCH; k++)
-        if (json_array_append_new(list, stage_json(out, k))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (int k = 0; k < MP_BOUND_SEARCH; k++) mp_json_append(&list, stage_json(out, k));
     return list;
 }
 
@@ -166,14 +162,12 @@ static json_t *evictions_json(const outcome *out)
     const mp_graph *graph = out->subject.graph;
     json_t *list = json_array();
     mp_label label;
-    for (size_t k = 0; list && k < report->n; k++) {
+    for (size_t k = 0; k < report->n; k++) {
         const mp_bound_eviction *e = &report->evictions[k];
-        json_t *row =
-            json_pack("{s:o, s:I, s:f, s:b}", "tensor", mp_json_text(mp_storage_title(graph, e->storage, &label)), "bytes",
-                      (json_int_t)e->bytes, "seconds", (double)e->ticks * graph->tick_seconds, "in_part", e->is_partly);
-        if (!json_array_append_new(list, row)) continue;
-        json_decref(list);
-        return NULL;
+        mp_json_append(&list,
+                       json_pack("{s:o, s:I, s:f, s:b}", "tensor", mp_json_text(mp_storage_title(graph, e->storage, &label)),
+                                 "bytes", (json_int_t)e->bytes, "seconds", (double)e->ticks * graph->tick_seconds, "in_part",
+                                 e->is_partly));
     }
     return list;
 }
