@@ -1,13 +1,16 @@
-/* chain.c - Beaumont et al. 2019: the cheapest persistent schedule of a chain of blocks in a given memory.
+/* chain.c - schedules from the table, judged on a ladder of memories.
  *
- * The blocks end at cut tensors, or at seams. One table (chain.h) answers for all memories; wherever more memory costs less,
- * the schedule is judged by the timeline, from the least memory on. What the table believes in is not quite what the timeline
- * finds, so the ladder is climbed until some schedules in a row have been over the budget.
+ * The blocks end at cut tensors, or at seams. One table answers for all memories; at each from which on less time suffices (a
+ * rung), the timeline judges the schedule, from the least memory on. The table rounds bytes up and knows no in-place pairs
+ * across blocks, so the ladder ends only when several schedules in a row have been over the budget.
  */
+#include "planner/chain/chain.h"
+
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/chain/chain.h"
+#include "planner/chain/chain_ends.h"
+#include "planner/chain/chain_measure.h"
 #include "planner/order/updates.h"
 
 typedef struct walk {
@@ -29,18 +32,18 @@ static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_chain *chain = w->table->chain;
-    while (s.first <= s.last) {
-        const bool is_first = s.last == chain->n - 1;
+    while (s.begin < s.end) {
+        const bool is_first = s.end == chain->n;
         const mp_chain_choice c = mp_chain_choose(w->table, s);
-        const mp_chain_block *b = &chain->blocks[s.first];
+        const mp_chain_block *b = &chain->blocks[s.begin];
         if (c.option >= 0) {
-            MP_TRY(push(w, is_first ? &b->first : &b->options[c.option].again, err));
+            MP_TRY(push(w, is_first ? &b->first : &b->options[c.option].rerun, err));
             MP_TRY(run_stretch(w, c.after, err));
             MP_TRY(push(w, &b->options[c.option].backward, err));
-        } else if (c.after.first > s.last) {
+        } else if (c.after.begin >= s.end) {
             MP_TRY(push(w, &b->alone, err));
         } else {
-            for (int k = s.first; k < c.after.first; k++)
+            for (int k = s.begin; k < c.after.begin; k++)
                 MP_TRY(push(w, is_first ? &chain->blocks[k].first : &chain->blocks[k].advance, err));
             MP_TRY(run_stretch(w, c.after, err));
         }
@@ -54,7 +57,7 @@ mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **st
 {
     mp_status st = MP_OK;
     walk w = {.table = table};
-    MP_TRY(run_stretch(&w, (mp_chain_stretch){0, table->chain->n - 1, slots, false}, err));
+    MP_TRY(run_stretch(&w, (mp_chain_stretch){0, table->chain->n, slots, false}, err));
     MP_TRY(mp_updates_place(table->chain->graph, w.steps, w.n, steps, n, err));
 done:
     mp_free(w.steps);
@@ -73,7 +76,7 @@ done:
     return st;
 }
 
-/* The rungs are the memories from which on less time suffices. If they are many, only some of them are stepped on. */
+/* Judges the schedules of all rungs, or, if they are many, of some of them at equal distances. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, mp_error *err)
 {
     mp_status st = MP_OK;

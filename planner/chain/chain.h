@@ -1,129 +1,14 @@
-/* chain.h - a training graph as a chain of blocks, and the cheapest way to run the chain in a given memory.
- *
- * The forward list is cut into blocks at positions where little crosses. A block's `output` is what crosses its end and is read
- * by the next block only; what is read from further away, is small, or comes from a node that runs once is pinned: held from
- * its first production to its last reader. Backward is cut into the same blocks, from the last to the first.
- *
- * A block may run forward in these ways: `advance` leaves only its output; an option leaves its output and besides some of what
- * its backward nodes read. Its backward nodes follow what they miss, made again from the block's input.
- *
- * Source: Beaumont et al. 2019, "Optimal checkpointing for heterogeneous chains" (rotor); Gruslys et al. 2016,
- * "Memory-efficient backpropagation through time" (options that need the block's input no more).
- */
+/* chain.h - the searcher `chain`: Beaumont et al. 2019, the cheapest persistent schedule of a chain of blocks in a given
+ * memory. */
 #ifndef PLANNER_CHAIN_H
 #define PLANNER_CHAIN_H
 
-#include "planner/math/tuning.h"
-#include "planner/order/boundaries.h"
-#include "planner/search/solver.h"
-
-/* Nodes in the order in which they run. */
-typedef struct mp_chain_run {
-    int *nodes;
-    size_t n;
-    int64_t ticks; /* of its forward nodes */
-} mp_chain_run;
-
-/* Bytes that a run takes at its peak beside all that is held for other blocks; [1]: with the block's input among them, freed
- * after its last read; [0]: without it. */
-typedef struct mp_chain_need {
-    int64_t bytes[2];
-} mp_chain_need;
-
-/* One way to run a block forward and, later, backward. The first of a block holds all that its backward nodes read, the others
- * less and less. */
-typedef struct mp_chain_option {
-    int64_t held_bytes;                   /* from its forward run to its backward run */
-    bool frees_input;                     /* backward does without the block's input */
-    bool holds_output;                    /* the block's output is held, too */
-    mp_chain_run again, backward;         /* forward in any pass but the first; backward and what it misses */
-    mp_chain_need first_need, again_need; /* forward in the first pass (pinned bytes included) and in another (without) */
-    int64_t backward_bytes;               /* all that lies there, held storages of this block and gradients included */
-} mp_chain_option;
-
-typedef struct mp_chain_block {
-    int64_t output_bytes;
-    int64_t pinned_bytes;       /* pinned storages that are there while this block runs again or backward */
-    int64_t first_pinned_bytes; /* and while it runs for the first time */
-    int64_t gradient_bytes;     /* what backward holds between the next block and this one */
-    mp_chain_run first;         /* all forward nodes */
-    mp_chain_run advance;       /* what the output needs */
-    mp_chain_need first_need, advance_need;
-    mp_chain_run alone; /* backward at once after forward: in the last block after its first run, in others what it misses */
-    mp_chain_need alone_need;
-    size_t n_options;
-    mp_chain_option options[MP_CHAIN_OPTIONS]; /* none in the last block */
-} mp_chain_block;
-
-typedef struct mp_chain {
-    const mp_graph *graph;
-    int n; /* blocks */
-    mp_chain_block *blocks;
-    int *block;          /* per node: its block, -1 for updates */
-    int *backward;       /* loss and backward nodes in the order in which they run */
-    int *backward_start; /* those of block k: backward[backward_start[k] .. + n_backward[k]) */
-    int *n_backward;
-    int *born;     /* per storage: the block whose run makes it, -1: none or always live */
-    int *until;    /* per storage made by backward or pinned: the block whose backward is its last use, -1: beyond all */
-    bool *pinned;  /* per storage made by forward nodes */
-    bool *crosses; /* per storage: part of the output of its block */
-    mp_pool *pool; /* owns the runs */
-} mp_chain;
-
-/* Where blocks may end: at cut tensors, or at seams (chain_ends.c). */
-typedef enum mp_chain_cut { MP_CHAIN_CUTS, MP_CHAIN_SEAMS, MP_N_CHAIN_CUTS } mp_chain_cut;
-
-/* Ends of at most MP_CHAIN_BLOCKS blocks, the last one's not among them; *n_ends 0: there are none. `ends` has boundaries->n
- * elements. MP_NOMEM. O(list lengths). */
-mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool *ends, int *n_ends, mp_error *err);
-
-/* The chain of blocks that end at ends[0..boundaries->n) (the last position always ends one): what belongs where. Released with
- * mp_chain_free (NULL is fine). MP_NOT_APPLICABLE: no backward phase, or data that flows in other ways. MP_NOMEM. O(list
- * lengths). */
-mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err);
-void mp_chain_free(mp_chain *chain);
-
-/* Fills in what every block can do and what it takes. MP_NOMEM. O(blocks * nodes + options * list lengths), and a bounded
- * number of steps per block to order what can be dropped. */
-mp_status mp_chain_measure(mp_chain *chain, mp_error *err);
-
-/* The cheapest persistent schedules for every memory of 0 .. n_slots slots: dynamic programming over (first block, last block,
- * slots). */
-typedef struct mp_chain_table {
-    const mp_chain *chain;
-    int64_t slot_bytes;
-    int n_slots;
-    int64_t *ticks;  /* per stretch and number of slots: the least ticks beside the first pass */
-    uint8_t *choice; /* how */
-} mp_chain_table;
-
-enum { MP_CHAIN_NEVER = -1 };
-
-/* Memory from 0 to most_bytes. All bytes are rounded up to slots, so that no schedule needs more than
- * its slots. *out is NULL if the search (NULL: none) was stopped
- * meanwhile, else released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
-mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err);
-void mp_chain_table_free(mp_chain_table *table);
-/* Bytes, without what is always live, in which the chain runs with everything held that backward reads. */
-int64_t mp_chain_whole_bytes(const mp_chain *chain);
-/* The ticks of recomputation that a memory of so many slots costs; MP_CHAIN_NEVER: it does not suffice. */
-int64_t mp_chain_ticks(const mp_chain_table *table, int slots);
-
-/* Some blocks in a row and the memory for them. */
-typedef struct mp_chain_stretch {
-    int first, last, slots;
-    bool owns_input; /* the input of the first block lies in these slots and may be given up */
-} mp_chain_stretch;
-
-/* How to run a stretch: without `after`, its one block at once; with an option, the first block, `after`, and the first
- * block's backward; else advance up to `after`, run that, then `before`. A stretch without blocks ends before it begins. */
-typedef struct mp_chain_choice {
-    int option; /* -1: none */
-    mp_chain_stretch after, before;
-} mp_chain_choice;
-mp_chain_choice mp_chain_choose(const mp_chain_table *table, mp_chain_stretch stretch);
+#include "planner/chain/chain_table.h"
 
 /* The schedule, updates included; *steps is released with mp_free. `slots` must suffice. MP_NOMEM. O(steps). */
 mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **steps, size_t *n, mp_error *err);
+
+/* MP_NOT_APPLICABLE: nothing cuts the network in two. Else errors as mp_search_offer. O(blocks^3 * slots + offers). */
+mp_status mp_run_chain(mp_search *search, mp_error *err);
 
 #endif

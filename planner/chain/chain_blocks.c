@@ -1,8 +1,9 @@
 /* chain_blocks.c - which block every node and storage of a training graph belongs to. */
-#include "planner/chain/chain.h"
+#include "planner/chain/chain_blocks.h"
+
 #include "planner/order/segment_schedule.h"
 
-/* The block whose forward run makes what a loss or backward node reads last; `inherited` if it reads nothing of the kind. */
+/* The last block that produces something that a loss or backward node reads; `inherited` if it reads nothing of forward. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -15,7 +16,7 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Backward in the order of segment checkpointing; a node that is held up by a block belongs to that one. */
+/* Backward in the order of segment checkpointing; a node that a later block delays belongs to that one. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -45,7 +46,7 @@ done:
     return st;
 }
 
-/* What a node of a block does to the storages it uses: the first and the last block that has to do with each. */
+/* Notes what a node of a block does to the storages it uses: the first and the last block that touches each. */
 static void see(mp_chain *chain, const mp_node *node, int block)
 {
     const mp_graph *graph = chain->graph;
@@ -54,7 +55,7 @@ static void see(mp_chain *chain, const mp_node *node, int block)
     for (size_t i = 0; i < form->n_writes + form->n_adds; i++) {
         const int s = i < form->n_writes ? form->writes[i] : form->adds[i - form->n_writes];
         if (mp_storage_is_static(&graph->storages[s])) continue;
-        if (chain->born[s] < block) chain->born[s] = block;
+        if (chain->producer_block[s] < block) chain->producer_block[s] = block;
         if (chain->until[s] > block) chain->until[s] = block;
         if (forward && node->flags & MP_NODE_ONCE) chain->pinned[s] = true;
     }
@@ -64,7 +65,7 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (!forward && chain->until[s] > block) chain->until[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
-            chain->pinned[s] = true; /* a reader further away, or backward of an earlier block that was held up */
+            chain->pinned[s] = true; /* a reader further away, or backward of an earlier block that was delayed */
         else if (forward)
             chain->crosses[s] = true;
     }
@@ -74,13 +75,13 @@ static void assign_storages(mp_chain *chain)
 {
     const mp_graph *graph = chain->graph;
     for (size_t s = 0; s < graph->n_storages; s++) {
-        chain->born[s] = -1;
+        chain->producer_block[s] = -1;
         chain->until[s] = chain->n;
     }
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
-    for (size_t i = 0; i < graph->n_nodes; i++) { /* what backward of the next block reads has to come from there or be held */
+    for (size_t i = 0; i < graph->n_nodes; i++) { /* what the next block's backward reads is its input or pinned */
         const mp_form *form = &graph->nodes[i].forms[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
         for (size_t k = 0; k < form->n_reads; k++) {
@@ -99,21 +100,21 @@ static void assign_storages(mp_chain *chain)
     }
 }
 
-/* What is held for all: pinned storages, and what backward hands from block to block. */
+/* The bytes of pinned storages, of outputs, and of gradients between blocks. */
 static void add_up(mp_chain *chain)
 {
     const mp_graph *graph = chain->graph;
     for (size_t s = 0; s < graph->n_storages; s++) {
-        const int p = graph->producer[s], born = chain->born[s], until = chain->until[s];
+        const int p = graph->producer[s], producer_block = chain->producer_block[s], until = chain->until[s];
         const int64_t bytes = graph->storages[s].bytes;
-        if (born < 0) continue;
+        if (producer_block < 0) continue;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD) {
-            for (int k = born - 1; k >= 0 && k >= until; k--) chain->blocks[k].gradient_bytes += bytes;
+            for (int k = producer_block - 1; k >= 0 && k >= until; k--) chain->blocks[k].gradient_bytes += bytes;
         } else if (chain->pinned[s]) {
             for (int k = until < 0 ? 0 : until; k < chain->n; k++) chain->blocks[k].pinned_bytes += bytes;
-            for (int k = born; k < chain->n; k++) chain->blocks[k].first_pinned_bytes += bytes;
+            for (int k = producer_block; k < chain->n; k++) chain->blocks[k].first_pinned_bytes += bytes;
         } else if (chain->crosses[s]) {
-            chain->blocks[born].output_bytes += bytes;
+            chain->blocks[producer_block].output_bytes += bytes;
         }
     }
 }
@@ -127,12 +128,12 @@ static bool allocate(mp_chain *chain)
     chain->backward = mp_alloc(n_nodes, sizeof *chain->backward);
     chain->backward_start = mp_alloc(n, sizeof *chain->backward_start);
     chain->n_backward = mp_alloc(n, sizeof *chain->n_backward);
-    chain->born = mp_alloc(n_storages, sizeof *chain->born);
+    chain->producer_block = mp_alloc(n_storages, sizeof *chain->producer_block);
     chain->until = mp_alloc(n_storages, sizeof *chain->until);
     chain->pinned = mp_alloc(n_storages, sizeof *chain->pinned);
     chain->crosses = mp_alloc(n_storages, sizeof *chain->crosses);
     return chain->pool && chain->blocks && chain->block && chain->backward && chain->backward_start && chain->n_backward &&
-           chain->born && chain->until && chain->pinned && chain->crosses;
+           chain->producer_block && chain->until && chain->pinned && chain->crosses;
 }
 
 mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err)
@@ -167,8 +168,8 @@ void mp_chain_free(mp_chain *chain)
 {
     if (!chain) return;
     mp_pool_free(chain->pool);
-    void *blocks[] = {chain->blocks, chain->block, chain->backward, chain->backward_start, chain->n_backward,
-                      chain->born,   chain->until, chain->pinned,   chain->crosses};
+    void *blocks[] = {chain->blocks,         chain->block, chain->backward, chain->backward_start, chain->n_backward,
+                      chain->producer_block, chain->until, chain->pinned,   chain->crosses};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
     mp_free(chain);
 }

@@ -1,10 +1,12 @@
 /* chain_ends.c - where the blocks of a chain end.
  *
  * A cut tensor is one storage. Where the state of a network is several (a recurrent cell that hands on a hidden state and a
- * cell state), a block may end at a seam: whatever crosses it was made after the seam before. What is read from far away, such
- * as the skip connections between an encoder and a decoder, is overlooked there; it is held.
+ * cell state), a block may end at a seam: whatever crosses it was produced after the seam before. What is read from far away,
+ * such as the skip connections between an encoder and a decoder, is disregarded there; it is pinned.
  */
-#include "planner/chain/chain.h"
+#include "planner/chain/chain_ends.h"
+
+#include "planner/math/tuning.h"
 #include "planner/order/dag.h"
 
 /* Of the ascending positions, as many as a chain may have blocks: of equal stretches the one where the fewest bytes cross. */
@@ -35,8 +37,8 @@ done:
     return st;
 }
 
-/* oldest[p]: the first position at which something that crosses p was made; p + 1 if nothing crosses. What is read more than
- * `far` positions on is overlooked. `reach` is room for one number per position. */
+/* oldest[p]: the first position at which something that crosses p was produced; p + 1 if nothing crosses. What is read more
+ * than `far` positions on is disregarded. `reach` is work space of one number per position. */
 static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest)
 {
     int filled = 0;

@@ -1,10 +1,12 @@
-/* chain_measure.c - the ways to run each block: which nodes they run, how long that takes and what lies in memory meanwhile. */
+/* chain_measure.c - the ways to run each block: which nodes they run, their ticks and their peak bytes. */
+#include "planner/chain/chain_measure.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/chain/chain_peak.h"
 
-/* A storage made in the block that its backward nodes read, and what it is worth to drop it: bytes per tick. */
+/* A storage of the block that its backward nodes read, and what dropping it is worth: bytes per tick of recomputation. */
 typedef struct needed {
     int storage;
     double worth;
@@ -12,16 +14,16 @@ typedef struct needed {
 
 typedef struct measure {
     mp_chain *chain;
-    int k;       /* the block */
-    int epoch;   /* what is marked with it is there, or wanted, in the run that is being put together */
-    int *there;  /* per storage */
-    int *wanted; /* per node */
-    int *list;   /* nodes to run next */
+    int k;         /* the block */
+    int epoch;     /* marks what is live, or demanded, in the run that is being put together */
+    int *live;     /* per storage */
+    int *demanded; /* per node */
+    int *list;     /* nodes to run next */
     size_t n_list;
     int *nodes; /* the run */
     size_t n;
-    bool *held;         /* per storage: what the option holds */
-    bool held_is_there; /* and whether that is there in the run that is being put together */
+    bool *kept;        /* per storage: what the option holds */
+    bool kept_is_live; /* and whether that is live in the run that is being put together */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;
@@ -34,27 +36,27 @@ static bool is_forward(const measure *x, int node)
 
 /* ---- runs ---- */
 
-/* Wants the node that makes s, if s is made in this block and not there. */
-static void want(measure *x, int s)
+/* Demands the producer of s, if s is of this block and not live. */
+static void demand(measure *x, int s)
 {
     const mp_chain *chain = x->chain;
     const int p = chain->graph->producer[s];
-    if (chain->born[s] < 0 || p < 0 || !is_forward(x, p) || chain->block[p] != x->k || chain->pinned[s]) return;
-    if (x->there[s] == x->epoch || x->wanted[p] == x->epoch || (x->held_is_there && x->held[s])) return;
-    x->wanted[p] = x->epoch;
+    if (chain->producer_block[s] < 0 || p < 0 || !is_forward(x, p) || chain->block[p] != x->k || chain->pinned[s]) return;
+    if (x->live[s] == x->epoch || x->demanded[p] == x->epoch || (x->kept_is_live && x->kept[s])) return;
+    x->demanded[p] = x->epoch;
     x->list[x->n_list++] = p;
 }
 
-static void want_reads(measure *x, int node)
+static void demand_reads(measure *x, int node)
 {
     const mp_form *form = &x->chain->graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_reads; i++) want(x, form->reads[i]);
+    for (size_t i = 0; i < form->n_reads; i++) demand(x, form->reads[i]);
 }
 
 static void push(measure *x, int node)
 {
     const mp_form *form = &x->chain->graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_writes; i++) x->there[form->writes[i]] = x->epoch;
+    for (size_t i = 0; i < form->n_writes; i++) x->live[form->writes[i]] = x->epoch;
     x->nodes[x->n++] = node;
 }
 
@@ -64,10 +66,10 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Runs what is wanted and what that needs, in the order of the list. */
-static void run_wanted(measure *x)
+/* Runs what is demanded and what that needs, in the order of the list. */
+static void run_demanded(measure *x)
 {
-    for (size_t i = 0; i < x->n_list; i++) want_reads(x, x->list[i]); /* the list grows as we go */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows as we go */
     if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
     for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
     x->n_list = 0;
@@ -79,24 +81,24 @@ static void begin_run(measure *x)
     x->n = 0;
 }
 
-static void want_outputs(measure *x)
+static void demand_outputs(measure *x)
 {
     const mp_chain_run *first = &x->chain->blocks[x->k].first;
     for (size_t t = 0; t < first->n; t++) {
         const mp_form *form = &x->chain->graph->nodes[first->nodes[t]].forms[0];
         for (size_t i = 0; i < form->n_writes; i++)
-            if (mp_chain_is_output(x->chain, x->k, form->writes[i])) want(x, form->writes[i]);
+            if (mp_chain_is_output(x->chain, x->k, form->writes[i])) demand(x, form->writes[i]);
     }
 }
 
-/* The backward nodes of the block, each after what it misses. */
+/* The backward nodes of the block, each after what it lacks. */
 static void run_backward(measure *x)
 {
     const mp_chain *chain = x->chain;
     for (int i = 0; i < chain->n_backward[x->k]; i++) {
         const int node = chain->backward[chain->backward_start[x->k] + i];
-        want_reads(x, node);
-        run_wanted(x);
+        demand_reads(x, node);
+        run_demanded(x);
         push(x, node);
     }
 }
@@ -137,19 +139,19 @@ static mp_chain_need plus(mp_chain_need need, int64_t bytes)
 /* ---- options ---- */
 
 /* What the option holds, and whether the block's output is among it; then all of that is counted. */
-static int64_t held_bytes(const measure *x, bool *holds_output)
+static int64_t kept_bytes(const measure *x, bool *keeps_output)
 {
     int64_t bytes = 0;
-    *holds_output = false;
+    *keeps_output = false;
     for (size_t i = 0; i < x->n_needed; i++) {
         const int s = x->needed[i].storage;
-        if (!x->held[s]) continue;
+        if (!x->kept[s]) continue;
         if (mp_chain_is_output(x->chain, x->k, s))
-            *holds_output = true;
+            *keeps_output = true;
         else
             bytes += x->chain->graph->storages[s].bytes;
     }
-    return *holds_output ? bytes + x->chain->blocks[x->k].output_bytes : bytes;
+    return *keeps_output ? bytes + x->chain->blocks[x->k].output_bytes : bytes;
 }
 
 static bool reads_input(const measure *x, const mp_chain_run *run)
@@ -162,7 +164,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     return false;
 }
 
-/* The option of what is held now. */
+/* The option of what is kept now. */
 static mp_status add_option(measure *x, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -171,23 +173,23 @@ static mp_status add_option(measure *x, mp_error *err)
     const mp_storage *storages = x->chain->graph->storages;
     int64_t bytes = block->gradient_bytes;
     begin_run(x);
-    want_outputs(x);
+    demand_outputs(x);
     for (size_t i = 0; i < x->n_needed; i++) {
         const int s = x->needed[i].storage;
-        if (!x->held[s]) continue;
-        want(x, s);
+        if (!x->kept[s]) continue;
+        demand(x, s);
         bytes += storages[s].bytes;
     }
-    run_wanted(x);
-    MP_TRY(end_run(x, &option->again, err));
+    run_demanded(x);
+    MP_TRY(end_run(x, &option->rerun, err));
     begin_run(x);
-    x->held_is_there = true;
+    x->kept_is_live = true;
     run_backward(x);
-    x->held_is_there = false;
+    x->kept_is_live = false;
     MP_TRY(end_run(x, &option->backward, err));
-    option->held_bytes = held_bytes(x, &option->holds_output);
+    option->kept_bytes = kept_bytes(x, &option->keeps_output);
     option->frees_input = !reads_input(x, &option->backward);
-    option->again_need = need_of(x, &option->again, 0, false);
+    option->rerun_need = need_of(x, &option->rerun, 0, false);
     option->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
     option->backward_bytes = peak_of(x, &option->backward, bytes, false, true) + block->pinned_bytes;
     block->n_options++;
@@ -202,7 +204,7 @@ static int by_worth(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* What backward of the block reads of the block's own, all held, what is worth most to drop first. */
+/* What backward of the block reads of the block's own, all kept, what is worth most to drop first. */
 static void find_needed(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -213,25 +215,25 @@ static void find_needed(measure *x)
         const mp_form *form = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].forms[0];
         for (size_t r = 0; r < form->n_reads; r++) {
             const int s = form->reads[r];
-            if (x->held[s] || chain->born[s] != x->k || !mp_chain_is_made_forward(chain, s) || chain->pinned[s]) continue;
-            x->held[s] = true;
+            if (x->kept[s] || chain->producer_block[s] != x->k || !mp_chain_is_forward(chain, s) || chain->pinned[s]) continue;
+            x->kept[s] = true;
             x->needed[x->n_needed++] = (needed){s, 0};
         }
     }
-    x->held_is_there = true;
+    x->kept_is_live = true;
     for (size_t i = 0; i < x->n_needed && work < MP_CHAIN_MEASURE_WORK; i++) {
         const int s = x->needed[i].storage;
         int64_t ticks = 1;
         begin_run(x);
-        x->held[s] = false;
-        want(x, s);
-        run_wanted(x);
-        x->held[s] = true;
+        x->kept[s] = false;
+        demand(x, s);
+        run_demanded(x);
+        x->kept[s] = true;
         for (size_t t = 0; t < x->n; t++) ticks += graph->nodes[x->nodes[t]].forms[0].ticks;
         x->needed[i].worth = (double)graph->storages[s].bytes / (double)ticks;
         work += x->n;
     }
-    x->held_is_there = false;
+    x->kept_is_live = false;
     if (x->n_needed > 1) qsort(x->needed, x->n_needed, sizeof *x->needed, by_worth);
 }
 
@@ -248,15 +250,15 @@ static mp_status add_options(measure *x, mp_error *err)
     left = whole;
     for (size_t i = 0; i < x->n_needed && block->n_options < MP_CHAIN_OPTIONS; i++) {
         const int64_t share = whole / (MP_CHAIN_OPTIONS - 1) * (MP_CHAIN_OPTIONS - 1 - (int64_t)block->n_options);
-        x->held[x->needed[i].storage] = false;
+        x->kept[x->needed[i].storage] = false;
         left -= storages[x->needed[i].storage].bytes;
         if (left > share) continue;
         MP_TRY(add_option(x, err));
         const mp_chain_option *last = &block->options[block->n_options - 1];
-        if (last->held_bytes >= last[-1].held_bytes) block->n_options--;
+        if (last->kept_bytes >= last[-1].kept_bytes) block->n_options--;
     }
 done:
-    for (size_t i = 0; i < x->n_needed; i++) x->held[x->needed[i].storage] = false;
+    for (size_t i = 0; i < x->n_needed; i++) x->kept[x->needed[i].storage] = false;
     return st;
 }
 
@@ -274,8 +276,8 @@ static mp_status measure_block(measure *x, mp_error *err)
     MP_TRY(end_run(x, &block->first, err));
     block->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
     begin_run(x);
-    want_outputs(x);
-    run_wanted(x);
+    demand_outputs(x);
+    run_demanded(x);
     MP_TRY(end_run(x, &block->advance, err));
     block->advance_need = need_of(x, &block->advance, 0, false);
     begin_run(x);
@@ -294,24 +296,24 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
     mp_status st = MP_OK;
     const size_t n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
     measure x = {.chain = chain};
-    x.there = mp_alloc(n_storages, sizeof *x.there);
-    x.wanted = mp_alloc(n_nodes, sizeof *x.wanted);
+    x.live = mp_alloc(n_storages, sizeof *x.live);
+    x.demanded = mp_alloc(n_nodes, sizeof *x.demanded);
     x.list = mp_alloc(n_nodes, sizeof *x.list);
     x.nodes = mp_alloc(2 * n_nodes, sizeof *x.nodes);
-    x.held = mp_alloc(n_storages, sizeof *x.held);
+    x.kept = mp_alloc(n_storages, sizeof *x.kept);
     x.needed = mp_alloc(n_storages, sizeof *x.needed);
-    x.peaks.held = x.held;
-    if (!mp_chain_peaks_new(&x.peaks, chain) || !x.there || !x.wanted || !x.list || !x.nodes || !x.held || !x.needed) {
+    x.peaks.kept = x.kept;
+    if (!mp_chain_peaks_new(&x.peaks, chain) || !x.live || !x.demanded || !x.list || !x.nodes || !x.kept || !x.needed) {
         st = MP_NO_MEMORY(err);
         goto done;
     }
     for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
 done:
-    mp_free(x.there);
-    mp_free(x.wanted);
+    mp_free(x.live);
+    mp_free(x.demanded);
     mp_free(x.list);
     mp_free(x.nodes);
-    mp_free(x.held);
+    mp_free(x.kept);
     mp_free(x.needed);
     mp_chain_peaks_free(&x.peaks);
     return st;

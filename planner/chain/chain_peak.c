@@ -1,7 +1,7 @@
-/* chain_peak.c - the rules of timeline.h for the run of one block, with what is there before and what stays. */
+/* chain_peak.c - the rules of timeline.h for the run of one block, with what is live before it and after it. */
 #include "planner/chain/chain_peak.h"
 
-bool mp_chain_is_made_forward(const mp_chain *chain, int storage)
+bool mp_chain_is_forward(const mp_chain *chain, int storage)
 {
     const int p = chain->graph->producer[storage];
     return p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD;
@@ -9,12 +9,12 @@ bool mp_chain_is_made_forward(const mp_chain *chain, int storage)
 
 bool mp_chain_is_input(const mp_chain *chain, int k, int storage)
 {
-    return k > 0 && chain->crosses[storage] && chain->born[storage] == k - 1;
+    return k > 0 && chain->crosses[storage] && chain->producer_block[storage] == k - 1;
 }
 
 bool mp_chain_is_output(const mp_chain *chain, int k, int storage)
 {
-    return chain->crosses[storage] && chain->born[storage] == k;
+    return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
 bool mp_chain_peaks_new(mp_chain_peaks *x, const mp_chain *chain)
@@ -22,39 +22,39 @@ bool mp_chain_peaks_new(mp_chain_peaks *x, const mp_chain *chain)
     const size_t n = chain->graph->n_storages;
     x->chain = chain;
     x->last = mp_alloc(n, sizeof *x->last);
-    x->begun = mp_alloc(n, sizeof *x->begun);
+    x->begins = mp_alloc(n, sizeof *x->begins);
     x->taken = mp_alloc(n, sizeof *x->taken);
-    x->alive = mp_alloc(n, sizeof *x->alive);
-    return x->last && x->begun && x->taken && x->alive;
+    x->is_live = mp_alloc(n, sizeof *x->is_live);
+    return x->last && x->begins && x->taken && x->is_live;
 }
 
 void mp_chain_peaks_free(mp_chain_peaks *x)
 {
     mp_free(x->last);
-    mp_free(x->begun);
+    mp_free(x->begins);
     mp_free(x->taken);
-    mp_free(x->alive);
+    mp_free(x->is_live);
 }
 
-/* Pinned storages are counted elsewhere, and the block's input only if it is not held for others. */
+/* Pinned storages are counted elsewhere, and the block's input only if it is not kept for others. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
-    if (x->chain->born[s] < 0 || x->chain->pinned[s]) return false;
+    if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
     return x->with_input || !mp_chain_is_input(x->chain, x->k, s);
 }
 
-/* Whether it is still there when the run has ended. */
+/* Whether it is live after the run. */
 static bool stays(const mp_chain_peaks *x, int s)
 {
-    if (mp_chain_is_made_forward(x->chain, s)) return !x->backward && (mp_chain_is_output(x->chain, x->k, s) || x->held[s]);
+    if (mp_chain_is_forward(x->chain, s)) return !x->backward && (mp_chain_is_output(x->chain, x->k, s) || x->kept[s]);
     return x->chain->until[s] < x->k;
 }
 
-/* Whether it is there when the run begins. */
-static bool is_there_before(const mp_chain_peaks *x, int s)
+/* Whether it is live before the run. */
+static bool is_live_before(const mp_chain_peaks *x, int s)
 {
-    if (mp_chain_is_made_forward(x->chain, s)) return mp_chain_is_input(x->chain, x->k, s) || (x->backward && x->held[s]);
-    return x->chain->born[s] > x->k;
+    if (mp_chain_is_forward(x->chain, s)) return mp_chain_is_input(x->chain, x->k, s) || (x->backward && x->kept[s]);
+    return x->chain->producer_block[s] > x->k;
 }
 
 static size_t uses(const mp_form *form)
@@ -68,14 +68,14 @@ static int use(const mp_form *form, size_t i)
     return i < form->n_reads + form->n_adds ? form->adds[i - form->n_reads] : form->writes[i - form->n_reads - form->n_adds];
 }
 
-/* What of the step's outputs lies in the room of what dies in it. */
+/* The bytes of the step's outputs that take over the memory of what dies in it. */
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_form *form, int step)
 {
     const mp_storage *storages = x->chain->graph->storages;
     int64_t bytes = 0;
     for (size_t i = 0; i < form->n_in_place; i++) {
         const int from = form->in_place[i].from, to = form->in_place[i].to;
-        if (!x->alive[from] || x->last[from] != step || x->begun[to] != step) continue;
+        if (!x->is_live[from] || x->last[from] != step || x->begins[to] != step) continue;
         if (storages[from].bytes < storages[to].bytes || x->taken[from] == step || x->taken[to] == step) continue;
         x->taken[from] = x->taken[to] = step;
         bytes += storages[to].bytes;
@@ -83,15 +83,15 @@ static int64_t in_place_bytes(mp_chain_peaks *x, const mp_form *form, int step)
     return bytes;
 }
 
-/* The first and last uses in the run, and what is there before. */
+/* The first and last uses in the run, and what is live before it. */
 static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
         const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
         for (size_t i = 0; i < uses(form); i++) {
             const int s = use(form, i);
-            x->begun[s] = x->taken[s] = 0;
-            x->alive[s] = is_counted(x, s) && is_there_before(x, s);
+            x->begins[s] = x->taken[s] = 0;
+            x->is_live[s] = is_counted(x, s) && is_live_before(x, s);
             x->last[s] = stays(x, s) ? 0 : (int)t + 1;
         }
     }
@@ -107,17 +107,17 @@ int64_t mp_chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
         const int step = (int)t + 1;
         for (size_t i = form->n_reads; i < uses(form); i++) {
             const int s = use(form, i);
-            if (x->alive[s] || !is_counted(x, s)) continue;
-            x->alive[s] = true;
-            x->begun[s] = step;
+            if (x->is_live[s] || !is_counted(x, s)) continue;
+            x->is_live[s] = true;
+            x->begins[s] = step;
             bytes += graph->storages[s].bytes;
         }
         const int64_t now = bytes + form->workspace_bytes - in_place_bytes(x, form, step);
         if (now > peak) peak = now;
         for (size_t i = 0; i < uses(form); i++) {
             const int s = use(form, i);
-            if (!x->alive[s] || x->last[s] != step) continue;
-            x->alive[s] = false;
+            if (!x->is_live[s] || x->last[s] != step) continue;
+            x->is_live[s] = false;
             bytes -= graph->storages[s].bytes;
         }
     }

@@ -1,27 +1,29 @@
-/* chain_table.c - the dynamic program over a chain: for every stretch of blocks and every memory the least recomputation.
+/* chain_table.c - the table: for every stretch of blocks and every memory the least recomputation.
  *
- * The stretch i..j has the input of block i in memory, and the gradients of its end. It is run to the end of its own backward
+ * The stretch [i, j) has the input of block i in memory, and the gradients of its end. It is run to the end of its own backward
  * in one of these ways:
  *  - at once: a single block, forward and backward;
  *  - option o at i: block i forward with what the option holds, then the stretch after it, then backward of i;
- *  - split at k: advance from i to k, run the stretch k..j, then i..k-1, which starts from the same input.
- * The split needs the input twice, so it is for stretches whose input is held from outside. A stretch that owns its input
- * counts it among its bytes; it gives the input up when its first block is done with it, or holds it and goes on like the
+ *  - split at k: advance from i to k, run the stretch [k, j), then [i, k), which starts from the same input.
+ * The split needs the input twice, so it is for stretches whose input is kept from outside. A stretch that owns its input
+ * counts it among its bytes; it frees the input when its first block is done with it, or keeps it and goes on like the
  * others. The stretch after a split owns its input, and so does the one after an option that needs the block's output no more.
  *
  * A stretch that ends with the last block is run in the first pass, where every forward node runs anyway: its forward runs
  * cost nothing, and backward holds nothing yet.
  */
-#include "planner/chain/chain.h"
+#include "planner/chain/chain_table.h"
 
-/* How a stretch is run; options and splits are told by their number and by how far away the split is. */
+#include "planner/math/integers.h"
+
+/* How a stretch is run: OPTION + the option's number, SPLIT + the number of blocks before the split less one. */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };
 
 static const int64_t never = INT64_MAX / 4;
 
 static size_t row_of(const mp_chain_table *table, int i, int j, bool owns_input)
 {
-    const size_t pair = (size_t)j * ((size_t)j + 1) / 2 + (size_t)i;
+    const size_t pair = (size_t)j * ((size_t)j - 1) / 2 + (size_t)i;
     return (2 * pair + owns_input) * ((size_t)table->n_slots + 1);
 }
 
@@ -36,11 +38,11 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A way to run a stretch: from `least_bytes` on it costs `ticks`, and what `after` costs with held_bytes less, and what
+/* A way to run a stretch: from `least_bytes` on it costs `ticks`, and what `after` costs with kept_bytes less, and what
  * `before` costs with all. Either may be missing. */
 typedef struct way {
     int choice;
-    int64_t least_bytes, held_bytes, ticks;
+    int64_t least_bytes, kept_bytes, ticks;
     const int64_t *after, *before;
 } way;
 
@@ -48,10 +50,10 @@ static void consider(const mp_chain_table *table, size_t row, const way *w)
 {
     int64_t *ticks = table->ticks + row;
     uint8_t *choice = table->choice + row;
-    const int held = slots_of(table, w->held_bytes), least = slots_of(table, w->least_bytes);
-    for (int m = least > held ? least : held; m <= table->n_slots; m++) {
+    const int kept = slots_of(table, w->kept_bytes), least = slots_of(table, w->least_bytes);
+    for (int m = least > kept ? least : kept; m <= table->n_slots; m++) {
         int64_t sum = w->ticks;
-        if (w->after) sum += w->after[m - held];
+        if (w->after) sum += w->after[m - kept];
         if (w->before) sum += w->before[m];
         if (sum >= ticks[m]) continue;
         ticks[m] = sum;
@@ -59,10 +61,10 @@ static void consider(const mp_chain_table *table, size_t row, const way *w)
     }
 }
 
-/* What is in memory besides while the stretch that ends with block j runs forward. */
+/* What else is live while a stretch that ends at j runs forward. */
 static int64_t around_bytes(const mp_chain *chain, int j)
 {
-    return j == chain->n - 1 ? 0 : chain->blocks[j].gradient_bytes + chain->blocks[j].pinned_bytes;
+    return j == chain->n ? 0 : chain->blocks[j - 1].gradient_bytes + chain->blocks[j - 1].pinned_bytes;
 }
 
 /* Block i at once or with an option. */
@@ -70,9 +72,9 @@ static void consider_block(const mp_chain_table *table, int i, int j, bool owns_
 {
     const mp_chain *chain = table->chain;
     const mp_chain_block *b = &chain->blocks[i];
-    const bool first = j == chain->n - 1;
+    const bool first = j == chain->n;
     const size_t row = row_of(table, i, j, owns_input);
-    if (i == j) {
+    if (i + 1 == j) {
         const way at_once = {AT_ONCE, b->alone_need.bytes[owns_input], 0, first ? 0 : b->alone.ticks, NULL, NULL};
         consider(table, row, &at_once);
         return;
@@ -81,12 +83,12 @@ static void consider_block(const mp_chain_table *table, int i, int j, bool owns_
         const mp_chain_option *option = &b->options[o];
         if (owns_input && !option->frees_input) continue;
         const int64_t forward_bytes =
-            first ? option->first_need.bytes[owns_input] : option->again_need.bytes[owns_input] + around_bytes(chain, j);
+            first ? option->first_need.bytes[owns_input] : option->rerun_need.bytes[owns_input] + around_bytes(chain, j);
         const way hold = {OPTION + (int)o,
                           larger(forward_bytes, option->backward_bytes),
-                          option->held_bytes,
-                          (first ? 0 : option->again.ticks) + option->backward.ticks,
-                          table->ticks + row_of(table, i + 1, j, !option->holds_output),
+                          option->kept_bytes,
+                          (first ? 0 : option->rerun.ticks) + option->backward.ticks,
+                          table->ticks + row_of(table, i + 1, j, !option->keeps_output),
                           NULL};
         consider(table, row, &hold);
     }
@@ -96,12 +98,12 @@ static void solve_stretch(const mp_chain_table *table, int i, int j)
 {
     const mp_chain *chain = table->chain;
     const mp_chain_block *blocks = chain->blocks;
-    const bool first = j == chain->n - 1;
+    const bool first = j == chain->n;
     const size_t row = row_of(table, i, j, false), owner = row_of(table, i, j, true);
     int64_t ticks = 0, bytes = 0;
     for (int m = 0; m <= table->n_slots; m++) table->ticks[row + (size_t)m] = table->ticks[owner + (size_t)m] = never;
     consider_block(table, i, j, false);
-    for (int k = i; k < j; k++) {
+    for (int k = i; k + 1 < j; k++) {
         bytes = larger(bytes, (first ? blocks[k].first_need : blocks[k].advance_need).bytes[k > i] + around_bytes(chain, j));
         if (!first) ticks += blocks[k].advance.ticks;
         const way split = {SPLIT + k - i,
@@ -109,7 +111,7 @@ static void solve_stretch(const mp_chain_table *table, int i, int j)
                            0,
                            ticks,
                            table->ticks + row_of(table, k + 1, j, true),
-                           table->ticks + row_of(table, i, k, false)};
+                           table->ticks + row_of(table, i, k + 1, false)};
         consider(table, row, &split);
     }
     consider_block(table, i, j, true);
@@ -119,22 +121,13 @@ static void solve_stretch(const mp_chain_table *table, int i, int j)
 
 int64_t mp_chain_whole_bytes(const mp_chain *chain)
 {
-    int64_t held = 0, whole = chain->blocks[chain->n - 1].alone_need.bytes[0];
+    int64_t kept = 0, whole = chain->blocks[chain->n - 1].alone_need.bytes[0];
     for (int k = 0; k + 1 < chain->n; k++) {
         const mp_chain_option *option = &chain->blocks[k].options[0];
-        whole = larger(whole, held + larger(option->first_need.bytes[0], option->backward_bytes));
-        held += option->held_bytes + (option->holds_output ? 0 : chain->blocks[k].output_bytes);
+        whole = larger(whole, kept + larger(option->first_need.bytes[0], option->backward_bytes));
+        kept += option->kept_bytes + (option->keeps_output ? 0 : chain->blocks[k].output_bytes);
     }
-    return larger(whole, held + chain->blocks[chain->n - 1].alone_need.bytes[0]);
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b, b = r;
-    }
-    return a;
+    return larger(whole, kept + chain->blocks[chain->n - 1].alone_need.bytes[0]);
 }
 
 /* What divides all bytes that are compared. */
@@ -145,17 +138,17 @@ static int64_t unit_bytes(const mp_chain *chain)
         const mp_chain_block *b = &chain->blocks[k];
         const int64_t bytes[] = {b->output_bytes,        b->pinned_bytes,          b->gradient_bytes,
                                  b->first_need.bytes[0], b->advance_need.bytes[0], b->alone_need.bytes[0]};
-        for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) unit = common_divisor(unit, bytes[i]);
+        for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) unit = mp_gcd(unit, bytes[i]);
         for (size_t o = 0; o < b->n_options; o++) {
             const mp_chain_option *p = &b->options[o];
-            const int64_t more[] = {p->held_bytes, p->first_need.bytes[0], p->again_need.bytes[0], p->backward_bytes};
-            for (size_t i = 0; i < sizeof more / sizeof *more; i++) unit = common_divisor(unit, more[i]);
+            const int64_t more[] = {p->kept_bytes, p->first_need.bytes[0], p->rerun_need.bytes[0], p->backward_bytes};
+            for (size_t i = 0; i < sizeof more / sizeof *more; i++) unit = mp_gcd(unit, more[i]);
         }
     }
     return unit ? unit : 1;
 }
 
-/* As many as the longest chain's table has room for. */
+/* As many as make the table as large as the longest chain's. */
 static int64_t most_slots(int n_blocks)
 {
     const int64_t slots = (int64_t)MP_CHAIN_SLOTS * MP_CHAIN_BLOCKS * MP_CHAIN_BLOCKS / n_blocks / n_blocks;
@@ -167,19 +160,19 @@ static int64_t round_up(int64_t bytes, int64_t slot_bytes)
     return (bytes / slot_bytes + (bytes % slot_bytes != 0)) * slot_bytes;
 }
 
-/* All that can be held for a block, rounded up, as a sum over the blocks. */
+/* All that can be kept for a block, rounded up, as a sum over the blocks. */
 static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
 {
     double sum = 0;
     for (int k = 0; k < chain->n; k++) {
         sum += (double)round_up(chain->blocks[k].output_bytes, slot_bytes);
         for (size_t o = 0; o < chain->blocks[k].n_options; o++)
-            sum += (double)round_up(chain->blocks[k].options[o].held_bytes, slot_bytes);
+            sum += (double)round_up(chain->blocks[k].options[o].kept_bytes, slot_bytes);
     }
     return sum;
 }
 
-/* A size of slots from least_bytes to twice that at which little is lost by rounding up: one of which something held is a
+/* A size of slots from least_bytes to twice that at which little is lost by rounding up: one of which something kept is a
  * multiple. */
 static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 {
@@ -188,9 +181,9 @@ static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
     for (int k = 0; k < chain->n; k++) {
         const mp_chain_block *b = &chain->blocks[k];
         for (size_t o = 0; o <= b->n_options; o++) {
-            const int64_t held = o < b->n_options ? b->options[o].held_bytes : b->output_bytes, slots = held / least_bytes;
+            const int64_t kept = o < b->n_options ? b->options[o].kept_bytes : b->output_bytes, slots = kept / least_bytes;
             if (slots == 0) continue;
-            const int64_t bytes = held / slots + (held % slots != 0);
+            const int64_t bytes = kept / slots + (kept % slots != 0);
             const double sum = rounded_bytes(chain, bytes);
             if (sum >= least) continue;
             least = sum;
@@ -212,14 +205,14 @@ mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *s
     const int64_t most = most_slots(chain->n);
     if (most_bytes / table->slot_bytes >= most) table->slot_bytes = fitting_bytes(chain, most_bytes / most + 1);
     table->n_slots = (int)(most_bytes / table->slot_bytes) + 1;
-    n_cells = row_of(table, 0, chain->n, false);
+    n_cells = row_of(table, 0, chain->n + 1, false);
     table->ticks = mp_alloc(n_cells, sizeof *table->ticks);
     table->choice = mp_alloc(n_cells, sizeof *table->choice);
     MP_REQUIRE(table->ticks && table->choice, err, MP_NOMEM, "out of memory for a chain of %d blocks", chain->n);
     for (int length = 1; length <= chain->n; length++)
         for (int i = 0; i + length <= chain->n; i++) {
             if (search && mp_search_stopped(search)) goto done;
-            solve_stretch(table, i, i + length - 1);
+            solve_stretch(table, i, i + length);
         }
     *out = table;
     table = NULL;
@@ -238,33 +231,32 @@ void mp_chain_table_free(mp_chain_table *table)
 
 int64_t mp_chain_ticks(const mp_chain_table *table, int slots)
 {
-    const int64_t ticks = table->ticks[row_of(table, 0, table->chain->n - 1, false) + (size_t)slots];
+    const int64_t ticks = table->ticks[row_of(table, 0, table->chain->n, false) + (size_t)slots];
     return ticks >= never ? MP_CHAIN_NEVER : ticks;
 }
 
 mp_chain_choice mp_chain_choose(const mp_chain_table *table, mp_chain_stretch s)
 {
     const mp_chain_block *blocks = table->chain->blocks;
-    int choice = table->choice[row_of(table, s.first, s.last, s.owns_input) + (size_t)s.slots];
+    int choice = table->choice[row_of(table, s.begin, s.end, s.owns_input) + (size_t)s.slots];
     if (choice == HOLD) {
-        s.slots -= slots_of(table, s.first > 0 ? blocks[s.first - 1].output_bytes : 0);
+        s.slots -= slots_of(table, s.begin > 0 ? blocks[s.begin - 1].output_bytes : 0);
         s.owns_input = false;
-        choice = table->choice[row_of(table, s.first, s.last, false) + (size_t)s.slots];
+        choice = table->choice[row_of(table, s.begin, s.end, false) + (size_t)s.slots];
     }
     mp_chain_choice c = {.option = -1, .after = s, .before = s};
     if (choice == AT_ONCE) {
-        c.after.first = s.last + 1;
-        c.before.last = s.first - 1;
+        c.after.begin = s.end;
+        c.before.end = s.begin;
     } else if (choice < SPLIT) {
         c.option = choice - OPTION;
-        const mp_chain_option *option = &blocks[s.first].options[c.option];
-        c.after.first = s.first + 1;
-        c.after.slots -= slots_of(table, option->held_bytes);
-        c.after.owns_input = !option->holds_output;
-        c.before.last = s.first - 1;
+        const mp_chain_option *option = &blocks[s.begin].options[c.option];
+        c.after.begin = s.begin + 1;
+        c.after.slots -= slots_of(table, option->kept_bytes);
+        c.after.owns_input = !option->keeps_output;
+        c.before.end = s.begin;
     } else {
-        c.before.last = s.first + choice - SPLIT;
-        c.after.first = c.before.last + 1;
+        c.before.end = c.after.begin = s.begin + choice - SPLIT + 1;
         c.after.owns_input = true;
     }
     return c;

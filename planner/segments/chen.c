@@ -3,12 +3,14 @@
  * The forward list is cut into segments at some of its cut tensors; only these are kept, and each segment is recomputed when
  * backward reaches it. Two ways to choose: every k-th of the m cut tensors, k = sqrt(m); or the greedy search, which walks
  * along adding bytes and cuts at the first cut tensor after the sum has passed b, for a sweep of b. Networks with few cut
- * tensors get the linearised variant besides: every position of the list may be an end, and all that crosses it is kept.
+ * tensors get the linearised variant, too: every position of the list may be an end, and all that crosses it is kept.
  */
+#include "planner/segments/chen.h"
+
+#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/dag.h"
-#include "planner/search/solver.h"
 
 typedef struct chen {
     mp_search *search;
@@ -57,7 +59,7 @@ static mp_status sweep(chen *x, mp_error *err)
     for (int p = 0; p < x->boundaries->n; p++) size += x->made_bytes[p];
     MP_TRY(every_kth(x, err));
     for (int i = 0; i < MP_CHEN_SIZES && !mp_search_stopped(x->search); i++) {
-        size = size / 100 * MP_CHEN_SIZE_SHARE + size % 100 * MP_CHEN_SIZE_SHARE / 100;
+        size = mp_percent(size, MP_CHEN_SIZE_SHARE);
         MP_TRY(greedy(x, size, err));
     }
 done:

@@ -4,11 +4,12 @@
  * bytes kept on the way there; the most bytes kept with which the rest still fits; and the least overhead of the rest, if the
  * fewest bytes were kept. A state that keeps too much, or whose overhead and rest exceed what is asked for, is dropped.
  */
+#include "planner/segments/lower_set_dp.h"
+
 #include <string.h>
 
-#include "planner/segments/lower_set.h"
-
 #include "estimator/base/memory.h"
+#include "planner/math/integers.h"
 
 typedef struct state {
     int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */
@@ -30,15 +31,6 @@ typedef struct table {
     size_t n_states, capacity;
     size_t *start; /* per set */
 } table;
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b, b = r;
-    }
-    return a;
-}
 
 /* The fewest bytes kept at each set, INT64_MAX out of reach. */
 static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t *kept)
@@ -70,10 +62,10 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
         for (size_t p = sets->pairs_start[k]; p < sets->pairs_start[k + 1]; p++) {
             const mp_lower_set_pair *pair = &sets->pairs[p];
             const int from = pair->from;
-            const int64_t room = budget_bytes - pair->cost_bytes;
-            if (room < 0) break;
-            if (t->fewest[from] > room) continue; /* so it is in reach, and `rest` of this set is a sum */
-            const int64_t most = room < t->most[k] - pair->kept_bytes ? room : t->most[k] - pair->kept_bytes;
+            const int64_t free_bytes = budget_bytes - pair->cost_bytes;
+            if (free_bytes < 0) break;
+            if (t->fewest[from] > free_bytes) continue; /* so it is in reach, and `rest` of this set is a sum */
+            const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
             if (most > t->most[from]) t->most[from] = most;
             if (rest < t->rest[from]) t->rest[from] = rest;
@@ -87,7 +79,7 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
 {
     const size_t n = (size_t)sets->n;
     *t = (table){.sets = sets, .least = aim == MP_TIME_CENTRIC};
-    for (size_t p = 0; p < sets->pairs_start[n] && t->unit != 1; p++) t->unit = common_divisor(sets->pairs[p].ticks, t->unit);
+    for (size_t p = 0; p < sets->pairs_start[n] && t->unit != 1; p++) t->unit = mp_gcd(sets->pairs[p].ticks, t->unit);
     if (t->unit == 0) t->unit = 1;
     for (size_t p = sets->pairs_start[n - 1]; p < sets->pairs_start[n]; p++)
         if (sets->pairs[p].from == 0) t->limit = sets->pairs[p].ticks / t->unit;
@@ -128,7 +120,7 @@ static mp_status collect(table *t, int set, mp_error *err)
 
 /* Extends the states of one set by a pair; of two states of a class, the one with fewer bytes remains, then the one of the
  * better overhead. The innermost loop of the search. */
-static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t room, int64_t overhead)
+static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t free_bytes, int64_t overhead)
 {
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
@@ -144,7 +136,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t roo
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > room) break; /* fewer bytes towards the end of a set's states: those that fit are the last */
+        if (from->kept_bytes > free_bytes) break; /* fewer bytes towards the end of a set's states: those that fit are the last */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];
@@ -161,11 +153,11 @@ static void reach(table *t, int set, int64_t budget_bytes, bool charge)
     const mp_lower_sets *sets = t->sets;
     for (size_t p = sets->pairs_start[set]; p < sets->pairs_start[set + 1]; p++) {
         const mp_lower_set_pair *pair = &sets->pairs[p];
-        int64_t room = budget_bytes - pair->cost_bytes;
-        if (room < 0) break; /* and so for all that follow: they cost more */
-        if (t->most[set] - pair->kept_bytes < room) room = t->most[set] - pair->kept_bytes;
-        if (t->fewest[pair->from] > room) continue;
-        extend(t, set, pair, room, charge ? pair->ticks / t->unit : 0);
+        int64_t free_bytes = budget_bytes - pair->cost_bytes;
+        if (free_bytes < 0) break; /* and so for all that follow: they cost more */
+        if (t->most[set] - pair->kept_bytes < free_bytes) free_bytes = t->most[set] - pair->kept_bytes;
+        if (t->fewest[pair->from] > free_bytes) continue;
+        extend(t, set, pair, free_bytes, charge ? pair->ticks / t->unit : 0);
     }
 }
 

@@ -3,12 +3,13 @@
  * All sets: starting from the empty one, adding to each set every vertex whose predecessors are in it gives the sets of the
  * next cardinality; a hash table drops those found twice. So they come sorted by cardinality, and no transition is missed.
  */
+#include "planner/segments/lower_set_family.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
-#include "planner/segments/lower_set.h"
 
 /* A family that grows. */
 typedef struct builder {
@@ -44,7 +45,7 @@ static void drop(builder *b)
     mp_free(b->fresh);
 }
 
-/* Adds b->fresh unless it is there. */
+/* Adds b->fresh unless the family has it. */
 static mp_status add(builder *b, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -249,7 +250,7 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
     return ++t->seen == t->stretch ? end_stretch(b, t, err) : MP_OK;
 }
 
-/* The sets L^v in the order of the list. Ancestors are found by a walk from v, so that only one set is held at a time. */
+/* The sets L^v in the order of the list. Ancestors are found by a walk from v, so that only one set is in memory at a time. */
 static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -302,7 +303,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
         st = MP_NO_MEMORY(err);
         goto done;
     }
-    /* The paper's sets and the prefixes of the list get half of the room each, the other orders what is left. */
+    /* The paper's sets and the prefixes of the list get half of the places each, the other orders what is left. */
     t.stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1;
     MP_TRY(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);
@@ -346,4 +347,21 @@ void mp_lower_sets_free(mp_lower_sets *sets)
     mp_free(sets->pairs_start);
     mp_free(sets->pairs);
     mp_free(sets);
+}
+
+void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes)
+{
+    for (int v = 0; v < dag->n_vertices; v++) {
+        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+        ticks[v] = form->ticks;
+        needed_bytes[v] = 0;
+        for (size_t i = 0; i < form->n_writes; i++) {
+            const int s = form->writes[i];
+            bool is_needed = false;
+            if (mp_storage_is_static(&graph->storages[s])) continue;
+            for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+                is_needed |= graph->nodes[graph->readers[r]].phase != MP_PHASE_FORWARD;
+            if (is_needed) needed_bytes[v] += graph->storages[s].bytes;
+        }
+    }
 }

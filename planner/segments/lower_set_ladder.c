@@ -3,13 +3,14 @@
  * The memory model (lower_set.h) knows nothing of early freeing, in-place, parameters or workspace, so its budget says little
  * about the peak. It is swept instead, on a fixed ladder from the least for which there is a strategy to that of a single
  * segment, from below: what is tried for a budget of the user's is tried for every larger one, too. Once the peaks have been
- * over the budget for some rungs, more room inside the model will not help.
+ * over the budget for some rungs, more memory inside the model will not help.
  *
  * A strategy for one rung serves the next as well, so its overhead bounds what is looked for there. The first bound comes from
  * a search with coarse classes of overhead. Small families are searched without bound: their whole front is worth a look.
  */
+#include "planner/segments/lower_set_ladder.h"
+
 #include "planner/math/tuning.h"
-#include "planner/segments/lower_set.h"
 
 typedef struct ladder {
     mp_search *search;
@@ -74,7 +75,7 @@ static mp_status climb(ladder *x, mp_error *err)
     for (int rung = 0;
          rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
-        /* finer towards the least, where a little room is worth most */
+        /* finer towards the least, where a little memory is worth most */
         const int64_t model_bytes =
             rung == MP_LOWER_SET_RUNGS
                 ? whole_bytes
@@ -94,21 +95,4 @@ mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int6
     const int64_t share = moves / MP_LOWER_SET_RUNGS;
     ladder x = {search, sets, budget_bytes, share < 1 ? 1 : share > most ? most : (int)share, moves, judge, data};
     return climb(&x, err);
-}
-
-void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes)
-{
-    for (int v = 0; v < dag->n_vertices; v++) {
-        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
-        ticks[v] = form->ticks;
-        needed_bytes[v] = 0;
-        for (size_t i = 0; i < form->n_writes; i++) {
-            const int s = form->writes[i];
-            bool is_needed = false;
-            if (mp_storage_is_static(&graph->storages[s])) continue;
-            for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-                is_needed |= graph->nodes[graph->readers[r]].phase != MP_PHASE_FORWARD;
-            if (is_needed) needed_bytes[v] += graph->storages[s].bytes;
-        }
-    }
 }

@@ -1,7 +1,8 @@
 /* none.c - keeps everything: the order of the list, nothing run twice. The updates stand where keep-all has them, or, if the
  * graph fuses them into backward, also as early as they can: the same work, earlier freed. */
+#include "planner/segments/none.h"
+
 #include "planner/order/updates.h"
-#include "planner/search/solver.h"
 
 mp_status mp_run_none(mp_search *search, mp_error *err)
 {

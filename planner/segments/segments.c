@@ -1,7 +1,7 @@
 /* segments.c - one list of checkpoints, forward and recompute by segments: what frameworks do with a list from the user.
  *
- * With a list, a segment of the forward list ends at each node that produces one of its tensors, and besides the list whatever
- * else crosses an end is held, as PaddlePaddle and PyTorch hold the inputs of a segment.
+ * With a list, a segment of the forward list ends at each node that produces one of its tensors. Kept is the list and whatever
+ * else crosses an end, as PaddlePaddle and PyTorch keep the inputs of a segment.
  *
  * Without one, the best list is looked for in two rounds.
  * 1. Dynamic programming over the prefixes of the forward list, which are lower sets (lower_set.h).
@@ -10,14 +10,16 @@
  * What is judged, by the timeline, is always the schedule of a list that can be read off it again, so that a user who copies
  * the checkpoints of the plan gets the plan.
  */
+#include "planner/segments/segments.h"
+
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/segment_schedule.h"
-#include "planner/search/solver.h"
-#include "planner/segments/lower_set.h"
+#include "planner/segments/lower_set_ladder.h"
 
 /* A list that was judged: its ends and what came of it. */
 typedef struct verdict {
@@ -34,7 +36,7 @@ typedef struct segments {
     verdict *verdicts;
 } segments;
 
-/* Ends a segment at the node that makes each named activation, and keeps what is named. Always-live storages need no keeping.
+/* Ends a segment at the producer of each named activation, and keeps what is named. Always-live storages need no keeping.
  */
 static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
 {
@@ -200,15 +202,6 @@ static int best_verdict(const segments *x, int64_t budget_bytes)
     return best;
 }
 
-static int common_divisor(int a, int b)
-{
-    while (b) {
-        const int r = a % b;
-        a = b, b = r;
-    }
-    return a;
-}
-
 /* Takes the best list for the budget and changes it end by end, in strides of the golden section so that the changes are spread
  * over the list: an end is put, taken away, or moved to the candidate after or before. What is better is kept, until all were
  * tried without gain or the moves are used up. */
@@ -219,7 +212,7 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
     const int n = x->n_candidates;
     int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)((int64_t)MP_SEGMENTS_STRIDE * n / 1000) + 1;
     if (best < 0 || n == 0) return MP_OK;
-    while (common_divisor(stride, n) != 1) stride++;
+    while (mp_gcd(stride, n) != 1) stride++;
     for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
         const size_t n_before = x->n_verdicts;
         at = (at + stride) % n;

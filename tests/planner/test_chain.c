@@ -10,6 +10,8 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "planner/chain/chain.h"
+#include "planner/chain/chain_ends.h"
+#include "planner/chain/chain_measure.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/chain_oracle.h"
 #include "tests/oracles/oracle_simulator.h"
@@ -132,7 +134,7 @@ static void homogeneous_chains_reach_the_binomial_optimum(void **state)
 enum { ROOMS = 400 };
 
 /* Forward runs of t cells with room for c states, after Gruslys et al., "mixed storage": the state before the first cell and
- * the internal state of one cell at a time have rooms of their own. A held internal state takes `alpha` rooms and makes the run
+ * the internal state of one cell at a time have rooms of their own. A kept internal state takes `alpha` rooms and makes the run
  * of its cell before backward superfluous. */
 static int64_t gruslys[LONGEST + 1][ROOMS];
 

@@ -11,6 +11,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "planner/priced/cut_labels.h"
+#include "planner/priced/priced_schedule.h"
 #include "planner/search/solver.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_exact.h"
@@ -29,15 +30,15 @@ static int64_t keep_all_peak(const mp_graph *graph)
     return peak;
 }
 
-static mp_priced *problem_of(const mp_graph *graph)
+static mp_cut_labels *problem_of(const mp_graph *graph)
 {
-    mp_priced *x = NULL;
+    mp_cut_labels *x = NULL;
     mp_error err = {0};
-    if (mp_priced_new(graph, &x, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_cut_labels_new(graph, &x, &err) != MP_OK) fail_msg("%s", err.message);
     return x;
 }
 
-static mp_step *schedule_of(const mp_priced *x, size_t *n)
+static mp_step *schedule_of(const mp_cut_labels *x, size_t *n)
 {
     mp_step *steps = NULL;
     assert_int_equal(mp_priced_schedule(x, &steps, n, NULL), MP_OK);
@@ -52,17 +53,18 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
     int n_again = 0, n_thrice = 0, n_cases = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % 40), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
-        mp_priced *x = problem_of(graph);
+        mp_cut_labels *x = problem_of(graph);
         random_source random = {seed};
         double *price = mp_alloc(graph->n_nodes, sizeof *price);
         int *runs = mp_alloc(graph->n_nodes, sizeof *runs);
         for (int round = 0; round < 8; round++) {
             size_t n;
             for (int k = 0; k < x->n; k++) price[k] = random_chance(&random, 30) ? random_below(&random, 1 << 2 * round) : 0;
-            x->lets_go = round >= 4;
-            for (int k = 0; k < x->turn; k++) x->held[k] = random_chance(&random, 10);
-            mp_priced_label(x, price);
-            for (int k = 0; k < x->turn && round % 4 == 3; k++) x->again[k] = x->repeatable[k] && random_chance(&random, 50);
+            x->evicts_again = round >= 4;
+            for (int k = 0; k < x->forward_end; k++) x->is_kept[k] = random_chance(&random, 10);
+            mp_cut_labels_find(x, price);
+            for (int k = 0; k < x->forward_end && round % 4 == 3; k++)
+                x->recomputed[k] = x->repeatable[k] && random_chance(&random, 50);
             mp_step *steps = schedule_of(x, &n);
             mp_plan *plan = NULL;
             mp_error err = {0};
@@ -75,7 +77,7 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
                 last = (size_t)steps[t].node;
             }
             for (size_t v = 0; v < graph->n_nodes; v++) {
-                assert_true(runs[v] >= 1 && (x->lets_go || runs[v] <= 2));
+                assert_true(runs[v] >= 1 && (x->evicts_again || runs[v] <= 2));
                 n_thrice += runs[v] > 2;
             }
             assert_true(n <= 4 * graph->n_nodes);
@@ -86,7 +88,7 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
         }
         mp_free(price);
         mp_free(runs);
-        mp_priced_free(x);
+        mp_cut_labels_free(x);
         mp_graph_free(graph);
     }
     assert_true(n_thrice > 0);
@@ -94,14 +96,14 @@ static void labels_of_any_prices_give_schedules_that_run(void **state)
 }
 
 /* Ticks of the schedule of the labels, and the price times what lies there at the turn. */
-static double cost_of_labels(const mp_priced *x, double price)
+static double cost_of_labels(const mp_cut_labels *x, double price)
 {
     const mp_graph *graph = x->graph;
     size_t n, turn = 0;
     mp_timeline *tl;
     mp_step *steps = schedule_of(x, &n);
     assert_int_equal(mp_timeline_build(graph, steps, n, &tl, NULL), MP_OK);
-    while (steps[turn].node != x->node[x->turn]) turn++;
+    while (steps[turn].node != x->node[x->forward_end]) turn++;
     int64_t *between = mp_alloc(n + 1, sizeof *between);
     mp_timeline_between(graph, tl, between);
     const double cost = (double)tl->ticks + price * (double)between[turn];
@@ -118,35 +120,35 @@ static void labels_are_the_cheapest_of_all(void **state)
     int n_cases = 0, n_least = 0, n_between = 0;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = random_graph(seed, 3 + (int)(seed % 6), MP_FUSE_BACKWARD, false);
-        mp_priced *x = problem_of(graph);
+        mp_cut_labels *x = problem_of(graph);
         double *price = mp_alloc(graph->n_nodes, sizeof *price);
-        bool *labels = mp_alloc((size_t)x->turn, sizeof *labels);
+        bool *labels = mp_alloc((size_t)x->forward_end, sizeof *labels);
         for (int k = -6; k <= 2; k++) {
             double least = 1e300, all = 0;
-            price[x->turn] = k < 0 ? 1.0 / (double)(1 << -k) : (double)(1 << k);
-            price[x->turn] /= (double)graph->alignment;
-            for (int round = 0; round < 3; round++) mp_priced_label(x, price);
-            memcpy(labels, x->again, (size_t)x->turn * sizeof *labels);
-            const double found = cost_of_labels(x, price[x->turn]);
-            for (int set = 0; set < 1 << x->turn; set++) {
+            price[x->forward_end] = k < 0 ? 1.0 / (double)(1 << -k) : (double)(1 << k);
+            price[x->forward_end] /= (double)graph->alignment;
+            for (int round = 0; round < 3; round++) mp_cut_labels_find(x, price);
+            memcpy(labels, x->recomputed, (size_t)x->forward_end * sizeof *labels);
+            const double found = cost_of_labels(x, price[x->forward_end]);
+            for (int set = 0; set < 1 << x->forward_end; set++) {
                 bool is_allowed = true;
-                for (int i = 0; i < x->turn; i++) {
-                    x->again[i] = set >> i & 1;
-                    is_allowed &= !x->again[i] || x->repeatable[i];
+                for (int i = 0; i < x->forward_end; i++) {
+                    x->recomputed[i] = set >> i & 1;
+                    is_allowed &= !x->recomputed[i] || x->repeatable[i];
                 }
                 if (!is_allowed) continue;
-                const double cost = cost_of_labels(x, price[x->turn]);
+                const double cost = cost_of_labels(x, price[x->forward_end]);
                 if (cost < least) least = cost;
                 if (!set) all = cost;
             }
-            memcpy(x->again, labels, (size_t)x->turn * sizeof *labels);
+            memcpy(x->recomputed, labels, (size_t)x->forward_end * sizeof *labels);
             n_cases++;
             n_least += found <= 1.02 * least;
             n_between += least < all;
         }
         mp_free(labels);
         mp_free(price);
-        mp_priced_free(x);
+        mp_cut_labels_free(x);
         mp_graph_free(graph);
     }
     if (n_least < n_cases || n_between < n_cases / 3) /* measured: 1350 of 1350, 550 */

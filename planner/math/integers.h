@@ -1,0 +1,23 @@
+/* integers.h - exact arithmetic on integers: the greatest common divisor, and percentages without overflow. */
+#ifndef PLANNER_INTEGERS_H
+#define PLANNER_INTEGERS_H
+
+#include <stdint.h>
+
+/* Of numbers >= 0; of 0 and a it is a. O(log a). */
+static inline int64_t mp_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+static inline int64_t mp_percent(int64_t number, int percent)
+{
+    return number / 100 * percent + number % 100 * percent / 100;
+}
+
+#endif
