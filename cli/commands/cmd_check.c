@@ -1,9 +1,9 @@
 /* cmd_check.c - replays a plan and says whether everything that it claims holds. */
 #include <stdio.h>
 
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
 #include "cli/reports/subject.h"
 #include "formats/base/bytes_text.h"
 #include "formats/json/plan_json.h"

@@ -1,8 +1,8 @@
 /* cmd_devices.c - lists the device profiles. */
 #include <stdio.h>
 
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/quantities.h"
 #include "estimator/training/target.h"
 
 int cmd_devices(options *o)

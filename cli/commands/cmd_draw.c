@@ -1,6 +1,6 @@
 /* cmd_draw.c - draws the blocks of a model, or its training step, coloured by what becomes of the tensors. */
+#include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/training_picture.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "formats/json/json.h"

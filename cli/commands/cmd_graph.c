@@ -1,6 +1,6 @@
 /* cmd_graph.c - writes the training graph of a model. */
+#include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "memplan/graph_json.h"
 

@@ -1,8 +1,8 @@
 /* cmd_ops.c - lists the operators, and what a backend runs of them. */
 #include <stdio.h>
 
+#include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "estimator/model/ops.h"
 

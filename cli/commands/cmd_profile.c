@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
 #include "cli/reports/train_report.h"
 #include "executor/run/algorithms.h"
 #include "memplan/costs_json.h"

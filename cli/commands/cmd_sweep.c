@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"

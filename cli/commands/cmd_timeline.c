@@ -1,8 +1,8 @@
 /* cmd_timeline.c - draws memory over the steps of a plan. */
 #include <string.h>
 
+#include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/timeline_picture.h"

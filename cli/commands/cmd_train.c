@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
 #include "formats/canvas/canvas.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cli/options/nearest.h"
+#include "cli/messages/nearest.h"
 
 _Static_assert(N_COMMANDS <= 32, "an option's row names its commands by the bits of an unsigned");
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "cli/options/messages.h"
+#include "cli/messages/messages.h"
 #include "cli/options/options.h"
 
 typedef struct command {

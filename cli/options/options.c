@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/messages/messages.h"
+#include "cli/messages/nearest.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/messages.h"
-#include "cli/options/nearest.h"
-#include "cli/options/quantities.h"
 #include "estimator/base/memory.h"
 
 bool option_given(const options *o, option_id id)

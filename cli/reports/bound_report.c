@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/options/quantities.h"
+#include "cli/messages/quantities.h"
 #include "cli/reports/report.h"
 #include "formats/base/bytes_text.h"
 #include "formats/json/json.h"

@@ -1,8 +1,8 @@
 /* checkpoints.c - from the tensor names a user gives to the storages of the graph. */
 #include <string.h>
 
-#include "cli/options/messages.h"
-#include "cli/options/nearest.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/nearest.h"
 #include "cli/reports/subject.h"
 #include "estimator/base/names.h"
 

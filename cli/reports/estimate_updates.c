@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/options/quantities.h"
+#include "cli/messages/quantities.h"
 #include "cli/reports/subject.h"
 #include "estimator/training/target.h"
 #include "formats/json/json.h"

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/reports/bound_report.h"
 #include "cli/reports/report.h"
 #include "formats/base/bytes_text.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/options/quantities.h"
+#include "cli/messages/quantities.h"
 
 static volatile sig_atomic_t interrupted;
 static struct sigaction before;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/options/quantities.h"
+#include "cli/messages/quantities.h"
 #include "estimator/base/module_name.h"
 
 enum {

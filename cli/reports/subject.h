@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
+#include "cli/messages/quantities.h"
 #include "cli/options/options.h"
-#include "cli/options/quantities.h"
 #include "estimator/model/model.h"
 #include "executor/run/program.h"
 #include "memplan/graph.h"

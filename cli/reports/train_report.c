@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/messages.h"
-#include "cli/options/quantities.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/reports/report.h"
 #include "memplan/arena.h"
 

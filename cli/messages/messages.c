@@ -1,5 +1,5 @@
 /* messages.c - sentences on standard error, and the exit status that goes with them. */
-#include "cli/options/messages.h"
+#include "cli/messages/messages.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* quantities.c - numbers with units, read strictly and written for people. */
-#include "cli/options/quantities.h"
+#include "cli/messages/quantities.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* nearest.c - edit distance between a mistyped word and the known names. */
-#include "cli/options/nearest.h"
+#include "cli/messages/nearest.h"
 
 #include <limits.h>
 #include <stddef.h>
