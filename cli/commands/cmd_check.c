@@ -4,6 +4,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/reports/report.h"
 #include "cli/reports/subject.h"
 #include "formats/base/bytes_text.h"
 #include "formats/json/plan_json.h"

@@ -14,8 +14,7 @@ int cmd_draw(options *o)
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("draw needs a file to draw into: -o model.svg");
     if (mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
-    if (subject_load_as_planned(o->operands[0], o->plan, o, &s, &err) != MP_OK ||
-        (o->plan && subject_plan(&s, o->plan, &plan, &err) != MP_OK)) {
+    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else {
         const mp_picture_request request = {.graph = s.graph,

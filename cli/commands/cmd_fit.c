@@ -7,6 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/progress.h"
+#include "cli/reports/report.h"
 #include "cli/reports/subject.h"
 #include "formats/json/json.h"
 #include "memplan/fit.h"

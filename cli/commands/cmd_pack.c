@@ -6,6 +6,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/progress.h"
+#include "cli/reports/report.h"
 #include "cli/reports/subject.h"
 #include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
@@ -133,15 +134,6 @@ static int pack_table(const options *o, packing *p)
     return rc;
 }
 
-static mp_status read_plan(options *o, subject *s, mp_plan **plan, mp_error *err)
-{
-    mp_status st = MP_OK;
-    MP_TRY(subject_load_as_planned(o->operands[0], o->operands[1], o, s, err));
-    MP_TRY(subject_plan(s, o->operands[1], plan, err));
-done:
-    return st;
-}
-
 /* A layout that is higher than the one the plan came with is not taken. */
 static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *plan, packing *p, mp_error *err)
 {
@@ -178,7 +170,7 @@ static int pack_plan(options *o, packing *p)
     subject s = {0};
     mp_plan *plan = NULL;
     int rc = EXIT_DONE;
-    mp_status st = read_plan(o, &s, &plan, &err);
+    mp_status st = subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &plan, &err);
     if (st != MP_OK) {
         rc = st == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else {

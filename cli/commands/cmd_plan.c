@@ -5,6 +5,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/reports/checkpoints.h"
 #include "cli/reports/plan_report.h"
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"

@@ -6,6 +6,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/progress.h"
+#include "cli/reports/report.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"

@@ -23,8 +23,7 @@ int cmd_timeline(options *o)
     if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
     if (mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
     if (view_of(o) == MP_VIEW_ARENA && !o->plan) return usage_error("--view arena needs --plan, a plan with offsets");
-    if (subject_load_as_planned(o->operands[0], o->plan, o, &s, &err) != MP_OK ||
-        (o->plan && subject_plan(&s, o->plan, &plan, &err) != MP_OK)) {
+    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
         complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->plan);

@@ -51,15 +51,3 @@ int output_failed(const mp_error *err)
     return err->code == MP_NOMEM || err->code == MP_IO || err->code == MP_INFEASIBLE || err->code == MP_REFUTED ? EXIT_NO
                                                                                                                 : EXIT_USAGE;
 }
-
-int print_json(json_t *json)
-{
-    if (!json) {
-        complain("out of memory");
-        return EXIT_NO;
-    }
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(json);
-    return EXIT_DONE;
-}

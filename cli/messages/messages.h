@@ -1,8 +1,6 @@
-/* messages.h - talk on standard error, always as `memplan: [FILE:[LINE:COLUMN:]] sentence`. */
+/* messages.h - sentences on standard error, always as `memplan: [FILE:[LINE:COLUMN:]] sentence`. */
 #ifndef CLI_MESSAGES_H
 #define CLI_MESSAGES_H
-
-#include <jansson.h>
 
 #include "memplan/error.h"
 
@@ -21,8 +19,5 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * EXIT_NO when memory is short), or while producing an answer (EXIT_NO when the system failed). */
 int input_failed(const mp_error *err);
 int output_failed(const mp_error *err);
-
-/* An answer in JSON on standard output; takes the reference. NULL: memory was short, which is said. Returns the exit status. */
-int print_json(json_t *json);
 
 #endif

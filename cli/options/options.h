@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memplan/error.h"
-
 #define COMMAND(ID, ...) CMD_##ID,
 typedef enum command_id {
 #include "cli/options/commands.def"
@@ -101,11 +99,5 @@ _Static_assert(N_OPTIONS <= 64, "`given` of struct options has a bit for each");
 int options_parse(command_id command, int argc, char **argv, options *o);
 void options_free(options *o);
 bool option_given(const options *o, option_id id);
-
-/* The options that shape the graph as a JSON object (what architecture and file format call `options`); NULL: out of memory. */
-json_t *options_to_json(const options *o);
-/* Takes over from `source` (a graph's options; it is kept alive by *o) what the command line left open. MP_INVALID: the command
- * line contradicts it; MP_PARSE: not an object of such options. */
-mp_status options_adopt(options *o, json_t *source, mp_error *err);
 
 #endif

@@ -1,8 +1,9 @@
 /* options_json.c - the options that shape a graph, to and from the `options` object that graphs and plans carry. */
+#include "cli/options/options_json.h"
+
 #include <string.h>
 
 #include "cli/messages/quantities.h"
-#include "cli/options/options.h"
 #include "estimator/base/memory.h"
 #include "formats/json/json.h"
 

@@ -1,9 +1,10 @@
 /* checkpoints.c - from the tensor names a user gives to the storages of the graph. */
+#include "cli/reports/checkpoints.h"
+
 #include <string.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
-#include "cli/reports/subject.h"
 #include "estimator/base/names.h"
 
 /* Every name that means a storage: the storage's own and its tensors'. */

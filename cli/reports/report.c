@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "estimator/base/module_name.h"
 
@@ -139,4 +140,16 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
     return json_pack("{sI sI sf sf}", "updates", (json_int_t)effect->n_updates, "beside", (json_int_t)effect->n_beside,
                      "update_seconds", (double)effect->update_ticks * tick_seconds, "hidden_seconds",
                      (double)effect->hidden_ticks * tick_seconds);
+}
+
+int print_json(json_t *json)
+{
+    if (!json) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(json);
+    return EXIT_DONE;
 }

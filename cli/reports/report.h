@@ -27,4 +27,7 @@ void report_node(const mp_graph *graph, int node);
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
+/* An answer in JSON on standard output; takes the reference. NULL: memory was short, which is said. Returns the exit status. */
+int print_json(json_t *json);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/messages/nearest.h"
+#include "cli/options/options_json.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/run/algorithms.h"
@@ -215,6 +216,13 @@ mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_err
     mp_error_locate(err, path, 0, 0);
     mp_plan_free(plan);
     return st;
+}
+
+mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_plan **plan,
+                                 mp_error *err)
+{
+    mp_status st = subject_load_as_planned(path, plan_path, o, out, err);
+    return st == MP_OK && plan_path ? subject_plan(out, plan_path, plan, err) : st;
 }
 
 void subject_free(subject *s)

@@ -32,6 +32,9 @@ mp_status subject_load_as_planned(const char *path, const char *plan_path, optio
 /* The plan in a file, for this graph; checked, because a picture or figure of a wrong plan would mislead. Released with
  * mp_plan_free. MP_REFUTED: it does not hold; the rest as mp_plan_read. */
 mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err);
+/* Both: the subject as it was planned, and its plan (plan_path NULL: *plan is left alone). */
+mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_plan **plan,
+                                 mp_error *err);
 void subject_free(subject *s);
 /* The graph alone, which outlives the rest; released with mp_graph_free. */
 mp_graph *subject_take_graph(subject *s);
@@ -52,10 +55,5 @@ int64_t subject_batch(const subject *s);
 
 /* The timeline of keep-all, and the node that runs at its peak (-1: no nodes). Release with mp_timeline_free. */
 mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
-
-/* The storages that a user's comma-separated list of tensors names, found by tensor or storage name and through what
- * simplification did to them (which is said on standard error). MP_INVALID: a name that is not there (with the nearest that
- * is), or one that is no activation of the forward pass. *list is released with mp_free. */
-mp_status subject_checkpoints(const subject *s, const char *names, int **list, size_t *n, mp_error *err);
 
 #endif

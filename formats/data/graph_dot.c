@@ -12,6 +12,7 @@
 #include "formats/base/file.h"
 #include "formats/base/ticks.h"
 #include "formats/data/dot_scan.h"
+#include "planner/math/heap.h"
 
 enum { FILE_MAX = 16 << 20 };
 
@@ -151,52 +152,36 @@ done:
     return st;
 }
 
-/* A heap of indices, the smallest first. */
-static void sift_in(int *heap, size_t n, int value)
-{
-    for (; n > 0 && heap[(n - 1) / 2] > value; n = (n - 1) / 2) heap[n] = heap[(n - 1) / 2];
-    heap[n] = value;
-}
-static int sift_out(int *heap, size_t n) /* n: before */
-{
-    int least = heap[0], value = heap[--n];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && heap[child + 1] < heap[child]) child++;
-        if (heap[child] >= value) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = value;
-    return least;
-}
-
 /* Kahn's order, of all nodes that could run the one that stands first in the file. */
 static mp_status order_nodes(reader *r)
 {
     mp_status st = MP_OK;
-    int *waits = mp_alloc(r->n, sizeof *waits), *heap = mp_alloc(r->n, sizeof *heap);
-    size_t n_heap = 0, n = 0;
-    MP_REQUIRE(waits && heap, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    int *waits = mp_alloc(r->n, sizeof *waits);
+    mp_heap ready = {.items = mp_alloc(r->n, sizeof *ready.items)};
+    size_t n = 0;
+    MP_REQUIRE(waits && ready.items, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     for (size_t k = 0; k < r->n; k++) {
         for (Agedge_t *e = agfstin(r->g, r->nodes[k]); e; e = agnxtin(r->g, e)) {
             MP_REQUIRE(agtail(e) != r->nodes[k], r->err, MP_PARSE, "node '%.120s' reads what it makes itself",
                        agnameof(r->nodes[k]));
             waits[k]++;
         }
-        if (!waits[k]) sift_in(heap, n_heap++, (int)k);
+        if (!waits[k]) mp_heap_push(&ready, (int64_t)k, (int)k);
     }
-    while (n_heap > 0) {
-        int k = sift_out(heap, n_heap--);
+    while (ready.n > 0) {
+        int k = mp_heap_pop(&ready);
         r->index_of_rank[n++] = k;
-        for (Agedge_t *e = agfstout(r->g, r->nodes[k]); e; e = agnxtout(r->g, e))
-            if (--waits[index_of(aghead(e))] == 0) sift_in(heap, n_heap++, index_of(aghead(e)));
+        for (Agedge_t *e = agfstout(r->g, r->nodes[k]); e; e = agnxtout(r->g, e)) {
+            int reader = index_of(aghead(e));
+            if (--waits[reader] == 0) mp_heap_push(&ready, reader, reader);
+        }
     }
     for (size_t k = 0; n < r->n && k < r->n; k++)
         MP_REQUIRE(waits[k] == 0, r->err, MP_PARSE, "node '%.120s' lies on a cycle of edges, or behind one",
                    agnameof(r->nodes[k]));
 done:
     mp_free(waits);
-    mp_free(heap);
+    mp_free(ready.items);
     return st;
 }
 

@@ -12,6 +12,7 @@
 #include "formats/base/ids.h"
 #include "formats/base/ticks.h"
 #include "formats/json/json.h"
+#include "planner/order/precedence.h"
 
 static const struct {
     const char *name;
@@ -19,21 +20,14 @@ static const struct {
 } flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
 enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 
-static bool names(const int *list, size_t n, int s)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == s) return true;
-    return false;
-}
-
 /* The pairs of `base` that fit the lists of `form`, into pairs[]; how many. */
 static size_t inherited_pairs(const mp_form *base, const mp_form *form, mp_in_place *pairs)
 {
     size_t n = 0;
     for (size_t i = 0; i < base->n_in_place; i++) {
         mp_in_place p = base->in_place[i];
-        if (names(form->reads, form->n_reads, p.from) &&
-            (names(form->writes, form->n_writes, p.to) || names(form->adds, form->n_adds, p.to)))
+        if (mp_list_has(form->reads, form->n_reads, p.from) &&
+            (mp_list_has(form->writes, form->n_writes, p.to) || mp_list_has(form->adds, form->n_adds, p.to)))
             pairs[n++] = p;
     }
     return n;

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,21 +79,19 @@ static uint64_t little_endian(const uint8_t *bytes, int n)
     return value;
 }
 
-static double float16(uint64_t bits)
+static double float16(uint32_t bits)
 {
-    int exponent = (int)(bits >> 10 & 31);
-    double fraction = (double)(bits & 1023), value;
-    if (exponent == 31)
-        value = fraction != 0 ? (double)NAN : (double)INFINITY;
-    else
-        value = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    return bits >> 15 & 1 ? -value : value;
+    const uint32_t sign = (bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const uint32_t word = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
+    float normal;
+    memcpy(&normal, &word, sizeof normal);
+    if (exponent) return (double)normal;
+    return fraction * (sign ? -0x1p-24 : 0x1p-24);
 }
 
-/* A real number from its bit pattern. */
-static double real(mp_dtype dtype, uint64_t bits)
+double mp_onnx_real(mp_dtype dtype, uint64_t bits)
 {
-    if (dtype == MP_DTYPE_FLOAT16) return float16(bits);
+    if (dtype == MP_DTYPE_FLOAT16) return float16((uint32_t)bits);
     if (dtype == MP_DTYPE_DOUBLE) {
         double value;
         memcpy(&value, &bits, sizeof value);
@@ -194,7 +191,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
                 : typed_element(tensor, dtype, entry);
         if (bits == 4 && k % 2) pattern >>= 4;
         if (value->is_real)
-            value->f[k] = real(dtype, pattern);
+            value->f[k] = mp_onnx_real(dtype, pattern);
         else
             value->i[k] = integer(dtype, pattern);
     }

@@ -15,4 +15,7 @@ mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorPr
 mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *attribute, const char *name, const char *op,
                             mp_attribute *out, mp_error *err);
 
+/* The number that the bits of an element of FLOAT16, BFLOAT16, FLOAT or DOUBLE stand for. */
+double mp_onnx_real(mp_dtype dtype, uint64_t bits);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "estimator/base/names.h"
 #include "formats/base/file.h"
+#include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/scan/onnx_wire.h"
 
 enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, NODE_ATTRIBUTE = 5, ATTRIBUTE_TENSOR = 5 };
@@ -185,43 +186,18 @@ bool mp_onnx_weights_have(const mp_onnx_weights *w, const char *name)
     return path && access(path, R_OK) == 0;
 }
 
-static float half_to_float(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023, word;
-    float value;
-    if (exponent == 0) {
-        value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    word = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-/* n elements of little-endian bytes into what is asked for. */
+/* n elements of little-endian bytes into what is asked for: the same type, or FLOAT. */
 static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
 {
-    size_t size = (size_t)mp_dtype_bits(is) / 8;
+    const size_t size = (size_t)mp_dtype_bits(is) / 8;
     if (is == wanted) {
         memcpy(to, from, (size_t)n * size);
         return;
     }
     for (int64_t k = 0; k < n; k++) {
-        uint16_t half;
-        double real;
-        uint32_t word;
-        float *value = (float *)to + k;
-        if (is == MP_DTYPE_DOUBLE) {
-            memcpy(&real, from + 8 * k, sizeof real);
-            *value = (float)real;
-            continue;
-        }
-        memcpy(&half, from + 2 * k, sizeof half);
-        word = (uint32_t)half << 16;
-        if (is == MP_DTYPE_BFLOAT16)
-            memcpy(value, &word, sizeof word);
-        else
-            *value = half_to_float(half);
+        uint64_t bits = 0;
+        memcpy(&bits, from + (size_t)k * size, size);
+        ((float *)to)[k] = (float)mp_onnx_real(is, bits);
     }
 }
 

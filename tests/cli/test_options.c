@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/options/commands.h"
+#include "cli/options/options_json.h"
 #include "cli/reports/subject.h"
 #include "estimator/base/memory.h"
 #include "formats/json/json.h"
