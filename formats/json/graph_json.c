@@ -12,7 +12,7 @@
 #include "formats/base/ids.h"
 #include "formats/base/ticks.h"
 #include "formats/json/json.h"
-#include "planner/order/precedence.h"
+#include "planner/math/list.h"
 
 static const struct {
     const char *name;
