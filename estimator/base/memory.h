@@ -1,4 +1,6 @@
-/* memory.h - allocation that can fail, pools that are freed at once, and sizes that cannot overflow. */
+/* memory.h - what the library itself needs of memory: arrays that grow, sizes that cannot overflow, counts for tests. The
+ * public part is memplan/memory.h.
+ */
 #ifndef ESTIMATOR_MEMORY_H
 #define ESTIMATOR_MEMORY_H
 

@@ -1,8 +1,4 @@
-/* target.h - what a graph is built for: a machine that says how long an operator takes and what it needs besides.
- *
- * The roofline target needs no hardware: a node takes max(FLOPs / peak, bytes moved / bandwidth) plus the launch overhead of
- * its device's profile. An executor backend is a target that can also run; its answers come from the library it drives.
- */
+/* target.h - what a target is asked about one node, and what it answers; mp_target itself is in memplan/target.h. */
 #ifndef ESTIMATOR_TARGET_H
 #define ESTIMATOR_TARGET_H
 

@@ -1,4 +1,4 @@
-/* training.h - model + options + target -> training graph. */
+/* training.h - training graphs with their bindings, for backends; the rest is in memplan/training.h. */
 #ifndef ESTIMATOR_TRAINING_H
 #define ESTIMATOR_TRAINING_H
 

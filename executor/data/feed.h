@@ -1,8 +1,7 @@
-/* feed.h - where batches come from: files of arrays, a text, or a generator.
+/* feed.h - batches from files of arrays, a text, or a generator, for slots that the caller describes. See memplan/feed.h.
  *
- * What batch k holds is a function of the sources, the seed and k alone, so that a training that is resumed sees what it would
- * have seen. Samples are taken in a new random order every epoch (a Feistel permutation of their numbers: no list of them is
- * kept); a batch at the end of an epoch is filled up from the next one.
+ * Samples are taken in a new random order every epoch (a Feistel permutation of their numbers: no list of them is kept); a
+ * batch at the end of an epoch is filled up from the next one.
  */
 #ifndef EXECUTOR_FEED_H
 #define EXECUTOR_FEED_H

@@ -1,4 +1,4 @@
-/* parameters.h - the first values of what is always live: from the model's file where it has them, else by rule. */
+/* parameters.h - a source of first values (memplan/parameters.h) is written into an execution. */
 #ifndef EXECUTOR_PARAMETERS_H
 #define EXECUTOR_PARAMETERS_H
 

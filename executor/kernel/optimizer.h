@@ -1,9 +1,4 @@
-/* optimizer.h - how a parameter follows its gradient: SGD, momentum, Adam, AdamW; learning-rate schedules.
- *
- * Formulas as in PyTorch's optimizers. SGD: w -= lr * (g + wd * w). Momentum: v = mu * v + g + wd * w, w -= lr * v (Nesterov: w
- * -= lr * (g + wd * w + mu * v)). Adam (Kingma, Ba 2015): g += wd * w, m and v the moving averages, w -= lr / (1 - b1^t) * m /
- * (sqrt(v) / sqrt(1 - b2^t) + eps). AdamW (Loshchilov, Hutter 2019): w *= 1 - lr * wd first, then Adam without wd.
- */
+/* optimizer.h - one update of a parameter, as backends see it. Optimizers and rates are in memplan/optimizer.h. */
 #ifndef EXECUTOR_OPTIMIZER_H
 #define EXECUTOR_OPTIMIZER_H
 

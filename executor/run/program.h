@@ -1,8 +1,4 @@
-/* program.h - a model made ready to run on a backend: its training graph, and a prepared call per node.
- *
- * The graph is built for the backend as target: each node's call is prepared as the node is built, and its workspace goes into
- * the graph. So what a plan counts is what the calls will use. Seconds come from the roofline of the backend's device profile.
- */
+/* program.h - what a program is made of: a prepared call and its operands per node of the graph. See memplan/program.h. */
 #ifndef EXECUTOR_PROGRAM_H
 #define EXECUTOR_PROGRAM_H
 

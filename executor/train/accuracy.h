@@ -1,4 +1,4 @@
-/* accuracy.h - how well the parameters of an execution do on samples that it was not trained on. */
+/* accuracy.h - measures how well the parameters of an execution do (memplan/accuracy.h). */
 #ifndef EXECUTOR_ACCURACY_H
 #define EXECUTOR_ACCURACY_H
 

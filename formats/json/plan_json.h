@@ -1,4 +1,4 @@
-/* plan_json.h - plans as JSON ("memplan-plan", version 1; the format is described in ARCHITECTURE.md). */
+/* plan_json.h - the header of a plan file as a JSON value, for --json. */
 #ifndef FORMATS_PLAN_JSON_H
 #define FORMATS_PLAN_JSON_H
 

@@ -1,4 +1,4 @@
-/* graph_json.h - training graphs as JSON ("memplan-graph", version 1; the format is described in ARCHITECTURE.md). */
+/* graph_json.h - training graphs as JSON ("memplan-graph", version 1; the format is described in docs/formats.md). */
 #ifndef MEMPLAN_GRAPH_JSON_H
 #define MEMPLAN_GRAPH_JSON_H
 

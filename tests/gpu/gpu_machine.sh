@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # gpu_machine.sh - read by the scripts that need a GPU, with $build set: where libraries are on a machine that has little more than a
-# GPU, CUDA and PyTorch, and whether there is a GPU that the program can use. ARCHITECTURE.md says what is carried there.
+# GPU, CUDA and PyTorch, and whether there is a GPU that the program can use. docs/gpu.md says what is carried there.
 python=${PYTHON:-python3}
 export MEMPLAN_MODULES="$build"
 # What was carried along, then what pip's nvidia packages hold, then CUDA's own.
