@@ -13,10 +13,11 @@
  * Every run takes its own alternative, algorithms (graph.h) included: what is found is the optimum where no node takes two of
  * them, and a lower bound else, and the plan then has one for all runs of a node (algorithms.h).
  */
+#include "planner/exact/exact.h"
+
 #include "planner/exact/exact_states.h"
 #include "planner/exact/exact_step.h"
 #include "planner/search/algorithms.h"
-#include "planner/search/solver.h"
 
 /* States per candidate that `moves` allows; how many states and stages are kept, and how many are looked at, at most. */
 enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, WORK_PER_STATE = 40, POLL = 256 };

@@ -5,6 +5,8 @@
  * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
  * higher. With few different sizes there is a rung for every peak.
  */
+#include "planner/ilp/ilp.h"
+
 #include <string.h>
 
 #include "estimator/base/clock.h"
@@ -12,7 +14,8 @@
 #include "planner/ilp/ilp_build.h"
 #include "planner/ilp/ilp_plan.h"
 #include "planner/ilp/ilp_search.h"
-#include "planner/search/solver.h"
+#include "planner/math/integers.h"
+#include "planner/segments/lower_set.h"
 
 enum {
     MOST_COLUMNS = 800,
@@ -82,16 +85,8 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 {
     const mp_graph *graph = x->graph;
     int64_t unit = 0;
-    for (size_t k = 0; k < graph->n_storages; k++)
-        for (int64_t a = graph->storages[k].bytes, b; a; a = b) {
-            b = unit % a;
-            unit = a;
-        }
-    for (size_t k = 0; k < graph->n_nodes; k++)
-        for (int64_t a = graph->nodes[k].forms[0].workspace_bytes, b; a; a = b) {
-            b = unit % a;
-            unit = a;
-        }
+    for (size_t k = 0; k < graph->n_storages; k++) unit = mp_gcd(unit, graph->storages[k].bytes);
+    for (size_t k = 0; k < graph->n_nodes; k++) unit = mp_gcd(unit, graph->nodes[k].forms[0].workspace_bytes);
     const int64_t even = (high - low) / RUNGS;
     return unit > even ? unit : even > 0 ? even : 1;
 }

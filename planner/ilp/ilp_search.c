@@ -13,6 +13,7 @@
 #include "estimator/base/clock.h"
 #include "planner/ilp/ilp_plan.h"
 #include "planner/math/glpk_session.h"
+#include "planner/math/integers.h"
 
 enum { SLICE = 200 /* simplex iterations between two looks at the clock */ };
 
@@ -154,16 +155,6 @@ static void call_back(glp_tree *tree, void *data)
 
 /* ---- the problem ---- */
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* Rows are scaled so that the memory rows' bounds are around 1000 where bytes are many; small numbers stay exact. */
 static double bytes_unit(const search *s)
 {
@@ -172,7 +163,7 @@ static double bytes_unit(const search *s)
     for (size_t r = 0; r < m->n_rows; r++)
         for (size_t k = m->rows[r].start; m->rows[r].memory && k < m->rows[r].start + m->rows[r].n; k++) {
             const int64_t c = m->entries[k].coefficient < 0 ? -m->entries[k].coefficient : m->entries[k].coefficient;
-            unit = divisor(unit, c);
+            unit = mp_gcd(unit, c);
             if (c > most) most = c;
         }
     if (unit == 0) unit = 1;
@@ -294,7 +285,7 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
     MP_REQUIRE(s.x && s.values && s.indices && s.runs && s.last && s.work, err, MP_NOMEM,
                "out of memory for the integer programme of %s", model->graph->name);
     for (int p = 0; p < model->n_places; p++)
-        s.ticks_unit = divisor(s.ticks_unit, model->graph->nodes[model->node[p]].forms[0].ticks);
+        s.ticks_unit = mp_gcd(s.ticks_unit, model->graph->nodes[model->node[p]].forms[0].ticks);
     if (s.ticks_unit == 0) s.ticks_unit = 1;
     for (size_t i = 0; i < model->graph->n_nodes; i++) s.base_ticks += model->graph->nodes[i].forms[0].ticks;
     const mp_status session = mp_glpk_session(solve, &s, err);

@@ -71,8 +71,6 @@ mp_status mp_run_none(mp_search *search, mp_error *err);
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
-mp_status mp_run_exact(mp_search *search, mp_error *err);
-mp_status mp_run_ilp(mp_search *search, mp_error *err);
 mp_status mp_run_chain(mp_search *search, mp_error *err);
 mp_status mp_run_priced(mp_search *search, mp_error *err);
 mp_status mp_run_priced_first(mp_search *search, mp_error *err); /* only a plan within the budget, soon, even when stopped */

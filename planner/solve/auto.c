@@ -2,6 +2,8 @@
  * found. First what is quick and good on graphs of any size, so that a search that is cut short has it; the one that improves
  * on plans, whatever they come from, is last.
  */
+#include "planner/exact/exact.h"
+#include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
 #include "planner/search/solver.h"
 

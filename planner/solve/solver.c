@@ -6,6 +6,8 @@
 
 #include "memplan/check.h"
 #include "memplan/floor.h"
+#include "planner/exact/exact.h"
+#include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
 #include "planner/search/search.h"
 

@@ -7,6 +7,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "planner/bound/proof.h"
+#include "planner/exact/exact.h"
 #include "planner/math/tuning.h"
 #include "planner/search/solver.h"
 #include "planner/studies/frontier.h"
