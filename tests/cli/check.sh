@@ -1,0 +1,20 @@
+# check.sh - check and graph: what plans claim. Leaves graph.json, and lie.json and cut.json, which do not hold.
+try check check mlp.onnx plan.json
+try check_json check mlp.onnx plan.json --json
+try check_repeated check mlp.onnx plan.json --batch 4096
+try check_contradiction check mlp.onnx plan.json --batch 64
+holds graph_is_written "$memplan" graph mlp.onnx --batch 4096 -o graph.json
+try check_graph check graph.json plan.json
+try check_other_graph check chain.json plan.json
+sed 's/"peak_bytes": *\([0-9]*\)/"peak_bytes": 1\1/' plan.json > lie.json
+try check_lie check mlp.onnx lie.json
+try check_lie_json check mlp.onnx lie.json --json
+head -c 400 plan.json > cut.json
+try check_truncated check mlp.onnx cut.json
+try check_absent check mlp.onnx absent.json
+holds graph_to_stdout sh -c "'$memplan' graph mlp.onnx --batch 4096 | cmp - graph.json"
+holds plan_to_stdout sh -c "'$memplan' plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -o - | cmp - plan.json"
+holds a_graph_file_plans_like_its_model sh -c "
+    '$memplan' plan graph.json --budget floor+50% --solver chen -o plan2.json > /dev/null && '$memplan' check mlp.onnx plan2.json"
+holds plans_are_the_same_every_time sh -c "
+    '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o once.json > /dev/null && '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o twice.json > /dev/null && cmp once.json twice.json"

@@ -1,0 +1,11 @@
+# estimate.sh - estimate: figures of a training step.
+try estimate estimate mlp.onnx --batch 64
+try estimate_per_op estimate mlp.onnx --batch 64 --per-op
+try estimate_json estimate mlp.onnx --batch 64 --json
+try estimate_pytorch estimate mlp.onnx --batch 64 --rules pytorch --optimizer sgd
+try estimate_updates_clipped estimate mlp.onnx --batch 64 --fuse forward --clip-norm 1
+try estimate_updates_json estimate mlp.onnx --batch 64 --fuse backward --json
+try estimate_bf16 estimate mlp.onnx --batch 64 --dtype bf16 --fuse backward
+try estimate_freeze estimate mlp.onnx --batch 64 --freeze 'up.*'
+try estimate_graph estimate chain.json
+try estimate_graph_json estimate chain.json --json

@@ -1,0 +1,18 @@
+# inputs.sh - models and graphs that cannot be read: one sentence, exit status 2, nothing written.
+for bad in malformed truncated empty folder unknown cyclic self_loop oversized missing misfit absent; do
+    try "bad_$bad" plan "$bad.onnx" --budget 60% -o "written_$bad.json"
+done
+for bad in chain_malformed chain_truncated chain_self_loop chain_cyclic chain_oversized absent; do
+    try "bad_graph_$bad" plan "$bad.json" --budget 60% -o "written_$bad.json"
+done
+try bad_unbound plan unbound.onnx --batch 4 --budget 60% -o written_unbound.json
+try bad_expanded estimate expanded.onnx --json
+try bad_output estimate mlp.onnx --batch 4 --output '/up/Relu_output_O'
+try bad_data estimate mlp.onnx --batch 4 --data z
+try bad_dim estimate mlp.onnx --batch 4 --dim M=3
+try bad_freeze estimate mlp.onnx --batch 4 --freeze 'nothing.*'
+try bad_checkpoint plan mlp.onnx --batch 64 --checkpoints /up/Relu_output_1
+try bad_checkpoint_parameter plan mlp.onnx --batch 64 --checkpoints up.weight
+try bad_checkpoint_empty plan mlp.onnx --batch 64 --checkpoints /up/Relu_output_0,,
+try bad_no_batch estimate mlp.onnx
+holds nothing_was_written sh -c '! ls written_*'

@@ -1,0 +1,17 @@
+# plan.sh - plan: answers with and without a plan. Leaves plan.json and second.json.
+try plan_none plan mlp.onnx --batch 4096 --solver none
+try plan_floor plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -o plan.json
+try plan_second_stream plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream -o second.json
+holds check_second_stream sh -c "'$memplan' check mlp.onnx second.json && grep -q '\"until\"' second.json"
+try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream --json
+try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
+try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
+try plan_graph plan chain.json --budget 350 --solver lower-set
+try plan_explain plan chain.json --budget 350 --explain-bound
+try plan_explain_json plan chain.json --budget 350 --explain-bound --json
+try plan_explain_off plan chain.json --budget 350 --explain-bound --without interval,exact,chen
+try plan_explain_infeasible plan chain.json --budget 180 --explain-bound
+try plan_explain_unbounded plan chain.json --solver none --explain-bound
+try plan_infeasible plan mlp.onnx --batch 4096 --budget 1MiB -o infeasible.json
+try plan_infeasible_json plan mlp.onnx --batch 4096 --budget 1MiB --json
+holds infeasible_writes_nothing test ! -e infeasible.json

@@ -1,0 +1,20 @@
+# profile.sh - profile: measured costs, and plans made with them.
+try profile_no_file profile bert.onnx
+try profile_graph profile chain.json -o never.json
+holds profile_is_what_plan_reads sh -c "
+    '$memplan' profile bert.onnx --steps 3 -o costs.json | grep -q 'Where the time goes' &&
+    '$memplan' plan bert.onnx --device cpu --costs costs.json --budget floor+80% -o measured.json > /dev/null &&
+    '$memplan' check bert.onnx measured.json > /dev/null && '$memplan' train bert.onnx --plan measured.json --steps 2 --no-before > /dev/null"
+printf '{"format": "memplan-costs", "version": 1, "nodes": [{"name": "a", "seconds": 1}]}\n' > other_costs.json
+printf '{"format": "memplan-costs", "version": 1, "nodes": [{"name": "a", "seconds": -1}]}\n' > bad_costs.json
+try costs_other plan bert.onnx --device cpu --costs other_costs.json --budget 100%
+try costs_bad plan bert.onnx --device cpu --costs bad_costs.json --budget 100%
+try costs_absent plan bert.onnx --device cpu --costs absent.json --budget 100%
+
+holds algorithms_are_measured_planned_and_trained_with sh -c "
+    '$memplan' profile fashion_cnn.onnx --batch 4 --steps 2 -o algorithms.json | grep -q 'can be computed in several ways' &&
+    '$memplan' plan fashion_cnn.onnx --batch 4 --device cpu --costs algorithms.json --budget 90% -o chosen.json > /dev/null &&
+    '$memplan' check fashion_cnn.onnx chosen.json > /dev/null &&
+    '$memplan' train fashion_cnn.onnx --plan chosen.json --steps 2 | grep -q 'the same, bit for bit'"
+sed 's/\[{"name":"[^"]*","seconds":[^,]*/[{"name":"abacus","seconds":0/' algorithms.json > unknown_algorithm.json
+try costs_unknown_algorithm plan fashion_cnn.onnx --batch 4 --device cpu --costs unknown_algorithm.json --budget 100%

@@ -1,0 +1,92 @@
+# train.sh - train. The figures that depend on the machine are looked at, not compared.
+cp "$root/tests/gradients/bert.onnx" .
+try train_no_budget train bert.onnx
+try train_two_budgets train bert.onnx --plan plan.json --budget 60%
+try train_graph train chain.json --budget 60%
+try train_gpu train bert.onnx --budget 60% --device a100
+export MEMPLAN_MODULES=nowhere
+try train_no_module train bert.onnx --budget 60% --device cuda
+unset MEMPLAN_MODULES
+holds train_without_a_gpu_says_so_first sh -c "
+    test -e /dev/nvidiactl && exit 0
+    '$memplan' train bert.onnx --budget 60% --device cuda 2> why.txt; test \$? = 2 &&
+    grep -q 'there is no NVIDIA\|has no GPU module\|cannot be loaded' why.txt && ! grep -q 'cannot run' why.txt"
+try train_auto train bert.onnx --budget auto --device cpu
+try plan_auto plan mlp.onnx --batch 64 --budget auto
+FILTER='grep Forward' try estimate_tf32 estimate resnet50.onnx --batch 32 --device h100 --tf32
+FILTER='grep Forward' try estimate_fp32 estimate resnet50.onnx --batch 32 --device h100
+try usage_tf32 plan mlp.onnx --batch 64 --budget 60% --device cpu --tf32
+try usage_workspace_limit plan mlp.onnx --batch 64 --budget 60% --workspace-limit lots
+try usage_sweep_auto sweep mlp.onnx --batch 64 --budgets auto
+try train_fp16 train bert.onnx --budget 60% --dtype fp16
+try train_pytorch train bert.onnx --budget 60% --rules pytorch
+try train_no_loss train bert.onnx --budget 60% --loss none
+try train_clip_backward train bert.onnx --budget 60% --clip-norm 1 --fuse backward
+try train_infeasible train bert.onnx --budget 1KiB
+try train_no_data train bert.onnx --budget 100% --data input=absent.npy
+try train_other_data train bert.onnx --budget 100% --data picture=absent.npy
+try train_bad_rate train bert.onnx --budget 100% --lr nan
+try train_save_every train bert.onnx --budget 100% --save-every 2
+holds train_is_identical sh -c "
+    '$memplan' train bert.onnx --budget floor+80% --steps 3 --json > train.json && grep -q '\"identical\": true' train.json &&
+    grep -q '\"allocations\": 0,' train.json"
+holds train_stays_within_its_arena sh -c "
+    planned=\$(grep '\"arena_bytes' train.json | tail -n 1 | tr -dc 0-9) measured=\$(grep '\"measured' train.json | tail -n 1 | tr -dc 0-9)
+    test \$measured -le \$planned && test \$measured -gt \$((planned * 3 / 4))"
+holds train_runs_a_second_stream sh -c "
+    '$memplan' train bert.onnx --budget 100% --fuse backward --second-stream --steps 2 --json > second.out && grep -q '\"identical\": true' second.out &&
+    grep -q '\"hidden_seconds\"' second.out && ! grep -q '\"beside\": 0' second.out"
+holds train_takes_a_plan sh -c "
+    '$memplan' plan bert.onnx --device cpu --budget floor+80% -o cpu.json > /dev/null && '$memplan' check bert.onnx cpu.json > /dev/null &&
+    '$memplan' train bert.onnx --plan cpu.json --steps 2 --no-before > /dev/null"
+holds train_refuses_a_plan_for_another_target sh -c "
+    '$memplan' plan bert.onnx --budget floor+80% -o a100.json > /dev/null && ! '$memplan' train bert.onnx --plan a100.json --steps 2 2> why.txt &&
+    grep -q 'train runs on cpu' why.txt"
+holds train_draws_its_loss sh -c "
+    '$memplan' train bert.onnx --budget 100% --steps 30 --no-before -o loss.svg > /dev/null && grep -q '>loss<' loss.svg && grep -q '</svg>' loss.svg"
+cp "$root/examples/fashion_cnn.onnx" .
+{ printf '\0\0\10\3\0\0\0\12\0\0\0\34\0\0\0\34'; head -c 7840 "$root/LICENSE"; head -c 7840 /dev/zero; } | head -c 7856 > ten.images
+printf '\0\0\10\1\0\0\0\12\0\1\2\3\4\5\6\7\10\11' > ten.labels
+ten="--data image=ten.images --data target=ten.labels"
+holds train_tests sh -c "
+    '$memplan' train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=ten.images --test target=ten.labels --no-before --steps 3 \
+        --json > tested.json && grep -q '\"samples\": 10' tested.json && grep -q '\"accuracy\": 0' tested.json"
+try train_no_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=absent.images --test target=ten.labels
+try train_half_a_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=ten.images
+try train_bad_picture train bert.onnx --budget 100% -o loss.jpeg
+hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }
+hash --steps 4 --save whole.st > whole.hash
+hash --steps 2 --save half.st > half.hash
+hash --steps 2 --resume half.st > rest.hash
+holds train_resumes sh -c "cmp whole.hash rest.hash && ! cmp -s whole.hash half.hash"
+holds train_saves_what_it_is sh -c "grep -q tokens.weight whole.st && grep -q optimizer.2:tokens.weight whole.st"
+try train_other_optimizer train bert.onnx --budget 100% --resume half.st --optimizer sgd --no-before
+head -c 1000 half.st > cut.st
+try train_cut_state train bert.onnx --budget 100% --resume cut.st --no-before
+holds train_without_memory sh -c "
+    case '$build' in *san*) exit 0 ;; esac # sanitizers reserve more than any limit
+    (ulimit -v 1500000; '$memplan' train resnet50.onnx --batch 24 --budget 100% --steps 2 --no-before 2> why.txt; test \$? = 1) &&
+    grep -q 'there is no memory for an arena of [0-9]* bytes' why.txt"
+holds train_disk_full sh -c "'$memplan' train bert.onnx --budget 100% --steps 2 --no-before --save /dev/full 2> why.txt; test \$? = 1 && grep -q 'No space left' why.txt"
+holds train_nan_stops_and_keeps_what_was_saved sh -c "
+    cp half.st kept.st
+    '$memplan' train bert.onnx --budget 100% --optimizer sgd --lr 1e30 --steps 9 --no-before --save kept.st --save-every 100 2> why.txt
+    test \$? = 1 && grep -q 'the loss is -*nan\|the loss is -*inf' why.txt && cmp half.st kept.st"
+holds train_stops_when_asked_and_saves sh -c "
+    '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save stopped.st > stopped.txt 2> why.txt &
+    pid=\$!; sleep 1; kill -TERM \$pid; wait \$pid; test \$? = 0 && grep -q 'was interrupted' why.txt && test -s stopped.st &&
+    '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume stopped.st > /dev/null"
+holds train_killed_leaves_a_whole_file sh -c "
+    '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save killed.st --save-every 1 > /dev/null 2>&1 &
+    pid=\$!; sleep 1; kill -KILL \$pid; wait \$pid 2> /dev/null; '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume killed.st > /dev/null"
+
+weights() { "$memplan" train "$1" --budget 100% --steps 1 --no-before --loss mse --json | grep weights_hash; }
+weights embedded.onnx > embedded.hash
+weights external.onnx > drawn.hash # its file is not there: drawn by rule
+printf '12345678\000\000\200\077\000\000\000\100\000\000\100\100\000\000\200\277' > weights.bin
+weights external.onnx > external.hash
+holds train_reads_external_weights sh -c "test -s embedded.hash && cmp embedded.hash external.hash && ! cmp -s embedded.hash drawn.hash"
+head -c 20 weights.bin > cut.bin && mv cut.bin weights.bin
+try train_cut_weights train external.onnx --budget 100% --loss mse
+cp weights.bin ../weights.bin
+try train_weights_outside train outside.onnx --budget 100% --loss mse

@@ -1,0 +1,41 @@
+# usage.sh - usage errors: one sentence, exit status 2.
+try usage_command estimat mlp.onnx
+try usage_command_far frobnicate
+try usage_option plan mlp.onnx --bugdet 60%
+try usage_option_other ops --json
+try usage_twice estimate mlp.onnx --batch 2 --batch 2
+try usage_dim_twice estimate mlp.onnx --dim N=2 --dim N=3
+try usage_dim_form estimate mlp.onnx --dim N
+try usage_value_missing estimate mlp.onnx --batch
+try usage_value_option estimate mlp.onnx --batch --json
+try usage_flag_value estimate mlp.onnx --json=yes
+try usage_count estimate mlp.onnx --batch -3
+try usage_count_large estimate mlp.onnx --batch 99999999999999999999
+try usage_choice estimate mlp.onnx --optimizer adamm
+try usage_choice_far estimate mlp.onnx --fuse sideways
+try usage_operand_missing check mlp.onnx
+try usage_operand_more estimate mlp.onnx other.onnx
+try usage_budget_missing plan mlp.onnx --batch 64
+try usage_budget_unit plan mlp.onnx --batch 64 --budget 8G
+try usage_budget_word plan mlp.onnx --batch 64 --budget lots
+try usage_budget_floor plan mlp.onnx --batch 64 --budget floor+8GiB
+try usage_budget_percent plan mlp.onnx --batch 64 --budget 6.0.0%
+try usage_budget_huge plan mlp.onnx --batch 64 --budget 1e30
+try usage_time_limit plan mlp.onnx --batch 64 --budget 60% --time-limit nan
+try usage_without plan chain.json --budget 250 --without chen,nodes
+try usage_without_empty plan chain.json --budget 250 --without chen,
+try usage_contradiction plan mlp.onnx --batch 64 --budget 60% --solver chen --checkpoints /up/Relu_output_0
+try usage_sweep_solver sweep mlp.onnx --batch 64 --solvers chen,chne
+try usage_sweep_twice sweep mlp.onnx --batch 64 --solvers chen,chen
+try usage_sweep_budget sweep mlp.onnx --batch 64 --budgets 60%,half
+try usage_sweep_empty sweep mlp.onnx --batch 64 --budgets 60%,,70%
+try usage_sweep_picture sweep mlp.onnx --batch 64 -o curve.jpg
+try usage_second_stream plan mlp.onnx --batch 64 --budget 60% --second-stream
+try usage_second_stream_plan train mlp.onnx --plan plan.json --second-stream
+try usage_fit_memory fit mlp.onnx
+try usage_fit_share fit mlp.onnx --memory 60%
+try usage_fit_overhead fit mlp.onnx --memory 1GiB --overhead much
+try usage_fit_batch fit mlp.onnx --memory 1GiB --batch 4
+try usage_stdout_twice plan mlp.onnx --batch 64 --budget 60% --json -o -
+try usage_graph_batch plan chain.json --budget 60% --batch 4
+try usage_graph_fuse estimate chain.json --fuse backward
