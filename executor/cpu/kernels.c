@@ -1,7 +1,7 @@
 /* kernels.c - finds an operator's row among the families. */
 #include "executor/cpu/kernels.h"
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 
 #define TABLE(name) mp_cpu_##name,
 static const mp_kernel *const families[] = {MP_CPU_FAMILIES(TABLE)};

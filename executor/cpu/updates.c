@@ -2,8 +2,8 @@
  * does not depend on when, or beside what, a parameter is updated. */
 #include <math.h>
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/parallel.h"
 #include "executor/kernel/update_formulas.h"
 
 /* w, g: n values; m, v: moments. All of one block. */

@@ -13,7 +13,7 @@ extern "C" {
 #include "executor/operators/elementwise/dropout.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/elementwise/random_source.h"
-#include "executor/operators/products/attention_form.h"
+#include "executor/operators/products/attention_spec.h"
 #include "executor/operators/reductions/reduced.h"
 #include "executor/operators/rows/class_loss.h"
 #include "executor/operators/rows/lines.h"

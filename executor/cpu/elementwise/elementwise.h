@@ -7,7 +7,7 @@
 #ifndef EXECUTOR_CPU_ELEMENTWISE_H
 #define EXECUTOR_CPU_ELEMENTWISE_H
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/operators/elementwise/elementwise.h"
 
 /* out[k] = f(in[0][k], in[1][k], ...) for k < n; out may be any of in. */

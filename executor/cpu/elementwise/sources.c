@@ -1,8 +1,8 @@
 /* sources.c - fills constants, ranges and windows (operators/elementwise/sources.h) in blocks, in parallel. */
 #include "executor/operators/elementwise/sources.h"
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/parallel.h"
 
 typedef struct job {
     const mp_source *source;

@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/gathers/meet.h"
-#include "executor/cpu/parallel.h"
 
 enum { LINES = 64 }; /* side by side, per item */
 

@@ -1,7 +1,7 @@
 /* meet.c - a line of updates meets a line of elements, by type. */
 #include "executor/cpu/gathers/meet.h"
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 
 #define MEET(T, U)                                                                                               \
     static void meet_##T(mp_meeting how, int64_t n, T *into, int64_t into_stride, const T *from, int64_t stride) \

@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/gathers/meet.h"
 #include "executor/cpu/moves/strided_copy.h"
 #include "executor/cpu/moves/strided_planes.h"
-#include "executor/cpu/parallel.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };
 

@@ -1,8 +1,8 @@
 /* strided_copy.c - cuts a settled box into items for threads, planes or parts of one. */
 #include "executor/cpu/moves/strided_copy.h"
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/moves/strided_planes.h"
-#include "executor/cpu/parallel.h"
 
 enum { ITEM = 1 << 14 }; /* elements that one thread copies at a time, roughly */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 
 enum { TILE = 8, SHORT = 8 /* elements */, LONG = 1024 /* bytes */ };
 

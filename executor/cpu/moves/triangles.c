@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/moves/strided_planes.h"
-#include "executor/cpu/parallel.h"
 
 enum { ROWS = 16 }; /* of a matrix, per item */
 

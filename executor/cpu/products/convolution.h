@@ -3,7 +3,7 @@
 #ifndef EXECUTOR_CPU_CONVOLUTION_H
 #define EXECUTOR_CPU_CONVOLUTION_H
 
-#include "executor/cpu/dnnl.h"
+#include "executor/cpu/base/dnnl.h"
 
 typedef struct mp_convolution {
     const mp_operator *op;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "executor/cpu/dnnl.h"
+#include "executor/cpu/base/dnnl.h"
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
 #include "executor/operators/products/stacks.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/reductions/steps.h"
 
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14 };

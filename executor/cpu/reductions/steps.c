@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 
 /* NAME_run and NAME_columns from `take`, an expression of a (what was taken in so far), v (the element) and s (the shift), and
  * `join` of a and b. A row has sixteen values side by side, so that the operations can overlap. */

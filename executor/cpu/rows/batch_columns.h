@@ -3,7 +3,7 @@
 #ifndef EXECUTOR_CPU_BATCH_COLUMNS_H
 #define EXECUTOR_CPU_BATCH_COLUMNS_H
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 
 /* x: (rows, channels) in memory, channels contiguous. */
 typedef struct mp_columns {

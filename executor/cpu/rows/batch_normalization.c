@@ -9,8 +9,8 @@
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/rows/batch_columns.h"
-#include "executor/cpu/rows/normalization_rows.h"
 #include "executor/cpu/rows/normalizations.h"
+#include "executor/cpu/rows/normalize.h"
 
 typedef struct state {
     bool by_columns, from_batch; /* which loops; whose statistics */

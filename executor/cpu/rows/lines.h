@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_CPU_LINES_H
 #define EXECUTOR_CPU_LINES_H
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/operators/rows/lines.h"
 
 /* At most so many lines are worked on at the same time: what a line needs of the workspace is there as often. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/rows/normalization_rows.h"
+#include "executor/cpu/rows/normalize.h"
 
 typedef struct state {
     mp_normalization rows;

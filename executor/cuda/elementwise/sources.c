@@ -5,7 +5,7 @@
 
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"
-#include "executor/cuda/moves/put.h"
+#include "executor/cuda/moves/bytes.h"
 #include "executor/operators/elementwise/sources.h"
 
 /* More bytes than this are too many launches. */

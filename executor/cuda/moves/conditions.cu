@@ -1,5 +1,5 @@
 /* conditions.cu - which elements of a condition are true, as a list. One block counts stretches of it, and writes the list. */
-#include "executor/cuda/moves/gather.cuh"
+#include "executor/cuda/gathers/gather.cuh"
 
 struct true_ones {
     enum { PHASES = 3 };

@@ -3,9 +3,9 @@
  */
 #include "executor/cuda/grid/grid.cuh"
 
+#include "executor/cuda/gathers/rows.h"
 #include "executor/cuda/moves/boxes.h"
-#include "executor/cuda/moves/gathers.h"
-#include "executor/cuda/sampling/samplings.h"
+#include "executor/cuda/sampling/resizes.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, CHANNELS = 8 };
 

@@ -1,5 +1,5 @@
 /* samplings.c - the table of operators that read between elements on the GPU. */
-#include "executor/cuda/sampling/samplings.h"
+#include "executor/cuda/sampling/resizes.h"
 
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"

@@ -14,7 +14,7 @@
 #define EXECUTOR_CUDA_DNN_ATTENTION_H
 
 #include "executor/cuda/vendor/dnn_graph.h"
-#include "executor/operators/products/attention_form.h"
+#include "executor/operators/products/attention_spec.h"
 
 /* Which tensors of a graph have memory: their indices, -1 where it has none. */
 typedef struct mp_dnn_attention {

@@ -1,4 +1,4 @@
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 
 #include "executor/kernel/element.h"
 

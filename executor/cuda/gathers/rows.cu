@@ -1,5 +1,5 @@
 /* gather_rows.cu - rows of a table by index: copied, cleared, and brought up to date with what meets them. */
-#include "executor/cuda/moves/gather.cuh"
+#include "executor/cuda/gathers/gather.cuh"
 
 /* Rows and entries, in elements of the size they are copied by. */
 struct rows_as {

@@ -4,7 +4,7 @@
 
 #include "executor/cuda/grid/box.cuh"
 
-#include "executor/cuda/moves/gathers.h"
+#include "executor/cuda/gathers/rows.h"
 
 struct mp_row_reader {
     int first, read_rank;

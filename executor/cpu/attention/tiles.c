@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/attention/tiles.h"
+#include "executor/cpu/base/dnnl.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/dnnl.h"
-#include "executor/cpu/parallel.h"
-#include "executor/cpu/products/attention.h"
 #include "executor/kernel/philox.h"
 
 static int64_t start_of(const mp_matrices *m, const mp_part *p)

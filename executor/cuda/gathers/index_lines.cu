@@ -1,5 +1,5 @@
 /* gather_lines.cu - elements that each have their own index along one axis; one-hot rows; sequences turned around. */
-#include "executor/cuda/moves/gather.cuh"
+#include "executor/cuda/gathers/gather.cuh"
 
 /* The indices' elements, counted row-major: where each lies in the table (but for its index) and in the other array. */
 struct lines_as {

@@ -1,13 +1,13 @@
 /* attention.c - attention forward, in tiles with a running maximum and sum of each row (Milakov, Gimelshein 2018, "Online
  * normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is one block of rows of one matrix: it takes
  * the columns from left to right, whoever runs it, so that results do not depend on the number of threads. */
-#include "executor/cpu/products/attention.h"
+#include "executor/cpu/attention/tiles.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/parallel.h"
 #include "executor/cpu/rows/softmaxes.h"
 
 typedef struct rooms {

@@ -1,4 +1,4 @@
-#include "executor/operators/products/attention_form.h"
+#include "executor/operators/products/attention_spec.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #ifndef EXECUTOR_CPU_NORMALIZATION_ROWS_H
 #define EXECUTOR_CPU_NORMALIZATION_ROWS_H
 
-#include "executor/cpu/parallel.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/operators/rows/normalization.h"
 
 /* What a pass works on; NULL where it is not there. */

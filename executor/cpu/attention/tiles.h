@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-#include "executor/operators/products/attention_form.h"
+#include "executor/operators/products/attention_spec.h"
 
 enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* of the matrix of scores */
 

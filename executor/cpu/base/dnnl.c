@@ -1,4 +1,4 @@
-#include "executor/cpu/dnnl.h"
+#include "executor/cpu/base/dnnl.h"
 
 #include <pthread.h>
 #include <string.h>

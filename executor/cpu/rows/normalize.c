@@ -1,4 +1,4 @@
-#include "executor/cpu/rows/normalization_rows.h"
+#include "executor/cpu/rows/normalize.h"
 
 #include <math.h>
 #include <string.h>

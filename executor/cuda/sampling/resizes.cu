@@ -1,8 +1,8 @@
 /* samplings.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/moves/put.h"
-#include "executor/cuda/sampling/samplings.h"
+#include "executor/cuda/moves/bytes.h"
+#include "executor/cuda/sampling/resizes.h"
 
 enum { DIMS = MP_ARRAY_RANK, RESIZED = MP_CUDA_RESIZED };
 

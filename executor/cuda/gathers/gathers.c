@@ -1,6 +1,6 @@
 /* gathers.c - the table of operators that pick or place elements by index on the GPU: described by
  * operators/gathers, run by the kernels of gathers.h. */
-#include "executor/cuda/moves/gathers.h"
+#include "executor/cuda/gathers/rows.h"
 
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/boxes.h"

@@ -1,7 +1,7 @@
 /* put.cu - bytes as parameters of kernels. */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/moves/put.h"
+#include "executor/cuda/moves/bytes.h"
 
 enum { CARGO = 2048 };
 

@@ -8,8 +8,8 @@
  */
 #include <math.h>
 
-#include "executor/cpu/parallel.h"
-#include "executor/cpu/products/attention.h"
+#include "executor/cpu/attention/tiles.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/rows/softmaxes.h"
 
 typedef struct rooms {
