@@ -3,26 +3,17 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
+#include "executor/cpu/products/convolutions.h"
+#include "executor/cpu/products/packing.h"
+#include "executor/cpu/updates.h"
 #include "executor/operators/layouts.h"
-
-static int threads(void)
-{
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
 
 /* Flush-to-zero and denormals-are-zero in the calling thread and those that OpenMP keeps. */
 static void flush_denormals(bool flush)
@@ -107,7 +98,7 @@ static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
 
 const mp_backend mp_cpu = {.name = "cpu",
                            .alignment = 64,
-                           .threads = threads,
+                           .threads = mp_parallel_threads,
                            .is_host = true,
                            .device = device,
                            .open = open,

@@ -1,9 +1,9 @@
-/* updates.c - one step of the optimizer on parameters, and the norm of all gradients. Element by element, so that the result
- * does not depend on when, or beside what, a parameter is updated. */
+/* updates.c - one step of the optimizer on parameters, the norm of all gradients, and sums of two gradients, in blocks. */
+#include "executor/cpu/updates.h"
+
 #include <math.h>
 
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/kernel/update_formulas.h"
 
 /* w, g: n values; m, v: moments. All of one block. */
@@ -80,7 +80,7 @@ void mp_cpu_update(mp_update *updates, size_t n, const mp_update_factors *factor
     int64_t blocks = 0;
     for (size_t k = 0; k < n; k++) {
         updates[k].first = blocks;
-        blocks += mp_blocks(updates[k].n);
+        blocks += mp_block_count(updates[k].n);
     }
     mp_parallel(blocks, MP_BLOCK, update_block, &job);
 }
@@ -103,7 +103,7 @@ static void norm_block(void *data, int64_t k)
 
 int64_t mp_cpu_norm_workspace_bytes(int64_t n_elements)
 {
-    return mp_blocks(n_elements) * (int64_t)sizeof(double);
+    return mp_block_count(n_elements) * (int64_t)sizeof(double);
 }
 
 void mp_cpu_clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
@@ -111,8 +111,37 @@ void mp_cpu_clip(const mp_update *gradients, size_t n, double clip_norm, void *w
     double total = 0;
     for (size_t p = 0; p < n; p++) {
         norm_job job = {&gradients[p], workspace};
-        mp_parallel(mp_blocks(gradients[p].n), MP_BLOCK, norm_block, &job);
-        for (int64_t k = 0; k < mp_blocks(gradients[p].n); k++) total += job.sums[k];
+        mp_parallel(mp_block_count(gradients[p].n), MP_BLOCK, norm_block, &job);
+        for (int64_t k = 0; k < mp_block_count(gradients[p].n); k++) total += job.sums[k];
     }
     *factor = mp_clip_factor(sqrt(total), clip_norm);
+}
+
+typedef struct addition {
+    mp_dtype dtype;
+    int64_t n;
+    const void *from;
+    void *to;
+} addition;
+
+MP_VECTOR static void add_floats(const float *from, const float *old, int64_t n, float *to)
+{
+    for (int64_t k = 0; k < n; k++) to[k] = old[k] + from[k];
+}
+
+static void add_block(void *data, int64_t k)
+{
+    float a_room[MP_BLOCK], b_room[MP_BLOCK];
+    const addition *x = data;
+    int64_t at = k * MP_BLOCK, n = mp_block_size(x->n, k);
+    const float *from = mp_floats(x->from, x->dtype, at, n, a_room), *old = mp_floats(x->to, x->dtype, at, n, b_room);
+    float *to = mp_floats_room(x->to, x->dtype, at, b_room);
+    add_floats(from, old, n, to);
+    mp_floats_done(x->to, x->dtype, at, n, to);
+}
+
+void mp_cpu_add(mp_dtype dtype, int64_t n, const void *from, void *to)
+{
+    addition x = {dtype, n, from, to};
+    mp_parallel(mp_block_count(n), MP_BLOCK, add_block, &x);
 }

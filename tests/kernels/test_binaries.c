@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
 #include "tests/cases/kernel_case.h"
@@ -139,7 +140,7 @@ static void sums_over_broadcast_dimensions_are_exact(void **state)
         for (int64_t k = 0; k < dims[0] * dims[1] * dims[2]; k++) out[k] = old;
         from.data = x;
         to.data = out;
-        mp_sum_to(&from, &to, 2, true);
+        mp_cpu_sum_to(&from, &to, 2, true);
         for (int64_t a = 0; a < dims[0]; a++)
             for (int64_t b = 0; b < dims[1]; b++)
                 for (int64_t c = 0; c < dims[2]; c++) {

@@ -11,6 +11,8 @@
 
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/products/convolution.h"
+#include "executor/cpu/products/packing.h"
+#include "executor/cpu/updates.h"
 #include "tests/cases/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)
@@ -109,7 +111,7 @@ static void packed_weights_come_back(void **state)
         dnnl_memory_desc_t best = *dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
         size_t bytes = dnnl_memory_desc_get_size(&best);
         int64_t n = mp_array_elements(&plain);
-        mp_packing packing = {best, conv.is_transposed};
+        mp_dnnl_packing packing = {best, conv.is_transposed};
         packed.packed = &packing;
         packed.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
         plain.data = malloc((size_t)n * sizeof(float));

@@ -15,6 +15,7 @@
 #endif
 
 #include "executor/cpu/kernels.h"
+#include "executor/cpu/updates.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/value_case.h"
 

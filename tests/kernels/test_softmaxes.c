@@ -11,6 +11,7 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
+#include "executor/cpu/updates.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 

@@ -1,4 +1,4 @@
-/* attention_backward.c - the gradients of Q, K and V, tile by tile: the probabilities are e^(scores - lse), and with
+/* backward.c - the gradients of Q, K and V, tile by tile: the probabilities are e^(scores - lse), and with
  * D = rowsum(dY * Y), which is the sum of a row's probabilities times their gradients,
  *
  *     dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q
@@ -6,6 +6,8 @@
  * where dropout, if any, is drawn again and applied to P and dP. A job is one matrix: its sums run over tiles in a fixed order,
  * whoever runs it.
  */
+#include "executor/cpu/attention/backward.h"
+
 #include <math.h>
 
 #include "executor/cpu/attention/tiles.h"
@@ -21,11 +23,11 @@ typedef struct rooms {
 /* As in attention.c. */
 static rooms lay_out(const mp_attention_state *s, float *base, int64_t *n)
 {
-    const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS, depth = s->form.size.depth,
-                  value_depth = s->form.size.value_depth;
-    const int64_t floats[] = {rows * columns,  rows * columns,        s->form.size.rows,
+    const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS, depth = s->spec.size.depth,
+                  value_depth = s->spec.size.value_depth;
+    const int64_t floats[] = {rows * columns,  rows * columns,        s->spec.size.rows,
                               rows * depth,    rows * value_depth,    rows * value_depth,
-                              columns * depth, columns * value_depth, s->form.wants[0] ? s->form.size.rows * depth : 0,
+                              columns * depth, columns * value_depth, s->spec.wants[0] ? s->spec.size.rows * depth : 0,
                               columns * depth, columns * value_depth, columns};
     rooms r;
     float **all[] = {&r.p, &r.dp, &r.d, &r.q, &r.dy, &r.y, &r.k, &r.v, &r.sum_q, &r.sum_k, &r.sum_v, &r.u};
@@ -40,12 +42,12 @@ static rooms lay_out(const mp_attention_state *s, float *base, int64_t *n)
 /* d[i] = dY[i] . Y[i] */
 static void find_d(const mp_attention_job *j, int64_t matrix, rooms *r)
 {
-    const mp_attention *size = &j->s->form.size;
+    const mp_attention *size = &j->s->spec.size;
     const int64_t n = size->value_depth;
     for (int64_t row = 0; row < size->rows; row += MP_TILE_ROWS) {
-        mp_part part = {matrix, row, 0, mp_least(MP_TILE_ROWS, size->rows - row), n};
-        mp_tile dy = mp_tile_read(&j->s->form.y, j->x->d_out[0].data, &part, r->dy);
-        mp_tile y = mp_tile_read(&j->s->form.y, j->x->out[0].data, &part, r->y);
+        mp_tile_part part = {matrix, row, 0, mp_least(MP_TILE_ROWS, size->rows - row), n};
+        mp_tile dy = mp_tile_read(&j->s->spec.y, j->x->d_out[0].data, &part, r->dy);
+        mp_tile y = mp_tile_read(&j->s->spec.y, j->x->out[0].data, &part, r->y);
         for (int64_t i = 0; i < part.rows; i++) {
             double sum = 0;
             if (!y.turned) sum = mp_row_dot(dy.at + i * dy.ld, y.at + i * y.ld, n);
@@ -74,21 +76,21 @@ MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, f
     }
 }
 
-static void probabilities_and_gradients(mp_attention_job *j, const mp_part *part, mp_tile q, mp_tile k, mp_tile v, mp_tile dy,
-                                        rooms *r)
+static void probabilities_and_gradients(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, mp_tile v,
+                                        mp_tile dy, rooms *r)
 {
     const mp_attention_state *s = j->s;
-    const float *lse = (const float *)j->x->extra[0].data + part->matrix * s->form.size.rows + part->row;
+    const float *lse = (const float *)j->x->extra[0].data + part->matrix * s->spec.size.rows + part->row;
     const mp_tile dp = {r->dp, MP_TILE_COLUMNS, false};
     mp_attention_scores(j, part, q, k, r->p);
-    int status = mp_tile_product(part->rows, part->columns, s->form.size.value_depth, 1, dy, mp_tile_transposed(v), 0, dp);
+    int status = mp_tile_product(part->rows, part->columns, s->spec.size.value_depth, 1, dy, mp_tile_transposed(v), 0, dp);
     if (status) atomic_store(&j->failed, status);
     for (int64_t i = 0; i < part->rows; i++) {
         float *p = r->p + i * MP_TILE_COLUMNS, *to = r->dp + i * MP_TILE_COLUMNS, d = r->d[part->row + i];
         mp_row_exponentials(p, part->columns, lse[i], p);
-        if (s->form.ratio > 0) {
+        if (s->spec.ratio > 0) {
             mp_attention_draw(j, part, i, r->u);
-            dropped_gradient(r->u, part->columns, s->form.ratio, d, p, to);
+            dropped_gradient(r->u, part->columns, s->spec.ratio, d, p, to);
         } else {
             softmax_gradient(p, part->columns, d, to);
         }
@@ -101,32 +103,32 @@ static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column
 {
     const mp_attention_state *s = j->s;
     const mp_operands *x = j->x;
-    const int64_t depth = s->form.size.depth, value_depth = s->form.size.value_depth;
-    const int64_t columns = mp_least(MP_TILE_COLUMNS, s->form.size.columns - column);
-    const mp_part keys = {matrix, column, 0, columns, depth}, values = {matrix, column, 0, columns, value_depth};
+    const int64_t depth = s->spec.size.depth, value_depth = s->spec.size.value_depth;
+    const int64_t columns = mp_least(MP_TILE_COLUMNS, s->spec.size.columns - column);
+    const mp_tile_part keys = {matrix, column, 0, columns, depth}, values = {matrix, column, 0, columns, value_depth};
     const mp_tile p = {r->p, MP_TILE_COLUMNS, true}, ds = {r->dp, MP_TILE_COLUMNS, false}; /* p: P^T */
-    mp_tile k = mp_tile_read(&s->form.k, x->in[1].data, &keys, r->k),
-            v = mp_tile_read(&s->form.v, x->in[2].data, &values, r->v);
+    mp_tile k = mp_tile_read(&s->spec.k, x->in[1].data, &keys, r->k),
+            v = mp_tile_read(&s->spec.v, x->in[2].data, &values, r->v);
     mp_tile dk = {0}, dv = {0};
-    if (s->form.wants[1]) dk = mp_tile_zeros(&s->form.k, x->d_in[1].data, &keys, r->sum_k);
-    if (s->form.wants[2]) dv = mp_tile_zeros(&s->form.v, x->d_in[2].data, &values, r->sum_v);
-    for (int64_t row = 0; row < s->form.size.rows; row += MP_TILE_ROWS) {
-        mp_part part = {matrix, row, column, mp_least(MP_TILE_ROWS, s->form.size.rows - row), columns};
+    if (s->spec.wants[1]) dk = mp_tile_zeros(&s->spec.k, x->d_in[1].data, &keys, r->sum_k);
+    if (s->spec.wants[2]) dv = mp_tile_zeros(&s->spec.v, x->d_in[2].data, &values, r->sum_v);
+    for (int64_t row = 0; row < s->spec.size.rows; row += MP_TILE_ROWS) {
+        mp_tile_part part = {matrix, row, column, mp_least(MP_TILE_ROWS, s->spec.size.rows - row), columns};
         if (mp_attention_is_hidden(s, &part)) continue;
-        mp_part queries = {matrix, row, 0, part.rows, depth}, results = {matrix, row, 0, part.rows, value_depth};
-        mp_tile q = mp_tile_read(&s->form.q, x->in[0].data, &queries, r->q);
-        mp_tile dy = mp_tile_read(&s->form.y, x->d_out[0].data, &results, r->dy);
+        mp_tile_part queries = {matrix, row, 0, part.rows, depth}, results = {matrix, row, 0, part.rows, value_depth};
+        mp_tile q = mp_tile_read(&s->spec.q, x->in[0].data, &queries, r->q);
+        mp_tile dy = mp_tile_read(&s->spec.y, x->d_out[0].data, &results, r->dy);
         int status = 0;
         probabilities_and_gradients(j, &part, q, k, v, dy, r);
-        if (s->form.wants[2]) status |= mp_tile_product(columns, value_depth, part.rows, 1, p, dy, 1, dv);
-        if (s->form.wants[1])
-            status |= mp_tile_product(columns, depth, part.rows, s->form.scale, mp_tile_transposed(ds), q, 1, dk);
-        if (s->form.wants[0])
-            status |= mp_tile_product(part.rows, depth, columns, s->form.scale, ds, k, 1, mp_tile_from(sum_q, row));
+        if (s->spec.wants[2]) status |= mp_tile_product(columns, value_depth, part.rows, 1, p, dy, 1, dv);
+        if (s->spec.wants[1])
+            status |= mp_tile_product(columns, depth, part.rows, s->spec.scale, mp_tile_transposed(ds), q, 1, dk);
+        if (s->spec.wants[0])
+            status |= mp_tile_product(part.rows, depth, columns, s->spec.scale, ds, k, 1, mp_tile_from(sum_q, row));
         if (status) atomic_store(&j->failed, status);
     }
-    if (s->form.wants[1]) mp_tile_write(&s->form.k, x->d_in[1].data, &keys, &dk);
-    if (s->form.wants[2]) mp_tile_write(&s->form.v, x->d_in[2].data, &values, &dv);
+    if (s->spec.wants[1]) mp_tile_write(&s->spec.k, x->d_in[1].data, &keys, &dk);
+    if (s->spec.wants[2]) mp_tile_write(&s->spec.v, x->d_in[2].data, &values, &dv);
 }
 
 static void backward_worker(void *data, int64_t worker)
@@ -135,14 +137,14 @@ static void backward_worker(void *data, int64_t worker)
     const mp_attention_state *s = j->s;
     int64_t n;
     rooms r = lay_out(s, (float *)j->x->workspace + worker * s->room_floats, &n);
-    for (int64_t matrix = worker; matrix < s->form.size.n_batch; matrix += s->n_workers) {
-        mp_part all = {matrix, 0, 0, s->form.size.rows, s->form.size.depth};
+    for (int64_t matrix = worker; matrix < s->spec.size.n_batch; matrix += s->n_workers) {
+        mp_tile_part all = {matrix, 0, 0, s->spec.size.rows, s->spec.size.depth};
         mp_tile dq = {0};
         find_d(j, matrix, &r);
-        if (s->form.wants[0]) dq = mp_tile_zeros(&s->form.q, j->x->d_in[0].data, &all, r.sum_q);
-        for (int64_t column = 0; column < s->form.size.columns; column += MP_TILE_COLUMNS)
+        if (s->spec.wants[0]) dq = mp_tile_zeros(&s->spec.q, j->x->d_in[0].data, &all, r.sum_q);
+        for (int64_t column = 0; column < s->spec.size.columns; column += MP_TILE_COLUMNS)
             backward_columns(j, matrix, column, dq, &r);
-        if (s->form.wants[0]) mp_tile_write(&s->form.q, j->x->d_in[0].data, &all, &dq);
+        if (s->spec.wants[0]) mp_tile_write(&s->spec.q, j->x->d_in[0].data, &all, &dq);
     }
 }
 
@@ -151,7 +153,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     return mp_attention_run(call, x, run, backward_worker, err);
 }
 
-mp_status mp_prepare_attention_backward(const mp_operands *x, mp_call *call, mp_error *err)
+mp_status mp_attention_backward_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_attention_state *s;
@@ -159,7 +161,7 @@ mp_status mp_prepare_attention_backward(const mp_operands *x, mp_call *call, mp_
     MP_TRY(mp_attention_prepare(x, call, &s, err));
     call->run = run_backward;
     lay_out(s, NULL, &floats);
-    MP_TRY(mp_attention_rooms(s, s->form.size.n_batch, floats, x, call, err));
+    MP_TRY(mp_attention_rooms(s, s->spec.size.n_batch, floats, x, call, err));
 done:
     return st;
 }

@@ -1,14 +1,14 @@
-/* attention_tiles.c - tiles of matrices in and out of memory, multiplied by oneDNN; scores with their masks. */
+/* tiles.c - tiles of matrices in and out of memory, multiplied by oneDNN; scores with their masks. */
+#include "executor/cpu/attention/tiles.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/attention/tiles.h"
 #include "executor/cpu/base/dnnl.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/cpu.h"
 #include "executor/kernel/philox.h"
 
-static int64_t start_of(const mp_matrices *m, const mp_part *p)
+static int64_t start_of(const mp_matrices *m, const mp_tile_part *p)
 {
     int64_t at = p->row * m->row_stride + p->column * m->column_stride, rest = p->matrix;
     for (int d = m->n_batch - 1; d >= 0; d--) {
@@ -19,7 +19,7 @@ static int64_t start_of(const mp_matrices *m, const mp_part *p)
 }
 
 /* A tile of the part: of the memory itself (true) or of the room. Rows or columns of which there is one have any stride. */
-static bool place(const mp_matrices *m, const void *data, const mp_part *p, float *room, mp_tile *tile)
+static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p, float *room, mp_tile *tile)
 {
     bool by_rows = m->column_stride == 1 || p->columns == 1, by_columns = m->row_stride == 1 || p->rows == 1;
     tile->turned = !by_rows && by_columns;
@@ -35,15 +35,15 @@ static bool place(const mp_matrices *m, const void *data, const mp_part *p, floa
 }
 
 /* Where line k of the tile (a row, turned: a column) begins, and the step from element to element. */
-static int64_t line_of(const mp_matrices *m, const mp_part *p, bool turned, int64_t k, int64_t *step)
+static int64_t line_of(const mp_matrices *m, const mp_tile_part *p, bool turned, int64_t k, int64_t *step)
 {
-    mp_part line = *p;
+    mp_tile_part line = *p;
     *(turned ? &line.column : &line.row) += k;
     *step = turned ? m->row_stride : m->column_stride;
     return start_of(m, &line);
 }
 
-mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_part *part, float *room)
+mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part *part, float *room)
 {
     mp_tile t;
     if (place(m, data, part, room, &t)) return t;
@@ -61,7 +61,7 @@ mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_part *part
     return t;
 }
 
-mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_part *part, float *room)
+mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_tile_part *part, float *room)
 {
     mp_tile t;
     place(m, data, part, room, &t);
@@ -70,7 +70,7 @@ mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_part *part, flo
     return t;
 }
 
-void mp_tile_write(const mp_matrices *m, void *data, const mp_part *part, const mp_tile *tile)
+void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, const mp_tile *tile)
 {
     mp_tile there;
     if (place(m, data, part, tile->at, &there)) return;
@@ -106,13 +106,13 @@ int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_
                            c.ld);
 }
 
-static void add_mask(const mp_attention_job *j, const mp_part *part, float *scores)
+static void add_mask(const mp_attention_job *j, const mp_tile_part *part, float *scores)
 {
-    const mp_matrices *m = &j->s->form.added;
+    const mp_matrices *m = &j->s->spec.added;
     const void *data = j->x->in[MP_ATTENTION_ADDED].data;
     float room[MP_TILE_COLUMNS];
     for (int64_t i = 0; i < part->rows; i++) {
-        mp_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
+        mp_tile_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
         float *s = scores + i * MP_TILE_COLUMNS;
         int64_t at = start_of(m, &row), step = m->column_stride;
         if (step == 1) {
@@ -125,40 +125,40 @@ static void add_mask(const mp_attention_job *j, const mp_part *part, float *scor
 }
 
 /* s[k] = value where the booleans say that it is replaced. */
-static void replace(const mp_attention_job *j, const mp_part *part, float *scores, float value)
+static void replace(const mp_attention_job *j, const mp_tile_part *part, float *scores, float value)
 {
-    const mp_matrices *m = &j->s->form.positions;
+    const mp_matrices *m = &j->s->spec.positions;
     const uint8_t *data = j->x->in[MP_ATTENTION_POSITIONS].data;
     for (int64_t i = 0; i < part->rows; i++) {
-        mp_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
+        mp_tile_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
         float *s = scores + i * MP_TILE_COLUMNS;
         const uint8_t *at = data + start_of(m, &row);
         for (int64_t k = 0; k < part->columns; k++)
-            if ((at[k * m->column_stride] != 0) != j->s->form.keeps) s[k] = value;
+            if ((at[k * m->column_stride] != 0) != j->s->spec.keeps) s[k] = value;
     }
 }
 
-void mp_attention_scores(mp_attention_job *j, const mp_part *part, mp_tile q, mp_tile k, float *scores)
+void mp_attention_scores(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, float *scores)
 {
     const mp_attention_state *s = j->s;
     mp_tile to = {scores, MP_TILE_COLUMNS, false};
-    int status = mp_tile_product(part->rows, part->columns, s->form.size.depth, s->form.scale, q, mp_tile_transposed(k), 0, to);
+    int status = mp_tile_product(part->rows, part->columns, s->spec.size.depth, s->spec.scale, q, mp_tile_transposed(k), 0, to);
     if (status) atomic_store(&j->failed, status);
-    if (s->form.positions.dtype) replace(j, part, scores, s->form.fill);
-    if (s->form.added.dtype) add_mask(j, part, scores);
-    for (int64_t i = 0; s->form.causal && i < part->rows; i++)
+    if (s->spec.positions.dtype) replace(j, part, scores, s->spec.fill);
+    if (s->spec.added.dtype) add_mask(j, part, scores);
+    for (int64_t i = 0; s->spec.causal && i < part->rows; i++)
         for (int64_t c = part->row + i + 1 - part->column; c < part->columns; c++)
             if (c >= 0) scores[i * MP_TILE_COLUMNS + c] = -INFINITY;
 }
 
-void mp_attention_forget_replaced(const mp_attention_job *j, const mp_part *part, float *d)
+void mp_attention_forget_replaced(const mp_attention_job *j, const mp_tile_part *part, float *d)
 {
-    if (j->s->form.positions.dtype) replace(j, part, d, 0);
+    if (j->s->spec.positions.dtype) replace(j, part, d, 0);
 }
 
-void mp_attention_draw(const mp_attention_job *j, const mp_part *part, int64_t i, float *u)
+void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int64_t i, float *u)
 {
-    const mp_attention *size = &j->s->form.size;
+    const mp_attention *size = &j->s->spec.size;
     int64_t element = (part->matrix * size->rows + part->row + i) * size->columns + part->column;
     mp_random_uniforms(j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
 }
@@ -170,7 +170,7 @@ mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     *out = s;
-    MP_TRY(mp_attention_form_read(x, &s->form, err));
+    MP_TRY(mp_attention_spec_read(x, &s->spec, err));
 done:
     return st;
 }
@@ -179,7 +179,7 @@ mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room
                              mp_error *err)
 {
     mp_status st = MP_OK;
-    s->n_workers = mp_least(mp_cpu.threads(), n_jobs);
+    s->n_workers = mp_least(mp_parallel_threads(), n_jobs);
     if (s->n_workers < 1) s->n_workers = 1;
     s->room_floats = (room_floats + 15) / 16 * 16;
     MP_REQUIRE(mp_multiply(s->n_workers * (int64_t)sizeof(float), s->room_floats, &call->workspace_bytes), err, MP_INVALID,
@@ -194,6 +194,6 @@ mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_r
     const mp_attention_state *s = call->state;
     mp_attention_job j = {.s = s, .x = x, .run = run};
     atomic_init(&j.failed, 0);
-    mp_parallel(s->n_workers, s->form.size.rows * s->form.size.columns * s->form.size.depth, body, &j);
+    mp_parallel(s->n_workers, s->spec.size.rows * s->spec.size.columns * s->spec.size.depth, body, &j);
     return mp_dnnl_check((dnnl_status_t)atomic_load(&j.failed), x->op, "a product of tiles", err);
 }

@@ -1,10 +1,10 @@
-/* attention.h - matrices in tiles, and what forward and backward of attention have in common. Private to executor/cpu/.
+/* tiles.h - matrices in tiles, and what forward and backward of attention have in common. Private to executor/cpu/.
  *
  * A tile is a part of a matrix as oneDNN's sgemm takes it: floats, with one of the two strides 1. Where the matrix lies so in
  * memory the tile is there, else it is copied into a room and back.
  */
-#ifndef EXECUTOR_CPU_ATTENTION_H
-#define EXECUTOR_CPU_ATTENTION_H
+#ifndef EXECUTOR_CPU_TILES_H
+#define EXECUTOR_CPU_TILES_H
 
 #include <stdatomic.h>
 
@@ -13,9 +13,9 @@
 enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* of the matrix of scores */
 
 /* As a part of this matrix, [row, row + rows) x [column, column + columns). */
-typedef struct mp_part {
+typedef struct mp_tile_part {
     int64_t matrix, row, column, rows, columns;
-} mp_part;
+} mp_tile_part;
 
 /* Element (i, j) is at[i * ld + j], turned: at[j * ld + i]. */
 typedef struct mp_tile {
@@ -25,10 +25,10 @@ typedef struct mp_tile {
 } mp_tile;
 
 /* The tile with its values; `room`: rows * columns floats. */
-mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_part *part, float *room);
+mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part *part, float *room);
 /* The tile filled with zeros, to add to; mp_tile_write then puts it where it belongs. */
-mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_part *part, float *room);
-void mp_tile_write(const mp_matrices *m, void *data, const mp_part *part, const mp_tile *tile);
+mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_tile_part *part, float *room);
+void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, const mp_tile *tile);
 mp_tile mp_tile_transposed(mp_tile t);
 /* The part of a tile from this row on. */
 mp_tile mp_tile_from(mp_tile t, int64_t row);
@@ -37,7 +37,7 @@ mp_tile mp_tile_from(mp_tile t, int64_t row);
 int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_tile b, float beta, mp_tile c);
 
 typedef struct mp_attention_state {
-    mp_attention_form form;
+    mp_attention_spec spec;
     int64_t n_workers, room_floats; /* rooms in the workspace, one per worker */
 } mp_attention_state;
 
@@ -49,15 +49,15 @@ typedef struct mp_attention_job {
 } mp_attention_job;
 
 /* scores (ld MP_TILE_COLUMNS) = scale Q K^T of this part, with masks applied. */
-void mp_attention_scores(mp_attention_job *j, const mp_part *part, mp_tile q, mp_tile k, float *scores);
+void mp_attention_scores(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, float *scores);
 /* d = 0 where scores were replaced: no gradient goes through them. */
-void mp_attention_forget_replaced(const mp_attention_job *j, const mp_part *part, float *d);
+void mp_attention_forget_replaced(const mp_attention_job *j, const mp_tile_part *part, float *d);
 /* The uniform numbers that decide which elements of row i of the part are dropped. */
-void mp_attention_draw(const mp_attention_job *j, const mp_part *part, int64_t i, float *u);
+void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int64_t i, float *u);
 /* Is nothing of this part visible? */
-static inline bool mp_attention_is_hidden(const mp_attention_state *s, const mp_part *part)
+static inline bool mp_attention_is_hidden(const mp_attention_state *s, const mp_tile_part *part)
 {
-    return s->form.causal && part->column > part->row + part->rows - 1;
+    return s->spec.causal && part->column > part->row + part->rows - 1;
 }
 static inline int64_t mp_least(int64_t a, int64_t b)
 {
@@ -72,7 +72,5 @@ mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_r
 /* Makes room for the workers. MP_INVALID: too much. */
 mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room_floats, const mp_operands *x, mp_call *call,
                              mp_error *err);
-
-mp_status mp_prepare_attention_backward(const mp_operands *x, mp_call *call, mp_error *err);
 
 #endif

@@ -67,7 +67,7 @@ mp_status mp_dnnl_desc(const mp_array *a, const mp_operator *op, dnnl_memory_des
     mp_status st = MP_OK;
     dnnl_dims_t dims = {1}, strides = {1};
     if (a->packed) {
-        *desc = ((const mp_packing *)a->packed)->desc;
+        *desc = ((const mp_dnnl_packing *)a->packed)->desc;
         desc->data_type = data_type(a->dtype); /* a float copy of 16-bit weights lies in the same blocks */
         goto done;
     }

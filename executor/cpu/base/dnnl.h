@@ -19,10 +19,10 @@ dnnl_stream_t mp_dnnl_stream(void);
 mp_status mp_dnnl_check(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
 
 /* What mp_array.packed and mp_tensor.packed point to: weights in the blocks that a primitive wants. */
-typedef struct mp_packing {
+typedef struct mp_dnnl_packing {
     dnnl_memory_desc_t desc;
     bool inputs_first; /* in the model's order of dimensions: a transposed convolution's weights */
-} mp_packing;
+} mp_dnnl_packing;
 
 /* The descriptor of an array: by its strides, or its packed one. MP_UNSUPPORTED: an element type oneDNN does not know. */
 mp_status mp_dnnl_desc(const mp_array *a, const mp_operator *op, dnnl_memory_desc_t *desc, mp_error *err);

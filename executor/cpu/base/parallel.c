@@ -1,6 +1,20 @@
+/* parallel.c - loops over threads through OpenMP, and conversions of blocks. */
 #include "executor/cpu/base/parallel.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include "executor/kernel/element.h"
+
+int mp_parallel_threads(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
 
 /* Below this many elements starting threads costs more than it gives. */
 enum { WORTH_THREADS = 1 << 14 };

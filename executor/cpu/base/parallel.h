@@ -10,10 +10,13 @@
  * elements one k touches. What a k computes must not depend on other k's. */
 void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data);
 
+/* How many threads there are: what results and workspaces may depend on. */
+int mp_parallel_threads(void);
+
 /* Loops that run over elements do so in blocks of this many: the same blocks whatever the number of threads. */
 enum { MP_BLOCK = 4096 };
 /* The number of blocks of n elements, and how many elements block k has. */
-static inline int64_t mp_blocks(int64_t n)
+static inline int64_t mp_block_count(int64_t n)
 {
     return (n + MP_BLOCK - 1) / MP_BLOCK;
 }

@@ -3,9 +3,12 @@
  * Every output element belongs to one thread, which adds its terms in the order of memory; long sums to few outputs go through
  * partial sums over a fixed number of stretches.
  */
+#include "executor/cpu/elementwise/broadcast_sum.h"
+
 #include <string.h>
 
-#include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/base/parallel.h"
+#include "executor/kernel/loops.h"
 
 enum { LANES = 64, STRETCHES = 64 };
 
@@ -137,7 +140,7 @@ static void sum_part(void *data, int64_t part)
     x->partial[part] = n > 0 ? sum_stretch(x, at, n) : 0;
 }
 
-void mp_sum_to(const mp_array *from, const mp_array *to, float scale, bool add)
+void mp_cpu_sum_to(const mp_array *from, const mp_array *to, float scale, bool add)
 {
     double partial[STRETCHES], total = 0;
     sum x = {.from = from->data,

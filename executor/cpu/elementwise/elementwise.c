@@ -1,3 +1,4 @@
+/* elementwise.c - a row function over a loop nest, in blocks that are fixed by the shapes. */
 #include "executor/cpu/elementwise/elementwise.h"
 
 #include <string.h>
@@ -26,26 +27,14 @@ static void build(nest *x, const mp_array *const *in, int n_in, const mp_array *
     x->run = x->loops.dims[x->loops.rank - 1];
     x->n_runs = 1;
     for (int d = 0; d < x->loops.rank - 1; d++) x->n_runs *= x->loops.dims[d];
-    x->blocks_per_run = mp_blocks(x->run);
+    x->blocks_per_run = mp_block_count(x->run);
     x->runs_per_block = x->run > 0 && x->run < MP_BLOCK ? MP_BLOCK / x->run : 1;
-}
-
-bool mp_elementwise_knows(mp_dtype dtype)
-{
-    return mp_dtype_is_integer(dtype)
-               ? mp_dtype_bits(dtype) >= 8
-               : dtype == MP_DTYPE_BOOL || dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16 || dtype == MP_DTYPE_DOUBLE;
-}
-
-static bool is_plain_float(mp_dtype dtype)
-{
-    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
 }
 
 /* n values of operand k from element `at` on, `stride` apart, as contiguous floats: where they lie, or in `room`. */
 static const float *gather(const nest *x, int k, int64_t at, int64_t stride, int64_t n, float *room)
 {
-    if (stride == 1 && is_plain_float(x->dtype[k])) return mp_floats(x->data[k], x->dtype[k], at, n, room);
+    if (stride == 1 && mp_is_real(x->dtype[k])) return mp_floats(x->data[k], x->dtype[k], at, n, room);
     if (stride == 0) {
         float value = mp_load_float(x->data[k], x->dtype[k], at);
         for (int64_t e = 0; e < n; e++) room[e] = value;
@@ -65,7 +54,7 @@ static void run_floats(const nest *x, const int64_t *at, int64_t n)
     int inner = x->loops.rank - 1;
     int64_t stride = x->loops.strides[0][inner];
     for (int k = 1; k < x->loops.n; k++) in[k - 1] = gather(x, k, at[k], x->loops.strides[k][inner], n, rooms[k]);
-    bool straight = stride == 1 && is_plain_float(x->dtype[0]);
+    bool straight = stride == 1 && mp_is_real(x->dtype[0]);
     float *out = straight ? mp_floats_room(x->data[0], x->dtype[0], at[0], rooms[0]) : rooms[0];
     x->row(x->parameters, n, in, out);
     if (straight)
@@ -141,7 +130,7 @@ static void run_block(void *data, int64_t block)
     int64_t first = block / x->blocks_per_run * x->runs_per_block, part = block % x->blocks_per_run;
     int64_t n = x->run - part * MP_BLOCK < MP_BLOCK ? x->run - part * MP_BLOCK : MP_BLOCK, step = 1;
     bool together = x->row && x->loops.rank > 1 && x->runs_per_block > 1 && x->loops.strides[0][inner] == 1 &&
-                    x->loops.strides[0][inner - 1] == x->run && is_plain_float(x->dtype[0]);
+                    x->loops.strides[0][inner - 1] == x->run && mp_is_real(x->dtype[0]);
     for (int64_t r = first; r < first + x->runs_per_block && r < x->n_runs; r += step) {
         locate(x, r, at);
         if (together) {

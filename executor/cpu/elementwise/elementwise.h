@@ -21,8 +21,4 @@ void mp_elementwise(mp_row row, const double *parameters, const mp_array *const 
 /* Runs a row over integers and booleans; float operands are truncated. */
 void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
 
-/* to = scale * (from summed over the dimensions in which `to` has size 1 or that it lacks in front), both float. Each sum has a
- * fixed order. With `add`: added to what is there. */
-void mp_sum_to(const mp_array *from, const mp_array *to, float scale, bool add);
-
 #endif

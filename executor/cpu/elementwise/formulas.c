@@ -1,8 +1,9 @@
 /* formulas.c - the formulas of formulas.def as loops over blocks of values: the CPU's engine for elementwise operators. */
 #include <math.h>
 
+#include "executor/cpu/base/families.h"
+#include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/elementwise/elementwise.h"
 
 /* A loop over n values; `operands` declares those of one turn. */
@@ -87,7 +88,7 @@ static void run_whole(mp_whole_formula formula, const double *parameters, const 
 static void sum_to(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace)
 {
     (void)workspace;
-    mp_sum_to(from, to, scale, add);
+    mp_cpu_sum_to(from, to, scale, add);
 }
 
 static int64_t sum_workspace_bytes(const mp_array *from, const mp_array *to)

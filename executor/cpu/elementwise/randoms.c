@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/elementwise/dropout.h"
 #include "executor/operators/elementwise/random_source.h"
 
@@ -78,7 +78,7 @@ static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp
         else
             j.keeps = x->extra[0].data;
     }
-    mp_parallel(mp_blocks(s->n), MP_BLOCK * 4, drop_block, &j);
+    mp_parallel(mp_block_count(s->n), MP_BLOCK * 4, drop_block, &j);
     return MP_OK;
 }
 
@@ -109,7 +109,7 @@ static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_
 {
     source_job j = {call->state, x, run};
     (void)err;
-    mp_parallel(mp_blocks(j.s->n), MP_BLOCK * 8, source_block, &j);
+    mp_parallel(mp_block_count(j.s->n), MP_BLOCK * 8, source_block, &j);
     return MP_OK;
 }
 

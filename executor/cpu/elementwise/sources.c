@@ -1,8 +1,8 @@
 /* sources.c - fills constants, ranges and windows (operators/elementwise/sources.h) in blocks, in parallel. */
 #include "executor/operators/elementwise/sources.h"
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 
 typedef struct job {
     const mp_source *source;
@@ -19,7 +19,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 {
     job j = {call->state, x};
     (void)run, (void)err;
-    mp_parallel(mp_blocks(j.source->n), MP_BLOCK, fill_block, &j);
+    mp_parallel(mp_block_count(j.source->n), MP_BLOCK, fill_block, &j);
     return MP_OK;
 }
 

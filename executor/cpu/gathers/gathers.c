@@ -6,9 +6,9 @@
  */
 #include <inttypes.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/gathers/lines.h"
 #include "executor/cpu/gathers/rows.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/moves/strided_copy.h"
 #include "executor/operators/gathers/picks.h"
 

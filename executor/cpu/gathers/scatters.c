@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/gathers/lines.h"
 #include "executor/cpu/gathers/rows.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/moves/strided_copy.h"
 
 static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/moves/strided_copy.h"
 
 /* The first `length` steps of each sequence change places, backward as forward. */

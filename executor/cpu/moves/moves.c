@@ -1,8 +1,9 @@
 /* moves.c - runs lists of boxes: forward copies, backward copies back, adds or sums. */
 #include "executor/operators/moves/moves.h"
 
+#include "executor/cpu/base/families.h"
+#include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/moves/strided_copy.h"
 
 static int size_of(const mp_array *a)
@@ -64,7 +65,7 @@ static void add_part(const mp_moving_part *p, const mp_array *d_out, const mp_ar
         if (!to.strides[d]) to.dims[d] = 1;
     }
     if (sums)
-        mp_sum_to(&from, &to, 1, add);
+        mp_cpu_sum_to(&from, &to, 1, add);
     else
         mp_elementwise(add_rows, NULL, (const mp_array *const[]){&to, &from}, 2, &to);
 }

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/moves/strided_planes.h"
 
 enum { ROWS = 16 }; /* of a matrix, per item */

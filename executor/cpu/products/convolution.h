@@ -37,16 +37,6 @@ const char *mp_convolution_implementation(const_dnnl_primitive_desc_t desc);
 /* Whether it is one that oneDNN falls back to. */
 bool mp_convolution_is_slow(const_dnnl_primitive_desc_t desc);
 
-/* ---- algorithms (convolution_algorithms.c) ---- */
-
-/* An algorithm is an implementation of oneDNN's, on activations as they lie or reordered to what it wants: "jit:avx512_core",
- * "jit_wino_4x3:avx512_core reordered". One of each kind but those that it falls back to, mp_convolution_best's first.
- * MP_NOMEM. */
-mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err);
-/* The descriptor of one of them. MP_UNSUPPORTED: there is none of this name here. */
-mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
-                               mp_error *err);
-
 /* mp_convolution_desc with `any` for what oneDNN may choose: the weights, and activations too where it has nothing fast for the
  * layout they have. */
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err);

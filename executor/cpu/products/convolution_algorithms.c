@@ -1,8 +1,8 @@
 /* convolution_algorithms.c - the implementations that oneDNN has for a convolution, by name. */
+#include "executor/cpu/products/convolution_algorithms.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "executor/cpu/products/convolution.h"
 
 typedef struct seeker {
     const mp_convolution *convolution;

@@ -1,10 +1,14 @@
 /* convolutions.c - Conv and ConvTranspose on oneDNN. Operands that lie in another layout than the implementation wants are
  * reordered through the workspace. */
+#include "executor/cpu/products/convolutions.h"
+
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
+#include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/products/convolution.h"
+#include "executor/cpu/products/convolution_algorithms.h"
 
 /* One operand of a pass: used where it lies, or through a copy in the workspace. */
 typedef struct passage {
@@ -162,7 +166,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         mp_array channels = x->d_out[0], to = x->d_in[2];
         to.rank = channels.rank - 1;
         for (int d = 1; d < to.rank; d++) to.dims[d] = 1;
-        mp_sum_to(&channels, &to, 1, false);
+        mp_cpu_sum_to(&channels, &to, 1, false);
     }
     if (s->data.is_there) MP_TRY(run_pass(&s->data, x, x->d_in[0].data, x->in[1].data, dy, 0, NULL, err));
 done:

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/products/contraction.h"
 
 typedef struct job {

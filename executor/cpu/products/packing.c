@@ -1,8 +1,9 @@
 /* packing.c - weights in the layout that their convolution runs fastest on, and copies between any layouts. */
+#include "executor/cpu/products/packing.h"
+
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/products/convolution.h"
 
 /* The convolution that alone reads tensor t, as its weights; NULL: there is no such. */
@@ -27,9 +28,9 @@ static mp_status pack(mp_model *model, int t, const mp_operator *op, mp_dtype dt
     MP_TRY(mp_convolution_best(&c, MP_CONVOLVE_FORWARD, &desc, err));
     const dnnl_memory_desc_t *best = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
     if (dnnl_memory_desc_equal(best, &c.weights)) goto done;
-    mp_packing *kept = mp_pool_alloc(model->pool, 1, sizeof *kept);
+    mp_dnnl_packing *kept = mp_pool_alloc(model->pool, 1, sizeof *kept);
     MP_REQUIRE(kept, err, MP_NOMEM, "out of memory");
-    *kept = (mp_packing){*best, c.is_transposed};
+    *kept = (mp_dnnl_packing){*best, c.is_transposed};
     model->tensors[t].packed = kept;
     model->tensors[t].packed_elements = (int64_t)dnnl_memory_desc_get_size(best) / (mp_dtype_bits(dtype) / 8);
 done:
@@ -64,7 +65,7 @@ static void copy_whole_row(const double *p, int64_t n, const int64_t *const *in,
 }
 
 /* A plain array of weights as the packed one counts its dimensions. */
-static void match_dims(mp_array *plain, const mp_packing *packing)
+static void match_dims(mp_array *plain, const mp_dnnl_packing *packing)
 {
     const dnnl_memory_desc_t *packed = &packing->desc;
     mp_array a = *plain;

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "executor/cpu/base/dnnl.h"
+#include "executor/cpu/base/families.h"
+#include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/products/stacks.h"
 
 static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
@@ -137,7 +138,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, void *a, v
         mp_array terms = p->terms, to = p->to;
         terms.data = x->workspace;
         to.data = target;
-        mp_sum_to(&terms, &to, 1, add);
+        mp_cpu_sum_to(&terms, &to, 1, add);
     }
 done:
     return st;
@@ -182,7 +183,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         MP_TRY(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
     if (s->gradient[0].is_there)
         MP_TRY(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
-    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) mp_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2));
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) mp_cpu_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2));
 done:
     return st;
 }

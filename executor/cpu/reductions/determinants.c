@@ -1,7 +1,7 @@
 /* determinants.c - Det (determinant.h) of each matrix of (..., row, column), one after the other. */
 #include "executor/operators/reductions/determinant.h"
 
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 
 static mp_status run_determinant(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

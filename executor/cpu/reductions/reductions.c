@@ -1,7 +1,7 @@
 /* reductions.c - Reduce operators: forward through the reduction engine, backward element by element from what the registry
  * keeps, with the gradient and the result of each group spread over its elements. Whole numbers one result at a time. */
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/reductions/reduction.h"
 
 /* The gradients of elements, from in[0] = dy, in[1] = x, in[2] = y, in[3] = zeros, as far as they are read; p[0] is the

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/kernel/element.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/reductions/reduced.h"

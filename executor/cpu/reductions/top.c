@@ -1,8 +1,8 @@
 /* top.c - TopK (top.h): the list of indices is itself the heap in which the k best are kept, so no workspace is needed. */
 #include "executor/operators/reductions/top.h"
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 
 typedef struct task {
     const mp_top *s;

@@ -7,12 +7,12 @@
 
 enum { STRETCHES = 64, LEAST_ROWS = 256, FLUSH = 64 };
 
-bool mp_columns_of(const mp_array *x, mp_columns *out)
+bool mp_batch_columns_of(const mp_array *x, mp_batch_columns *out)
 {
     if (x->rank < 2 || x->packed) return false;
     mp_array like = x->rank > 2 ? mp_array_channels_last(x->dtype, x->rank, x->dims) : mp_array_plain(x->dtype, 2, x->dims);
     if (!mp_array_same_layout(x, &like)) return false;
-    mp_columns c = {.channels = x->dims[1]};
+    mp_batch_columns c = {.channels = x->dims[1]};
     c.rows = c.channels ? mp_array_elements(x) / c.channels : 0;
     c.rows_per_stretch = (c.rows + STRETCHES - 1) / STRETCHES;
     if (c.rows_per_stretch < LEAST_ROWS) c.rows_per_stretch = LEAST_ROWS;
@@ -22,12 +22,12 @@ bool mp_columns_of(const mp_array *x, mp_columns *out)
 }
 
 /* Per stretch two double sums and two float ones per channel; then four rows of channel factors. */
-static int64_t stretch_bytes(const mp_columns *c)
+static int64_t stretch_bytes(const mp_batch_columns *c)
 {
     return c->channels * 24;
 }
 
-int64_t mp_columns_workspace_bytes(const mp_columns *c)
+int64_t mp_batch_columns_workspace_bytes(const mp_batch_columns *c)
 {
     return c->n_stretches * stretch_bytes(c) + 4 * c->channels * (int64_t)sizeof(float) +
            2 * c->channels * (int64_t)sizeof(double);
@@ -35,7 +35,7 @@ int64_t mp_columns_workspace_bytes(const mp_columns *c)
 
 /* Down the columns: sums of u and of u (v - shift). Where u is NULL it is v - shift itself. */
 typedef struct pair_job {
-    const mp_columns *c;
+    const mp_batch_columns *c;
     const void *u, *v;
     mp_dtype dtype;
     const float *shift;
@@ -70,7 +70,7 @@ MP_VECTOR static void flush(float *first, int64_t n, double *total)
 static void pair_stretch(void *data, int64_t s)
 {
     const pair_job *j = data;
-    const mp_columns *c = j->c;
+    const mp_batch_columns *c = j->c;
     int64_t n = c->channels;
     float u_room[MP_BLOCK], v_room[MP_BLOCK];
     double *totals = (double *)(j->workspace + s * stretch_bytes(c));
@@ -91,7 +91,8 @@ static void pair_stretch(void *data, int64_t s)
 }
 
 /* The sums of all stretches, in order, in the first one's place. */
-static double *pair_sums(const mp_columns *c, const void *u, const void *v, mp_dtype dtype, const float *shift, void *workspace)
+static double *pair_sums(const mp_batch_columns *c, const void *u, const void *v, mp_dtype dtype, const float *shift,
+                         void *workspace)
 {
     pair_job j = {c, u, v, dtype, shift, workspace};
     mp_parallel(c->n_stretches, c->rows_per_stretch * c->channels, pair_stretch, &j);
@@ -103,7 +104,7 @@ static double *pair_sums(const mp_columns *c, const void *u, const void *v, mp_d
     return total;
 }
 
-static float *factors(const mp_columns *c, void *workspace)
+static float *factors(const mp_batch_columns *c, void *workspace)
 {
     return (float *)((char *)workspace + c->n_stretches * stretch_bytes(c));
 }
@@ -114,7 +115,8 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
     return p && p->data ? *mp_floats(p->data, p->dtype, k, 1, &room) : otherwise;
 }
 
-void mp_columns_measure(const mp_columns *c, const mp_array *x, double epsilon, float *mean, float *rstd, void *workspace)
+void mp_batch_columns_measure(const mp_batch_columns *c, const mp_array *x, double epsilon, float *mean, float *rstd,
+                              void *workspace)
 {
     float *shift = factors(c, workspace);
     /* the first row is near enough to the mean for sums of squares to keep their digits */
@@ -153,8 +155,8 @@ MP_VECTOR static void affine_of_two(const double *p, int64_t n, const float *con
     for (int64_t k = 0; k < n; k++) out[k] = dy[k] * a[k] + (v[k] * b[k] + d[k]);
 }
 
-void mp_columns_apply(const mp_columns *c, const mp_array *x, const mp_array *scale, const mp_array *shift, const float *mean,
-                      const float *rstd, const mp_array *y, void *workspace)
+void mp_batch_columns_apply(const mp_batch_columns *c, const mp_array *x, const mp_array *scale, const mp_array *shift,
+                            const float *mean, const float *rstd, const mp_array *y, void *workspace)
 {
     float *a = factors(c, workspace), *b = a + c->channels;
     for (int64_t k = 0; k < c->channels; k++) {
@@ -166,9 +168,9 @@ void mp_columns_apply(const mp_columns *c, const mp_array *x, const mp_array *sc
     mp_elementwise(affine, NULL, in, 3, y);
 }
 
-void mp_columns_backward(const mp_columns *c, const mp_array *v, bool from_output, const mp_array *dy, const mp_array *scale,
-                         const mp_array *shift, const float *mean, const float *rstd, const mp_array *dx, float *d_scale,
-                         float *d_shift, void *workspace)
+void mp_batch_columns_backward(const mp_batch_columns *c, const mp_array *v, bool from_output, const mp_array *dy,
+                               const mp_array *scale, const mp_array *shift, const float *mean, const float *rstd,
+                               const mp_array *dx, float *d_scale, float *d_shift, void *workspace)
 {
     int64_t n = c->channels;
     float *a = factors(c, workspace), *b = a + n, *d = b + n, *center = d + n;

@@ -6,15 +6,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/rows/batch_columns.h"
-#include "executor/cpu/rows/normalizations.h"
 #include "executor/cpu/rows/normalize.h"
 
 typedef struct state {
     bool by_columns, from_batch; /* which loops; whose statistics */
-    mp_columns columns;
+    mp_batch_columns columns;
     mp_normalization rows;
     double epsilon, momentum;
     int64_t channels, statistics_at; /* mean and rstd where no extra keeps them, in the workspace */
@@ -75,21 +74,21 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
             rstd[k] = (float)(1 / sqrt((double)read_one(&x->in[4], k) + s->epsilon));
         }
     if (s->by_columns) {
-        if (s->from_batch) mp_columns_measure(&s->columns, &x->in[0], s->epsilon, mean, rstd, x->workspace);
-        mp_columns_apply(&s->columns, &x->in[0], &x->in[1], &x->in[2], mean, rstd, &x->out[0], x->workspace);
+        if (s->from_batch) mp_batch_columns_measure(&s->columns, &x->in[0], s->epsilon, mean, rstd, x->workspace);
+        mp_batch_columns_apply(&s->columns, &x->in[0], &x->in[1], &x->in[2], mean, rstd, &x->out[0], x->workspace);
     } else {
-        mp_rows_data d = {.dtype = x->in[0].dtype,
-                          .parameter_dtype = x->in[1].dtype,
-                          .x = x->in[0].data,
-                          .scale = x->in[1].data,
-                          .shift = x->in[2].data,
-                          .out = x->out[0].data,
-                          .mean = mean,
-                          .rstd = rstd};
+        mp_normalize_data d = {.dtype = x->in[0].dtype,
+                               .parameter_dtype = x->in[1].dtype,
+                               .x = x->in[0].data,
+                               .scale = x->in[1].data,
+                               .shift = x->in[2].data,
+                               .out = x->out[0].data,
+                               .mean = mean,
+                               .rstd = rstd};
         if (s->from_batch)
-            mp_rows_forward(&s->rows, &d);
+            mp_normalize_forward(&s->rows, &d);
         else
-            mp_rows_apply(&s->rows, &d);
+            mp_normalize_apply(&s->rows, &d);
     }
     if (s->from_batch) move_statistics(s, x, run, mean, rstd);
     return MP_OK;
@@ -111,32 +110,32 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     (void)run, (void)err;
     if (s->by_columns) {
         float *d_scale = (float *)((char *)x->workspace + s->statistics_at), *d_shift = d_scale + s->channels;
-        mp_columns_backward(&s->columns, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx, d_scale, d_shift,
-                            x->workspace);
+        mp_batch_columns_backward(&s->columns, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx, d_scale,
+                                  d_shift, x->workspace);
         put_gradient(x, call, 1, d_scale, s->channels);
         put_gradient(x, call, 2, d_shift, s->channels);
         return MP_OK;
     }
-    mp_rows_data d = {.dtype = x->in[0].dtype,
-                      .parameter_dtype = x->in[1].dtype,
-                      .x = from_output ? NULL : v->data,
-                      .y = from_output ? v->data : NULL,
-                      .dy = x->d_out[0].data,
-                      .scale = x->in[1].data,
-                      .shift = from_output ? x->in[2].data : NULL,
-                      .out = dx ? dx->data : NULL,
-                      .mean = mean,
-                      .rstd = rstd,
-                      .d_scale = x->d_in[1].dtype ? x->d_in[1].data : NULL,
-                      .d_shift = x->d_in[2].dtype ? x->d_in[2].data : NULL,
-                      .add_scale = x->adds & MP_BIT(1),
-                      .add_shift = x->adds & MP_BIT(2),
-                      .partial = x->workspace};
-    mp_rows_backward(&s->rows, &d);
+    mp_normalize_data d = {.dtype = x->in[0].dtype,
+                           .parameter_dtype = x->in[1].dtype,
+                           .x = from_output ? NULL : v->data,
+                           .y = from_output ? v->data : NULL,
+                           .dy = x->d_out[0].data,
+                           .scale = x->in[1].data,
+                           .shift = from_output ? x->in[2].data : NULL,
+                           .out = dx ? dx->data : NULL,
+                           .mean = mean,
+                           .rstd = rstd,
+                           .d_scale = x->d_in[1].dtype ? x->d_in[1].data : NULL,
+                           .d_shift = x->d_in[2].dtype ? x->d_in[2].data : NULL,
+                           .add_scale = x->adds & MP_BIT(1),
+                           .add_shift = x->adds & MP_BIT(2),
+                           .partial = x->workspace};
+    mp_normalize_backward(&s->rows, &d);
     return MP_OK;
 }
 
-mp_status mp_prepare_batch_normalization(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
@@ -151,13 +150,16 @@ mp_status mp_prepare_batch_normalization(const mp_operands *x, mp_call *call, mp
     s->epsilon = mp_operator_float(x->op, "epsilon", 1e-5f);
     s->momentum = mp_operator_float(x->op, "momentum", 0.9f);
     s->from_batch = learns(x);
-    s->by_columns = mp_columns_of(a, &s->columns);
+    s->by_columns = mp_batch_columns_of(a, &s->columns);
     if (a->rank > 1) parameter_stride[1] = 1;
     s->rows = mp_normalization_of(a, ~2u & ((1u << a->rank) - 1), parameter_stride, s->channels, true, s->epsilon);
-    call->workspace_bytes = s->by_columns ? mp_columns_workspace_bytes(&s->columns) : mp_rows_workspace_bytes(&s->rows);
+    call->workspace_bytes =
+        s->by_columns ? mp_batch_columns_workspace_bytes(&s->columns) : mp_normalize_workspace_bytes(&s->rows);
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->channels * (int64_t)sizeof(float);
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
 done:
     return st;
 }
+
+const mp_kernel mp_cpu_batch_normalizations[] = {{"BatchNormalization", "", prepare, prepare}, {0}};

@@ -1,9 +1,8 @@
-/* normalization_others.c - LpNormalization and LRN: own loops over one dimension. */
+/* line_normalizations.c - LpNormalization and LRN, whose sums run along one dimension: one line of it after the other. */
 #include <math.h>
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/cpu/rows/normalizations.h"
 
 /* Lines along one dimension: everything else is outside. */
 typedef struct lines {
@@ -116,7 +115,7 @@ done:
     return st;
 }
 
-mp_status mp_prepare_lp_normalization(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_lp(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     MP_TRY(begin(x, call, mp_operator_int(x->op, "axis", -1), err));
@@ -185,7 +184,7 @@ static mp_status run_lrn(const mp_call *call, const mp_operands *x, const mp_run
     return MP_OK;
 }
 
-mp_status mp_prepare_lrn(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_lrn(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     MP_TRY(begin(x, call, 1, err));
@@ -201,3 +200,6 @@ mp_status mp_prepare_lrn(const mp_operands *x, mp_call *call, mp_error *err)
 done:
     return st;
 }
+
+const mp_kernel mp_cpu_line_normalizations[] = {
+    {"LpNormalization", "", prepare_lp, prepare_lp}, {"LRN", "", prepare_lrn, prepare_lrn}, {0}};

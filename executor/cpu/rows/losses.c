@@ -1,12 +1,11 @@
 /* losses.c - loss = sum over positions of -weight[target] log p[target], divided by the sum of weights (mean), or not (sum), or
  * each by itself (none). Positions are added up in their order, in double. */
-#include "executor/cpu/rows/losses.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/rows/lines.h"
+#include "executor/cpu/rows/softmaxes.h"
 #include "executor/kernel/vector_math.h"
 #include "executor/operators/rows/class_loss.h"
 
@@ -51,7 +50,7 @@ static void forward_line(void *data, int64_t k)
     const float *scores = mp_line_read(&s->loss.lines, &j->x->in[0], k, room);
     if (s->loss.softmax) {
         mp_array log_p = mp_class_loss_log_probabilities(j->x);
-        mp_log_softmax_line(scores, s->loss.lines.length, out, spare);
+        mp_row_log_softmax(scores, s->loss.lines.length, out, spare);
         if (log_p.data) mp_line_write(&s->loss.lines, &log_p, k, out);
         if (j->x->n_out > 1 && j->x->out[1].data) mp_line_write(&s->loss.lines, &j->x->out[1], k, out);
         scores = out;
@@ -147,7 +146,7 @@ done:
     return st;
 }
 
-mp_status mp_prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
@@ -200,8 +199,8 @@ static mp_status run_squared_error(const mp_call *call, const mp_operands *x, co
     if (!x->is_backward) {
         square_job j = {&x->in[0], &x->in[1], x->workspace};
         double total = 0;
-        mp_parallel(mp_blocks(n), MP_BLOCK, square_block, &j);
-        for (int64_t k = 0; k < mp_blocks(n); k++) total += j.sums[k];
+        mp_parallel(mp_block_count(n), MP_BLOCK, square_block, &j);
+        for (int64_t k = 0; k < mp_block_count(n); k++) total += j.sums[k];
         store(&x->out[0], 0, (float)(total / (double)n));
         return MP_OK;
     }
@@ -216,10 +215,17 @@ static mp_status run_squared_error(const mp_call *call, const mp_operands *x, co
     return MP_OK;
 }
 
-mp_status mp_prepare_squared_error(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_squared_error(const mp_operands *x, mp_call *call, mp_error *err)
 {
     if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     call->run = run_squared_error;
-    if (!x->is_backward) call->workspace_bytes = mp_blocks(mp_array_elements(&x->in[0])) * (int64_t)sizeof(double);
+    if (!x->is_backward) call->workspace_bytes = mp_block_count(mp_array_elements(&x->in[0])) * (int64_t)sizeof(double);
     return MP_OK;
 }
+
+const mp_kernel mp_cpu_losses[] = {
+    {"SoftmaxCrossEntropyLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+    {"NegativeLogLikelihoodLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+    {"MeanSquaredError", "memplan", prepare_squared_error, prepare_squared_error},
+    {0},
+};

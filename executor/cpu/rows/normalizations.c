@@ -1,10 +1,8 @@
 /* normalizations.c - layer, root-mean-square, group, instance and mean-variance normalization: where statistics are kept, and
  * what of them is an output. */
-#include "executor/cpu/rows/normalizations.h"
-
 #include <string.h>
 
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/rows/normalize.h"
 
 typedef struct state {
@@ -31,14 +29,14 @@ static bool has(const mp_operands *x, int i)
     return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
 }
 
-static mp_rows_data data_of(const state *s, const mp_operands *x)
+static mp_normalize_data data_of(const state *s, const mp_operands *x)
 {
-    return (mp_rows_data){.dtype = x->in[0].dtype,
-                          .parameter_dtype = has(x, 1) ? x->in[1].dtype : MP_DTYPE_FLOAT,
-                          .x = x->in[0].data,
-                          .scale = has(x, 1) ? x->in[1].data : NULL,
-                          .mean = mean_of(s, x),
-                          .rstd = rstd_of(s, x)};
+    return (mp_normalize_data){.dtype = x->in[0].dtype,
+                               .parameter_dtype = has(x, 1) ? x->in[1].dtype : MP_DTYPE_FLOAT,
+                               .x = x->in[0].data,
+                               .scale = has(x, 1) ? x->in[1].data : NULL,
+                               .mean = mean_of(s, x),
+                               .rstd = rstd_of(s, x)};
 }
 
 static void give(const mp_operands *x, int o, const float *values, int64_t n)
@@ -55,11 +53,11 @@ static void give(const mp_operands *x, int o, const float *values, int64_t n)
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const state *s = call->state;
-    mp_rows_data d = data_of(s, x);
+    mp_normalize_data d = data_of(s, x);
     (void)run, (void)err;
     d.shift = has(x, 2) ? x->in[2].data : NULL;
     d.out = x->out[0].data;
-    mp_rows_forward(&s->rows, &d);
+    mp_normalize_forward(&s->rows, &d);
     give(x, s->centered ? 1 : x->n_out - 1, s->centered ? d.mean : x->n_out > 1 ? d.rstd : NULL, s->rows.n_rows);
     if (s->centered) give(x, 2, d.rstd, s->rows.n_rows);
     return MP_OK;
@@ -68,10 +66,10 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const state *s = call->state;
-    mp_rows_data d = data_of(s, x);
+    mp_normalize_data d = data_of(s, x);
     (void)run, (void)err;
     bool from_output = x->alternative == 1;
-    if (!x->extra[0].data) mp_rows_measure(&s->rows, &d); /* nothing was kept */
+    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* nothing was kept */
     if (from_output) {
         d.x = NULL;
         d.y = x->out[0].data;
@@ -84,7 +82,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     d.add_scale = x->adds & MP_BIT(1);
     d.add_shift = x->adds & MP_BIT(2);
     d.partial = x->workspace;
-    mp_rows_backward(&s->rows, &d);
+    mp_normalize_backward(&s->rows, &d);
     return MP_OK;
 }
 
@@ -97,7 +95,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->run = x->is_backward ? run_backward : run_forward;
     MP_TRY(mp_normalization_read(x, &s->rows, err));
     s->centered = s->rows.centered;
-    if (x->is_backward) call->workspace_bytes = mp_rows_workspace_bytes(&s->rows);
+    if (x->is_backward) call->workspace_bytes = mp_normalize_workspace_bytes(&s->rows);
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->rows.n_rows * (int64_t)sizeof(float);
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
@@ -106,7 +104,6 @@ done:
 }
 
 const mp_kernel mp_cpu_normalizations[] = {
-    {"BatchNormalization", "", mp_prepare_batch_normalization, mp_prepare_batch_normalization},
     {"LayerNormalization", "", prepare, prepare},
     {"LayerNormalization", "memplan", prepare, prepare},
     {"RMSNormalization", "", prepare, prepare},
@@ -116,7 +113,5 @@ const mp_kernel mp_cpu_normalizations[] = {
     {"GroupNormalization", "", prepare, prepare},
     {"InstanceNormalization", "", prepare, prepare},
     {"MeanVarianceNormalization", "", prepare, prepare},
-    {"LpNormalization", "", mp_prepare_lp_normalization, mp_prepare_lp_normalization},
-    {"LRN", "", mp_prepare_lrn, mp_prepare_lrn},
     {0},
 };

@@ -1,3 +1,4 @@
+/* normalize.c - statistics, results and gradients of rows, in pieces of rows of at most a block. */
 #include "executor/cpu/rows/normalize.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ static int64_t n_stretches(const mp_normalization *r)
     return r->n_rows < STRETCHES ? r->n_rows : STRETCHES;
 }
 
-int64_t mp_rows_workspace_bytes(const mp_normalization *r)
+int64_t mp_normalize_workspace_bytes(const mp_normalization *r)
 {
     return 2 * n_stretches(r) * r->n_parameters * (int64_t)sizeof(double);
 }
@@ -32,11 +33,11 @@ typedef struct piece {
 /* The k-th piece of a row that begins at (x, p): pieces are runs cut into blocks. */
 static int64_t n_pieces(const mp_normalization *r)
 {
-    return r->n_runs * mp_blocks(r->run);
+    return r->n_runs * mp_block_count(r->run);
 }
 static piece piece_of(const mp_normalization *r, int64_t x, int64_t p, int64_t k)
 {
-    int64_t per_run = mp_blocks(r->run), part = k % per_run;
+    int64_t per_run = mp_block_count(r->run), part = k % per_run;
     int inner = r->n_inner - 1;
     piece out = {x, p, mp_block_size(r->run, part), r->inner_at[inner], r->inner_parameter[inner]};
     locate(r->inner, r->inner_at, r->inner_parameter, inner, k / per_run, &out.x, &out.p);
@@ -146,11 +147,11 @@ MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, floa
 
 typedef struct job {
     const mp_normalization *r;
-    const mp_rows_data *d;
+    const mp_normalize_data *d;
     bool given; /* the statistics are */
 } job;
 
-static void measure(const mp_normalization *r, const mp_rows_data *d, int64_t x, float *mean, float *rstd)
+static void measure(const mp_normalization *r, const mp_normalize_data *d, int64_t x, float *mean, float *rstd)
 {
     float room[MP_BLOCK];
     double total = 0, squares = 0;
@@ -176,7 +177,7 @@ static void measure_row(void *data, int64_t row)
     if (j->d->mean) j->d->mean[row] = mean;
 }
 
-void mp_rows_measure(const mp_normalization *rows, const mp_rows_data *data)
+void mp_normalize_measure(const mp_normalization *rows, const mp_normalize_data *data)
 {
     job j = {rows, data, false};
     mp_parallel(rows->n_rows, rows->length, measure_row, &j);
@@ -186,7 +187,7 @@ static void forward_row(void *data, int64_t row)
 {
     const job *j = data;
     const mp_normalization *r = j->r;
-    const mp_rows_data *d = j->d;
+    const mp_normalize_data *d = j->d;
     float x_room[MP_BLOCK], scale_room[MP_BLOCK], shift_room[MP_BLOCK], y_room[MP_BLOCK], mean = 0, rstd;
     int64_t x = 0, p = 0;
     locate(r->outer, r->outer_at, r->outer_parameter, r->n_outer, row, &x, &p);
@@ -208,13 +209,13 @@ static void forward_row(void *data, int64_t row)
     }
 }
 
-void mp_rows_forward(const mp_normalization *rows, const mp_rows_data *data)
+void mp_normalize_forward(const mp_normalization *rows, const mp_normalize_data *data)
 {
     job j = {rows, data, false};
     mp_parallel(rows->n_rows, rows->length, forward_row, &j);
 }
 
-void mp_rows_apply(const mp_normalization *rows, const mp_rows_data *data)
+void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *data)
 {
     job j = {rows, data, true};
     mp_parallel(rows->n_rows, rows->length, forward_row, &j);
@@ -224,7 +225,7 @@ void mp_rows_apply(const mp_normalization *rows, const mp_rows_data *data)
 static const float *normalized(const job *j, const piece *q, float mean, float rstd, const float *scale, float *room,
                                float *spare)
 {
-    const mp_rows_data *d = j->d;
+    const mp_normalize_data *d = j->d;
     float shift_room[MP_BLOCK];
     if (d->x) {
         normalize(read_piece(d->x, d->dtype, q->x, q->stride, q->n, spare), q->n, mean, rstd, NULL, NULL, room);
@@ -239,7 +240,7 @@ static const float *normalized(const job *j, const piece *q, float mean, float r
 static void backward_row(const job *j, int64_t row, double *d_scale, double *d_shift)
 {
     const mp_normalization *r = j->r;
-    const mp_rows_data *d = j->d;
+    const mp_normalize_data *d = j->d;
     float xhat[MP_BLOCK], spare[MP_BLOCK], scale_room[MP_BLOCK], dy_room[MP_BLOCK], g_room[MP_BLOCK], mean = 0,
                                                                                                       rstd = d->rstd[row];
     double total = 0, products = 0;
@@ -313,7 +314,7 @@ static void parameter_sums(void *data, int64_t k)
     if (j->d->d_shift) store_parameter(j->d->d_shift, j->d->parameter_dtype, k, shift, j->d->add_shift);
 }
 
-void mp_rows_backward(const mp_normalization *rows, const mp_rows_data *data)
+void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data *data)
 {
     job j = {rows, data, true};
     mp_parallel(n_stretches(rows), rows->n_rows / (n_stretches(rows) ? n_stretches(rows) : 1) * rows->length, backward_stretch,

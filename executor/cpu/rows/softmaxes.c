@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/rows/lines.h"
-#include "executor/cpu/rows/losses.h"
 #include "executor/cpu/rows/softmaxes.h"
 #include "executor/kernel/vector_math.h"
 
@@ -60,7 +59,7 @@ MP_VECTOR static void shift_by(const float *x, int64_t n, float shift, float *ou
     for (int64_t k = 0; k < n; k++) out[k] = x[k] - shift;
 }
 
-void mp_log_softmax_line(const float *x, int64_t n, float *out, float *room)
+void mp_row_log_softmax(const float *x, int64_t n, float *out, float *room)
 {
     float best = mp_row_largest(x, n);
     double total = 0;
@@ -90,7 +89,7 @@ static void forward_line(void *data, int64_t k)
         double total = mp_row_exponentials(x, l->length, mp_row_largest(x, l->length), out);
         mp_row_scale(out, l->length, (float)(1 / total), out);
     } else if (j->s->form == LOG_SOFTMAX) {
-        mp_log_softmax_line(x, l->length, out, spare);
+        mp_row_log_softmax(x, l->length, out, spare);
     } else {
         int64_t best = 0;
         for (int64_t e = 1; e < l->length; e++)
@@ -182,8 +181,5 @@ const mp_kernel mp_cpu_softmaxes[] = {
     {"Softmax", "", prepare_softmax, prepare_softmax},
     {"LogSoftmax", "", prepare_log_softmax, prepare_log_softmax},
     {"Hardmax", "", prepare_hardmax, NULL},
-    {"SoftmaxCrossEntropyLoss", "", mp_prepare_cross_entropy, mp_prepare_cross_entropy},
-    {"NegativeLogLikelihoodLoss", "", mp_prepare_cross_entropy, mp_prepare_cross_entropy},
-    {"MeanSquaredError", "memplan", mp_prepare_squared_error, mp_prepare_squared_error},
     {0},
 };

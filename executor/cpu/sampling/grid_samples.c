@@ -5,8 +5,8 @@
  */
 #include "executor/operators/sampling/grid_sample.h"
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/sampling/sums.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, POINTS = 32, CHANNELS = 16 };

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/sampling/pooling.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cpu/sampling/sums.h"
 
 typedef struct task {

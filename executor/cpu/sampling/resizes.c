@@ -5,8 +5,8 @@
 
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/cpu/kernels.h"
 
 enum { DIMS = MP_ARRAY_RANK };
 

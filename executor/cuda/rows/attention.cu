@@ -235,7 +235,7 @@ static mp_stack stack_of(mp_operand of, const mp_matrices *form, int64_t rows, i
     return mp_stack{of, *form, rows, columns};
 }
 
-static mp_attend attend(const mp_attention_form *f, const mp_operands *x, const mp_run *run)
+static mp_attend attend(const mp_attention_spec *f, const mp_operands *x, const mp_run *run)
 {
     const mp_attention *size = &f->size;
     mp_attend a = {};
@@ -260,7 +260,7 @@ static mp_attend attend(const mp_attention_form *f, const mp_operands *x, const 
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const mp_attention_form *form = (const mp_attention_form *)call->state;
+    const mp_attention_spec *form = (const mp_attention_spec *)call->state;
     const mp_attention *size = &form->size;
     const int64_t chunks = tiles_of(size->value_depth);
     const forward_tile f = {attend(form, x, run), chunks};
@@ -270,7 +270,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    const mp_attention_form *form = (const mp_attention_form *)call->state;
+    const mp_attention_spec *form = (const mp_attention_spec *)call->state;
     const mp_attention *size = &form->size;
     float *d = (float *)x->workspace;
     sums_of_rows sums;
@@ -294,10 +294,10 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_attention_form form;
-    mp_status st = mp_attention_form_read(x, &form, err);
+    mp_attention_spec form;
+    mp_status st = mp_attention_spec_read(x, &form, err);
     if (st) return st;
-    mp_attention_form *s = mp_new_state<mp_attention_form>(call);
+    mp_attention_spec *s = mp_new_state<mp_attention_spec>(call);
     if (!s) return MP_NO_MEMORY(err);
     *s = form;
     call->run = x->is_backward ? run_backward : run_forward;

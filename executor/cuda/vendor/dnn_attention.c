@@ -33,7 +33,7 @@ typedef struct state {
     mp_array k, k_aligned; /* K as it lies and as it is copied, both as [.., columns, depth]; dtype UNDEFINED: it is not */
 } state;
 
-static bool forward_plan(const mp_attention_form *form, pass *out)
+static bool forward_plan(const mp_attention_spec *form, pass *out)
 {
     mp_dnn_graph g;
     mp_dnn_attention_forward(form, &g, &out->at);
@@ -41,7 +41,7 @@ static bool forward_plan(const mp_attention_form *form, pass *out)
 }
 
 /* Adding up in memory in any order is what --fast permits. */
-static bool backward_plan(const mp_attention_form *form, pass *out)
+static bool backward_plan(const mp_attention_spec *form, pass *out)
 {
     for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
         mp_dnn_graph g;
@@ -67,7 +67,7 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
 }
 
 /* Has K copied where its depth is not innermost: *form becomes that of attention with the copy. */
-static void align_k(mp_attention_form *form, state *s)
+static void align_k(mp_attention_spec *form, state *s)
 {
     const mp_attention *size = &form->size;
     mp_matrices *k = &form->k;
@@ -95,7 +95,7 @@ static bool take(int64_t bytes, int64_t *at, int64_t *end)
     return mp_add(*end, bytes, end) && mp_round_up(*end, ALIGNMENT, end);
 }
 
-static bool lay_out(const mp_operands *x, const mp_attention_form *form, state *s, int64_t *bytes)
+static bool lay_out(const mp_operands *x, const mp_attention_spec *form, state *s, int64_t *bytes)
 {
     const mp_attention *size = &form->size;
     const int64_t rows = size->n_batch * size->rows;
@@ -154,7 +154,7 @@ done:
 }
 
 /* Whether the gradients that are asked for are of the type that cuDNN writes. */
-static bool gradients_suit(const mp_operands *x, const mp_attention_form *form)
+static bool gradients_suit(const mp_operands *x, const mp_attention_spec *form)
 {
     for (int i = 0; i < 3; i++)
         if (form->wants[i] && x->d_in[i].dtype != MP_DTYPE_BFLOAT16) return false;
@@ -165,11 +165,11 @@ static bool gradients_suit(const mp_operands *x, const mp_attention_form *form)
 static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_attention_form form;
+    mp_attention_spec form;
     pass forward, backward;
     state *s = NULL;
     int64_t bytes;
-    MP_TRY(mp_attention_form_read(x, &form, err));
+    MP_TRY(mp_attention_spec_read(x, &form, err));
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     *s = (state){.scale = form.scale, .hidden = -INFINITY, .one = 1};
     align_k(&form, s);

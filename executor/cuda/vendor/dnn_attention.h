@@ -29,10 +29,10 @@ typedef struct mp_dnn_attention {
 /* Whether cuDNN's engines may be asked for it: everything in bfloat16 (what is added in float too), depths that are multiples
  * of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch dimensions at most, nothing dropped,
  * no scores replaced but above the diagonal. */
-bool mp_dnn_attention_suits(const mp_attention_form *form);
-void mp_dnn_attention_forward(const mp_attention_form *form, mp_dnn_graph *g, mp_dnn_attention *at);
+bool mp_dnn_attention_suits(const mp_attention_spec *form);
+void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp_dnn_attention *at);
 /* adds_up: by the engines that let blocks of columns add to dQ in any order; else dS lies in the engine's workspace, B x H x
  * rows x columns in bfloat16, and the result has the same bits in every run. */
-void mp_dnn_attention_backward(const mp_attention_form *form, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at);
+void mp_dnn_attention_backward(const mp_attention_spec *form, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at);
 
 #endif

@@ -51,11 +51,11 @@ static shape broadcast_shape(const mp_matrices *m, int64_t rows, int64_t columns
 typedef struct builder {
     mp_dnn_graph *g;
     mp_dnn_attention *at;
-    const mp_attention_form *form;
+    const mp_attention_spec *form;
     shape q, k, v, y, scores, row; /* row: one number for each row of Q */
 } builder;
 
-static builder start(const mp_attention_form *f, mp_dnn_graph *g, mp_dnn_attention *at)
+static builder start(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
 {
     const mp_attention *size = &f->size;
     memset(g, 0, sizeof *g);
@@ -130,7 +130,7 @@ static int index_along(builder *b, int x, int axis)
 /* Scores as the mask that is added leaves them. */
 static int scaled_scores(builder *b, int q, int kt)
 {
-    const mp_attention_form *f = b->form;
+    const mp_attention_spec *f = b->form;
     int s = scores_product(b, q, kt);
     b->at->scale = mp_dnn_scalar_add(b->g, RANK);
     s = point(b, CUDNN_POINTWISE_MUL, s, b->at->scale, &b->scores);
@@ -154,7 +154,7 @@ static int below_diagonal(builder *b, int s)
 
 /* ---- both passes. */
 
-void mp_dnn_attention_forward(const mp_attention_form *f, mp_dnn_graph *g, mp_dnn_attention *at)
+void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
 {
     builder b = start(f, g, at);
     const shape kt = turned(b.k);
@@ -174,7 +174,7 @@ void mp_dnn_attention_forward(const mp_attention_form *f, mp_dnn_graph *g, mp_dn
     product(&b, p, at->v, at->y);
 }
 
-void mp_dnn_attention_backward(const mp_attention_form *f, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at)
+void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at)
 {
     builder b = start(f, g, at);
     const shape kt = turned(b.k), vt = turned(b.v);
@@ -229,7 +229,7 @@ static bool lies_well(const mp_matrices *m)
     return well;
 }
 
-bool mp_dnn_attention_suits(const mp_attention_form *f)
+bool mp_dnn_attention_suits(const mp_attention_spec *f)
 {
     if (f->ratio > 0 || f->positions.dtype || f->q.n_batch > 2) return false;
     if (!is_depth(f->size.depth) || !is_depth(f->size.value_depth) || f->size.rows < 2 || f->size.columns < 2) return false;

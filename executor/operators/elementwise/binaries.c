@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "executor/operators/elementwise/elementwise.h"
+#include "executor/operators/elementwise/binaries.h"
 
 /* What is different about a row. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };

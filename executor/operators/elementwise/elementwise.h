@@ -22,12 +22,10 @@ typedef struct mp_engine {
 } mp_engine;
 
 /* Whether a type can be an operand of a formula. */
-bool mp_elementwise_knows(mp_dtype dtype);
-
-/* An mp_prepare with the engine that is to run it. */
-mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_fast_gelu_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
+static inline bool mp_elementwise_knows(mp_dtype dtype)
+{
+    return mp_dtype_is_integer(dtype) ? mp_dtype_bits(dtype) >= 8
+                                      : dtype == MP_DTYPE_BOOL || dtype == MP_DTYPE_DOUBLE || mp_is_real(dtype);
+}
 
 #endif

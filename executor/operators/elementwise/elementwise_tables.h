@@ -1,6 +1,9 @@
 /* elementwise_tables.h - a backend's tables of elementwise operators. Included in one file of it, with MP_ENGINE (the address
  * of its engine), MP_UNARIES and MP_BINARIES (the names of the tables) defined.
  */
+#include "executor/operators/elementwise/binaries.h"
+#include "executor/operators/elementwise/unaries.h"
+
 static mp_status prepare_unary(const mp_operands *x, mp_call *call, mp_error *err)
 {
     return mp_unary_prepare(MP_ENGINE, x, call, err);

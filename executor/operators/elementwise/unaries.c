@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "executor/operators/elementwise/elementwise.h"
+#include "executor/operators/elementwise/unaries.h"
 
 enum { PARAMETERS = MP_FORMULA_PARAMETERS };
 

@@ -28,11 +28,11 @@ static bool is_real(mp_dtype dtype)
     return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
 }
 
-mp_status mp_attention_form_read(const mp_operands *x, mp_attention_form *out, mp_error *err)
+mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err)
 {
     const mp_operator *op = x->op;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    mp_attention_form f = {.size = mp_attention_read(x->model, op)};
+    mp_attention_spec f = {.size = mp_attention_read(x->model, op)};
     for (int k = 0; k < 3; k++) {
         if (!is_real(x->in[k].dtype)) return MP_NO_KERNEL(x, err, "its type");
         f.wants[k] = x->is_backward && x->d_in[k].dtype != MP_DTYPE_UNDEFINED;

@@ -1,7 +1,7 @@
-/* attention_form.h - what a ScaledDotProductAttention does, read from its operands when a call is prepared, for every backend.
+/* attention_spec.h - what a ScaledDotProductAttention does, read from its operands when a call is prepared, for every backend.
  */
-#ifndef EXECUTOR_ATTENTION_FORM_H
-#define EXECUTOR_ATTENTION_FORM_H
+#ifndef EXECUTOR_ATTENTION_SPEC_H
+#define EXECUTOR_ATTENTION_SPEC_H
 
 #include "estimator/rules/operands/attention.h"
 #include "executor/kernel/kernel.h"
@@ -14,15 +14,15 @@ typedef struct mp_matrices {
     int64_t row_stride, column_stride;
 } mp_matrices;
 
-typedef struct mp_attention_form {
+typedef struct mp_attention_spec {
     mp_attention size;
     float scale, fill, ratio; /* ratio 0: nothing is dropped */
     bool causal, keeps;
     mp_matrices q, k, v, y, added, positions; /* k: rows are columns of the scores, transposed or not */
     bool wants[3];                            /* backward: gradients of Q, K, V */
-} mp_attention_form;
+} mp_attention_spec;
 
 /* MP_UNSUPPORTED: types that are neither FLOAT nor BFLOAT16, the gradient of a mask, gradients in another layout. */
-mp_status mp_attention_form_read(const mp_operands *x, mp_attention_form *out, mp_error *err);
+mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err);
 
 #endif
