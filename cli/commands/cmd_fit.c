@@ -14,7 +14,7 @@
 
 static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
 
-/* ---- reading what is asked ---- */
+/* ---- options ---- */
 
 static int settle(const options *o, int64_t *memory_bytes, double *overhead)
 {

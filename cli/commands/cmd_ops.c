@@ -6,7 +6,7 @@
 #include "cli/reports/subject.h"
 #include "estimator/model/ops.h"
 
-/* What a backend runs of an operator. Whether a form of it (a type, a mode) is among that is known only where it is used. */
+/* What a backend runs of an operator. Which of its types and modes are among that is known only where it is used. */
 static const char *runs_text(const mp_backend *backend, const mp_op *op)
 {
     const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};

@@ -1,4 +1,4 @@
-/* cmd_pack.c - offsets: of the buffers in a CSV file, or of what a plan's steps make. */
+/* cmd_pack.c - offsets for the buffers of a CSV file, or for the tensors of a plan. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef struct packing {
     mp_pack_result result;
     int64_t capacity; /* -1: not given */
     int64_t before;   /* a plan's arena as it was; -1: none */
-    const char *what; /* is placed */
+    const char *what; /* "buffers", "places" */
     size_t n;
 } packing;
 
@@ -49,7 +49,7 @@ static void start(packing *p, const char *what, size_t n)
     progress_start(&p->shown, 0);
 }
 
-/* ---- what came out ---- */
+/* ---- the answer ---- */
 
 static bool fits(const packing *p)
 {

@@ -41,7 +41,7 @@ static void free_costs(mp_node_cost *costs, size_t n)
     mp_free(costs);
 }
 
-/* Trains with everything kept, every node in its form number `round`, or its last, and takes down what each took. */
+/* Trains with everything kept, every node in its alternative number `round` or its last, and records the seconds of each. */
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;

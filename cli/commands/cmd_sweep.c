@@ -1,4 +1,4 @@
-/* cmd_sweep.c - the trade-off curve: what each searcher makes of each of several budgets. */
+/* cmd_sweep.c - the trade-off curve: the plan of each searcher for each of several budgets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "memplan/floor.h"
 #include "memplan/sweep.h"
 
-/* ---- reading what is asked ---- */
+/* ---- options ---- */
 
 /* The parts of a list with commas, in a copy that the list owns. */
 typedef struct parts {

@@ -61,9 +61,9 @@ mp_status subject_checkpoints(const subject *s, const char *text, int **list, si
 {
     mp_status st = MP_OK;
     mp_names *names = NULL;
-    size_t length = strlen(text), found = 0, room = 1;
-    for (size_t k = 0; k < length; k++) room += text[k] == ',';
-    int *storages = mp_alloc(room, sizeof *storages);
+    size_t length = strlen(text), found = 0, capacity = 1;
+    for (size_t k = 0; k < length; k++) capacity += text[k] == ',';
+    int *storages = mp_alloc(capacity, sizeof *storages);
     char *copy = mp_alloc(length + 1, 1);
     MP_REQUIRE(storages && copy, err, MP_NOMEM, "the checkpoints");
     MP_TRY(name_storages(s->graph, &names, err));

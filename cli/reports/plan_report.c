@@ -13,8 +13,8 @@
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 
-/* What frameworks that checkpoint by segments make of the plan's list. Graphs without a backward phase have no such answer:
- * *applies is false then. */
+/* Peak and time of segments between the plan's checkpoints, as frameworks recompute them. Graphs without a backward phase have
+ * no such answer: *applies is false then. */
 static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *applies, int64_t *peak, int64_t *ticks,
                              mp_error *err)
 {
@@ -72,7 +72,7 @@ done:
     return st;
 }
 
-/* The block that holds what comes and goes, and what fragmentation costs. */
+/* The arena, and what fragmentation costs. */
 static mp_status print_arena(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -161,7 +161,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
     return a < b || (a == b && s > than);
 }
 
-/* The floor at the end of backward: what the updates behind it read. */
+/* The floor at the end of backward: the gradients that the updates behind it read. */
 static void print_floor_at_end(const outcome *out)
 {
     const mp_graph *graph = out->subject.graph;
@@ -173,7 +173,7 @@ static void print_floor_at_end(const outcome *out)
     report_static(graph);
 }
 
-/* The floor of a tensor that is held up to the node that reads it, or run again on the way. */
+/* The floor where a tensor either stays live until the node that reads it, or is recomputed on the way. */
 static void print_floor_held(const outcome *out)
 {
     const mp_graph *graph = out->subject.graph;
@@ -192,7 +192,7 @@ static void print_floor_held(const outcome *out)
     report_static(graph);
 }
 
-/* The node that the floor is at, the largest storages it uses, and what else must be there then whatever the order. */
+/* The node that the floor is at, the largest storages it uses, and what else is live then in every order. */
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };

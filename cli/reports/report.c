@@ -1,4 +1,4 @@
-/* report.c - lists of tensors by module, the peak and what holds it, static memory by kind. */
+/* report.c - lists of tensors by module, what is live at the peak, static memory by kind. */
 #include "cli/reports/report.h"
 
 #include <stdio.h>

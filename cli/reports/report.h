@@ -1,4 +1,4 @@
-/* report.h - the parts that reports for people share. */
+/* report.h - what the reports of several commands share. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
@@ -13,7 +13,7 @@
  * says where all of it is. */
 void report_tensors(const char *const *names, size_t n, const char *hint);
 
-/* Prints which node the peak is at and the five largest storages that hold it, and what is always there. `node` runs at the
+/* Prints which node the peak is at, the five largest storages that are live then, and what is always live. `node` runs at the
  * timeline's peak step. */
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node);
 

@@ -273,14 +273,14 @@ int64_t subject_batch(const subject *s)
     return batch ? json_integer_value(batch) : 0;
 }
 
-const char *subject_title(const subject *s, char *text, size_t room)
+const char *subject_title(const subject *s, char *text, size_t size)
 {
     int64_t batch = subject_batch(s);
     const char *name = s->graph->name && *s->graph->name ? s->graph->name : s->path;
     if (batch > 0)
-        snprintf(text, room, "%s, batch %lld", name, (long long)batch);
+        snprintf(text, size, "%s, batch %lld", name, (long long)batch);
     else
-        snprintf(text, room, "%s", name);
+        snprintf(text, size, "%s", name);
     return text;
 }
 

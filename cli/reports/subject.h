@@ -48,8 +48,8 @@ mp_status subject_device(const options *o, const mp_backend **backend, const mp_
 mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, int64_t floor_bytes, int64_t *bytes,
                          mp_error *err);
 
-/* "resnet50, batch 32" into `text` of `room` bytes. */
-const char *subject_title(const subject *s, char *text, size_t room);
+/* "resnet50, batch 32" into `text` of `size` bytes. */
+const char *subject_title(const subject *s, char *text, size_t size);
 /* The batch of the data inputs; 0: not known. */
 int64_t subject_batch(const subject *s);
 

@@ -25,13 +25,13 @@ static void print_bytes(const train_outcome *t, const char *what, int64_t before
     printf("%14s  %18s bytes\n", after < 0 ? "unknown" : bytes_short(after, text), count_text(after, exact));
 }
 
-/* What the process holds beside the two blocks that a plan counts. */
+/* Memory of the process without the two blocks that a plan counts. */
 static int64_t beside(const mp_report *r)
 {
     return r->process_bytes < 0 ? -1 : r->process_bytes - r->arena_bytes - r->static_bytes;
 }
 
-/* What the device holds beside the two blocks: what was there before them, and what has come while the steps ran. */
+/* Memory of the device without the two blocks: what was taken before them, and what was added while the steps ran. */
 static void print_device(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;

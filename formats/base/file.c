@@ -104,11 +104,11 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
 static mp_status replace(const char *path, const struct stat *old, const mp_file_part *parts, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
-    size_t room = strlen(path) + 64;
+    size_t size = strlen(path) + 64;
     int fd = -1, closed;
-    char *temporary = mp_alloc(room, 1);
+    char *temporary = mp_alloc(size, 1);
     MP_REQUIRE(temporary, err, MP_NOMEM, "no memory to write a file");
-    MP_TRY(open_beside(path, temporary, room, &fd, err));
+    MP_TRY(open_beside(path, temporary, size, &fd, err));
     MP_TRY(write_all(fd, parts, n, err));
     if (old && fchmod(fd, old->st_mode & 07777) != 0) MP_TRY(system_failure(err, "the file's permissions cannot be kept"));
     if (fsync(fd) != 0) MP_TRY(system_failure(err, "writing failed"));

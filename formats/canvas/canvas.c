@@ -27,7 +27,7 @@
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 
 enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
-#define POINT_LIMIT 1e6     /* no coordinate lies further out */
+#define POINT_LIMIT 1e6     /* of every coordinate */
 #define PIXEL_LIMIT 32000.0 /* a side of a PNG; cairo draws no larger ones */
 #define PIXELS_LIMIT 100e6  /* of a whole PNG */
 #define SCREEN_DPI 96.0

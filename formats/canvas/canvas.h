@@ -2,9 +2,9 @@
  *
  * A picture is given in points with y upwards, (0, 0) at the bottom left, and drawn with Graphviz's engine nop2, which takes
  * every position as it is: boxes with a tooltip become nodes, everything else (areas, lines, text, boxes without tooltip)
- * drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or
- * "#rrggbbaa" to let through what lies below. All text is escaped here: names may
- * hold anything that is UTF-8 (broken UTF-8 and control characters are replaced). The same calls give the same file.
+ * drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or "#rrggbbaa" to
+ * be partly transparent. All text is escaped here: names may contain anything that is UTF-8 (broken UTF-8 and control
+ * characters are replaced). The same calls give the same file.
  */
 #ifndef FORMATS_CANVAS_H
 #define FORMATS_CANVAS_H
@@ -23,7 +23,7 @@ mp_status mp_canvas_new(const char *title, double width, double height, mp_canva
 void mp_canvas_free(mp_canvas *canvas);
 
 /* A filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (viewers of SVG show it) the box
- * becomes a node, which lies above all that is none: use that for at most some two thousand boxes a picture. MP_NOMEM. */
+ * becomes a node, and is drawn above all that is none: use that for at most some two thousand boxes a picture. MP_NOMEM. */
 mp_status mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill,
                         const char *stroke, const char *tooltip, mp_error *err);
 /* A filled polygon of n points x0 y0 x1 y1 ... */

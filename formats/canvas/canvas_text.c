@@ -78,18 +78,18 @@ double mp_canvas_text_width(const char *text, double size, bool bold)
     return width;
 }
 
-const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t room)
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
     size_t length = strlen(text);
     double has = mp_canvas_text_width(text, size, bold);
-    bool cut = has > width || length >= room;
+    bool cut = has > width || length >= capacity;
     if (cut) width -= mp_canvas_text_width(ellipsis, size, bold);
-    while (cut && *text && (length + sizeof ellipsis > room || has > width)) {
+    while (cut && *text && (length + sizeof ellipsis > capacity || has > width)) {
         const char *from = text;
         has -= character_width(mp_canvas_next(&text), size, bold);
         length -= (size_t)(text - from);
     }
-    snprintf(to, room, "%s%s", cut ? ellipsis : "", text);
+    snprintf(to, capacity, "%s%s", cut ? ellipsis : "", text);
     return to;
 }

@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The next character of UTF-8 text, *text not at its end; *text moves behind it. What is broken, or no XML file may hold, comes
- * out as U+FFFD. */
+/* The next character of UTF-8 text, *text not at its end; *text moves behind it. What is broken, or not allowed in
+ * XML, comes out as U+FFFD. */
 uint32_t mp_canvas_next(const char **text);
 
-/* Writes `text` to `to` as UTF-8 that any format can hold: line breaks and tabs become spaces unless `lines`, other control
- * characters and broken bytes U+FFFD. `to` has room for 3 * strlen(text) + 1 bytes. Returns the length. */
+/* Writes `text` to `to` as UTF-8 that every format allows: line breaks and tabs become spaces unless `lines`, other control
+ * characters and broken bytes U+FFFD. `to` has 3 * strlen(text) + 1 bytes. Returns the length. */
 size_t mp_canvas_clean(const char *text, bool lines, char *to);
 
 /* About how wide a text will be, without asking a font: for layout that must be the same on every machine. */
 double mp_canvas_text_width(const char *text, double size, bool bold);
 
 /* The end of a text that is too wide, behind an ellipsis ("...bn1/Relu_output_0": names differ at their end), or all of it,
- * into `to` of `room` (>= 8) bytes. */
-const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t room);
+ * into `to` of `capacity` (>= 8) bytes. */
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity);
 
 #endif

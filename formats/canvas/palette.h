@@ -10,7 +10,7 @@
 #define MP_COLOR_WIRE "#94a3b8"
 #define MP_COLOR_LIMIT "#dc2626" /* a budget, or the floor */
 
-/* What lies in memory, and why. */
+/* What is in memory, and why. */
 #define MP_COLOR_STATIC "#cbd5e1"
 #define MP_COLOR_STATE "#94a3b8"
 #define MP_COLOR_KEPT "#3b82f6"

@@ -1,4 +1,4 @@
-/* plot.h - a panel with two axes on a canvas: where values lie, grid lines, numbers. Private to formats/. */
+/* plot.h - a plot on a canvas: two axes with grid lines and round numbers, values to points. Private to formats/. */
 #ifndef FORMATS_PLOT_H
 #define FORMATS_PLOT_H
 
@@ -21,7 +21,7 @@ typedef struct mp_plot_axis {
 
 enum { MP_PLOT_TICKS_MAX = 24 };
 
-/* Where a value lies, in points. */
+/* The coordinate of a value, in points. */
 double mp_plot_at(const mp_plot_axis *axis, double value);
 /* At most `most` (2..MP_PLOT_TICKS_MAX) round values on the axis, ascending; returns how many. */
 size_t mp_plot_ticks(const mp_plot_axis *axis, size_t most, double *values);

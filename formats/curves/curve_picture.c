@@ -1,5 +1,5 @@
 /* curve_picture.c - the trade-off curve. Left: every plan that was found at its memory and extra time, a line per searcher,
- * from the area where nothing can be, below the floor and below the lower bound, to keep-all. Right: evenly spread checkpoints,
+ * from the area that is proved infeasible, below the floor and below the bound, to keep-all. Right: evenly spread checkpoints,
  * more and more of them.
  */
 #include "memplan/curve_picture.h"
@@ -91,7 +91,7 @@ done:
 
 /* ---- memory against extra time ---- */
 
-/* Above the curves there is room for their labels. */
+/* How many rows of labels stand above the curves. */
 static double label_rows(const mp_sweep *sweep)
 {
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
@@ -111,7 +111,7 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
             if (percent(sweep, point->ticks) > most) most = percent(sweep, point->ticks);
             if ((double)point->peak_bytes > high) high = (double)point->peak_bytes;
         }
-    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* nothing to be had: still an axis */
+    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide: still an axis */
     const double span = high - low, height = PANELS_TOP - PANELS_BOTTOM;
     const double headroom = height / (height - (label_rows(sweep) + 2) * ROW);
     mp_plot panel = {.x = {MP_PLOT_LINEAR, low - 0.06 * span, high + 0.05 * span, LEFT_FROM, LEFT_TO, unit},
@@ -137,7 +137,7 @@ done:
     return st;
 }
 
-/* What the bounds exclude, a stair: one that is proved for a budget holds for all smaller ones. */
+/* The area that the bounds exclude, as steps: the bound for a budget is one for all smaller budgets too. */
 static mp_status bound_area(const picture *p, const mp_plot *panel)
 {
     mp_status st = MP_OK;
@@ -244,7 +244,7 @@ static mp_status trade_off(const picture *p)
     const mp_plot panel = memory_panel(p->sweep, title);
     const double floor_at = mp_plot_at(&panel.x, (double)p->sweep->floor_bytes),
                  keep_at = mp_plot_at(&panel.x, (double)p->sweep->keep_all_bytes), zero = mp_plot_at(&panel.y, 0);
-    const bool tight = keep_at - floor_at < 64; /* the two names would lie on each other's lines */
+    const bool tight = keep_at - floor_at < 64; /* the two names would cover each other's lines */
     MP_TRY(floor_area(p, &panel));
     MP_TRY(bound_area(p, &panel));
     MP_TRY(mp_plot_draw(&panel, p->canvas, p->err));

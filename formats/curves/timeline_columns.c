@@ -1,8 +1,8 @@
-/* timeline_columns.c - memory by layer over the steps of a plan, and what keep-all holds beside it.
+/* timeline_columns.c - live bytes by layer over the steps of a plan, and those of keep-all to compare with.
  *
  * A plan has more steps than keep-all, so the two have no common clock. They have common nodes: where the plan runs a node for
- * the first time, keep-all's curve shows what keep-all holds when it runs that node; while the plan recomputes, keep-all does
- * nothing and holds what it held. So every node of keep-all is on the curve once, its peak included, and at each place the two
+ * the first time, keep-all's curve shows what is live in keep-all when it runs that node; while the plan recomputes, the
+ * curve stays where it is. So every node of keep-all is on the curve once, its peak included, and at each position the two
  * have come equally far in the work that both have to do.
  */
 #include "formats/curves/timeline_columns.h"
@@ -53,8 +53,8 @@ static void name_activities(mp_timeline_columns *c, bool *ran)
     }
 }
 
-/* What the first run of a node makes is kept if backward, or a recomputation, reads it; what a later run makes is recomputed.
- * `span` is room for the span of each storage that is live. */
+/* What the first run of a node produces is kept if backward, or a recomputation, reads it; what a later run produces is
+ * recomputed. `span`, an entry per storage, is scratch memory: the span of each live storage. */
 static void choose_layers(mp_timeline_columns *c, int *span)
 {
     const mp_timeline *tl = c->timeline;
@@ -80,7 +80,7 @@ static void choose_layers(mp_timeline_columns *c, int *span)
     }
 }
 
-/* Per step and layer what is live. `live` holds (n_steps + 1) * MP_N_LAYERS zeroes. */
+/* Live bytes per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries, all 0. */
 static void add_up(mp_timeline_columns *c, int64_t *live)
 {
     const mp_timeline *tl = c->timeline;
@@ -99,12 +99,12 @@ static void add_up(mp_timeline_columns *c, int64_t *live)
     }
 }
 
-/* What keep-all holds at each step of the plan. `at` is room for the step of each node in keep-all. */
+/* Live bytes of keep-all at each step of the plan. */
 static mp_status keep_all_curve(mp_timeline_columns *c, int64_t *curve, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = c->graph;
-    int64_t held = 0;
+    int64_t live = 0;
     int *at = mp_alloc(graph->n_nodes, sizeof *at);
     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_REQUIRE(at && steps, err, MP_NOMEM, "no memory for a picture of %zu steps", c->n_steps);
@@ -113,8 +113,8 @@ static mp_status keep_all_curve(mp_timeline_columns *c, int64_t *curve, mp_error
     for (size_t t = 0; t < graph->n_nodes; t++) at[steps[t].node] = (int)t;
     for (size_t t = 0; t < c->n_steps; t++) {
         if (c->activity[t] != MP_ACTIVITY_RECOMPUTE)
-            held = c->keep_all->static_bytes + c->keep_all->live_bytes[at[c->steps[t].node]];
-        curve[t] = held;
+            live = c->keep_all->static_bytes + c->keep_all->live_bytes[at[c->steps[t].node]];
+        curve[t] = live;
     }
 done:
     mp_free(at);

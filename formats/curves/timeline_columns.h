@@ -1,4 +1,4 @@
-/* timeline_columns.h - what a picture of memory over time shows, in at most so many columns. Private to formats/. */
+/* timeline_columns.h - memory by layer over the steps of a plan, summed up in columns. Private to formats/. */
 #ifndef FORMATS_TIMELINE_COLUMNS_H
 #define FORMATS_TIMELINE_COLUMNS_H
 
@@ -18,7 +18,7 @@
 typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 #undef MP_LAYER_ENUM
 
-/* What a step is, for the ribbon. */
+/* What a step does, for the ribbon. */
 typedef enum mp_activity {
     MP_ACTIVITY_FORWARD,
     MP_ACTIVITY_RECOMPUTE,
@@ -31,7 +31,7 @@ typedef enum mp_activity {
 typedef struct mp_timeline_column {
     int first, last, shown;
     int64_t bytes[MP_N_LAYERS];
-    int64_t total, keep_all; /* keep_all: the most that keep-all holds when it runs the same nodes */
+    int64_t total, keep_all; /* keep_all: the most that is live in keep-all when it runs the same nodes */
     mp_activity activity;    /* of most steps */
 } mp_timeline_column;
 
@@ -42,7 +42,7 @@ typedef struct mp_timeline_columns {
     mp_timeline *timeline, *keep_all;
     mp_layer *layer;             /* per span of the timeline */
     mp_activity *activity;       /* per step */
-    int64_t always[MP_N_LAYERS]; /* bytes that are always there */
+    int64_t always[MP_N_LAYERS]; /* bytes that are always live */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
     mp_timeline_column *columns;
@@ -57,7 +57,7 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
                                   mp_error *err);
 void mp_timeline_columns_free(mp_timeline_columns *columns);
 
-/* The layer of what is always there. */
+/* The layer of what is always live. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 

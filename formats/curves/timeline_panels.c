@@ -1,6 +1,6 @@
 /* timeline_panels.c - single tensors: the largest ones at the peak, and the address map of an arena.
  *
- * What is seen is drawn in the background, in order; the boxes that carry tooltips lie above it and are clear.
+ * Shapes are drawn into the background in order; the boxes that carry tooltips are above them and transparent.
  */
 #include "formats/curves/timeline_panels.h"
 
@@ -26,14 +26,14 @@ double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, doub
     return frame->left + (frame->right - frame->left) * step / (double)columns->n_steps;
 }
 
-const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t room)
+const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t size)
 {
     const mp_node *n = &graph->nodes[node];
     const char *phase = mp_phase_name(n->phase), *name = n->name && *n->name ? n->name : mp_node_label(graph, node).text;
     const char *op = n->op && *n->op ? n->op : NULL;
     bool said = strstr(name, phase) != NULL;
     if (op && strstr(name, op)) op = NULL;
-    snprintf(text, room, "%.*s%s%s%s%s%s", (int)room / 2, name, op || !said ? " (" : "", op ? op : "", op && !said ? ", " : "",
+    snprintf(text, size, "%.*s%s%s%s%s%s", (int)size / 2, name, op || !said ? " (" : "", op ? op : "", op && !said ? ", " : "",
              said ? "" : phase, op || !said ? ")" : "");
     return text;
 }
@@ -54,7 +54,7 @@ done:
     return st;
 }
 
-/* What a tooltip says of an instance of a storage. */
+/* The tooltip of an instance of a storage. */
 static const char *describe(const mp_timeline_columns *c, int storage, mp_layer layer, int first, int last, char *text)
 {
     char bytes[MP_BYTES_TEXT_MAX], maker[SHORT_MAX], name[SHORT_MAX];
@@ -87,8 +87,8 @@ static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char
                             double in1, double line, mp_layer layer, double y, mp_error *err)
 {
     char text[SHORT_MAX];
-    double room = fmax(fmax(frame->right - x1, x0 - frame->left), in1 - in0) - 14, width;
-    mp_canvas_shorten(name, NAME_SIZE, false, fmax(room, 40), text, sizeof text);
+    double space = fmax(fmax(frame->right - x1, x0 - frame->left), in1 - in0) - 14, width;
+    mp_canvas_shorten(name, NAME_SIZE, false, fmax(space, 40), text, sizeof text);
     width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
     if (frame->right - x1 >= width + 6)
         return mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);

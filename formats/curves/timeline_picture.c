@@ -22,7 +22,7 @@
 #define RIGHT (WIDTH - 108.0)
 #define HEAD_HEIGHT 126.0 /* headline, second line, legend, unit */
 #define CHART_HEIGHT 390.0
-#define LABEL_ROOM 22.0    /* at the top of the chart */
+#define LABEL_SPACE 22.0   /* at the top of the chart */
 #define RIBBON_HEIGHT 76.0 /* with the step numbers and its legend */
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
@@ -38,7 +38,7 @@ typedef struct picture {
     mp_frame frame; /* of the chart */
     mp_byte_scale scale;
     int64_t budget_bytes; /* -1: no line */
-    bool saves;           /* there is a keep-all to compare with */
+    bool saves;           /* it differs from keep-all, which is drawn to compare with */
     mp_error *err;
 } picture;
 
@@ -167,19 +167,19 @@ done:
     return st;
 }
 
-/* What is always there, written into its bands. */
+/* The names of the layers that are always live, written into their bands. */
 static mp_status name_bands(const picture *p)
 {
     mp_status st = MP_OK;
     int64_t below = 0;
     for (int k = 0; k < MP_N_LAYERS; k++) {
         char text[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
-        int64_t held = p->columns->always[k];
-        double low = height_of(p, below), high = height_of(p, below + held);
-        below += held;
+        int64_t always = p->columns->always[k];
+        double low = height_of(p, below), high = height_of(p, below + always);
+        below += always;
         if (p->scale.cut_below && below == p->columns->timeline->static_bytes) high -= 11; /* the mark of the break */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
-        snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(held, bytes));
+        snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always, bytes));
         MP_TRY(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text,
                               p->err));
     }
@@ -228,7 +228,7 @@ typedef struct label_box {
     double left, right, y;
 } label_box;
 
-/* A label centred at x, inside the chart, on a ground that lets little through. */
+/* A label centred at x, inside the chart, on a nearly opaque ground. */
 static mp_status draw_label(const picture *p, const char *text, double x, double y, double size, bool bold, const char *color,
                             label_box *box)
 {
@@ -265,7 +265,7 @@ static mp_status draw_peaks(const picture *p)
     }
     y = height_of(p, (int64_t)best) + 7;
     snprintf(text, sizeof text, "keep everything %s", mp_bytes_text((int64_t)best, bytes));
-    if (fabs(y - box.y) < 18) { /* beside the other label, on the side with more room */
+    if (fabs(y - box.y) < 18) { /* next to the other label, on the side with more space */
         double half = mp_canvas_text_width(text, 12.5, false) / 2 + 12;
         x = box.left - LEFT > 2 * half + 8 ? fmin(x, box.left - half) : fmax(x, box.right + half);
     }
@@ -274,7 +274,7 @@ done:
     return st;
 }
 
-/* What a column holds, for who points at it. */
+/* What is live in a column, as its tooltip. */
 static mp_status draw_tooltips(const picture *p)
 {
     mp_status st = MP_OK;
@@ -362,7 +362,7 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
         if (p->budget_bytes >= 0) most = fmax(most, (double)p->budget_bytes);
         p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - CHART_HEIGHT + 6, .high = at};
         p->scale = mp_byte_scale_choose((double)p->columns->timeline->static_bytes, most, p->saves ? beyond : 0, p->frame.low,
-                                        p->frame.high - LABEL_ROOM);
+                                        p->frame.high - LABEL_SPACE);
         MP_TRY(draw_chart(p));
         at -= CHART_HEIGHT;
     } else {

@@ -1,8 +1,8 @@
-/* timeline_scale.c - the vertical axis of a timeline: straight in up to three pieces.
+/* timeline_scale.c - the vertical axis of a timeline: piecewise linear, in up to three zones.
  *
- * Training often has more parameters and optimizer state than activations, and a plan may take a tenth of what keep-all takes.
- * The part between, where the plan lives, gets most of the height; a white band through the picture marks each place where the
- * scale changes.
+ * Training often has more parameters and optimizer state than activations, and a plan may need a tenth of keep-all's memory.
+ * The part between, the plan's own, gets most of the height; a white band through the picture marks each place where the scale
+ * changes.
  */
 #include "formats/curves/timeline_scale.h"
 

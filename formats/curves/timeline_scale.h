@@ -18,9 +18,9 @@ typedef struct mp_byte_scale {
     bool cut_below, cut_above; /* zones[0] is squeezed; zones[n - 1] is */
 } mp_byte_scale;
 
-/* A scale between the heights low and high for a plan that takes `always` bytes at all times and never more than `most`, beside
- * a curve that reaches `beyond` (0: none). What is always there is squeezed where it would take much of the height, and so is
- * what lies beyond the plan. */
+/* A scale between the heights low and high for a plan that takes `always` bytes at all times and never more than `most`, next
+ * to a curve that reaches `beyond` (0: none). What is always live is squeezed where it would take much of the height, and so is
+ * the part above the plan. */
 mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high);
 double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
 

@@ -155,13 +155,13 @@ done:
     return st;
 }
 
-/* The longest token at the beginning of text[0..n); -1: none. `room` is for v->longest + 1 bytes. */
-static int longest_token(const vocabulary *v, const char *text, size_t n, char *room, size_t *length)
+/* The longest token at the beginning of text[0..n); -1: none. `buffer` has v->longest + 1 bytes. */
+static int longest_token(const vocabulary *v, const char *text, size_t n, char *buffer, size_t *length)
 {
     for (size_t k = n < v->longest ? n : v->longest; k > 0; k--) {
-        memcpy(room, text, k);
-        room[k] = 0;
-        int token = mp_names_find(v->names, room);
+        memcpy(buffer, text, k);
+        buffer[k] = 0;
+        int token = mp_names_find(v->names, buffer);
         if (token >= 0) {
             *length = k;
             return token;
@@ -176,11 +176,11 @@ static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_er
     size_t n = 0, length = 1;
     int line = 1;
     const char *text = (const char *)d->file.bytes;
-    char *room = mp_alloc(v->longest + 1, 1);
+    char *buffer = mp_alloc(v->longest + 1, 1);
     d->tokens = mp_alloc(d->file.size, sizeof *d->tokens);
-    MP_REQUIRE(room && d->tokens, err, MP_NOMEM, "there is no memory for a text of %zu bytes", d->file.size);
+    MP_REQUIRE(buffer && d->tokens, err, MP_NOMEM, "there is no memory for a text of %zu bytes", d->file.size);
     for (size_t at = 0; at < d->file.size; at += length) {
-        int token = longest_token(v, text + at, d->file.size - at, room, &length);
+        int token = longest_token(v, text + at, d->file.size - at, buffer, &length);
         bool skips = token < 0 && (text[at] == '\n' || text[at] == ' ' || text[at] == '\r' || text[at] == '\t');
         line += text[at] == '\n';
         if (skips) length = 1;
@@ -196,7 +196,7 @@ static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_er
     d->dims[0] = (int64_t)n;
     d->data = (const uint8_t *)d->tokens;
 done:
-    mp_free(room);
+    mp_free(buffer);
     return st;
 }
 

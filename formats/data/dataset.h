@@ -7,7 +7,7 @@
 
 enum { MP_DATASET_RANK = 8 };
 
-/* An array, row-major, where it lies in the mapped file (or, for IDX of more than a byte and for tokens, in memory of its own).
+/* An array, row-major, in the mapped file (or, for IDX of more than a byte and for tokens, in memory of its own).
  * Multi-byte elements need not be aligned: copy them out. */
 typedef struct mp_dataset {
     mp_dtype dtype;

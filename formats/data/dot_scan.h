@@ -15,7 +15,7 @@ enum {
     MP_DOT_NODES_MAX = 100000,
     MP_DOT_EDGES_MAX = 200000,
     MP_DOT_MENTIONS_MAX = 500000, /* of nodes, in statements and edges */
-    MP_DOT_CHAIN_MAX = 1000,      /* edges of one statement: Graphviz's parser has room for so many */
+    MP_DOT_CHAIN_MAX = 1000,      /* edges of one statement: the limit of Graphviz's parser */
     MP_DOT_DEPTH_MAX = 32,        /* subgraphs within each other */
     MP_DOT_ATTRIBUTES_MAX = 32,   /* different names */
     MP_DOT_TOKENS_MAX = 4000000

@@ -34,7 +34,7 @@ typedef struct row_id {
 
 typedef struct reader {
     mp_pack_table *table;
-    const char *path, *at, *end; /* what is to be read */
+    const char *path, *at, *end; /* [at, end) is still to be read */
     const char *line_at;
     int line;
     text fields[COLUMNS_MAX];
@@ -156,7 +156,7 @@ static mp_status add_piece(reader *r, mp_pack_item *item, int64_t lower, int64_t
     return MP_OK;
 }
 
-/* "5-7 9-12@0:64": absent at some times of its life, or there with its first bytes only. */
+/* "5-7 9-12@0:64": absent at some times of its life, or present with its first bytes only. */
 static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_t upper, int64_t size)
 {
     mp_status st = MP_OK;
@@ -244,7 +244,7 @@ static int by_id(const void *a, const void *b)
     return x->line - y->line;
 }
 
-/* Of several ids that are there twice the first line that repeats one is named. */
+/* Where several ids occur twice, the first line that repeats one is named. */
 static mp_status check_ids(reader *r)
 {
     const row_id *again = NULL;

@@ -1,7 +1,7 @@
 /* safetensors.h - named tensors in a file: eight bytes of length, a JSON header, the data.
  *
- * Written beside the old file and renamed, so that a crash or a full disk leaves the old one whole; the data go straight from
- * where they lie to the disk.
+ * Written to a new file that then takes the old one's name, so that a crash or a full disk leaves the old one whole; the data
+ * go to the disk without a copy.
  */
 #ifndef FORMATS_SAFETENSORS_H
 #define FORMATS_SAFETENSORS_H

@@ -10,14 +10,14 @@
 
 enum {
     TOOLTIP_LINES = 24, /* operators that a tooltip lists */
-    TOOLTIP_ROOM = 6000
+    TOOLTIP_MAX = 6000
 };
 #define TITLE_SIZE 16.0
 #define SUBTITLE_SIZE 10.0
 #define LEGEND_SIZE 9.5
 #define LEGEND_LINE 17.0
 #define SWATCH 11.0
-#define TITLE_ROOM 44.0 /* above the legend */
+#define TITLE_SPACE 44.0 /* above the legend */
 
 static const struct {
     const char *color, *text;
@@ -127,28 +127,28 @@ static int64_t bytes_of(const mp_block_fact *fact)
     return bytes;
 }
 
-/* What lies in a block: its operators with what each makes, and what becomes of that. */
+/* The operators of a block with what each produces, and its fate. */
 static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
 {
     const mp_graph *graph = facts->graph;
     char bytes[MP_BYTES_TEXT_MAX];
     size_t n = 0, shown = block->n <= TOOLTIP_LINES ? block->n : TOOLTIP_LINES - 1;
     text[0] = '\0';
-    if (block->n > 1) n += (size_t)snprintf(text, TOOLTIP_ROOM, "%.200s: %.200s", block->title, block->subtitle);
-    for (size_t k = 0; k < shown && n < TOOLTIP_ROOM - 400; k++) {
+    if (block->n > 1) n += (size_t)snprintf(text, TOOLTIP_MAX, "%.200s: %.200s", block->title, block->subtitle);
+    for (size_t k = 0; k < shown && n < TOOLTIP_MAX - 400; k++) {
         const mp_node *node = &graph->nodes[facts->blocks->nodes[block->first + k]];
         const mp_form *form = &node->forms[0];
-        n += (size_t)snprintf(text + n, TOOLTIP_ROOM - n, "%s%.120s%s%.40s%s", n ? "\n" : "", node->name, *node->op ? " (" : "",
+        n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%.120s%s%.40s%s", n ? "\n" : "", node->name, *node->op ? " (" : "",
                               node->op, *node->op ? ")" : "");
         for (size_t i = 0; i < form->n_writes && i < 2; i++) {
             const mp_storage *s = &graph->storages[form->writes[i]];
             if (s->kind == MP_KIND_BUFFER) continue;
             n +=
-                (size_t)snprintf(text + n, TOOLTIP_ROOM - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
+                (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
                                  facts->checkpoint[form->writes[i]] ? "checkpoint" : fates[facts->fates[form->writes[i]]].text);
         }
     }
-    if (shown < block->n) snprintf(text + n, TOOLTIP_ROOM - n, "\n... and %zu more", block->n - shown);
+    if (shown < block->n) snprintf(text + n, TOOLTIP_MAX - n, "\n... and %zu more", block->n - shown);
 }
 
 static mp_status outline(mp_canvas *canvas, double x, double y, double width, double height, const char *color, double pen,
@@ -158,7 +158,7 @@ static mp_status outline(mp_canvas *canvas, double x, double y, double width, do
     return mp_canvas_line(canvas, xy, 5, color, pen, false, err);
 }
 
-/* Fills a box with the colours of what becomes of the bytes, in shares. */
+/* Fills a box with the colours of the fates, each in proportion to its bytes. */
 static mp_status fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y, mp_error *err)
 {
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
@@ -180,9 +180,9 @@ done:
 static mp_status line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text, mp_error *err)
 {
     char shown[MP_BLOCK_TEXT];
-    double room = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
-    while (size > least && mp_canvas_text_width(text, size, bold) > room) size -= 0.25;
-    mp_canvas_shorten(text, size, bold, room, shown, sizeof shown);
+    double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
+    while (size > least && mp_canvas_text_width(text, size, bold) > space) size -= 0.25;
+    mp_canvas_shorten(text, size, bold, space, shown, sizeof shown);
     return mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT, shown, err);
 }
 
@@ -208,7 +208,7 @@ mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
     char bytes[MP_BYTES_TEXT_MAX], text[MP_BYTES_TEXT_MAX + 48], *tip = NULL;
-    MP_REQUIRE(tip = mp_alloc(TOOLTIP_ROOM, 1), err, MP_NOMEM, "no memory for a picture");
+    MP_REQUIRE(tip = mp_alloc(TOOLTIP_MAX, 1), err, MP_NOMEM, "no memory for a picture");
     MP_TRY(fill_shares(canvas, fact, x, y, err));
     mp_bytes_text(bytes_of(fact), bytes);
     if (block->n > 1 && fact->n_checkpoints)
@@ -225,21 +225,21 @@ done:
 
 /* ---- the heading ---- */
 
-void mp_plan_subtitle(const mp_plan *plan, char *text, size_t room)
+void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size)
 {
     char peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
     size_t n = 0;
     text[0] = '\0';
     if (!plan || plan->peak_bytes < 0) return;
-    n += (size_t)snprintf(text, room, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
+    n += (size_t)snprintf(text, size, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
     if (plan->budget_bytes >= 0)
-        n += (size_t)snprintf(text + n, room - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
+        n += (size_t)snprintf(text + n, size - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
     if (plan->baseline_peak_bytes > 0)
-        n += (size_t)snprintf(text + n, room - n, " (keep-all: %s, %+.0f %%)", mp_bytes_text(plan->baseline_peak_bytes, other),
+        n += (size_t)snprintf(text + n, size - n, " (keep-all: %s, %+.0f %%)", mp_bytes_text(plan->baseline_peak_bytes, other),
                               100.0 * (double)(plan->peak_bytes - plan->baseline_peak_bytes) /
                                   (double)plan->baseline_peak_bytes);
     if (plan->seconds >= 0 && plan->baseline_seconds > 0)
-        snprintf(text + n, room - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));
+        snprintf(text + n, size - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));
 }
 
 static double entry_width(const mp_legend_row *row)
@@ -264,7 +264,7 @@ double mp_heading_height(const mp_legend_row *rows, size_t n, double width)
 {
     double x, line = -1;
     if (n) entry_place(rows, n - 1, width, &x, &line);
-    return TITLE_ROOM + (line + 1) * LEGEND_LINE + 14;
+    return TITLE_SPACE + (line + 1) * LEGEND_LINE + 14;
 }
 
 double mp_heading_width(const char *title, const char *subtitle)
@@ -281,7 +281,7 @@ mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, c
     for (size_t k = 0; k < n; k++) {
         double at, line;
         entry_place(rows, k, width, &at, &line);
-        double left = x + at, bottom = y - TITLE_ROOM - line * LEGEND_LINE - SWATCH;
+        double left = x + at, bottom = y - TITLE_SPACE - line * LEGEND_LINE - SWATCH;
         MP_TRY(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
         if (rows[k].bold) MP_TRY(outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2, err));
         MP_TRY(mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT,

@@ -1,4 +1,4 @@
-/* block_drawing.h - what the pictures of a graph share: what becomes of the tensors in a block, the box that says it, and the
+/* block_drawing.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
  * heading with the legend. Private to formats/.
  */
 #ifndef FORMATS_BLOCK_DRAWING_H
@@ -13,9 +13,9 @@
 #define MP_BLOCK_WIDTH 134.0
 #define MP_BLOCK_HEIGHT 42.0
 
-/* What a block's nodes make, by what becomes of it. */
+/* Bytes that the nodes of a block produce, by their fate. */
 typedef struct mp_block_fact {
-    int64_t bytes[MP_N_FATES]; /* NONE: what is always there (outputs the user asked for) */
+    int64_t bytes[MP_N_FATES]; /* NONE: always live (outputs the user asked for) */
     size_t n_checkpoints;
     bool ends_in_checkpoint; /* a checkpoint is what others read of it */
 } mp_block_fact;
@@ -38,8 +38,8 @@ void mp_block_facts_free(mp_block_facts *facts);
 /* The colour and the name of a fate. */
 const char *mp_fate_color(mp_fate fate), *mp_fate_text(mp_fate fate);
 
-/* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of what becomes of its tensors; a bold
- * outline if it ends in a checkpoint; with a tooltip, if wanted, that lists what is in it. */
+/* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of the fates of its tensors; a bold
+ * outline if it ends in a checkpoint; with a tooltip, on request, that lists its operators. */
 mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
                         mp_error *err);
 /* The outline and the three lines of a box of that size which is filled already. tooltip NULL: none. */
@@ -61,6 +61,6 @@ mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, c
 double mp_heading_width(const char *title, const char *subtitle);
 
 /* "peak 1.69 GiB of a budget of 1.75 GiB (keep-all: 2.82 GiB, -40 %), 5.9 % more time", or "" without a plan. */
-void mp_plan_subtitle(const mp_plan *plan, char *text, size_t room);
+void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size);
 
 #endif

@@ -85,7 +85,7 @@ static uint64_t signature(const builder *b, const mp_graph_block *block)
     return hash;
 }
 
-/* Blocks that lie in one module of the level above may be folded into one. */
+/* Blocks of one module of the level above may be folded into one. */
 static bool siblings(const builder *b, size_t block, int depth)
 {
     const char *name = name_of(b, b->out->blocks[block].first), *before = name_of(b, b->out->blocks[block - 1].first);
@@ -190,13 +190,13 @@ done:
 /* ---- names ---- */
 
 /* What a single operator is called: by its kind, else its name, else its number. */
-static const char *operator_title(const builder *b, size_t k, mp_label *room)
+static const char *operator_title(const builder *b, size_t k, mp_label *number)
 {
     const mp_node *node = &b->graph->nodes[b->out->nodes[k]];
     if (*node->op) return node->op;
     if (*node->name) return mp_module_leaf(node->name);
-    *room = mp_node_label(b->graph, b->out->nodes[k]);
-    return room->text;
+    *number = mp_node_label(b->graph, b->out->nodes[k]);
+    return number->text;
 }
 
 /* What one end of a folded block is called. */
@@ -256,8 +256,8 @@ static int by_ends(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* A reader reads what the last writer before it made. (The graph's producers would leave out what is always there: outputs that
- * the user asked for.) */
+/* A reader reads what the last writer before it produced. (The graph's producers would leave out what is always live: outputs
+ * that the user asked for.) */
 static mp_status find_edges(builder *b)
 {
     mp_status st = MP_OK;

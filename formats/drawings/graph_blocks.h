@@ -1,4 +1,4 @@
-/* graph_blocks.h - the forward pass of a training graph in as few boxes as a reader can take in.
+/* graph_blocks.h - the forward pass of a training graph as a graph of blocks, few enough for a reader to take in.
  *
  * Node names carry the module they stand in ("/layer1/layer1.0/conv1/Conv"). A block is a run of neighbours in the node list
  * that share a module, down to some depth: as the list is an order in which nodes can run, the blocks form an acyclic graph as
@@ -30,7 +30,7 @@ typedef struct mp_graph_blocks {
     mp_graph_block *blocks;
     int *block_of; /* per node of the graph: its block, -1: none */
     size_t n_edges;
-    mp_block_edge *edges; /* who reads what whom made, each pair once, by (from, to) */
+    mp_block_edge *edges; /* from a producer to a reader, each pair once, by (from, to) */
     mp_pool *pool;        /* owns all of it */
 } mp_graph_blocks;
 

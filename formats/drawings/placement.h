@@ -1,10 +1,10 @@
-/* placement.h - where the boxes and wires of an acyclic graph go: a layered drawing in the manner of Sugiyama (1981), for
- * graphs that are long and thin.
+/* placement.h - coordinates for the boxes and wires of an acyclic graph: a layered drawing in the manner of Sugiyama (1981),
+ * for graphs that are long and thin.
  *
- * Every box stands in the row that its longest path from a source says, within the row in the order of the barycenters of its
- * neighbours. As thousands of rows make no picture, rows are wrapped into columns like text. A wire to the row below
- * runs straight to it; any other leaves the column through the gap below its box, runs beside the column in a lane that it
- * shares with the other wires of its box only, and enters through the gap above its reader: no wire crosses a box.
+ * Every box stands in the row that is the length of its longest path from a source, within the row in the order of the
+ * barycenters of its neighbours. As thousands of rows make no picture, rows are wrapped into columns like text. A wire to the
+ * row below runs straight to it; any other leaves the column through the gap below its box, runs along the column in a lane
+ * that it shares with the other wires of its box only, and enters through the gap above its reader: no wire crosses a box.
  */
 #ifndef FORMATS_PLACEMENT_H
 #define FORMATS_PLACEMENT_H

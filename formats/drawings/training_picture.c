@@ -1,8 +1,8 @@
-/* training_picture.c - one training step three ways: what forward alone keeps, what backward makes it keep, what recomputation
+/* training_picture.c - one training step three ways: what forward alone keeps, what is kept for backward, what recomputation
  * saves.
  *
- * Rows are blocks of the forward pass, from top to bottom; beside each stands what runs it again and its backward. Forward runs
- * down, backward up, and what is kept reaches across.
+ * Rows are blocks of the forward pass, from top to bottom; beside each its recomputation and its backward. Forward runs down,
+ * backward up, and wires of what is kept reach across.
  */
 #include "memplan/training_picture.h"
 
@@ -88,7 +88,7 @@ static double row_y(const drawing *d, int row) /* the middle */
     return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
 }
 
-/* ---- what is in a panel ---- */
+/* ---- contents of a panel ---- */
 
 static void find_boxes(const drawing *d, panel *p)
 {
@@ -252,18 +252,18 @@ static mp_status draw_link(const drawing *d, const panel *p, const link *one)
     return wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
 }
 
-/* Follows the steps: who reads what which run made. */
+/* Follows the steps: which run reads what which run produced. */
 static mp_status draw_links(const drawing *d, const panel *p)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = d->graph;
     size_t n_links = 0, capacity = 0;
     link *links = NULL;
-    struct maker {
+    struct producer {
         column column;
         int row; /* + 1 */
-    } *maker = mp_alloc(graph->n_storages, sizeof *maker);
-    if (!maker) MP_TRY(MP_NO_MEMORY(d->err));
+    } *producer = mp_alloc(graph->n_storages, sizeof *producer);
+    if (!producer) MP_TRY(MP_NO_MEMORY(d->err));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_form *form = &node->forms[p->steps[t].form];
@@ -272,7 +272,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
         bool again = p->plan && p->plan->recompute && p->plan->recompute[t];
         column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : again ? AGAIN : FORWARD;
         for (size_t i = 0; i < form->n_reads; i++) {
-            const struct maker *m = &maker[form->reads[i]];
+            const struct producer *m = &producer[form->reads[i]];
             link one = {m->column, c, m->row - 1, row};
             if (!m->row || (one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one))
                 continue;
@@ -280,12 +280,12 @@ static mp_status draw_links(const drawing *d, const panel *p)
             links[n_links++] = one;
             MP_TRY(draw_link(d, p, &one));
         }
-        for (size_t i = 0; i < form->n_writes; i++) maker[form->writes[i]] = (struct maker){c, row + 1};
-        for (size_t i = 0; i < form->n_adds; i++) maker[form->adds[i]] = (struct maker){c, row + 1};
+        for (size_t i = 0; i < form->n_writes; i++) producer[form->writes[i]] = (struct producer){c, row + 1};
+        for (size_t i = 0; i < form->n_adds; i++) producer[form->adds[i]] = (struct producer){c, row + 1};
     }
 done:
     mp_free(links);
-    mp_free(maker);
+    mp_free(producer);
     return st;
 }
 

@@ -86,7 +86,7 @@ static void set_ticks(mp_node *node, int64_t ticks)
     }
 }
 
-/* One algorithm as a form of the node; *form is left alone where the options do not permit it. */
+/* One algorithm as an alternative of the node; *form is left alone where the options do not permit it. */
 static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_form *others,
                                 size_t n, mp_form *form, bool *permitted)
 {
@@ -121,7 +121,7 @@ static int faster_then_smaller(const void *a, const void *b)
     return strcmp(x->algorithm, y->algorithm);
 }
 
-/* The node's forms become the row's algorithms, if any may be taken. */
+/* The row's algorithms become the node's alternatives, if any is permitted. */
 static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_node *node)
 {
     mp_status st = MP_OK;

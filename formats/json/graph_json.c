@@ -1,7 +1,7 @@
 /* graph_json.c - training graphs to and from JSON.
  *
- * An alternative of a node states what differs from its base form; everything else it inherits. An inherited in-place pair
- * counts only where the alternative still reads the one storage and makes the other.
+ * An alternative of a node states what differs from the base; everything else it inherits. An inherited in-place pair
+ * counts only where the alternative still reads the one storage and writes the other.
  */
 #include "memplan/graph_json.h"
 
@@ -40,7 +40,7 @@ struct reader {
     mp_ids ids;   /* of storages */
     size_t *seen; /* per storage: number of the list that named it last */
     size_t n_lists;
-    double *seconds; /* of all forms, in their order */
+    double *seconds; /* of all alternatives, in their order */
     size_t n_seconds, seconds_capacity;
     mp_error *err;
 };
@@ -139,7 +139,7 @@ done:
     return st;
 }
 
-/* Reads what the row says about a form; `base` is NULL for the base form itself, else what it inherits from. */
+/* Reads what the row says about an alternative; `base` is NULL for the base itself, else what it inherits from. */
 static mp_status read_form(struct reader *r, const mp_json_record *row, const mp_form *base, double base_seconds, mp_form *form)
 {
     mp_status st = MP_OK;
@@ -230,7 +230,7 @@ done:
     return st;
 }
 
-/* The node whose form has this number, counted over all forms. */
+/* The node of the alternative that has this number, counted over all nodes. */
 static int node_of_form(const mp_graph *graph, size_t number)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -334,7 +334,7 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* Whether the form has the pairs that a reader would give it. */
+/* Whether the alternative has the pairs that a reader would give it. */
 static bool same_pairs(const mp_form *base, const mp_form *form)
 {
     size_t k = 0;
@@ -365,7 +365,8 @@ static json_t *pairs_json(const mp_graph *graph, const mp_form *form)
     return array;
 }
 
-/* Sets the fields of a form in its row: of the base (NULL) all that are not empty, of an alternative all that differ. */
+/* Sets the fields of an alternative in its row: of the base itself (`base` NULL) all that are not empty, else all that differ.
+ */
 static void set_form(json_t **row, const mp_graph *graph, const mp_form *form, const mp_form *base)
 {
     if (!base || form->ticks != base->ticks) mp_json_set(row, "seconds", json_real((double)form->ticks * graph->tick_seconds));

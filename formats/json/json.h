@@ -38,7 +38,7 @@ mp_status mp_json_get_flag(const mp_json_record *row, const char *key, bool *val
 mp_status mp_json_get_text(const mp_json_record *row, const char *key, bool required, const char **value);
 mp_status mp_json_get_array(const mp_json_record *row, const char *key, bool required, const json_t **value);
 mp_status mp_json_get_object(const mp_json_record *row, const char *key, const json_t **value);
-/* Element number i of an array that row[key] holds. */
+/* Element number i of the array row[key]. */
 mp_status mp_json_element_int(const mp_json_record *row, const char *key, const json_t *array, size_t i, int64_t *value);
 mp_status mp_json_element_text(const mp_json_record *row, const char *key, const json_t *array, size_t i, const char **value);
 /* Raises MP_PARSE with a sentence that begins with the row. */

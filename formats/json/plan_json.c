@@ -89,7 +89,8 @@ done:
     return st;
 }
 
-/* Which storage goes by a name or, where none does, holds the tensor of that name: the first. NULL: out of memory. */
+/* From names to storages: the first of that name or, where none is called so, the first with a tensor of that name. NULL: out
+ * of memory. */
 static mp_names *name_storages(const mp_graph *graph)
 {
     mp_names *names = mp_names_new();

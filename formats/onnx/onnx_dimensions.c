@@ -162,7 +162,7 @@ done:
     return st;
 }
 
-/* " (they are 'a', 'b')", as far as there is room. */
+/* " (they are 'a', 'b')", cut off at the end of the buffer. */
 static void list_symbols(const binder *b, char *out, size_t size)
 {
     size_t used = 0;
@@ -253,7 +253,7 @@ static mp_status apply_batch(binder *b, const Onnx__GraphProto *graph)
     return any ? MP_OK : check_fixed_batch(b);
 }
 
-/* The shape that a declaration gives, OPEN where a dimension stays so. `dims` has room for MP_RANK_MAX. */
+/* The shape that a declaration gives, OPEN where a dimension stays so. `dims` has MP_RANK_MAX entries. */
 static void declared_shape(binder *b, const Onnx__TensorShapeProto *shape, int64_t *dims)
 {
     for (size_t d = 0; d < shape->n_dim; d++) {

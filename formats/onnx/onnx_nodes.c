@@ -98,7 +98,7 @@ static const Onnx__AttributeProto *find_binding(const binding *list, size_t n, c
     return NULL;
 }
 
-/* The node's attributes with references followed; those that refer to nothing are left out. `list` has room for all. */
+/* The node's attributes with references followed; those that refer to nothing are left out. `list` has an entry for each. */
 static mp_status bind_attributes(builder *b, const scope *s, const Onnx__NodeProto *node, binding *list, size_t *n)
 {
     *n = 0;

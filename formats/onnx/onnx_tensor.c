@@ -176,7 +176,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
     mp_status st = MP_OK;
     int bits = mp_dtype_bits(dtype);
     bool raw = tensor->has_raw_data && tensor->raw_data.len > 0;
-    size_t per_entry = bits == 4 ? 2 : 1; /* 4-bit elements lie two to a byte, in int32_data as well */
+    size_t per_entry = bits == 4 ? 2 : 1; /* two 4-bit elements share a byte, in int32_data as well */
     size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed_count(tensor, dtype) * per_entry;
     *out = NULL;
     if (!has_values(dtype) || is_external(tensor) || n > MP_VALUE_MAX || (n > 0 && found == 0)) return MP_OK;

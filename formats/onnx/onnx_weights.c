@@ -1,5 +1,5 @@
-/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where each one's values lie in the
- * mapped file. The file has been scanned (onnx_scan.c) when the model was read; here every length is still checked. */
+/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where the values of each begin in
+ * the mapped file. The file has been scanned (onnx_scan.c) when the model was read; here every length is still checked. */
 #include "formats/onnx/onnx_weights.h"
 
 #include <stdio.h>
@@ -137,9 +137,9 @@ void mp_onnx_weights_close(mp_onnx_weights *w)
     mp_free(w);
 }
 
-static void copy_text(char *to, size_t room, const mp_wire_field *f)
+static void copy_text(char *to, size_t size, const mp_wire_field *f)
 {
-    snprintf(to, room, "%.*s", (int)(f->end - f->bytes), (const char *)f->bytes);
+    snprintf(to, size, "%.*s", (int)(f->end - f->bytes), (const char *)f->bytes);
 }
 
 /* One entry of external_data. */
@@ -186,7 +186,7 @@ bool mp_onnx_weights_have(const mp_onnx_weights *w, const char *name)
     return path && access(path, R_OK) == 0;
 }
 
-/* n elements of little-endian bytes into what is asked for: the same type, or FLOAT. */
+/* n little-endian elements into `to`, in the same type or as FLOAT. */
 static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
 {
     const size_t size = (size_t)mp_dtype_bits(is) / 8;

@@ -112,9 +112,9 @@ void kernel_set(const mp_array *a, int64_t k, double value)
 /* Memory with guard bytes on both sides, filled with a pattern that is no sensible float. */
 static void *guarded(int64_t bytes)
 {
-    size_t room = ((size_t)bytes + 63) / 64 * 64;
-    unsigned char *block = aligned_alloc(64, room + 2 * GUARD);
-    memset(block, 0xa5, room + 2 * GUARD);
+    size_t rounded = ((size_t)bytes + 63) / 64 * 64;
+    unsigned char *block = aligned_alloc(64, rounded + 2 * GUARD);
+    memset(block, 0xa5, rounded + 2 * GUARD);
     return block + GUARD;
 }
 static void unguard(void *data, int64_t bytes)

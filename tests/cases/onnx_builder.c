@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static void *room(onnx_builder *b, size_t size)
+static void *zeroed(onnx_builder *b, size_t size)
 {
     void *p = mp_pool_alloc(b->pool, 1, size);
     assert_non_null(p);
@@ -27,7 +27,7 @@ static char *copy(onnx_builder *b, const char *text)
 
 void onnx_push(onnx_builder *b, size_t *n, void *array_pointer, void *element)
 {
-    void **old, **grown = room(b, (*n + 1) * sizeof(void *));
+    void **old, **grown = zeroed(b, (*n + 1) * sizeof(void *));
     memcpy(&old, array_pointer, sizeof old);
     if (*n) memcpy(grown, old, *n * sizeof(void *));
     grown[(*n)++] = element;
@@ -61,7 +61,7 @@ void onnx_end(onnx_builder *b)
 
 void onnx_import(onnx_builder *b, const char *domain, int64_t version)
 {
-    Onnx__OperatorSetIdProto *set = room(b, sizeof *set);
+    Onnx__OperatorSetIdProto *set = zeroed(b, sizeof *set);
     onnx__operator_set_id_proto__init(set);
     set->domain = copy(b, domain);
     set->has_version = 1;
@@ -71,7 +71,7 @@ void onnx_import(onnx_builder *b, const char *domain, int64_t version)
 
 static Onnx__NodeProto *new_node(onnx_builder *b, const char *kind, const char *inputs, const char *outputs)
 {
-    Onnx__NodeProto *node = room(b, sizeof *node);
+    Onnx__NodeProto *node = zeroed(b, sizeof *node);
     onnx__node_proto__init(node);
     const char *dot = strrchr(kind, '.');
     node->op_type = copy(b, dot ? dot + 1 : kind);
@@ -92,7 +92,7 @@ Onnx__NodeProto *onnx_node(onnx_builder *b, const char *kind, const char *name, 
 Onnx__FunctionProto *onnx_function(onnx_builder *b, const char *domain, const char *name, const char *inputs,
                                    const char *outputs)
 {
-    Onnx__FunctionProto *f = room(b, sizeof *f);
+    Onnx__FunctionProto *f = zeroed(b, sizeof *f);
     onnx__function_proto__init(f);
     f->domain = copy(b, domain);
     f->name = copy(b, name);
@@ -114,9 +114,9 @@ Onnx__NodeProto *onnx_function_node(onnx_builder *b, Onnx__FunctionProto *f, con
 
 Onnx__ValueInfoProto *onnx_value_info(onnx_builder *b, const char *name, int type, const char *dims)
 {
-    Onnx__ValueInfoProto *info = room(b, sizeof *info);
-    Onnx__TypeProto *t = room(b, sizeof *t);
-    Onnx__TypeProto__Tensor *tensor = room(b, sizeof *tensor);
+    Onnx__ValueInfoProto *info = zeroed(b, sizeof *info);
+    Onnx__TypeProto *t = zeroed(b, sizeof *t);
+    Onnx__TypeProto__Tensor *tensor = zeroed(b, sizeof *tensor);
     char **parts = NULL;
     size_t n = 0;
     onnx__value_info_proto__init(info);
@@ -128,11 +128,11 @@ Onnx__ValueInfoProto *onnx_value_info(onnx_builder *b, const char *name, int typ
     t->tensor_type = tensor;
     tensor->has_elem_type = 1;
     tensor->elem_type = type;
-    tensor->shape = room(b, sizeof *tensor->shape);
+    tensor->shape = zeroed(b, sizeof *tensor->shape);
     onnx__tensor_shape_proto__init(tensor->shape);
     split(b, dims, &n, &parts);
     for (size_t k = 0; k < n; k++) {
-        Onnx__TensorShapeProto__Dimension *d = room(b, sizeof *d);
+        Onnx__TensorShapeProto__Dimension *d = zeroed(b, sizeof *d);
         char *rest;
         onnx__tensor_shape_proto__dimension__init(d);
         long long size = strtoll(parts[k], &rest, 10);
@@ -160,14 +160,14 @@ void onnx_output(onnx_builder *b, const char *name, int type, const char *dims)
 
 Onnx__TensorProto *onnx_tensor(onnx_builder *b, const char *name, int type, const char *dims)
 {
-    Onnx__TensorProto *t = room(b, sizeof *t);
+    Onnx__TensorProto *t = zeroed(b, sizeof *t);
     char **parts = NULL;
     onnx__tensor_proto__init(t);
     t->name = copy(b, name);
     t->has_data_type = 1;
     t->data_type = type;
     split(b, dims, &t->n_dims, &parts);
-    t->dims = room(b, (t->n_dims + 1) * sizeof *t->dims);
+    t->dims = zeroed(b, (t->n_dims + 1) * sizeof *t->dims);
     for (size_t k = 0; k < t->n_dims; k++) t->dims[k] = strtoll(parts[k], NULL, 10);
     return t;
 }
@@ -188,7 +188,7 @@ void onnx_raw(Onnx__TensorProto *tensor, const void *bytes, size_t n)
 
 Onnx__AttributeProto *onnx_attribute(onnx_builder *b, Onnx__NodeProto *node, const char *name, int type)
 {
-    Onnx__AttributeProto *a = room(b, sizeof *a);
+    Onnx__AttributeProto *a = zeroed(b, sizeof *a);
     onnx__attribute_proto__init(a);
     a->name = copy(b, name);
     a->has_type = 1;
@@ -211,7 +211,7 @@ void onnx_reference(onnx_builder *b, Onnx__NodeProto *node, const char *name, co
 
 void onnx_unknown(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const void *bytes, size_t n)
 {
-    ProtobufCMessageUnknownField *grown = room(b, (message->n_unknown_fields + 1) * sizeof *grown), *f;
+    ProtobufCMessageUnknownField *grown = zeroed(b, (message->n_unknown_fields + 1) * sizeof *grown), *f;
     if (message->n_unknown_fields) memcpy(grown, message->unknown_fields, message->n_unknown_fields * sizeof *grown);
     f = &grown[message->n_unknown_fields++];
     message->unknown_fields = grown;
@@ -219,7 +219,7 @@ void onnx_unknown(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const
     f->tag = id;
     f->wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
     f->len = n + 1;
-    f->data = room(b, n + 1);
+    f->data = zeroed(b, n + 1);
     f->data[0] = (uint8_t)n;
     memcpy(f->data + 1, bytes, n);
 }
@@ -238,7 +238,7 @@ const char *onnx_save_bytes(onnx_builder *b, const void *bytes, size_t n)
 const char *onnx_save(onnx_builder *b)
 {
     size_t n = onnx__model_proto__get_packed_size(&b->model);
-    uint8_t *bytes = room(b, n + 1);
+    uint8_t *bytes = zeroed(b, n + 1);
     assert_int_equal(onnx__model_proto__pack(&b->model, bytes), n);
     return onnx_save_bytes(b, bytes, n);
 }

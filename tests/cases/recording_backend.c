@@ -30,7 +30,7 @@ typedef struct recording {
 recording_counts recording_counted;
 int recording_fails_after = -1;
 bool recording_is_lost;
-int64_t recording_room = -1;
+int64_t recording_limit = -1;
 static int64_t allocated;
 static const mp_backend *inner;
 static mp_backend ours;
@@ -268,7 +268,7 @@ done:
 static void *allocate(int64_t bytes)
 {
     used();
-    if (recording_room >= 0 && allocated + bytes > recording_room) return NULL;
+    if (recording_limit >= 0 && allocated + bytes > recording_limit) return NULL;
     allocated += bytes;
     return inner->allocate(bytes);
 }
@@ -341,7 +341,7 @@ const mp_backend *recording_backend(const mp_backend *of)
     recording_counted = (recording_counts){0};
     recording_fails_after = -1;
     recording_is_lost = false;
-    recording_room = -1;
+    recording_limit = -1;
     allocated = 0;
     return &ours;
 }

@@ -21,7 +21,7 @@ extern bool recording_is_lost;
 /* It says that its device has 1 TiB, of which this is used, and what it has allocated; of the process, nothing. */
 enum { RECORDING_IDLE_BYTES = 12345 };
 /* From now on it has no memory for more than this; < 0: it has. */
-extern int64_t recording_room;
+extern int64_t recording_limit;
 
 /* The one on top of `inner`; one at a time. */
 const mp_backend *recording_backend(const mp_backend *inner);

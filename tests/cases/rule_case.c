@@ -74,36 +74,36 @@ static int add_input(mp_model *model, const char *text, int k)
     return t;
 }
 
-typedef struct attribute_room {
+typedef struct attribute_values {
     char name[32], text[64];
     int64_t ints[LIST];
     double floats[LIST];
-} attribute_room;
+} attribute_values;
 
 /* "strides=[2,2]" */
-static void read_attribute(const char *text, attribute_room *room, mp_attribute *a)
+static void read_attribute(const char *text, attribute_values *values, mp_attribute *a)
 {
     const char *value = strchr(text, '=');
     assert_non_null(value);
-    snprintf(room->name, sizeof room->name, "%.*s", (int)(value - text), text);
-    snprintf(room->text, sizeof room->text, "%s", ++value);
+    snprintf(values->name, sizeof values->name, "%.*s", (int)(value - text), text);
+    snprintf(values->text, sizeof values->text, "%s", ++value);
     bool is_real = strchr(value, '.') != NULL;
     memset(a, 0, sizeof *a);
-    a->name = room->name;
+    a->name = values->name;
     char *end;
     a->f = strtod(value, &end);
     if (*value == '[') {
-        a->n = (size_t)numbers(&value, ']', room->floats);
-        for (size_t k = 0; k < a->n; k++) room->ints[k] = (int64_t)room->floats[k];
+        a->n = (size_t)numbers(&value, ']', values->floats);
+        for (size_t k = 0; k < a->n; k++) values->ints[k] = (int64_t)values->floats[k];
         a->kind = is_real ? MP_ATTRIBUTE_FLOATS : MP_ATTRIBUTE_INTS;
-        a->ints = is_real ? NULL : room->ints;
-        a->floats = is_real ? room->floats : NULL;
+        a->ints = is_real ? NULL : values->ints;
+        a->floats = is_real ? values->floats : NULL;
     } else if (end > value && !*end) {
         a->kind = is_real ? MP_ATTRIBUTE_FLOAT : MP_ATTRIBUTE_INT;
         a->i = strtoll(value, NULL, 10);
     } else {
         a->kind = MP_ATTRIBUTE_TEXT;
-        a->text = room->text;
+        a->text = values->text;
     }
 }
 
@@ -127,7 +127,7 @@ static mp_status run(const rule_case *a_case, int n_outputs, const bool *left_ou
     char copy[TEXT], equation[TEXT], kind[64], domain[64] = "", *words[MANY];
     int in[MANY], out[MANY], index;
     mp_attribute attributes[MANY];
-    static attribute_room rooms[MANY];
+    static attribute_values values[MANY];
     const char *colon = strchr(a_case->kind, ':');
     snprintf(kind, sizeof kind, "%s", colon ? colon + 1 : a_case->kind);
     if (colon) snprintf(domain, sizeof domain, "%.*s", (int)(colon - a_case->kind), a_case->kind);
@@ -138,7 +138,7 @@ static mp_status run(const rule_case *a_case, int n_outputs, const bool *left_ou
     draft.n_in = words_of(a_case->inputs, copy, words);
     for (int k = 0; k < draft.n_in; k++) in[k] = strcmp(words[k], "-") ? add_input(*model, words[k], k) : -1;
     draft.n_attributes = (size_t)words_of(a_case->attributes, equation, words);
-    for (size_t k = 0; k < draft.n_attributes; k++) read_attribute(words[k], &rooms[k], &attributes[k]);
+    for (size_t k = 0; k < draft.n_attributes; k++) read_attribute(words[k], &values[k], &attributes[k]);
     draft.attributes = attributes;
     draft.n_out = n_outputs;
     for (int k = 0; k < n_outputs; k++) {

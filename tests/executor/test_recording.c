@@ -207,7 +207,7 @@ static void the_report_says_what_the_device_holds(void **state)
     assert_true(blocks >= report.static_bytes + report.arena_bytes && blocks < report.static_bytes + report.arena_bytes + 4096);
     assert_int_equal(report.n_recordings, 1);
     mp_report_free(&report);
-    recording_room = plan->static_bytes + 4096;
+    recording_limit = plan->static_bytes + 4096;
     assert_int_equal(mp_train(&request, &report, &err), MP_NOMEM);
     assert_non_null(strstr(err.message, "there is no memory for an arena of "));
     assert_non_null(strstr(err.message, " of the device's 1099511627776 are free"));

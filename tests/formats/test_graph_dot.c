@@ -128,11 +128,11 @@ static void names_comments_html_and_odd_spellings_are_fine(void **state)
     mp_graph_free(good("\xef\xbb\xbf/* { -> */ // \"\n# <\nSTRICT DiGraph { " LAYER
                        "\"a \\\" } -> {\" [label=<<b>-&gt; { } &amp;</b>>]; 1.5; -2 ; \"x\" + \"y\" ; \xc3\xa9 -> _z:port:n;\n"
                        "edge [weight=2]; rank=same; a, b -> c, d; {e f} -> {g h} [k=v]; }"));
-    enum { ROOM = 1 << 20 };
-    char *chain = mp_alloc(ROOM, 1); /* statements may be many, only each is short */
-    int n = snprintf(chain, ROOM, "digraph {" LAYER);
-    for (int k = 0; k < 20000; k++) n += snprintf(chain + n, (size_t)(ROOM - n), "n%d->n%d;", k, k + 1);
-    snprintf(chain + n, (size_t)(ROOM - n), "}");
+    enum { SIZE = 1 << 20 };
+    char *chain = mp_alloc(SIZE, 1); /* statements may be many, only each is short */
+    int n = snprintf(chain, SIZE, "digraph {" LAYER);
+    for (int k = 0; k < 20000; k++) n += snprintf(chain + n, (size_t)(SIZE - n), "n%d->n%d;", k, k + 1);
+    snprintf(chain + n, (size_t)(SIZE - n), "}");
     mp_graph *g = good(chain);
     assert_int_equal(g->n_nodes, 20001);
     mp_graph_free(g);
@@ -179,14 +179,14 @@ static void mistakes_are_told_with_their_node_or_line(void **state)
 /* Repeats pieces, numbered, with `between`, between `before` and `after`. */
 static char *text_of(const char *before, const char *piece, const char *between, int n, const char *after)
 {
-    size_t room = strlen(before) + strlen(after) + (size_t)n * (strlen(piece) + strlen(between) + 12) + 1;
-    char *text = mp_alloc(room, 1);
-    size_t at = (size_t)snprintf(text, room, "%s", before);
+    size_t size = strlen(before) + strlen(after) + (size_t)n * (strlen(piece) + strlen(between) + 12) + 1;
+    char *text = mp_alloc(size, 1);
+    size_t at = (size_t)snprintf(text, size, "%s", before);
     for (int k = 0; k < n; k++) {
-        at += (size_t)snprintf(text + at, room - at, "%s%s", k ? between : "", piece);
-        if (piece[0] >= 'a' && piece[0] <= 'z') at += (size_t)snprintf(text + at, room - at, "%d", k);
+        at += (size_t)snprintf(text + at, size - at, "%s%s", k ? between : "", piece);
+        if (piece[0] >= 'a' && piece[0] <= 'z') at += (size_t)snprintf(text + at, size - at, "%d", k);
     }
-    snprintf(text + at, room - at, "%s", after);
+    snprintf(text + at, size - at, "%s", after);
     return text;
 }
 

@@ -20,7 +20,7 @@
 #include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"
 
-enum { NAME_ROOM = 128 }; /* of the name of a node */
+enum { NAME_SIZE = 128 }; /* of the name of a node */
 
 /* ---- fates, against a walk over the whole order for every storage ---- */
 
@@ -95,7 +95,7 @@ static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
     mp_graph *g;
     assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
     for (int k = 0; k < n; k++) {
-        char text[NAME_ROOM];
+        char text[NAME_SIZE];
         mp_storage *s;
         mp_node *node;
         const int reads[2] = {k - 1, k - 2};
@@ -117,17 +117,17 @@ static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
 
 static const char *in_modules(int k, char *text)
 {
-    snprintf(text, NAME_ROOM, "/stage%d/stage%d.%d/part%d/Op", k / 60, k / 60, k / 12 % 5, k / 4 % 3);
+    snprintf(text, NAME_SIZE, "/stage%d/stage%d.%d/part%d/Op", k / 60, k / 60, k / 12 % 5, k / 4 % 3);
     return text;
 }
 static const char *in_one_long_list(int k, char *text)
 {
-    snprintf(text, NAME_ROOM, "/b/b.%d/Op_%d", k / 3, k % 3);
+    snprintf(text, NAME_SIZE, "/b/b.%d/Op_%d", k / 3, k % 3);
     return text;
 }
 static const char *without_modules(int k, char *text)
 {
-    snprintf(text, NAME_ROOM, "op%d", k);
+    snprintf(text, NAME_SIZE, "op%d", k);
     return text;
 }
 
@@ -138,7 +138,7 @@ static mp_graph_blocks *blocks_of(const mp_graph *g, int depth, size_t most)
     return blocks;
 }
 
-static void blocks_are_as_deep_as_there_is_room(void **state)
+static void blocks_are_as_deep_as_the_limit_allows(void **state)
 {
     (void)state;
     static const struct {
@@ -340,7 +340,7 @@ static char *drawn(const mp_picture_request *request, bool training)
 
 static const char *with_odd_characters(int k, char *text)
 {
-    snprintf(text, NAME_ROOM, "/m<%d>&\"\n\xc3\xa9\xff/op]]>%d", k / 2, k);
+    snprintf(text, NAME_SIZE, "/m<%d>&\"\n\xc3\xa9\xff/op]]>%d", k / 2, k);
     return text;
 }
 
@@ -439,7 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fates_are_what_the_steps_say),
         cmocka_unit_test(module_names_are_read_from_node_names),
-        cmocka_unit_test(blocks_are_as_deep_as_there_is_room),
+        cmocka_unit_test(blocks_are_as_deep_as_the_limit_allows),
         cmocka_unit_test(blocks_partition_the_forward_pass_and_keep_its_edges),
         cmocka_unit_test(wires_reach_their_readers_and_cross_no_box),
         cmocka_unit_test(wide_and_long_graphs_are_placed_too),

@@ -91,10 +91,10 @@ static void resnet50_has_the_shapes_parameters_and_flops_of_the_paper(void **sta
 }
 
 /* How the tensor differs from [dtype, [dims]]; false: not at all. */
-static bool differs(const mp_model *model, const char *name, const json_t *expected, char *how, size_t room)
+static bool differs(const mp_model *model, const char *name, const json_t *expected, char *how, size_t size)
 {
     int index = mp_model_find(model, name);
-    if (index < 0) return snprintf(how, room, "is missing"), true;
+    if (index < 0) return snprintf(how, size, "is missing"), true;
     const mp_tensor *t = &model->tensors[index];
     const json_t *dims = json_array_get(expected, 1);
     static const struct {
@@ -112,10 +112,10 @@ static bool differs(const mp_model *model, const char *name, const json_t *expec
     for (int d = 0; same && d < t->rank; d++) same = t->dims[d] == json_integer_value(json_array_get(dims, (size_t)d));
     if (same && known) return false;
     char *text = json_dumps(expected, JSON_COMPACT);
-    int length = snprintf(how, room, "is %s [", mp_dtype_name(t->dtype));
-    for (int d = 0; d < t->rank && length < (int)room - 32; d++)
-        length += snprintf(how + length, room - (size_t)length, "%s%" PRId64, d ? ", " : "", t->dims[d]);
-    snprintf(how + length, room - (size_t)length, "] and should be %s", text);
+    int length = snprintf(how, size, "is %s [", mp_dtype_name(t->dtype));
+    for (int d = 0; d < t->rank && length < (int)size - 32; d++)
+        length += snprintf(how + length, size - (size_t)length, "%s%" PRId64, d ? ", " : "", t->dims[d]);
+    snprintf(how + length, size - (size_t)length, "] and should be %s", text);
     free(text);
     return true;
 }

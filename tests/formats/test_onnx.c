@@ -337,7 +337,7 @@ static const char *write_with_hole(onnx_builder *b, int64_t columns, int64_t pay
     return path;
 }
 
-/* Three gigabytes of weights in a file that takes no room on the disk; reading it must cost less than 32 MiB. */
+/* Three gigabytes of weights in a file without blocks on the disk; reading it must cost less than 32 MiB. */
 static void weights_are_not_touched(void **state)
 {
     (void)state;

@@ -181,7 +181,7 @@ static void layers_add_up_to_the_timeline_on_random_training_graphs(void **state
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void the_scale_is_continuous_and_gives_the_plan_its_room(void **state)
+static void the_scale_is_continuous_and_gives_the_plan_its_height(void **state)
 {
     (void)state;
     static const double cases[][3] = {{0, 100, 0},     {0, 100, 160},  {0, 100, 1000}, {90, 100, 0},
@@ -195,8 +195,8 @@ static void the_scale_is_continuous_and_gives_the_plan_its_room(void **state)
             assert_true(y >= before - 1e-6 && (i == 0 || y - before < 4)); /* it rises and never jumps */
             before = y;
         }
-        double room = mp_byte_scale_y(&s, most) - mp_byte_scale_y(&s, s.cut_below ? always : 0);
-        if (most > always) assert_true(room > 400 * 0.38);
+        double height = mp_byte_scale_y(&s, most) - mp_byte_scale_y(&s, s.cut_below ? always : 0);
+        if (most > always) assert_true(height > 400 * 0.38);
     }
     assert_true(mp_byte_scale_choose(90, 100, 1000, 50, 450).cut_below &&
                 mp_byte_scale_choose(90, 100, 1000, 50, 450).cut_above);
@@ -334,7 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layers_of_a_chain_are_those_added_up_by_hand),
         cmocka_unit_test(layers_add_up_to_the_timeline_on_random_training_graphs),
-        cmocka_unit_test(the_scale_is_continuous_and_gives_the_plan_its_room),
+        cmocka_unit_test(the_scale_is_continuous_and_gives_the_plan_its_height),
         cmocka_unit_test(a_picture_says_what_its_plan_saves),
         cmocka_unit_test(an_address_map_needs_offsets),
         cmocka_unit_test(what_cannot_be_drawn_is_said),

@@ -27,8 +27,8 @@ static void budget_free(void *data, void *p)
 
 void mp_onnx_budget_start(mp_onnx_budget *budget, size_t skeleton_bytes)
 {
-    size_t wanted = BASE_BYTES + skeleton_bytes * BYTES_PER_BYTE;
-    *budget = (mp_onnx_budget){{budget_alloc, budget_free, budget}, wanted < MAX_BYTES ? wanted : MAX_BYTES, false, false};
+    size_t bytes = BASE_BYTES + skeleton_bytes * BYTES_PER_BYTE;
+    *budget = (mp_onnx_budget){{budget_alloc, budget_free, budget}, bytes < MAX_BYTES ? bytes : MAX_BYTES, false, false};
 }
 
 mp_status mp_onnx_budget_failure(const mp_onnx_budget *budget, const char *what, mp_error *err)

@@ -200,14 +200,14 @@ static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at
 static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, const mp_wire_field *f, int depth)
 {
     mp_status st = MP_OK;
-    static const uint8_t room[5];
+    static const uint8_t zeros[5];
     MP_TRY(put_tag(s, id));
-    MP_TRY(put(s, room, sizeof room));
+    MP_TRY(put(s, zeros, sizeof zeros));
     size_t start = s->out->size;
     MP_TRY(copy_message(s, d, f->bytes, f->end, depth + 1));
     size_t length = s->out->size - start;
-    for (size_t k = 0; k < sizeof room; k++)
-        s->out->bytes[start - sizeof room + k] = (uint8_t)((length >> (7 * k) & 127) | (k + 1 < sizeof room ? 128 : 0));
+    for (size_t k = 0; k < sizeof zeros; k++)
+        s->out->bytes[start - sizeof zeros + k] = (uint8_t)((length >> (7 * k) & 127) | (k + 1 < sizeof zeros ? 128 : 0));
 done:
     return st;
 }
