@@ -1,11 +1,12 @@
-/* arena.h - offsets: where everything that comes and goes lies in one block.
+/* arena.h - offsets in one block for everything that comes and goes in a plan.
  *
- * An item is an instance of a storage, or the workspace of a step; instances that take each other's room in place are one item,
- * and so are the two lives of a carried gradient, whose bytes have to stay where they are from one step of training to the
- * next. Items that live together must not overlap. This is dynamic storage allocation (NP-hard: Garey, Johnson 1979, SR2).
+ * An item is an instance of a storage, or the workspace of a step; instances that take over each other's memory in place are
+ * one item, and so are the two lives of a carried gradient, whose bytes have to stay where they are from one step of training
+ * to the next. Items that live together must not overlap. This is dynamic storage allocation (NP-hard: Garey, Johnson 1979,
+ * SR2).
  *
  * Method: items are placed one after the other into the lowest, or the tightest, gap; in several orders (by size, by size times
- * lifetime, by lifetime, by start, around the fullest step), and then again with whatever lay on top put first. The lowest
+ * lifetime, by lifetime, by start, around the fullest step), and then again with whatever was on top put first. The lowest
  * height wins; the sum of what lives at the fullest step is a lower bound, and where it is reached the search ends. Where it is
  * not, an exact search (memplan/pack.h) of bounded length looks for something lower, or for the proof that there is
  * nothing.
@@ -26,7 +27,7 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* No layout of the plan's steps, with what shares a room at one offset, has an arena of less: what lives at the fullest step,
+/* No layout of the plan's steps, in-place items at one offset, has a lower arena: what is live at the fullest step,
  * or more if mp_arena_layout's search has proved more. As mp_arena_layout, but the plan is not changed. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
 

@@ -1,4 +1,11 @@
-/* arena_solve.h - plans that fit with their arena: what `memplan plan` answers with. */
+/* arena_solve.h - plans that fit with their arena: what `memplan plan` answers with.
+ *
+ *     const mp_request request = {.graph = graph, .budget_bytes = INT64_C(8) << 30, .wants_bound = true};
+ *     mp_answer answer = {0};
+ *     MP_TRY(mp_solve_with_arena(&request, &answer, err));
+ *     if (answer.plan) MP_TRY(mp_plan_write(answer.plan, graph, "plan.json", err));
+ *     mp_answer_free(&answer);
+ */
 #ifndef MEMPLAN_ARENA_SOLVE_H
 #define MEMPLAN_ARENA_SOLVE_H
 
@@ -6,7 +13,7 @@
 
 /* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
  * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that
- * plan's peak; where that leaves room in the budget, above it again; a few times in all, and the cheapest that fits is the
+ * plan's peak; where that leaves part of the budget free, above it again; a few times in all, and the cheapest that fits is the
  * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
 

@@ -8,7 +8,7 @@
 #include "memplan/plan.h"
 
 /* MP_OK: the plan holds. MP_REFUTED: it does not; the message is the first fault, naming step and node or storage. MP_INVALID:
- * made for another graph. MP_NOMEM. Shapes: any. O(list lengths + places log places), and moving short arrays. */
+ * made for another graph. MP_NOMEM. O(list lengths + places log places), and moving short arrays. */
 mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err);
 
 #endif

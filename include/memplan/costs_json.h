@@ -1,4 +1,4 @@
-/* costs_json.h - what a training graph's nodes take as measured, in place of what a target estimates: seconds, and where a node
+/* costs_json.h - measured costs of a training graph's nodes, in place of what a target estimates: seconds, and where a node
  * can be computed by several algorithms, seconds and workspace of each.
  */
 #ifndef MEMPLAN_COSTS_JSON_H

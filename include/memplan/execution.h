@@ -1,4 +1,4 @@
-/* execution.h - how a plan is executed: what mp_train (train.h) is told about updates, checks and profiles. */
+/* execution.h - how a plan is executed: updates, checks and profiles, for mp_train (train.h). */
 #ifndef MEMPLAN_EXECUTION_H
 #define MEMPLAN_EXECUTION_H
 
@@ -9,7 +9,7 @@ typedef struct mp_execution_options {
     double clip_norm; /* as in the program's options */
     uint64_t seed;
     bool poison;     /* overwrite what has died with NaNs, so that reading it shows (slow, for tests) */
-    bool guards;     /* lay everything out with room between, and look after each step whether it was written to (for tests) */
+    bool guards;     /* put gaps between all offsets, and look after each step whether they were written to (tests) */
     bool one_by_one; /* call the backend for every update on its own, not for all that follow on each other (to compare) */
     bool profile;    /* keep the time of every node */
     bool

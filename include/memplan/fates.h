@@ -6,10 +6,10 @@
 #include "memplan/timeline.h"
 
 typedef enum mp_fate {
-    MP_FATE_NONE,         /* not made by a forward or loss node, always there, or never made */
+    MP_FATE_NONE,         /* not produced by a forward or loss node, always live, or never produced */
     MP_FATE_FORWARD_ONLY, /* no backward node reads it */
     MP_FATE_RECOMPUTED,   /* backward reads it, from a second run of its node or a later one only */
-    MP_FATE_KEPT,         /* backward reads what the first run made */
+    MP_FATE_KEPT,         /* backward reads what the first run produced */
     MP_N_FATES
 } mp_fate;
 

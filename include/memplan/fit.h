@@ -2,9 +2,9 @@
  * extra time, and with any.
  *
  * A model's graph at another batch is another graph, so the caller builds it. Batches are tried by growth and bisection, each
- * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. That takes for granted that a
- * larger batch needs more; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the
- * plan of the nearest batch, whose steps are as good for this one, and searches anew where that nearly fits.
+ * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. We assume that a larger batch
+ * needs more memory; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the plan
+ * of the nearest batch, whose steps are as good for this one, and searches anew where that nearly fits.
  */
 #ifndef MEMPLAN_FIT_H
 #define MEMPLAN_FIT_H
@@ -39,7 +39,7 @@ typedef enum mp_fit_end {
     MP_FIT_UNKNOWN,   /* stopped before it was tried */
     MP_FIT_PROVED,    /* its floor is over the memory: no schedule at all fits */
     MP_FIT_OVER,      /* without recomputation: its peak is over the memory */
-    MP_FIT_NOT_FOUND, /* the search found no plan within the memory, and the floor leaves room for one */
+    MP_FIT_NOT_FOUND, /* the search found no plan within the memory, and its floor is within the memory */
     MP_FIT_TOO_SLOW,  /* the cheapest plan that was found takes more extra time than allowed */
     MP_FIT_MOST_MET   /* it is beyond `most` */
 } mp_fit_end;

@@ -1,11 +1,16 @@
-/* floor.h - the certified minimum: no schedule at all of this graph fits below it.
+/* floor.h - the certified minimum memory: no schedule of this graph has a smaller peak, whatever it recomputes.
  *
- * When a node runs, its own reads, writes, adds and workspace are there, less what an in-place pair can share. Besides, the
- * least is there that storages made only by nodes that run once (loss, backward, update, `once`) can take at such a moment:
- * some nodes must have run before (its ancestors), some must run later (its descendants), and of the others any set may have
- * run that the order permits (floor_cut.h). Updates after all of backward (fuse none) count as such an order, and the end of
- * backward as a moment of its own: all parameter gradients are live then. And what a node reads of forward has to be held up to
- * it, or run again on the way (floor_held.h). The floor is the largest such sum, plus the static bytes.
+ * When a node runs, its own reads, writes, adds and workspace are live, less what an in-place pair can share. Add the minimum
+ * that storages produced only by nodes that run once (loss, backward, update, `once`) take at that moment: some nodes must have
+ * run before (its ancestors), some must run later (its descendants), and of the others any precedence-closed set may have run.
+ * Updates after all of backward (fuse none) count as such an order, and the end of backward as a moment of its own: all
+ * gradients of parameters are live then. And what a node reads of forward has to stay live up to it, or be recomputed on the
+ * way. The floor is the largest such sum, plus the static bytes.
+ *
+ *     int64_t bytes;
+ *     int node;
+ *     if (mp_floor(graph, &bytes, &node, &err) == MP_OK && node >= 0)
+ *         printf("%lld bytes, because of %s\n", (long long)bytes, graph->nodes[node].name);
  */
 #ifndef MEMPLAN_FLOOR_H
 #define MEMPLAN_FLOOR_H
@@ -14,12 +19,12 @@
 
 typedef struct mp_floor_reason {
     int node;             /* whose sum it is, -1: the end of backward, or no nodes */
-    int storage;          /* what this node reads, and is held or run again; -1: the sum is that of the node's own run */
-    int maker;            /* the node that has to run again: it makes the storage, or what it is made from */
-    int beside;           /* ... unless the storage, or what it is made from, is held while this node runs, */
+    int storage;          /* read by this node, and kept live or recomputed; -1: the sum is that of the node's own run */
+    int maker;            /* the node to be recomputed: it produces the storage, or what that is computed from */
+    int beside;           /* ... unless the storage, or what it is computed from, is live while this node runs, */
     int64_t held_bytes;   /* so many bytes at least, */
     int64_t beside_bytes; /* which then takes at least this; */
-    int64_t again_bytes;  /* a run of `maker` behind it takes at least this (both without static bytes) */
+    int64_t again_bytes;  /* a run of `maker` after it takes at least this (both without static bytes) */
 } mp_floor_reason;
 
 /* *floor_bytes, and why (reason->storage >= 0: static bytes and the smaller of beside_bytes and again_bytes). O(nodes * (edges

@@ -2,7 +2,10 @@
  *
  * Bytes are what is allocated: rounded up to the graph's alignment. Costs are integer ticks; a tick is tick_seconds long, so
  * sums and comparisons are exact. Nodes and storages are named by their index; `id` is the number the graph's file gives them
- * (the index itself for graphs that we build). The rules that an order of nodes obeys stand in timeline.h.
+ * (the index itself for graphs that we build). The rules that an order of nodes obeys are in timeline.h.
+ *
+ * A graph comes from a model (training.h), from a file (graph_json.h, graph_dot.h), or from calls: mp_graph_new, then storages
+ * and nodes, then mp_graph_finish, which checks it. examples/own_graph.c does that.
  */
 #ifndef MEMPLAN_GRAPH_H
 #define MEMPLAN_GRAPH_H
@@ -44,15 +47,15 @@ typedef struct mp_storage {
     int64_t bytes;         /* as allocated */
     int64_t payload_bytes; /* before rounding; equal to bytes in graphs read from a file */
     mp_kind kind;
-    size_t n_tensors; /* the model's tensors that lie in it (views share one) */
+    size_t n_tensors; /* the model's tensors that share it (views) */
     const char **tensors;
-    bool carried;       /* forward-fused gradient: live from the start to its update and again from its first contribution */
+    bool carried;       /* forward-fused gradient: live from step 0 to its update, and from its first contribution on */
     bool persistent;    /* live throughout, whatever its kind */
     bool any_sum_order; /* contributions may come in any order */
 } mp_storage;
 
 typedef struct mp_in_place {
-    int from, to; /* storages: `to` may take the room of `from` in a step where `from` dies */
+    int from, to; /* storages: `to` may take over the memory of `from` in a step where `from` ends */
 } mp_in_place;
 
 /* One way to run a node. */
@@ -65,7 +68,7 @@ typedef struct mp_form {
     const char *algorithm; /* which of the target's algorithms computes it; NULL: the one that it takes by itself */
 } mp_form;
 
-#define MP_NODE_ONCE 1u   /* may not run again */
+#define MP_NODE_ONCE 1u   /* may not be recomputed */
 #define MP_NODE_RANDOM 2u /* draws numbers: counter-based, so a second run draws the same */
 #define MP_NODE_VIEW 4u   /* moves nothing */
 
@@ -116,9 +119,9 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 
 /* Checks the structure (ids distinct, every list in range and without repetition, at most one producer per storage of a kind
  * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base form
- * adds, algorithms of a node distinct and alike but for ticks and workspace, bytes and ticks >= 0 with sums that leave room in
- * an int64_t, no node that reads and makes the same storage unless its kind is always live, in-place pairs lead from a read to
- * a write or add and not from a carried gradient, nothing both carried and always live, keep-all can run, no dependency cycle)
+ * adds, algorithms of a node distinct and alike but for ticks and workspace, bytes and ticks >= 0 with sums that fit in an
+ * int64_t, no node that reads and writes the same storage unless its kind is always live, in-place pairs lead from a read to a
+ * write or add and not from a carried gradient, nothing both carried and always live, keep-all can run, no dependency cycle)
  * and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM. O(total list length + n
  * log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
@@ -133,14 +136,15 @@ typedef struct mp_label {
 } mp_label;
 mp_label mp_node_label(const mp_graph *graph, int node);
 mp_label mp_storage_label(const mp_graph *graph, int storage);
-/* How reports call a storage: by its first tensor, else its own name, else its number (then written into *room). */
-const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room);
+/* How reports call a storage: by its first tensor, else its own name, else its number (then written into *space). */
+const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *space);
 
 /* Whether the node's forms are algorithms: one of them is for all its runs. */
 bool mp_node_has_algorithms(const mp_node *node);
 
 /* Always live: by kind or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);
+/* The bytes of all storages that are always live. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph);
 
 #endif

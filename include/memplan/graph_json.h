@@ -1,4 +1,7 @@
-/* graph_json.h - training graphs as JSON ("memplan-graph", version 1; the format is described in docs/formats.md). */
+/* graph_json.h - training graphs as JSON ("memplan-graph", version 1; docs/formats.md describes it).
+ *
+ *     MP_TRY(mp_graph_read("graph.json", &graph, err));        // err: file, line, column, and the node or storage
+ */
 #ifndef MEMPLAN_GRAPH_JSON_H
 #define MEMPLAN_GRAPH_JSON_H
 

@@ -1,4 +1,12 @@
-/* onnx.h - ONNX files into models. */
+/* onnx.h - ONNX files into models.
+ *
+ *     mp_model *model = NULL;
+ *     const mp_dimension dims[] = {{"sequence", 128}};
+ *     const mp_onnx_options options = {.batch = 8, .dimensions = dims, .n_dimensions = 1};
+ *     MP_TRY(mp_onnx_read("gpt.onnx", &options, &model, err));        // err->input, err->message: what is wrong, and where
+ *     ...
+ *     mp_model_free(model);
+ */
 #ifndef MEMPLAN_ONNX_H
 #define MEMPLAN_ONNX_H
 
@@ -21,7 +29,7 @@ typedef struct mp_onnx_options {
  * name elsewhere is bound with it. Weight payloads are never unpacked; external files are never opened. On MP_OK *out is
  * released with mp_model_free. MP_PARSE: malformed (protobuf, structure, cycle, sizes), an unbound dimension (named);
  * MP_UNSUPPORTED: an operator or feature that is not supported (named with its node); MP_INVALID: an option names something
- * that is not in the file; MP_IO; MP_NOMEM. err->input is the path. */
+ * that is not in the file; MP_IO; MP_NOMEM. err->input is the path. O(size of the file without weights). */
 mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include "memplan/training.h"
 
 typedef enum mp_schedule { MP_SCHEDULE_CONSTANT, MP_SCHEDULE_COSINE, MP_SCHEDULE_LINEAR, MP_N_SCHEDULES } mp_schedule;
+/* "constant", "cosine", "linear". */
 const char *mp_schedule_name(mp_schedule schedule);
 int mp_schedule_find(const char *name); /* -1: none */
 

@@ -13,7 +13,7 @@ typedef struct mp_place {
 } mp_place;
 
 typedef struct mp_plan {
-    char graph_hash[33];        /* of the graph it was made for; "" when unknown */
+    char graph_hash[33];        /* of its graph; "" when unknown */
     char *graph_name, *options; /* JSON text, as in mp_graph.options */
     char *solver;               /* the name of the searcher; "" when unknown */
     uint64_t seed;
@@ -40,7 +40,7 @@ typedef struct mp_plan {
  * MP_INVALID as mp_timeline_build. MP_NOMEM. */
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
 void mp_plan_free(mp_plan *plan); /* NULL is fine */
-/* What lives at the peak without what is always there: no arena is smaller. */
+/* Live bytes at the peak without static bytes: no arena is smaller. O(1). */
 int64_t mp_plan_live_bytes(const mp_plan *plan);
 /* A copy of a text, as a plan owns them: replace one by mp_free and this. NULL: out of memory. */
 char *mp_plan_text(const char *text);

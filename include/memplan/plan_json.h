@@ -1,4 +1,8 @@
-/* plan_json.h - plans as JSON ("memplan-plan", version 1; the format is described in docs/formats.md). */
+/* plan_json.h - plans as JSON ("memplan-plan", version 1; docs/formats.md describes it).
+ *
+ *     MP_TRY(mp_plan_read("plan.json", graph, &plan, err));    // MP_INVALID: it is for another graph
+ *     MP_TRY(mp_plan_check(graph, plan, err));                 // what comes from elsewhere is not trusted
+ */
 #ifndef MEMPLAN_PLAN_JSON_H
 #define MEMPLAN_PLAN_JSON_H
 
@@ -8,6 +12,7 @@
  * the graph does not have; MP_INVALID: made for another graph (the hashes differ; a file without a hash is taken at its word).
  * MP_IO, MP_NOMEM. The plan is not checked: memplan/check.h. */
 mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err);
+/* Writes it beside `path` and renames it, so that the file is whole or untouched; "-" is standard output. MP_IO, MP_NOMEM. */
 mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err);
 
 #endif

@@ -5,8 +5,11 @@
  * that drops nothing, Cast to the same type, ...) are passed through; dead operators are removed; equal operators on equal
  * inputs are merged (never random ones); A*B + A*C becomes A*(B+C) (executor rules only); decomposed LayerNormalization,
  * RMSNormalization, Gelu and Swish are recognised; a transposition of a parameter is folded into the product that uses it.
- * Every tensor that disappears says which one took its place (mp_tensor.replaced_by, followed by mp_model_resolve), so that
- * every name in the file still means something. O(n) per round.
+ * Every tensor that disappears says which one took its place, so that every name in the file still means something. O(n) per
+ * round.
+ *
+ *     MP_TRY(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
+ *     MP_TRY(mp_model_fuse_attention(model, NULL, err));
  */
 #ifndef MEMPLAN_SIMPLIFY_H
 #define MEMPLAN_SIMPLIFY_H

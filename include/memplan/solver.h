@@ -79,6 +79,7 @@ typedef struct mp_solver {
     bool climbs; /* what it offers for a budget is among what it offers for every larger one: a search answers for all below */
     bool chooses_algorithms; /* it sees them; others see the relaxed graph (algorithms.h) and leave the choice to the offer */
 } mp_solver;
+/* The table, in the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
 

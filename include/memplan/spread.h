@@ -1,5 +1,5 @@
-/* spread.h - how many checkpoints? Evenly spread ones, from none to one after every node: too few leave long segments to make
- * again at once, too many are themselves what fills the memory.
+/* spread.h - how many checkpoints? Evenly spread ones, from none to one after every node: with too few, long segments are
+ * recomputed at once; with too many, they fill the memory themselves.
  */
 #ifndef MEMPLAN_SPREAD_H
 #define MEMPLAN_SPREAD_H
@@ -7,7 +7,7 @@
 #include "memplan/graph.h"
 
 typedef struct mp_spread_point {
-    size_t n_checkpoints; /* activations held from one segment to a later one */
+    size_t n_checkpoints; /* activations kept from one segment to a later one */
     int64_t peak_bytes, ticks;
 } mp_spread_point;
 

@@ -13,16 +13,16 @@ typedef struct mp_operator_summary {
     int64_t output_bytes;    /* payload of all it writes that is not always live */
     int64_t saved_bytes;     /* of that, what some backward node reads */
     int64_t workspace_bytes; /* the largest of its nodes */
-    /* what lies in memory when everything is kept, as allocated, parameters and all: before and after its forward run, before
-     * the first and after the last of its backward nodes (-1: it has none) */
+    /* live bytes with everything kept, as allocated, static bytes included: before and after its forward run, before the first
+     * and after the last of its backward nodes (-1: it has none) */
     int64_t live_before_bytes, live_after_bytes, backward_live_before_bytes, backward_live_after_bytes;
 } mp_operator_summary;
 
 /* All bytes but workspace and live ones are payload: before rounding to the target's alignment. */
 typedef struct mp_summary {
     int64_t kind_bytes[MP_N_KINDS];
-    int64_t saved_activation_bytes; /* held at the end of forward: what forward nodes made and some backward node reads; under
-                                       PyTorch's rules also the `input` storages that backward reads */
+    int64_t saved_activation_bytes; /* live at the end of forward: what forward nodes produced and some backward node reads;
+                                       under PyTorch's rules also the `input` storages that backward reads */
     int64_t workspace_bytes;        /* the largest of any node */
     double forward_flops;
     int64_t forward_ticks, backward_ticks, update_ticks; /* the loss counts as forward */

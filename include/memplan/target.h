@@ -3,6 +3,12 @@
  *
  * The roofline target needs no hardware: a node takes max(FLOPs / peak, bytes moved / bandwidth) plus the launch overhead of
  * its device's profile. A backend (backend.h) is a target that can also run.
+ *
+ * A device that is not in the table:
+ *
+ *     mp_device mine = *mp_device_find("a100");
+ *     mine.memory_bytes = INT64_C(40) << 30;
+ *     const mp_target target = mp_roofline(&mine);
  */
 #ifndef MEMPLAN_TARGET_H
 #define MEMPLAN_TARGET_H
@@ -31,8 +37,9 @@ typedef struct mp_device {
     int64_t alignment;   /* of every allocation */
 } mp_device;
 
+/* All rows, in the order of devices.def. */
 size_t mp_device_count(void);
-const mp_device *mp_device_row(size_t k);
+const mp_device *mp_device_row(size_t k);          /* k < mp_device_count() */
 const mp_device *mp_device_find(const char *name); /* NULL: none */
 /* The device as it is when products of FLOAT round their factors to TF32. */
 mp_device mp_device_at_tf32(const mp_device *device);

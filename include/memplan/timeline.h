@@ -1,20 +1,28 @@
-/* timeline.h - lifetimes, live bytes, the peak and who holds it: all that follows from an order of nodes.
+/* timeline.h - liveness of storages under an order of steps: lifetimes, live bytes, the peak and who holds it.
  *
  * Rules (a plan is an ordered list of steps; everything else follows):
- *  - an instance of a storage begins where its node runs and ends at its last read before the node runs again, or before the
- *    end; an output that nobody reads lives for its own step. Intervals are inclusive step indices;
- *  - a sum begins at the first contribution (`adds`) and ends at its last read or contribution; it may be read only after all
- *    its adders have run, and contributions come in node order unless any_sum_order;
+ *  - an instance of a storage begins in the step in which its node runs, and ends with its last read before the node runs
+ * again, or before the end; an output that nobody reads lives for its own step;
+ *  - a sum begins with the first contribution (`adds`) and ends with its last read or contribution; it may be read only after
+ * all its adders have run, and contributions come in node order unless any_sum_order;
  *  - a carried gradient lives from step 0 to its last read before its first contribution, and from there to the last step;
- *  - an output takes the room of an input of at least its size that ends in the same step, for the first listed in-place pair
- *    that fits, each input and output at most once;
- *  - always-live storages count once, as static bytes.
+ *  - an output takes over the memory of an input of at least its size that ends in the same step, for the first listed in-place
+ *    pair that fits, each input and output at most once;
+ *  - storages that are always live count once, as static bytes.
  * An update may be issued on a second stream (`until`), where such updates run one after the other, each after all steps before
- * it; the steps up to `until` run beside it:
- *  - what it reads, writes and adds to, and its workspace, lives until then, and nobody takes its room;
+ * it; the steps up to `until` run concurrently with it:
+ *  - what it reads, writes and adds to, and its workspace, is live until then, and nobody takes over its memory;
  *  - no step in between writes or adds to what it reads, or touches what it writes or adds to. Other updates on the second
  *    stream come after it there, and may, where that is always live.
  * live_bytes[t] is what is allocated while step t runs, workspace included, static bytes excluded.
+ *
+ *     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+ *     mp_timeline *timeline = NULL;
+ *     mp_keep_all(graph, steps);                                             // the baseline
+ *     if (mp_timeline_build(graph, steps, graph->n_nodes, &timeline, &err) == MP_OK)
+ *         printf("%lld bytes\n", (long long)timeline->peak_bytes);
+ *     mp_timeline_free(timeline);
+ *     mp_free(steps);
  */
 #ifndef MEMPLAN_TIMELINE_H
 #define MEMPLAN_TIMELINE_H
@@ -28,7 +36,7 @@ typedef struct mp_step {
                   end, waits for it */
 } mp_step;
 
-/* The last step that may run beside step t: t itself where that runs in order. */
+/* The last step that may run concurrently with step t: t itself where that runs in order. O(1). */
 static inline int mp_step_end(const mp_step *steps, int t)
 {
     return steps[t].until > t ? steps[t].until - 1 : t;
@@ -37,13 +45,13 @@ static inline int mp_step_end(const mp_step *steps, int t)
 typedef struct mp_span {
     int storage;
     int first, last;   /* steps, inclusive */
-    int takes_room_of; /* the storage whose room it takes at `first`, or -1 */
+    int takes_room_of; /* the storage whose memory it takes over at `first`, or -1 */
 } mp_span;
 
 typedef struct mp_timeline {
     size_t n_steps;
     int64_t *live_bytes;   /* per step */
-    int64_t *beside_bytes; /* per step: of these, workspace of steps that run beside it; NULL: no step does */
+    int64_t *beside_bytes; /* per step: of these, workspace of steps that run concurrently; NULL: none does */
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
@@ -53,9 +61,9 @@ typedef struct mp_timeline {
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
- * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what an update beside it does not
- * permit; names the node. It does not judge whether the plan is complete (memplan/check.h does). MP_NOMEM. O(list lengths
- * of the steps + spans log spans). */
+ * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what a concurrent update does not
+ * permit; names the node. It does not judge whether the plan is complete (memplan/check.h does). MP_NOMEM. O(list lengths of
+ * the steps + spans log spans). */
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
 
@@ -63,7 +71,7 @@ void mp_timeline_free(mp_timeline *timeline);
  * written to `spans`; returns how many there are in all. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room);
 
-/* What lies in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
+/* What is in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
  * the last. O(spans + steps). */
 void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 

@@ -1,4 +1,7 @@
-/* timeline_picture.h - the memory of a training step over its steps, as a picture. */
+/* timeline_picture.h - the memory of a training step over its steps, as a picture.
+ *
+ *     MP_TRY(mp_timeline_picture(graph, plan, "resnet50, batch 32", MP_VIEW_ALL, "timeline.svg", err));
+ */
 #ifndef MEMPLAN_TIMELINE_PICTURE_H
 #define MEMPLAN_TIMELINE_PICTURE_H
 

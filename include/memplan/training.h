@@ -1,4 +1,11 @@
-/* training.h - model + options + target -> training graph. */
+/* training.h - model + options + target -> training graph: forward, loss, backward and update nodes over storages.
+ *
+ *     const mp_training_options options = {.loss = MP_LOSS_AUTO, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
+ *     const mp_target target = mp_roofline(mp_device_find("a100"));
+ *     int loss;
+ *     MP_TRY(mp_model_add_loss(model, &options, &loss, err));
+ *     MP_TRY(mp_training_graph(model, &options, loss, &target, &graph, err));
+ */
 #ifndef MEMPLAN_TRAINING_H
 #define MEMPLAN_TRAINING_H
 
@@ -16,6 +23,7 @@ typedef enum mp_optimizer {
     MP_N_OPTIMIZERS
 } mp_optimizer;
 
+/* The names of the command line: "cross-entropy", "adamw", "pytorch". Never NULL for values of the enums. */
 const char *mp_loss_name(mp_loss loss);
 const char *mp_optimizer_name(mp_optimizer optimizer);
 const char *mp_rules_name(mp_rules rules);

@@ -1,4 +1,4 @@
-/* update_effect.h - what it does to a training step where the updates of the parameters run, with everything kept. */
+/* update_effect.h - what the place of the updates (mp_graph.fuse) does to a training step, with everything kept. */
 #ifndef MEMPLAN_UPDATE_EFFECT_H
 #define MEMPLAN_UPDATE_EFFECT_H
 
@@ -6,7 +6,7 @@
 
 typedef struct mp_update_effect {
     int64_t peak_bytes;
-    int64_t gradient_bytes;         /* of parameters, payload: the most that lies in memory at once */
+    int64_t gradient_bytes;         /* of parameters, payload: the most that is live at once */
     int64_t peak_gradient_bytes;    /* and when memory is at its peak */
     int64_t largest_gradient_bytes; /* of one parameter */
     int64_t moved_bytes;            /* between memory and a cache, per step of training (estimator/graph/traffic.h) */
