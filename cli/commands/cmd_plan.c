@@ -12,6 +12,8 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
+#include "planner/segments/none.h"
+#include "planner/solve/auto.h"
 
 /* What the options say that the table cannot: which belong together, and which contradict each other. */
 static int settle(options *o, budget *b)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/options/commands.h"
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 
 int cmd_solvers(options *o)
 {

@@ -17,8 +17,8 @@
 #include "memplan/floor.h"
 #include "memplan/loss_picture.h"
 #include "memplan/second_stream.h"
+#include "memplan/solver.h"
 #include "planner/search/algorithms.h"
-#include "planner/search/solver.h"
 
 enum { STEPS = 10 }; /* without --steps */
 

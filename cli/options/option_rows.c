@@ -4,7 +4,7 @@
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
 #include "executor/kernel/optimizer.h"
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 
 static const char *loss_choice(size_t k)
 {

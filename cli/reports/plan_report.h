@@ -5,7 +5,7 @@
 #include "cli/reports/subject.h"
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 
 typedef struct outcome {
     subject subject;

@@ -3,7 +3,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 
 typedef struct progress {
     int64_t floor_bytes;

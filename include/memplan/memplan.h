@@ -75,6 +75,7 @@ extern "C" {
 #include "memplan/plan.h"
 #include "memplan/plan_json.h"
 #include "memplan/program.h"
+#include "memplan/search.h"
 #include "memplan/second_stream.h"
 #include "memplan/simplify.h"
 #include "memplan/solver.h"

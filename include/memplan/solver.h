@@ -26,8 +26,9 @@ typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_
 
 typedef struct mp_request {
     const mp_graph *graph;
-    int64_t budget_bytes; /* INT64_MAX: none */
-    const char *solver;   /* NULL: "auto" */
+    int64_t budget_bytes;        /* INT64_MAX: none */
+    const char *solver;          /* NULL: "auto" */
+    const struct mp_solver *own; /* a searcher of the caller's (search.h), which runs in place of `solver`; NULL: none */
     uint64_t seed;
     int64_t moves;             /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
     double time_limit;         /* seconds; <= 0: none */
@@ -76,8 +77,9 @@ typedef struct mp_solver {
     const char *summary; /* one line for people */
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);
-    bool climbs; /* what it offers for a budget is among what it offers for every larger one: a search answers for all below */
-    bool chooses_algorithms; /* it sees them; others see the relaxed graph (algorithms.h) and leave the choice to the offer */
+    bool monotone; /* in the budget: its candidates for one are candidates for every larger one, so one search serves all below
+                    */
+    bool chooses_algorithms; /* it sees them; others see a relaxed graph and leave the choice to the offer (search.h) */
 } mp_solver;
 /* The table, in the order of `memplan solvers`. */
 size_t mp_solver_count(void);

@@ -3,7 +3,7 @@
 #ifndef PLANNER_ANNEAL_H
 #define PLANNER_ANNEAL_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* Changes what is recomputed, how often and where, and, unless the order is to be kept, when every node runs. Errors as
  * mp_search_offer. O(moves); without `moves` and on large graphs a second or two. */

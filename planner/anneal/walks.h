@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* A schedule without updates. */
 typedef struct mp_anneal_order {

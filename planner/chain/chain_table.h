@@ -4,8 +4,8 @@
 #ifndef PLANNER_CHAIN_TABLE_H
 #define PLANNER_CHAIN_TABLE_H
 
+#include "memplan/search.h"
 #include "planner/chain/chain_blocks.h"
-#include "planner/search/solver.h"
 
 /* The cheapest persistent schedules for every memory of 0 .. n_slots slots: dynamic programming over (first block, last block,
  * slots). */

@@ -2,7 +2,7 @@
 #ifndef PLANNER_EXACT_H
 #define PLANNER_EXACT_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* Claims what it proves: the least ticks within the budget, or that nothing fits. MP_NOT_APPLICABLE: more than 64 nodes or
  * storages, or alternatives that differ in more than time and memory. Else errors as mp_search_offer. Exponential; `moves`

@@ -2,7 +2,7 @@
 #ifndef PLANNER_ILP_H
 #define PLANNER_ILP_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* MP_NOT_APPLICABLE: no backward phase, or too many columns. MP_LIMIT: GLPK broke off. Else errors as mp_search_offer.
  * Exponential; `moves` bounds the nodes of the tree. */

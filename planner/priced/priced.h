@@ -3,7 +3,7 @@
 #ifndef PLANNER_PRICED_H
 #define PLANNER_PRICED_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* Errors as mp_search_offer. O(cuts * (graph + one cut)); cuts fall with the size of the graph (MP_PRICED_WORK). */
 mp_status mp_run_priced(mp_search *search, mp_error *err);

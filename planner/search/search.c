@@ -1,3 +1,4 @@
+/* search.c - what a search keeps: the judging of candidates, what is proved, and the clock. */
 #include "planner/search/search.h"
 
 #include <string.h>
@@ -244,6 +245,33 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
     mp_search_heed(search);
 done:
     mp_free(restored);
+    return st;
+}
+
+/* ---- searchers ---- */
+
+mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err)
+{
+    const mp_graph *outer = search->seen.graph;
+    const bool relaxes = search->has_algorithms && !solver->chooses_algorithms;
+    search->seen.graph = relaxes ? &search->relaxed.graph : search->request->graph;
+    const mp_status st = solver->run(search, err);
+    search->seen.graph = outer;
+    return st;
+}
+
+mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err)
+{
+    const char *outer = search->solver;
+    const int64_t n_offers = search->n_offers_of_solver;
+    const double outer_share = search->share;
+    search->solver = solver->name;
+    search->n_offers_of_solver = 0;
+    search->share = share < outer_share ? share : outer_share;
+    const mp_status st = mp_search_run(search, solver, err);
+    search->share = outer_share;
+    search->solver = outer;
+    search->n_offers_of_solver = n_offers;
     return st;
 }
 

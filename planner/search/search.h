@@ -1,17 +1,16 @@
-/* search.h - one search as it stands: what is asked, what has been kept, what is proved, and what time is left. For
- * planner/search/search.c, which keeps it, and planner/solve/solver.c, which runs it; searchers see it through
- * planner/search/solver.h.
+/* search.h - the state of one search: what is asked, what has been kept, what is proved, and what time is left. For
+ * planner/search/search.c, which keeps it, and planner/solve/solver.c, which starts and ends it; searchers see it through
+ * memplan/search.h.
  *
- * The proof that runs beside a search may come at any time. So that the same input gives the same plan, nothing that it tells
- * decides which schedules are tried, or which of them is kept: it only ends a search that can find nothing cheaper. What was
- * proved before it (mp_search_enough), and what is waited for (mp_search_await_proof), may decide.
+ * The proof in a thread beside a search may end at any time. So that the same input gives the same plan, nothing that it tells
+ * decides which schedules are tried, or which of them is kept: it only ends a search that can find nothing cheaper.
  */
 #ifndef PLANNER_SEARCH_H
 #define PLANNER_SEARCH_H
 
+#include "memplan/search.h"
 #include "planner/bound/proof.h"
 #include "planner/search/algorithms.h"
-#include "planner/search/solver.h"
 
 /* A schedule that was kept. */
 typedef struct mp_candidate {
@@ -43,17 +42,19 @@ struct mp_search {
     bool was_cut; /* a searcher ended with its share of the time */
 };
 
-/* Copies the steps; the candidate keeps its room. MP_NOMEM. */
+/* Copies the steps; the candidate keeps its memory. MP_NOMEM. */
 mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks,
                             const char *solver, mp_error *err);
 /* Starts the clock. */
 void mp_search_begin(mp_search *search);
-/* Looks at the clock and tells the caller, ten times a second. */
+/* Looks at the clock and reports to the caller, ten times a second. */
 void mp_search_heed(mp_search *search);
-/* What is proved without the proof beside the search, as far as it is more than was. */
+/* Takes a bound that was proved without the thread beside the search, as far as it is better than what was known. */
 void mp_search_take_bound(mp_search *search, const mp_bound *bound);
 /* Ends the proof beside the search, if there is one, and takes what it has found; proof_status tells of failure. */
 void mp_search_end_proof(mp_search *search);
+/* Runs a searcher on the graph that it is made for: the relaxed one unless it chooses algorithms. */
+mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
 /* Releases what the search keeps. */
 void mp_search_clear(mp_search *search);
 

@@ -2,7 +2,7 @@
 #ifndef PLANNER_CHEN_H
 #define PLANNER_CHEN_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* MP_NOT_APPLICABLE: no forward or no backward nodes. Else errors as mp_search_offer. O(sizes * (n + offer)). */
 mp_status mp_run_chen(mp_search *search, mp_error *err);

@@ -2,7 +2,7 @@
 #ifndef PLANNER_LOWER_SET_H
 #define PLANNER_LOWER_SET_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* MP_NOT_APPLICABLE: no backward phase. Else errors as mp_search_offer. O(rungs * pairs * levels + offers). */
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);

@@ -136,7 +136,8 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes) break; /* fewer bytes towards the end of a set's states: those that fit are the last */
+        if (from->kept_bytes > free_bytes)
+            break; /* fewer bytes towards the end of a set's states: those that fit are the last */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];

@@ -3,7 +3,7 @@
 #ifndef PLANNER_LOWER_SET_LADDER_H
 #define PLANNER_LOWER_SET_LADDER_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 #include "planner/segments/lower_set_dp.h"
 
 /* Judges the strategy that a sequence stands for, or remembers what came of it. */

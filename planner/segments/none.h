@@ -2,7 +2,7 @@
 #ifndef PLANNER_NONE_H
 #define PLANNER_NONE_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* Errors as mp_search_offer. Two offers at most. */
 mp_status mp_run_none(mp_search *search, mp_error *err);

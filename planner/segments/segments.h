@@ -2,7 +2,7 @@
 #ifndef PLANNER_SEGMENTS_H
 #define PLANNER_SEGMENTS_H
 
-#include "planner/search/solver.h"
+#include "memplan/search.h"
 
 /* MP_INVALID: a checkpoint that forward does not compute. MP_NOT_APPLICABLE: no forward or no backward nodes. Else errors as
  * mp_search_offer. O(moves * offer). */

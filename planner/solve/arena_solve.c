@@ -3,7 +3,8 @@
 #include "estimator/base/clock.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
-#include "planner/search/solver.h"
+#include "memplan/search.h"
+#include "planner/solve/solver.h"
 
 enum { ROUNDS = 5, QUICKER = 2 /* after the first */ };
 

@@ -2,10 +2,14 @@
  * found. First what is quick and good on graphs of any size, so that a search that is cut short has it; the one that improves
  * on plans, whatever they come from, is last.
  */
+#include "planner/solve/auto.h"
+
+#include "planner/anneal/anneal.h"
 #include "planner/exact/exact.h"
 #include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
-#include "planner/search/solver.h"
+#include "planner/priced/priced.h"
+#include "planner/segments/none.h"
 
 /* Exact searches pay on tiny graphs only, integer programmes on small ones. On large ones labels by a minimum cut are ahead of
  * all that cuts the list into segments, which is tried there only if no plan is found without. */

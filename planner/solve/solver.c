@@ -1,15 +1,24 @@
 /* solver.c - the table of searchers, and what happens around one that runs: its start, a bound before it and a better one
  * beside it, and the check of what it leaves. */
-#include "planner/search/solver.h"
+
+#include "planner/solve/solver.h"
 
 #include <string.h>
 
 #include "memplan/check.h"
 #include "memplan/floor.h"
+#include "planner/anneal/anneal.h"
+#include "planner/chain/chain.h"
 #include "planner/exact/exact.h"
 #include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
+#include "planner/priced/priced.h"
 #include "planner/search/search.h"
+#include "planner/segments/chen.h"
+#include "planner/segments/lower_set.h"
+#include "planner/segments/none.h"
+#include "planner/segments/segments.h"
+#include "planner/solve/auto.h"
 
 static const mp_solver solvers[] = {
     {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true},
@@ -45,32 +54,6 @@ int64_t mp_default_moves(const mp_graph *graph)
     enum { WORK = 4480000, LEAST = 480, MOST = 12800 };
     const int64_t moves = WORK / (int64_t)(graph->n_nodes + 1);
     return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
-}
-
-/* Runs a searcher on the graph that it is made for. */
-static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
-{
-    const mp_graph *outer = search->seen.graph;
-    const bool relaxes = search->has_algorithms && !solver->chooses_algorithms;
-    search->seen.graph = relaxes ? &search->relaxed.graph : search->request->graph;
-    const mp_status st = solver->run(search, err);
-    search->seen.graph = outer;
-    return st;
-}
-
-mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err)
-{
-    const char *outer = search->solver;
-    const int64_t n_offers = search->n_offers_of_solver;
-    const double outer_share = search->share;
-    search->solver = solver->name;
-    search->n_offers_of_solver = 0;
-    search->share = share < outer_share ? share : outer_share;
-    const mp_status st = run(search, solver, err);
-    search->share = outer_share;
-    search->solver = outer;
-    search->n_offers_of_solver = n_offers;
-    return st;
 }
 
 static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
@@ -233,7 +216,10 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
                         .share = 1,
                         .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
-    MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
+    if (request->own)
+        solver = request->own;
+    else
+        MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
     MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
     MP_REQUIRE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
                "solver %s takes no list of checkpoints", solver->name);
@@ -247,7 +233,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_TRY(begin(&search, solver, err));
     MP_TRY(find_bound(&search, err));
-    MP_TRY(run(&search, solver, err));
+    MP_TRY(mp_search_run(&search, solver, err));
     MP_TRY(finish_bound(&search, &found, err));
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));

@@ -14,8 +14,9 @@
 
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
+#include "memplan/search.h"
 #include "planner/math/tuning.h"
-#include "planner/search/solver.h"
+#include "planner/solve/solver.h"
 
 /* What is known of a batch. */
 typedef struct trial {

@@ -6,10 +6,14 @@
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
+#include "memplan/search.h"
+#include "planner/anneal/anneal.h"
 #include "planner/bound/proof.h"
 #include "planner/exact/exact.h"
 #include "planner/math/tuning.h"
-#include "planner/search/solver.h"
+#include "planner/segments/none.h"
+#include "planner/solve/auto.h"
+#include "planner/solve/solver.h"
 #include "planner/studies/frontier.h"
 
 typedef struct sweep {
@@ -214,7 +218,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_sweep_curve *curve = &x->found->curves[c];
-    for (size_t k = 0; k < x->found->n_bounds && !x->solvers[c]->climbs && !x->found->stopped; k++)
+    for (size_t k = 0; k < x->found->n_bounds && !x->solvers[c]->monotone && !x->found->stopped; k++)
         MP_TRY(improve(x, c, &x->found->bounds[k], err));
     curve->smallest_bytes = x->tried[c].points[0].peak_bytes;
     if (!x->request->budgets) MP_TRY(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));

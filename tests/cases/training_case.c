@@ -14,7 +14,7 @@
 #include "memplan/floor.h"
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 #include "tests/cases/backend_case.h"
 
 #define OK(call) \

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "memplan/floor.h"
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "estimator/base/memory.h"
+#include "memplan/solver.h"
 #include "planner/bound/proof.h"
-#include "planner/search/solver.h"
 #include "tests/cases/bound_case.h"
 #include "tests/oracles/random_graph.h"
 

@@ -8,10 +8,10 @@
 
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
+#include "memplan/solver.h"
 #include "planner/order/dag.h"
 #include "planner/order/segment_schedule.h"
 #include "planner/order/updates.h"
-#include "planner/search/solver.h"
 #include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 400 };

@@ -9,7 +9,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
-#include "planner/search/solver.h"
+#include "memplan/solver.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -42,10 +42,10 @@ static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t bud
 }
 
 /* Whether one search answers for every smaller budget, so that more room cannot cost more. */
-static bool climbs(const char *solver)
+static bool monotone(const char *solver)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
-        if (!strcmp(mp_solver_row(k)->name, solver)) return mp_solver_row(k)->climbs;
+        if (!strcmp(mp_solver_row(k)->name, solver)) return mp_solver_row(k)->monotone;
     return false;
 }
 
@@ -96,14 +96,14 @@ static void every_plan_holds_and_more_room_never_costs_more(void **state)
                     if (strcmp(solver, "auto")) assert_string_equal(answer.plan->solver, solver);
                     n_plans++;
                 }
-                if (ticks > before && climbs(solver))
+                if (ticks > before && monotone(solver))
                     fail_msg("seed %llu, %s: more room, and %lld ticks instead of %lld", (unsigned long long)seed, solver,
                              (long long)ticks, (long long)before);
                 n_cheaper += i > 0 && ticks < before;
                 before = ticks;
                 if (budget >= whole) assert_int_equal(ticks, answer.plan->baseline_ticks);
                 if (!strcmp(solver, "auto")) assert_true(ticks <= least[i]);
-                if (ticks < least[i] && climbs(solver)) least[i] = ticks;
+                if (ticks < least[i] && monotone(solver)) least[i] = ticks;
                 mp_answer_free(&answer);
             }
         }
@@ -146,7 +146,7 @@ static void more_room_never_costs_more_with_few_moves(void **state)
         for (int64_t moves = 2; moves <= 200; moves *= 5)
             for (size_t k = 0; k < mp_solver_count(); k++) {
                 int64_t before = INT64_MAX;
-                if (!mp_solver_row(k)->climbs) continue;
+                if (!mp_solver_row(k)->monotone) continue;
                 for (int i = 10; i <= 20; i++) {
                     const mp_request request = {
                         .graph = graph, .budget_bytes = whole / 20 * i, .solver = mp_solver_row(k)->name, .moves = moves};

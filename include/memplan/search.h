@@ -1,0 +1,68 @@
+/* search.h - a search as the searcher in it sees it: what is asked, the judging of candidates, and when to end. For searchers
+ * of your own (mp_request.own; docs/adding-a-searcher.md) and those of the table.
+ *
+ * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is only the
+ * idea that makes its candidates, and all are compared by the same measure.
+ *
+ * A larger budget never costs more. For that, what a searcher that is monotone in the budget (mp_solver.monotone) offers for a
+ * budget is among what it offers for every larger one: its candidates do not depend on the budget, or come from a ladder of
+ * budgets that ends at it. What other searchers find for a budget is handed on to the larger ones where several are asked for
+ * (sweep.h). Every searcher therefore starts from the same base, keep-all, which mp_solve offers for it.
+ *
+ * Four numbers of ticks say what is proved, and differ in what may depend on them, so that the same input gives the same plan:
+ *  - mp_search_enough: proved before the searcher began. Always the same, so anything may depend on it.
+ *  - mp_search_proved: proved so far, by a proof in a thread beside the search too. It may end a searcher, but decide nothing
+ * else.
+ *  - mp_search_settled: the best plan meets mp_search_proved: nothing cheaper exists, and what is left to find is a smaller
+ * peak.
+ *  - mp_search_await_proof waits until the proof has ended; after it anything may depend on mp_search_proved.
+ */
+#ifndef MEMPLAN_SEARCH_H
+#define MEMPLAN_SEARCH_H
+
+#include "memplan/solver.h"
+#include "memplan/timeline.h"
+
+/* What is asked. The graph may be a relaxed one, in which every algorithm of a node has the ticks of the fastest and the
+ * workspace of the smallest, unless the searcher `chooses_algorithms`: the offer then chooses. Valid while the searcher runs.
+ * O(1). */
+const mp_request *mp_search_request(const mp_search *search);
+/* How many candidates `moves` allows the running searcher in all; how many it makes of a kind is its own affair. O(1). */
+int64_t mp_search_moves(const mp_search *search);
+
+/* Judges a schedule: kept if it is the best within the budget, or the smallest so far. Where nodes have algorithms, those that
+ * are best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) tell what it came to.
+ * With keep_order, a schedule that breaks the list order is judged with that order restored, or, if its backward nodes break
+ * it, not at all: INT64_MAX. Deterministic: ties keep the earlier one. The steps stay the caller's. MP_INVALID: the schedule
+ * cannot run, a fault of the searcher. MP_NOMEM. As mp_timeline_build. */
+mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
+                          mp_error *err);
+/* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
+ * one as soon as anything was offered. O(1). */
+void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
+int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: none within the budget yet */
+int64_t mp_search_baseline_ticks(const mp_search *search); /* of keep-all */
+
+/* True when the search should end: the time limit, the caller, or the number of offers that `moves` allows is used up. */
+bool mp_search_stopped(mp_search *search);
+/* How much of the time limit is over; 0 where there is none. May be asked from any thread. */
+double mp_search_elapsed(const mp_search *search);
+/* Tells how many changes a local search has tried since it last told, for progress only. */
+void mp_search_count_moves(mp_search *search, int64_t n);
+
+/* What is proved: see above. */
+int64_t mp_search_enough(const mp_search *search);
+int64_t mp_search_proved(mp_search *search);
+bool mp_search_settled(mp_search *search);
+void mp_search_await_proof(mp_search *search);
+/* For searchers that prove: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks within the
+ * budget, or none fits it. */
+void mp_search_claim_bound(mp_search *search, int64_t ticks);
+void mp_search_claim_infeasible(mp_search *search);
+
+/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name. It is
+ * stopped when this share of the time limit is over, counted from the search's beginning, or, while there is no plan within the
+ * budget, half of what is left then; 1: at the limit. Returns what the searcher returns. */
+mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err);
+
+#endif
