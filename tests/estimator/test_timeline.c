@@ -10,6 +10,7 @@
 #include "memplan/check.h"
 #include "memplan/timeline.h"
 #include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
 
 static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsigned long long seed)

@@ -16,6 +16,7 @@
 #include "tests/cases/deferring_backend.h"
 #include "tests/cases/recording_backend.h"
 #include "tests/cases/training_case.h"
+#include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
 
 enum { STEPS = 3 };

@@ -280,6 +280,50 @@ static void reading_survives_every_allocation_failure(void **state)
     mp_graph_free(graph);
 }
 
+/* jansson's memory: how many more allocations succeed (-1: all), and how many blocks are held. */
+static long json_budget = -1, json_live;
+
+static void *json_allocate(size_t size)
+{
+    if (json_budget == 0) return NULL;
+    if (json_budget > 0) json_budget--;
+    void *p = malloc(size);
+    json_live += p != NULL;
+    return p;
+}
+
+static void json_release(void *p)
+{
+    json_live -= p != NULL;
+    free(p);
+}
+
+static void writing_survives_every_allocation_failure_of_jansson(void **state)
+{
+    (void)state;
+    size_t n;
+    mp_plan *plan;
+    mp_graph *graph = random_graph(3, 4, MP_FUSE_BACKWARD, false);
+    mp_step *steps = random_schedule(graph, 3, 4, &n);
+    assert_int_equal(mp_plan_new(graph, "test", steps, n, &plan, NULL), MP_OK);
+    place_first_fit(graph, plan);
+    json_set_alloc_funcs(json_allocate, json_release);
+    for (int whole = 0; whole < 2; whole++) {
+        mp_status st = MP_NOMEM;
+        for (long k = 0; st != MP_OK; k++) {
+            json_budget = k;
+            st = whole ? mp_graph_write(graph, path_again, NULL) : mp_plan_write(plan, graph, path_again, NULL);
+            json_budget = -1;
+            assert_true(st == MP_OK || st == MP_NOMEM);
+            assert_int_equal(json_live, 0);
+        }
+    }
+    json_set_alloc_funcs(malloc, free);
+    mp_plan_free(plan);
+    mp_free(steps);
+    mp_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +333,7 @@ int main(void)
         cmocka_unit_test(checkpoints_may_go_by_the_name_of_a_view),
         cmocka_unit_test(header_states_every_field_and_null_where_nothing_is_known),
         cmocka_unit_test(reading_survives_every_allocation_failure),
+        cmocka_unit_test(writing_survives_every_allocation_failure_of_jansson),
     };
     return cmocka_run_group_tests_name("formats/plan_json", tests, make_folder, drop_folder);
 }

@@ -25,10 +25,6 @@ int lone_writer(const mp_graph *graph, int storage);
  * one per node. Released with mp_free. */
 mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, size_t *n);
 
-/* Issues some of the updates of an order that obeys all rules on the second stream, and lets the compute stream wait for each
- * somewhere before the first step that it must not run beside. Returns how many run beside some step. */
-int random_beside(const mp_graph *graph, uint64_t seed, int percent, mp_step *steps, size_t n);
-
 /* Gives every instance and workspace of the plan an offset (first fit in the order of their first steps) and claims the arena.
  */
 void place_first_fit(const mp_graph *graph, mp_plan *plan);

@@ -19,6 +19,7 @@
 #include "memplan/check.h"
 #include "memplan/second_stream.h"
 #include "planner/plan/check_replay.h"
+#include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
 
 /* b0 makes the gradient g of w; the update has a workspace of 2. b1 reads g too and may leave its own output in g's room; b2

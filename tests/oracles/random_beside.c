@@ -1,22 +1,20 @@
 /* random_beside.c - updates of a random schedule put on a second stream where nothing forbids it. */
-#include "tests/oracles/random_graph.h"
+#include "tests/oracles/random_beside.h"
 
-static bool lists(const int *list, size_t n, int storage)
-{
-    for (size_t k = 0; k < n; k++)
-        if (list[k] == storage) return true;
-    return false;
-}
+#include "planner/math/list.h"
+#include "tests/oracles/random_graph.h"
 
 /* Whether two forms leave each other alone: neither changes what the other uses. */
 static bool apart(const mp_form *update, const mp_form *other)
 {
     for (size_t i = 0; i < update->n_reads; i++)
-        if (lists(other->writes, other->n_writes, update->reads[i]) || lists(other->adds, other->n_adds, update->reads[i]))
+        if (mp_list_has(other->writes, other->n_writes, update->reads[i]) ||
+            mp_list_has(other->adds, other->n_adds, update->reads[i]))
             return false;
     for (size_t i = 0; i < update->n_writes; i++)
-        if (lists(other->reads, other->n_reads, update->writes[i]) ||
-            lists(other->writes, other->n_writes, update->writes[i]) || lists(other->adds, other->n_adds, update->writes[i]))
+        if (mp_list_has(other->reads, other->n_reads, update->writes[i]) ||
+            mp_list_has(other->writes, other->n_writes, update->writes[i]) ||
+            mp_list_has(other->adds, other->n_adds, update->writes[i]))
             return false;
     return true;
 }
