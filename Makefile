@@ -92,7 +92,7 @@ check: $(if $(FOLDER),,all $B/manual) | $B/check-packages ## the layout of code 
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
 
 format: ## lay the code out with clang-format
-	find cli estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
+	find cli include estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
 
 docs: $B/manual ## write docs/commands.md anew, from the tables of commands and options
 	$B/manual markdown > docs/commands.md

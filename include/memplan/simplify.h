@@ -24,7 +24,7 @@ typedef struct mp_simplify_report {
  * values, dead operators, transposed parameters). MP_NOMEM. */
 mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err);
 
-/* Makes each attention that is written out into one operator that never holds the matrix of scores (attention.h), in a model
+/* Makes each attention that is written out into one operator that never holds the matrix of scores, in a model
  * that has been simplified: for targets that have it, under the executor's rules. *n_fused may be NULL. O(n). MP_NOMEM. */
 mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err);
 

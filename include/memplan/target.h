@@ -48,7 +48,7 @@ typedef struct mp_target mp_target;
 struct mp_target {
     const char *name;
     int64_t alignment, memory_bytes;
-    bool alternatives; /* it can run the alternatives that training_alternatives.c lists */
+    bool alternatives; /* it can run alternatives (graph.h) of some operators */
     /* Fills *cost. Called once per node, in the order of the graph. MP_UNSUPPORTED names the operator the target cannot run. */
     mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
     void *details;

@@ -9,7 +9,7 @@ typedef struct mp_update_effect {
     int64_t gradient_bytes;         /* of parameters, payload: the most that is live at once */
     int64_t peak_gradient_bytes;    /* and when memory is at its peak */
     int64_t largest_gradient_bytes; /* of one parameter */
-    int64_t moved_bytes;            /* between memory and a cache, per step of training (estimator/graph/traffic.h) */
+    int64_t moved_bytes;            /* between memory and a cache, per step of training */
 } mp_update_effect;
 
 /* For keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM; as mp_timeline_build. */
