@@ -13,8 +13,8 @@
 #include "memplan/pack.h"
 
 typedef struct mp_pack_table {
-    mp_packing packing; /* an item per row, in the order of the file */
-    char *header;       /* the first line and the rows, without the offsets */
+    mp_pack_problem packing; /* an item per row, in the order of the file */
+    char *header;            /* the first line and the rows, without the offsets */
     char **rows;
     struct mp_pool *pool; /* owns all of it */
 } mp_pack_table;

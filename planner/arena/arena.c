@@ -1,17 +1,18 @@
+/* arena.c - the items of a plan: instances that must or may have one offset are one item, and workspaces are items too. */
 #include "memplan/arena.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/arena/arena_fit.h"
+#include "planner/arena/arena_search.h"
 
-/* The spans of one item are a ring: they lie at one offset. */
+/* The spans that share one offset are a ring: they become one item. */
 typedef struct grouping {
     const mp_graph *graph;
     const mp_timeline *timeline;
     int *item;     /* per span: the number of its ring; -1: it has none */
     int *next;     /* per span: the next one of its ring */
-    bool *carried; /* per span: whether its ring holds a carried gradient */
+    bool *carried; /* per span: whether its ring has a carried gradient */
 } grouping;
 
 static void join(grouping *g, int a, int b)
@@ -24,8 +25,8 @@ static void join(grouping *g, int a, int b)
     g->carried[a] = true;
 }
 
-/* Whether `to` may lie where `from` lies: no other spans of the two rings are there together. Without a carried gradient all
- * of the one ring lies before all of the other. */
+/* Whether `to` may share the offset of `from`: no other spans of the two rings are live together. Without a carried gradient
+ * all of the one ring ends before all of the other begins. */
 static bool may_join(const grouping *g, int from, int to)
 {
     int a = from, b = to;
@@ -33,15 +34,15 @@ static bool may_join(const grouping *g, int from, int to)
     do {
         if (a == to) return false;
         do {
-            const mp_span *x = &g->timeline->spans[a], *y = &g->timeline->spans[b];
-            if (x->first <= y->last && y->first <= x->last && (a != from || b != to)) return false;
+            const mp_span *u = &g->timeline->spans[a], *v = &g->timeline->spans[b];
+            if (u->first <= v->last && v->first <= u->last && (a != from || b != to)) return false;
         } while ((b = g->next[b]) != to);
     } while ((a = g->next[a]) != from);
     return true;
 }
 
-/* Rings of what has to lie, and of what may lie, at one offset: the lives of a carried gradient, whose bytes stay where they
- * are from one step of training to the next, and what takes a room with what leaves it. */
+/* Rings of spans that must share an offset, the lives of a carried gradient, whose bytes stay where they are from one step of
+ * training to the next; and of those that may, an output with the input whose memory it takes over. */
 static void make_rings(grouping *g, int *newest)
 {
     const mp_timeline *tl = g->timeline;
@@ -58,25 +59,25 @@ static void make_rings(grouping *g, int *newest)
         const mp_span *span = &tl->spans[k];
         const int from = span->takes_room_of < 0 ? -1 : newest[span->takes_room_of];
         if (from >= 0 && may_join(g, from, k)) join(g, from, k);
-        /* what begins in the same step leaves its room in a later one */
+        /* no output takes over memory of a span that begins in the same step */
         if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].first == span->first) continue;
         for (; done <= k; done++) newest[tl->spans[done].storage] = done;
     }
 }
 
-/* Appends a piece to the last item, at steps that no piece of it has. */
-static void add_piece(mp_item *item, mp_piece *pieces, mp_piece piece)
+/* Appends a piece to the last item, from the end of its piece before on. */
+static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece piece)
 {
-    mp_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
+    mp_pack_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
     if (piece.size > item->size) item->size = piece.size;
-    if (before && piece.first <= before->last) piece.first = before->last + 1;
-    if (piece.first > piece.last) return;
-    if (before && before->last + 1 == piece.first && before->size == piece.size)
-        before->last = piece.last;
+    if (before && piece.begin < before->end) piece.begin = before->end;
+    if (piece.begin >= piece.end) return;
+    if (before && before->end == piece.begin && before->size == piece.size)
+        before->end = piece.end;
     else
         pieces[item->piece + item->n_pieces++] = piece;
-    if (item->n_pieces == 1) item->first = pieces[item->piece].first;
-    item->last = piece.last;
+    if (item->n_pieces == 1) item->begin = (int)pieces[item->piece].begin;
+    item->end = (int)piece.end;
 }
 
 static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
@@ -108,7 +109,7 @@ static size_t number_rings(grouping *g)
 }
 
 /* The pieces of every ring, ring by ring, each in the order of time, as the spans are. */
-static mp_status make_items(const grouping *g, int *ordered, int *start, mp_fitting *fit, mp_piece *pieces, int *n_pieces,
+static mp_status make_items(const grouping *g, int *ordered, int *start, mp_arena_problem *x, mp_pack_piece *pieces,
                             mp_error *err)
 {
     mp_status st = MP_OK;
@@ -116,24 +117,24 @@ static mp_status make_items(const grouping *g, int *ordered, int *start, mp_fitt
     int64_t units = 0;
     for (int k = 0; k < n_spans; k++)
         if (g->item[k] >= 0) start[g->item[k] + 1]++;
-    for (size_t i = 0; i < fit->n; i++) start[i + 1] += start[i];
+    for (size_t i = 0; i < x->n; i++) start[i + 1] += start[i];
     for (int k = 0; k < n_spans; k++)
         if (g->item[k] >= 0) ordered[start[g->item[k]]++] = k; /* start[i] becomes the end of item i */
-    for (int i = 0, j = 0; i < (int)fit->n; i++) {
-        mp_item *item = &fit->items[i];
-        *item = (mp_item){.piece = *n_pieces};
+    for (int i = 0, j = 0; i < (int)x->n; i++) {
+        mp_arena_item *item = &x->items[i];
+        *item = (mp_arena_item){.piece = (int)x->n_pieces};
         for (; j < start[i]; j++) {
             const mp_span *span = &g->timeline->spans[ordered[j]];
             MP_TRY(count_units(g->graph, g->graph->storages[span->storage].bytes, &units, err));
-            if (units) add_piece(item, pieces, (mp_piece){span->first, span->last, units});
+            if (units) add_piece(item, pieces, (mp_pack_piece){span->first, span->last + 1, units});
         }
-        *n_pieces += item->n_pieces;
+        x->n_pieces += (size_t)item->n_pieces;
     }
 done:
     return st;
 }
 
-static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_fitting *fit, mp_piece *pieces, int n_pieces,
+static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_arena_problem *x, mp_pack_piece *pieces,
                                 mp_error *err)
 {
     mp_status st = MP_OK;
@@ -141,18 +142,18 @@ static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_f
     for (int t = 0; t < (int)plan->n_steps; t++) {
         MP_TRY(count_units(graph, workspace_of(graph, plan, t), &units, err));
         if (!units) continue;
-        const int end = mp_step_end(plan->steps, t);
-        pieces[n_pieces] = (mp_piece){t, end, units};
-        fit->items[fit->n++] = (mp_item){.size = units, .first = t, .last = end, .piece = n_pieces++, .n_pieces = 1};
+        const int end = mp_step_end(plan->steps, t) + 1;
+        x->items[x->n++] = (mp_arena_item){.size = units, .begin = t, .end = end, .piece = (int)x->n_pieces, .n_pieces = 1};
+        pieces[x->n_pieces++] = (mp_pack_piece){t, end, units};
     }
-    for (size_t k = 0; k < fit->n; k++)
-        MP_REQUIRE(mp_add(total, fit->items[k].size, &total) && total <= INT64_MAX / 2 / graph->alignment, err, MP_INVALID,
+    for (size_t k = 0; k < x->n; k++)
+        MP_REQUIRE(mp_add(total, x->items[k].size, &total) && total <= INT64_MAX / 2 / graph->alignment, err, MP_INVALID,
                    "what the steps of %s need is more than can be counted", graph->name);
 done:
     return st;
 }
 
-static mp_status write_places(const grouping *g, mp_plan *plan, const mp_fitting *fit, size_t n_rings, mp_error *err)
+static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_problem *x, size_t n_rings, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_timeline *tl = g->timeline;
@@ -162,16 +163,16 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_fitting
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
         const int64_t bytes = g->graph->storages[s->storage].bytes;
-        /* a gradient that is carried in and made anew in step 0 has two lives that begin there, at one place: the longer one */
+        /* a gradient that is carried in and produced anew in step 0 has two lives that begin there: the second is the longer
+         * one */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].first == s->first;
         if (!bytes || again) continue;
-        places[n++] = (mp_place){s->storage, s->first, s->last, fit->items[g->item[k]].offset * g->graph->alignment, bytes};
+        places[n++] = (mp_place){s->storage, s->first, s->last, x->items[g->item[k]].offset * g->graph->alignment, bytes};
     }
     for (int t = 0; t < (int)tl->n_steps; t++) {
         const int64_t bytes = workspace_of(g->graph, plan, t);
         if (bytes)
-            places[n++] =
-                (mp_place){-1, t, mp_step_end(plan->steps, t), fit->items[next++].offset * g->graph->alignment, bytes};
+            places[n++] = (mp_place){-1, t, mp_step_end(plan->steps, t), x->items[next++].offset * g->graph->alignment, bytes};
     }
     plan->arena_bytes = 0;
     for (size_t k = 0; k < n; k++)
@@ -183,16 +184,16 @@ done:
     return st;
 }
 
-/* Fits the items of the plan's steps. Without `keeps` the plan is untouched. */
+/* Assigns offsets to the items of the plan's steps. Without `keeps` the plan is untouched. */
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, bool keeps, mp_pack_result *result,
                          mp_error *err)
 {
     mp_status st = MP_OK;
     mp_timeline *tl = NULL;
     grouping g = {.graph = graph};
-    mp_fitting fit = {.exact = exact, .only_bound = !keeps};
-    mp_piece *pieces = NULL;
-    int *newest = NULL, *ordered = NULL, *start = NULL, n_pieces = 0;
+    mp_arena_problem x = {.exact = exact, .only_bound = !keeps};
+    mp_pack_piece *pieces = NULL;
+    int *newest = NULL, *ordered = NULL, *start = NULL;
     size_t n, n_rings;
     MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, err));
     n = tl->n_spans + tl->n_steps;
@@ -203,20 +204,20 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     newest = mp_alloc(graph->n_storages, sizeof *newest);
     ordered = mp_alloc(tl->n_spans, sizeof *ordered);
     start = mp_alloc(tl->n_spans + 1, sizeof *start);
-    fit.items = mp_alloc(n, sizeof *fit.items);
+    x.items = mp_alloc(n, sizeof *x.items);
     pieces = mp_alloc(n, sizeof *pieces);
-    MP_REQUIRE(g.item && g.next && g.carried && newest && ordered && start && fit.items && pieces, err, MP_NOMEM,
+    MP_REQUIRE(g.item && g.next && g.carried && newest && ordered && start && x.items && pieces, err, MP_NOMEM,
                "no memory for the arena of %zu instances", n);
     make_rings(&g, newest);
-    fit.n = n_rings = number_rings(&g);
-    fit.pieces = pieces;
-    fit.n_steps = tl->n_steps;
-    MP_TRY(make_items(&g, ordered, start, &fit, pieces, &n_pieces, err));
-    MP_TRY(add_workspaces(graph, plan, &fit, pieces, n_pieces, err));
-    MP_TRY(mp_fit(&fit, err));
-    if (keeps) MP_TRY(write_places(&g, plan, &fit, n_rings, err));
-    *result = (mp_pack_result){fit.bound >= fit.height ? MP_PACK_PLACED : MP_PACK_LIMIT, fit.height * graph->alignment,
-                               fit.bound * graph->alignment, fit.nodes};
+    x.n = n_rings = number_rings(&g);
+    x.pieces = pieces;
+    x.n_steps = tl->n_steps;
+    MP_TRY(make_items(&g, ordered, start, &x, pieces, err));
+    MP_TRY(add_workspaces(graph, plan, &x, pieces, err));
+    MP_TRY(mp_arena_search(&x, err));
+    if (keeps) MP_TRY(write_places(&g, plan, &x, n_rings, err));
+    *result = (mp_pack_result){x.bound >= x.height ? MP_PACK_PLACED : MP_PACK_LIMIT, x.height * graph->alignment,
+                               x.bound * graph->alignment, x.nodes};
 done:
     mp_timeline_free(tl);
     mp_free(g.item);
@@ -225,7 +226,7 @@ done:
     mp_free(newest);
     mp_free(ordered);
     mp_free(start);
-    mp_free(fit.items);
+    mp_free(x.items);
     mp_free(pieces);
     return st;
 }

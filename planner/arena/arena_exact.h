@@ -1,11 +1,11 @@
-/* arena_exact.h - the packer's search (memplan/pack.h) on the items of an arena. Private to the arena. */
+/* arena_exact.h - the packer (memplan/pack.h) improves the offsets of an arena, or proves them lowest. Private to the arena. */
 #ifndef PLANNER_ARENA_EXACT_H
 #define PLANNER_ARENA_EXACT_H
 
-#include "planner/arena/arena_fit.h"
+#include "planner/arena/arena_search.h"
 
-/* Lowers height and raises bound as far as the search gets: from the offsets that the items have (height is theirs), and with
- * fitting->exact; where that is NULL, with as many nodes as the size of the fitting allows. MP_NOMEM. */
-mp_status mp_fit_exactly(mp_fitting *fitting, mp_error *err);
+/* Lowers height and raises bound as far as the packer's search gets: from the offsets that the items have (height is theirs),
+ * with the options problem->exact, or, where that is NULL, with as many nodes as the size of the problem allows. MP_NOMEM. */
+mp_status mp_arena_exact(mp_arena_problem *problem, mp_error *err);
 
 #endif

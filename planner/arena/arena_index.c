@@ -6,23 +6,23 @@
 
 #include "estimator/base/memory.h"
 
-typedef struct extent { /* of what lies, in units of sizes: from offset until before top */
+typedef struct extent { /* of a placed piece: [offset, top) */
     int64_t offset, top;
 } extent;
 
-/* Every step of a node is full, but for small gaps, from the bottom to a height between `least` and `most`; what raised all of
- * them has yet to reach its children. */
+/* Every step of a node is full, but for small gaps, from the bottom to a height between `least` and `most`; `raised` is the
+ * height that its children do not know of yet. */
 typedef struct filled {
     int64_t least, most, raised;
 } filled;
 
 typedef struct noted {
     int64_t offset;
-    const mp_piece *piece;
+    const mp_pack_piece *piece;
 } noted;
 
 struct mp_arena_index {
-    const mp_fitting *fitting;
+    const mp_arena_problem *problem;
     int n_steps; /* a power of 2 */
     size_t *start;
     int *n;           /* per node: its extents are extents[start[v] .. start[v] + n[v]), by offset */
@@ -31,35 +31,35 @@ struct mp_arena_index {
     extent *extents;
     int64_t slack; /* gaps of up to this count as full */
     int n_refills, n_noted;
-    noted *noted; /* all that lies */
+    noted *noted; /* all placed pieces */
 };
 
-typedef struct stretch { /* a node and the steps that it covers, inclusive */
-    int node, first, last;
+typedef struct stretch { /* a node, and the steps [begin, end) that it covers */
+    int node, begin, end;
 } stretch;
 
 static stretch root_of(const mp_arena_index *x)
 {
-    return (stretch){1, 0, x->n_steps - 1};
+    return (stretch){1, 0, x->n_steps};
 }
 
 static stretch child_of(stretch s, int side)
 {
-    const int middle = s.first + (s.last - s.first) / 2;
-    return side ? (stretch){2 * s.node + 1, middle + 1, s.last} : (stretch){2 * s.node, s.first, middle};
+    const int middle = s.begin + (s.end - s.begin) / 2;
+    return side ? (stretch){2 * s.node + 1, middle, s.end} : (stretch){2 * s.node, s.begin, middle};
 }
 
-static bool apart(stretch s, const mp_piece *piece)
+static bool apart(stretch s, const mp_pack_piece *piece)
 {
-    return piece->last < s.first || s.last < piece->first;
+    return piece->end <= s.begin || s.end <= piece->begin;
 }
 
-static bool covered(stretch s, const mp_piece *piece)
+static bool covered(stretch s, const mp_pack_piece *piece)
 {
-    return piece->first <= s.first && s.last <= piece->last;
+    return piece->begin <= s.begin && s.end <= piece->end;
 }
 
-static void count(mp_arena_index *x, stretch s, const mp_piece *piece)
+static void count(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 {
     if (apart(s, piece)) return;
     if (covered(s, piece)) {
@@ -69,27 +69,23 @@ static void count(mp_arena_index *x, stretch s, const mp_piece *piece)
     for (int side = 0; side < 2; side++) count(x, child_of(s, side), piece);
 }
 
-mp_arena_index *mp_arena_index_new(const mp_fitting *fitting)
+mp_arena_index *mp_arena_index_new(const mp_arena_problem *problem)
 {
     mp_arena_index *x = mp_alloc(1, sizeof *x);
     if (!x) return NULL;
-    x->fitting = fitting;
+    x->problem = problem;
     x->n_steps = 1;
-    while ((size_t)x->n_steps < fitting->n_steps) x->n_steps *= 2;
+    while ((size_t)x->n_steps < problem->n_steps) x->n_steps *= 2;
     const size_t n_nodes = 2 * (size_t)x->n_steps;
-    size_t n_pieces = 0;
     x->start = mp_alloc(n_nodes + 1, sizeof *x->start);
     x->n = mp_alloc(n_nodes, sizeof *x->n);
     x->highest = mp_alloc(n_nodes, sizeof *x->highest);
     x->filled = mp_alloc(n_nodes, sizeof *x->filled);
     if (!x->start || !x->n || !x->highest || !x->filled) goto failed;
-    for (size_t k = 0; k < fitting->n; k++) n_pieces += (size_t)fitting->items[k].n_pieces;
-    for (size_t k = 0; k < fitting->n; k++)
-        for (int p = 0; p < fitting->items[k].n_pieces; p++)
-            count(x, root_of(x), &fitting->pieces[fitting->items[k].piece + p]);
+    for (size_t p = 0; p < problem->n_pieces; p++) count(x, root_of(x), &problem->pieces[p]);
     for (size_t v = 0; v < n_nodes; v++) x->start[v + 1] += x->start[v];
     x->extents = mp_alloc(x->start[n_nodes], sizeof *x->extents);
-    x->noted = mp_alloc(n_pieces, sizeof *x->noted);
+    x->noted = mp_alloc(problem->n_pieces, sizeof *x->noted);
     if (x->extents && x->noted) return x;
 failed:
     mp_arena_index_free(x);
@@ -123,7 +119,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- up to where steps are full ---- */
+/* ---- the height up to which steps are full ---- */
 
 static void raise_node(filled *f, int64_t height)
 {
@@ -140,8 +136,8 @@ static void hand_down(mp_arena_index *x, int node)
     f->raised = 0;
 }
 
-/* The most of a step of the piece. */
-static int64_t full_to(mp_arena_index *x, stretch s, const mp_piece *piece)
+/* The largest height to which a step of the piece is full. */
+static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 {
     const filled *f = &x->filled[s.node];
     if (apart(s, piece)) return 0;
@@ -150,8 +146,8 @@ static int64_t full_to(mp_arena_index *x, stretch s, const mp_piece *piece)
     return larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
 }
 
-/* What lies from `offset` on fills those steps further that are full so far. */
-static void fill(mp_arena_index *x, stretch s, const mp_piece *piece, int64_t offset, int64_t top)
+/* A piece placed at `offset` raises those of its steps that are full up to there. */
+static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t offset, int64_t top)
 {
     filled *f = &x->filled[s.node];
     if (apart(s, piece) || f->most < offset - x->slack || f->least >= top) return;
@@ -173,7 +169,8 @@ static int by_offset(const void *a, const void *b)
     return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Counts as full what is, for pieces of this size and more: exactly so the first times, then for half of the size too. */
+/* Fills all steps anew for pieces of this size and larger, which no smaller gap can take; after the first times half of the
+ * size is the limit, so that this is done seldom enough. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
     enum { EXACT = 40 };
@@ -185,7 +182,7 @@ static void refill(mp_arena_index *x, int64_t size, int64_t *work)
     *work += x->n_noted;
 }
 
-/* ---- what lies ---- */
+/* ---- placed pieces ---- */
 
 /* The first extent of a node whose top is above this offset. */
 static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_t *work)
@@ -203,51 +200,51 @@ static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_
     return low;
 }
 
-/* Lifts the offset of a piece over what is in its way, as far as one walk through the tree tells; true if anything is. */
-static bool lift(const mp_arena_index *x, stretch s, const mp_piece *piece, int64_t *offset, int64_t *work)
+/* Raises the offset of a piece above what it would overlap, as far as one walk through the tree tells; true if it did. */
+static bool raise_offset(const mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t *offset, int64_t *work)
 {
-    bool lifted = false;
+    bool raised_any = false;
     if (apart(s, piece) || x->highest[s.node] <= *offset) return false;
     const extent *list = &x->extents[x->start[s.node]];
     for (int i = first_above(x, s.node, *offset, work); i < x->n[s.node] && list[i].offset < *offset + piece->size; i++) {
         *offset = list[i].top;
-        lifted = true;
+        raised_any = true;
         ++*work;
     }
     ++*work;
-    if (s.first == s.last) return lifted;
+    if (s.end - s.begin == 1) return raised_any;
     for (int side = 0; side < 2; side++)
-        if (lift(x, child_of(s, side), piece, offset, work)) lifted = true;
-    return lifted;
+        if (raise_offset(x, child_of(s, side), piece, offset, work)) raised_any = true;
+    return raised_any;
 }
 
-static void note(mp_arena_index *x, stretch s, const mp_piece *piece, extent lies, int64_t *work)
+static void note(mp_arena_index *x, stretch s, const mp_pack_piece *piece, extent e, int64_t *work)
 {
     if (apart(s, piece)) return;
-    x->highest[s.node] = larger(x->highest[s.node], lies.top);
+    x->highest[s.node] = larger(x->highest[s.node], e.top);
     ++*work;
     if (!covered(s, piece)) {
-        for (int side = 0; side < 2; side++) note(x, child_of(s, side), piece, lies, work);
+        for (int side = 0; side < 2; side++) note(x, child_of(s, side), piece, e, work);
         return;
     }
-    const int at = first_above(x, s.node, lies.offset, work);
+    const int at = first_above(x, s.node, e.offset, work);
     extent *place = &x->extents[x->start[s.node]] + at;
     memmove(place + 1, place, (size_t)(x->n[s.node]++ - at) * sizeof *place);
-    *place = lies;
+    *place = e;
 }
 
-void mp_arena_index_place(mp_arena_index *x, mp_item *item, int64_t *work)
+void mp_arena_index_place(mp_arena_index *x, mp_arena_item *item, int64_t *work)
 {
-    const mp_piece *pieces = &x->fitting->pieces[item->piece];
+    const mp_pack_piece *pieces = &x->problem->pieces[item->piece];
     int64_t offset = 0;
-    bool lifted = true;
+    bool raised_any = true;
     if (item->size <= x->slack) refill(x, item->size, work);
     for (int p = 0; p < item->n_pieces; p++)
         if (pieces[p].size > x->slack) offset = larger(offset, full_to(x, root_of(x), &pieces[p]));
-    while (lifted) {
-        lifted = false;
+    while (raised_any) {
+        raised_any = false;
         for (int p = 0; p < item->n_pieces; p++)
-            if (lift(x, root_of(x), &pieces[p], &offset, work)) lifted = true;
+            if (raise_offset(x, root_of(x), &pieces[p], &offset, work)) raised_any = true;
     }
     for (int p = 0; p < item->n_pieces; p++) {
         const int64_t top = offset + pieces[p].size;

@@ -1,3 +1,4 @@
+/* arena_place.c - each item is compared with all placed ones that are live with it, in the order of their offsets. */
 #include "planner/arena/arena_place.h"
 
 #include <string.h>
@@ -5,76 +6,77 @@
 #include "estimator/base/memory.h"
 #include "planner/arena/arena_index.h"
 
-/* An item that lies, in the order of offsets: what is looked at for every new one. */
-typedef struct lying {
+/* A placed item; the array is sorted by offset, and scanned for each new item. */
+typedef struct placed {
     int64_t offset, size;
-    int first, last;
-    int item; /* -1: of one piece, so that all is said */
-} lying;
+    int begin, end;
+    int item;
+} placed;
 
-typedef struct gap { /* what an item of several pieces may not reach into: offsets between low and high, both excluded */
+typedef struct obstacle { /* offsets that a new item of several pieces cannot have: those between low and high, both excluded */
     int64_t low, high;
-} gap;
+} obstacle;
 
-struct mp_placer {
-    mp_fitting *fitting;
-    lying *lying;
-    gap *gaps;
-    int64_t *lowest;       /* per rank in the order, for MP_LOWEST_FIRST: above all that lie already */
-    int *waiting;          /* ranks that do not lie yet */
+struct mp_arena_placer {
+    mp_arena_problem *problem;
+    placed *placed;
+    obstacle *obstacles;
+    int64_t *lowest;       /* per rank in the order, for MP_ARENA_LOWEST_FIRST: above all placed items that are live with it */
+    int *unplaced;         /* ranks of unplaced items */
     mp_arena_index *index; /* instead of all that, where there are many items */
 };
 
-mp_placer *mp_placer_new(mp_fitting *fitting)
+mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
 {
-    const size_t n = fitting->n;
-    mp_placer *p = mp_alloc(1, sizeof *p);
+    const size_t n = problem->n;
+    mp_arena_placer *p = mp_alloc(1, sizeof *p);
     if (!p) return NULL;
-    p->fitting = fitting;
+    p->problem = problem;
     if (n > MP_ARENA_UNINDEXED) {
-        p->index = mp_arena_index_new(fitting);
+        p->index = mp_arena_index_new(problem);
         if (p->index) return p;
         mp_free(p);
         return NULL;
     }
-    p->lying = mp_alloc(n, sizeof *p->lying);
-    p->gaps = mp_alloc(n, sizeof *p->gaps);
+    p->placed = mp_alloc(n, sizeof *p->placed);
+    p->obstacles = mp_alloc(n, sizeof *p->obstacles);
     p->lowest = mp_alloc(n, sizeof *p->lowest);
-    p->waiting = mp_alloc(n, sizeof *p->waiting);
-    if (p->lying && p->gaps && p->lowest && p->waiting) return p;
-    mp_placer_free(p);
+    p->unplaced = mp_alloc(n, sizeof *p->unplaced);
+    if (p->placed && p->obstacles && p->lowest && p->unplaced) return p;
+    mp_arena_placer_free(p);
     return NULL;
 }
 
-void mp_placer_free(mp_placer *p)
+void mp_arena_placer_free(mp_arena_placer *p)
 {
     if (!p) return;
-    mp_free(p->lying);
-    mp_free(p->gaps);
+    mp_free(p->placed);
+    mp_free(p->obstacles);
     mp_free(p->lowest);
-    mp_free(p->waiting);
+    mp_free(p->unplaced);
     mp_arena_index_free(p->index);
     mp_free(p);
 }
 
-/* The most that x and y occupy at steps where both are there; false if there are none. */
-static bool meet(const mp_fitting *fit, const mp_item *x, const mp_item *y, int64_t *x_size, int64_t *y_size)
+/* The largest sizes of x and y at steps at which both are live; false if there are none. */
+static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item *x, const mp_arena_item *y, int64_t *x_size,
+                           int64_t *y_size)
 {
-    if (x->first > y->last || y->first > x->last) return false;
+    if (x->begin >= y->end || y->begin >= x->end) return false;
     if (x->n_pieces == 1 && y->n_pieces == 1) {
         *x_size = x->size;
         *y_size = y->size;
         return true;
     }
-    const mp_piece *a = &fit->pieces[x->piece], *a_end = a + x->n_pieces;
-    const mp_piece *b = &fit->pieces[y->piece], *b_end = b + y->n_pieces;
+    const mp_pack_piece *a = &problem->pieces[x->piece], *a_end = a + x->n_pieces;
+    const mp_pack_piece *b = &problem->pieces[y->piece], *b_end = b + y->n_pieces;
     *x_size = *y_size = 0;
     while (a < a_end && b < b_end) {
-        if (a->first <= b->last && b->first <= a->last) {
+        if (a->begin < b->end && b->begin < a->end) {
             if (a->size > *x_size) *x_size = a->size;
             if (b->size > *y_size) *y_size = b->size;
         }
-        if (a->last < b->last)
+        if (a->end < b->end)
             a++;
         else
             b++;
@@ -82,53 +84,54 @@ static bool meet(const mp_fitting *fit, const mp_item *x, const mp_item *y, int6
     return *x_size > 0;
 }
 
-/* The lowest offset that none of the gaps covers, or the one in the tightest place; gaps are in the order of the offsets they
- * come from. x lies below y if it ends where y begins, at those steps where both are there: so for a staircase x what is in
- * the way need not begin in the order of offsets, and what counts is the first that begins among all later ones. */
-static int64_t find_gap(gap *gaps, size_t n, bool tightest)
+/* The lowest offset that no obstacle covers, or the one in the smallest gap. Obstacles come in the order of the offsets of the
+ * items behind them; their low ends need not, since the new item is below an obstacle already if it ends there at those steps
+ * at which both are live. So what counts is the lowest low end among all later obstacles. */
+static int64_t find_gap(obstacle *obstacles, size_t n, bool tightest)
 {
-    int64_t begins = INT64_MAX, floor = 0, at = -1, slack = INT64_MAX;
+    int64_t low = INT64_MAX, floor = 0, at = -1, slack = INT64_MAX;
     for (size_t j = n; j-- > 0;) {
-        if (gaps[j].low < begins) begins = gaps[j].low;
-        gaps[j].low = begins;
+        if (obstacles[j].low < low) low = obstacles[j].low;
+        obstacles[j].low = low;
     }
     for (size_t j = 0; j < n; j++) {
-        if (floor <= gaps[j].low && gaps[j].low - floor < slack) {
+        if (floor <= obstacles[j].low && obstacles[j].low - floor < slack) {
             at = floor;
-            slack = gaps[j].low - floor;
+            slack = obstacles[j].low - floor;
             if (!tightest) break;
         }
-        if (gaps[j].high > floor) floor = gaps[j].high;
+        if (obstacles[j].high > floor) floor = obstacles[j].high;
     }
     return at >= 0 ? at : floor;
 }
 
-static int64_t offset_of_staircase(mp_placer *p, const mp_item *x, size_t n_lying, bool tightest)
+static int64_t offset_of_profile(mp_arena_placer *p, const mp_arena_item *x, size_t n_placed, bool tightest)
 {
     size_t n = 0;
-    for (size_t j = 0; j < n_lying; j++) {
-        const lying *y = &p->lying[j];
+    for (size_t j = 0; j < n_placed; j++) {
+        const placed *y = &p->placed[j];
         int64_t x_size, y_size;
-        if (!meet(p->fitting, x, &p->fitting->items[y->item], &x_size, &y_size)) continue;
-        p->gaps[n++] = (gap){y->offset - x_size, y->offset + y_size};
+        if (!sizes_together(p->problem, x, &p->problem->items[y->item], &x_size, &y_size)) continue;
+        p->obstacles[n++] = (obstacle){y->offset - x_size, y->offset + y_size};
     }
-    return find_gap(p->gaps, n, tightest);
+    return find_gap(p->obstacles, n, tightest);
 }
 
-/* The same for an item of one piece, which needs as much room under everything. */
-static int64_t offset_of_block(const mp_placer *p, const mp_item *x, size_t n_lying, bool tightest, size_t *seen)
+/* The same for an item of one piece, which needs its size below every placed item. */
+static int64_t offset_of_block(const mp_arena_placer *p, const mp_arena_item *x, size_t n_placed, bool tightest, size_t *seen)
 {
-    int64_t floor = 0, at = -1, room = INT64_MAX;
+    int64_t floor = 0, at = -1, space = INT64_MAX;
     size_t j = 0;
-    for (; j < n_lying; j++) {
-        const lying *y = &p->lying[j];
+    for (; j < n_placed; j++) {
+        const placed *y = &p->placed[j];
         int64_t x_size, y_size = y->size;
-        if (y->first > x->last || x->first > y->last) continue;
-        if (p->fitting->items[y->item].n_pieces > 1 && !meet(p->fitting, x, &p->fitting->items[y->item], &x_size, &y_size))
+        if (y->begin >= x->end || x->begin >= y->end) continue;
+        if (p->problem->items[y->item].n_pieces > 1 &&
+            !sizes_together(p->problem, x, &p->problem->items[y->item], &x_size, &y_size))
             continue;
-        if (y->offset - floor >= x->size && y->offset - floor < room) {
+        if (y->offset - floor >= x->size && y->offset - floor < space) {
             at = floor;
-            room = y->offset - floor;
+            space = y->offset - floor;
             if (!tightest) break;
         }
         if (y->offset + y_size > floor) floor = y->offset + y_size;
@@ -137,52 +140,52 @@ static int64_t offset_of_block(const mp_placer *p, const mp_item *x, size_t n_ly
     return at >= 0 ? at : floor;
 }
 
-static int64_t place_into_gaps(mp_placer *p, const int *order, bool tightest, int64_t limit, int64_t *work)
+static int64_t place_into_gaps(mp_arena_placer *p, const int *order, bool tightest, int64_t limit, int64_t *work)
 {
-    mp_fitting *fit = p->fitting;
+    mp_arena_problem *problem = p->problem;
     int64_t height = 0;
-    for (size_t k = 0; k < fit->n && height < limit; k++) {
-        mp_item *x = &fit->items[order[k]];
+    for (size_t k = 0; k < problem->n && height < limit; k++) {
+        mp_arena_item *x = &problem->items[order[k]];
         size_t seen = k, low = 0, high = k;
-        x->offset = x->n_pieces > 1 ? offset_of_staircase(p, x, k, tightest) : offset_of_block(p, x, k, tightest, &seen);
+        x->offset = x->n_pieces > 1 ? offset_of_profile(p, x, k, tightest) : offset_of_block(p, x, k, tightest, &seen);
         *work += (int64_t)seen + 1;
         if (x->offset + x->size > height) height = x->offset + x->size;
         while (low < high) {
             const size_t middle = (low + high) / 2;
-            if (p->lying[middle].offset <= x->offset)
+            if (p->placed[middle].offset <= x->offset)
                 low = middle + 1;
             else
                 high = middle;
         }
-        memmove(p->lying + low + 1, p->lying + low, (k - low) * sizeof *p->lying);
-        p->lying[low] = (lying){x->offset, x->size, x->first, x->last, order[k]};
+        memmove(p->placed + low + 1, p->placed + low, (k - low) * sizeof *p->placed);
+        p->placed[low] = (placed){x->offset, x->size, x->begin, x->end, order[k]};
     }
     return height;
 }
 
-static int64_t place_lowest_first(mp_placer *p, const int *order, int64_t limit, int64_t *work)
+static int64_t place_lowest_first(mp_arena_placer *p, const int *order, int64_t limit, int64_t *work)
 {
-    mp_fitting *fit = p->fitting;
-    size_t n = fit->n;
+    mp_arena_problem *problem = p->problem;
+    size_t n = problem->n;
     int64_t height = 0;
     for (size_t k = 0; k < n; k++) {
-        p->waiting[k] = (int)k;
+        p->unplaced[k] = (int)k;
         p->lowest[k] = 0;
     }
     while (n > 0 && height < limit) {
         size_t next = 0;
         for (size_t k = 1; k < n; k++)
-            if (p->lowest[p->waiting[k]] < p->lowest[p->waiting[next]]) next = k;
-        const int rank = p->waiting[next];
-        mp_item *x = &fit->items[order[rank]];
+            if (p->lowest[p->unplaced[k]] < p->lowest[p->unplaced[next]]) next = k;
+        const int rank = p->unplaced[next];
+        mp_arena_item *x = &problem->items[order[rank]];
         x->offset = p->lowest[rank];
         if (x->offset + x->size > height) height = x->offset + x->size;
-        memmove(p->waiting + next, p->waiting + next + 1, (--n - next) * sizeof *p->waiting);
+        memmove(p->unplaced + next, p->unplaced + next + 1, (--n - next) * sizeof *p->unplaced);
         for (size_t k = 0; k < n; k++) {
-            const int other = p->waiting[k];
+            const int other = p->unplaced[k];
             int64_t x_size, y_size;
             if (p->lowest[other] >= x->offset + x->size) continue;
-            if (!meet(fit, x, &fit->items[order[other]], &x_size, &y_size)) continue;
+            if (!sizes_together(problem, x, &problem->items[order[other]], &x_size, &y_size)) continue;
             if (x->offset + x_size > p->lowest[other]) p->lowest[other] = x->offset + x_size;
         }
         *work += 2 * (int64_t)n;
@@ -190,22 +193,22 @@ static int64_t place_lowest_first(mp_placer *p, const int *order, int64_t limit,
     return height;
 }
 
-static int64_t place_by_index(mp_placer *p, const int *order, int64_t limit, int64_t *work)
+static int64_t place_by_index(mp_arena_placer *p, const int *order, int64_t limit, int64_t *work)
 {
-    mp_fitting *fit = p->fitting;
+    mp_arena_problem *problem = p->problem;
     int64_t height = 0;
     mp_arena_index_clear(p->index);
-    for (size_t k = 0; k < fit->n && height < limit; k++) {
-        mp_item *x = &fit->items[order[k]];
+    for (size_t k = 0; k < problem->n && height < limit; k++) {
+        mp_arena_item *x = &problem->items[order[k]];
         mp_arena_index_place(p->index, x, work);
         if (x->offset + x->size > height) height = x->offset + x->size;
     }
     return height;
 }
 
-int64_t mp_place(mp_placer *placer, const int *order, enum mp_placing placing, int64_t limit, int64_t *work)
+int64_t mp_arena_place(mp_arena_placer *placer, const int *order, mp_arena_rule rule, int64_t limit, int64_t *work)
 {
     if (placer->index) return place_by_index(placer, order, limit, work);
-    if (placing == MP_LOWEST_FIRST) return place_lowest_first(placer, order, limit, work);
-    return place_into_gaps(placer, order, placing == MP_TIGHTEST_GAP, limit, work);
+    if (rule == MP_ARENA_LOWEST_FIRST) return place_lowest_first(placer, order, limit, work);
+    return place_into_gaps(placer, order, rule == MP_ARENA_BEST_FIT, limit, work);
 }

@@ -1,23 +1,23 @@
-/* arena_place.h - places items by one order. Private to the arena. */
+/* arena_place.h - first fit, best fit and lowest first place the items in one given order. Private to the arena. */
 #ifndef PLANNER_ARENA_PLACE_H
 #define PLANNER_ARENA_PLACE_H
 
-#include "planner/arena/arena_fit.h"
+#include "planner/arena/arena_search.h"
 
-enum mp_placing {
-    MP_FIRST_GAP,    /* the only one for more than MP_ARENA_UNINDEXED items; in the given order, each into the lowest gap */
-    MP_TIGHTEST_GAP, /* in the given order, each into the smallest gap that it fits into */
-    MP_LOWEST_FIRST, /* whichever can lie lowest above those that lie already; the given order decides ties */
-    MP_N_PLACINGS
-};
+typedef enum mp_arena_rule {
+    MP_ARENA_FIRST_FIT, /* in the given order, each into the lowest gap; the only rule for more than MP_ARENA_UNINDEXED items */
+    MP_ARENA_BEST_FIT,  /* in the given order, each into the smallest gap that it fits into */
+    MP_ARENA_LOWEST_FIRST, /* whichever has the lowest offset above those placed already; the given order decides ties */
+    MP_ARENA_N_RULES
+} mp_arena_rule;
 
-typedef struct mp_placer mp_placer;
-/* NULL: out of memory. The fitting must outlive it. */
-mp_placer *mp_placer_new(mp_fitting *fitting);
-void mp_placer_free(mp_placer *placer); /* NULL is fine */
+typedef struct mp_arena_placer mp_arena_placer;
+/* NULL: out of memory. The problem must outlive it. */
+mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem);
+void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is fine */
 
-/* Sets the offsets of all items, and returns the height. Gives up as soon as this reaches `limit`: the offsets are then those
- * of some items only. *work grows by the number of pairs that were looked at. */
-int64_t mp_place(mp_placer *placer, const int *order, enum mp_placing placing, int64_t limit, int64_t *work);
+/* Sets the offsets of all items, and returns the height. Ends as soon as the height reaches `limit`: then only some items have
+ * their offsets. *work grows by the number of pairs that were looked at. */
+int64_t mp_arena_place(mp_arena_placer *placer, const int *order, mp_arena_rule rule, int64_t limit, int64_t *work);
 
 #endif

@@ -1,8 +1,11 @@
+/* pack.c - one capacity decided, or the lowest capacity searched for by halves. */
 #include "memplan/pack.h"
 
 #include <stdlib.h>
 
 #include "estimator/base/memory.h"
+#include "memplan/pack_check.h"
+#include "planner/math/integers.h"
 #include "planner/pack/pack_search.h"
 
 enum {
@@ -14,7 +17,7 @@ enum {
 static const mp_pack_options no_options = {0};
 
 typedef struct packer {
-    mp_packing *packing;
+    mp_pack_problem *problem;
     mp_pack_state state;
     mp_pack_search *search;
     mp_pack_options options;
@@ -22,14 +25,14 @@ typedef struct packer {
     bool stopped;
 } packer;
 
-static mp_status open_packer(packer *p, mp_packing *packing, const mp_pack_options *options, mp_error *err)
+static mp_status open_packer(packer *p, mp_pack_problem *problem, const mp_pack_options *options, mp_error *err)
 {
     mp_status st = MP_OK;
-    *p = (packer){.packing = packing, .options = options ? *options : no_options, .result = {.height = -1}};
-    MP_TRY(mp_pack_state_make(&p->state, packing, err));
+    *p = (packer){.problem = problem, .options = options ? *options : no_options, .result = {.height = -1}};
+    MP_TRY(mp_pack_state_make(&p->state, problem, err));
     p->search = mp_pack_search_new(&p->state, &p->options);
-    MP_REQUIRE(p->search, err, MP_NOMEM, "no memory for the offsets of %zu items", packing->n_items);
-    MP_TRY(mp_pack_bound(packing, &p->result.bound, err));
+    MP_REQUIRE(p->search, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
+    MP_TRY(mp_pack_bound(problem, &p->result.bound, err));
 done:
     return st;
 }
@@ -50,19 +53,19 @@ static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_err
     for (int b = 0; b < p->state.n_boxes; b++) {
         const mp_pack_box *box = &p->state.boxes[b];
         const int64_t top = p->state.lowest[b] + box->size;
-        p->packing->items[box->item].offset = p->state.lowest[b];
+        p->problem->items[box->item].offset = p->state.lowest[b];
         if (top > p->result.height) p->result.height = top;
     }
 done:
     return st;
 }
 
-mp_status mp_pack_solve(mp_packing *packing, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
+mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err)
 {
     packer p;
     mp_status st = MP_OK;
-    MP_TRY(open_packer(&p, packing, options, err));
+    MP_TRY(open_packer(&p, problem, options, err));
     MP_TRY(attempt(&p, capacity, p.options.node_limit, err));
     if (p.result.verdict == MP_PACK_INFEASIBLE && p.result.bound <= capacity) p.result.bound = capacity + 1;
     *result = p.result;
@@ -72,28 +75,25 @@ done:
 }
 
 /* What every height is a multiple of: offsets are sums of sizes, rounded up to alignments, or fixed. */
-static int64_t unit_of(const mp_packing *packing)
+static int64_t unit_of(const mp_pack_problem *problem)
 {
     int64_t unit = 0;
-    for (size_t k = 0; k < packing->n_items + packing->n_pieces; k++) {
-        const mp_pack_item *item = k < packing->n_items ? &packing->items[k] : NULL;
-        for (int part = 0; part < (item ? 2 : 1); part++) {
-            int64_t a = !item ? packing->pieces[k - packing->n_items].size : part ? item->fixed : item->alignment;
-            if (a < 1 || (item && !part && a == 1)) continue;
-            for (int64_t b = unit; b; b = a % b, a = unit) unit = b;
-            unit = a;
-        }
+    for (size_t k = 0; k < problem->n_items; k++) {
+        const mp_pack_item *item = &problem->items[k];
+        if (item->alignment > 1) unit = mp_gcd(unit, item->alignment);
+        if (item->fixed > 0) unit = mp_gcd(unit, item->fixed);
     }
+    for (size_t p = 0; p < problem->n_pieces; p++) unit = mp_gcd(unit, problem->pieces[p].size);
     return unit ? unit : 1;
 }
 
-/* The height of whatever the search puts first, within a few nodes; what is fixed may need more. */
+/* The height of the first placement that the search finds, if it needs no more than its nodes; fixed items may make it fail. */
 static mp_status find_any(packer *p, mp_error *err)
 {
     mp_status st = MP_OK;
     int64_t capacity = 0;
-    for (size_t k = 0; k < p->packing->n_items; k++) {
-        const mp_pack_item *item = &p->packing->items[k];
+    for (size_t k = 0; k < p->problem->n_items; k++) {
+        const mp_pack_item *item = &p->problem->items[k];
         if (item->fixed > 0) capacity += item->fixed;
     }
     for (int b = 0; b < p->state.n_boxes; b++) capacity += p->state.boxes[b].size + p->state.boxes[b].alignment;
@@ -130,13 +130,13 @@ done:
     return st;
 }
 
-mp_status mp_pack_minimize(mp_packing *packing, int64_t known, const mp_pack_options *options, mp_pack_result *result,
+mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pack_options *options, mp_pack_result *result,
                            mp_error *err)
 {
     packer p;
     mp_status st = MP_OK;
-    MP_TRY(open_packer(&p, packing, options, err));
-    const int64_t unit = unit_of(packing);
+    MP_TRY(open_packer(&p, problem, options, err));
+    const int64_t unit = unit_of(problem);
     if (known >= 0)
         p.result.height = known;
     else

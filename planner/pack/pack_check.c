@@ -1,7 +1,9 @@
+/* pack_check.c - a sweep over time: what is live is added up, or compared pair by pair. */
+#include "memplan/pack_check.h"
+
 #include <stdlib.h>
 
 #include "estimator/base/memory.h"
-#include "memplan/pack.h"
 
 typedef struct event {
     int64_t time, size; /* size < 0: a piece ends */
@@ -16,17 +18,17 @@ static int by_time(const void *a, const void *b)
     return x->piece - y->piece;
 }
 
-static mp_status make_events(const mp_packing *packing, event **out, size_t *n, mp_error *err)
+static mp_status make_events(const mp_pack_problem *problem, event **out, size_t *n, mp_error *err)
 {
     mp_status st = MP_OK;
-    event *events = mp_alloc(2 * packing->n_pieces, sizeof *events);
+    event *events = mp_alloc(2 * problem->n_pieces, sizeof *events);
     *n = 0;
-    MP_REQUIRE(events, err, MP_NOMEM, "no memory for the offsets of %zu items", packing->n_items);
-    for (size_t k = 0; k < packing->n_items; k++)
-        for (int p = packing->items[k].piece; p < packing->items[k].piece + packing->items[k].n_pieces; p++) {
-            const mp_pack_piece *piece = &packing->pieces[p];
-            events[(*n)++] = (event){piece->lower, piece->size, (int)k, p};
-            events[(*n)++] = (event){piece->upper, -piece->size, (int)k, p};
+    MP_REQUIRE(events, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
+    for (size_t k = 0; k < problem->n_items; k++)
+        for (int p = problem->items[k].piece; p < problem->items[k].piece + problem->items[k].n_pieces; p++) {
+            const mp_pack_piece *piece = &problem->pieces[p];
+            events[(*n)++] = (event){piece->begin, piece->size, (int)k, p};
+            events[(*n)++] = (event){piece->end, -piece->size, (int)k, p};
         }
     qsort(events, *n, sizeof *events, by_time);
     *out = events;
@@ -34,13 +36,13 @@ done:
     return st;
 }
 
-mp_status mp_pack_bound(const mp_packing *packing, int64_t *bytes, mp_error *err)
+mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error *err)
 {
     mp_status st = MP_OK;
     event *events = NULL;
     size_t n;
     int64_t live = 0, most = 0;
-    MP_TRY(make_events(packing, &events, &n, err));
+    MP_TRY(make_events(problem, &events, &n, err));
     for (size_t k = 0; k < n; k++) {
         if (events[k].size < 0)
             live += events[k].size;
@@ -54,49 +56,49 @@ done:
     return st;
 }
 
-static mp_status check_alone(const mp_packing *packing, size_t k, int64_t capacity, mp_error *err)
+static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t capacity, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_pack_item *item = &packing->items[k];
+    const mp_pack_item *item = &problem->items[k];
     MP_REQUIRE(item->offset >= 0 && item->offset % item->alignment == 0, err, MP_REFUTED,
                "item %zu lies at %lld, which is no multiple of %lld", k, (long long)item->offset, (long long)item->alignment);
     MP_REQUIRE(item->fixed < 0 || item->offset == item->fixed, err, MP_REFUTED, "item %zu lies at %lld instead of %lld", k,
                (long long)item->offset, (long long)item->fixed);
     for (int p = item->piece; p < item->piece + item->n_pieces; p++)
-        MP_REQUIRE(packing->pieces[p].size <= capacity && item->offset <= capacity - packing->pieces[p].size, err, MP_REFUTED,
+        MP_REQUIRE(problem->pieces[p].size <= capacity && item->offset <= capacity - problem->pieces[p].size, err, MP_REFUTED,
                    "item %zu at %lld ends above %lld", k, (long long)item->offset, (long long)capacity);
 done:
     return st;
 }
 
-/* What is there at one time is compared with all that is there when it comes. */
-mp_status mp_pack_check(const mp_packing *packing, int64_t capacity, mp_error *err)
+/* Every item is compared with all that are live when it begins. */
+mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err)
 {
     mp_status st = MP_OK;
-    event *events = NULL, *there = mp_alloc(packing->n_pieces, sizeof *there);
-    size_t n, n_there = 0;
-    MP_REQUIRE(there, err, MP_NOMEM, "no memory for the offsets of %zu items", packing->n_items);
-    for (size_t k = 0; k < packing->n_items; k++) MP_TRY(check_alone(packing, k, capacity, err));
-    MP_TRY(make_events(packing, &events, &n, err));
+    event *events = NULL, *live = mp_alloc(problem->n_pieces, sizeof *live);
+    size_t n, n_live = 0;
+    MP_REQUIRE(live, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
+    for (size_t k = 0; k < problem->n_items; k++) MP_TRY(check_alone(problem, k, capacity, err));
+    MP_TRY(make_events(problem, &events, &n, err));
     for (size_t e = 0; e < n; e++) {
         const event *x = &events[e];
-        const int64_t at = packing->items[x->item].offset;
+        const int64_t at = problem->items[x->item].offset;
         size_t k = 0;
         if (x->size < 0) {
-            while (there[k].piece != x->piece) k++;
-            there[k] = there[--n_there];
+            while (live[k].piece != x->piece) k++;
+            live[k] = live[--n_live];
             continue;
         }
-        for (; k < n_there; k++) {
-            const event *y = &there[k];
-            const int64_t other = packing->items[y->item].offset;
+        for (; k < n_live; k++) {
+            const event *y = &live[k];
+            const int64_t other = problem->items[y->item].offset;
             MP_REQUIRE(at + x->size <= other || other + y->size <= at, err, MP_REFUTED, "items %d and %d overlap at time %lld",
                        y->item, x->item, (long long)x->time);
         }
-        there[n_there++] = *x;
+        live[n_live++] = *x;
     }
 done:
     mp_free(events);
-    mp_free(there);
+    mp_free(live);
     return st;
 }

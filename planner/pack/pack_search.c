@@ -1,3 +1,4 @@
+/* pack_search.c - depth-first branch and bound with restarts; states that have failed are known by their hash. */
 #include "planner/pack/pack_search.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum {
     NODES_BETWEEN = 256,   /* two questions whether to stop */
     RUN_NODES = 1000,      /* of the shortest runs */
     RUNS_CUT = 100,        /* after so many it is the depth that cuts them off */
-    RAISE = -1             /* among the branches: nothing lies at the floor */
+    RAISE = -1             /* among the branches: nothing is placed at the floor */
 };
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
@@ -32,7 +33,7 @@ struct mp_pack_search {
     XXH128_hash_t *failed; /* states, by hash */
     int memory_bits;
     uint64_t n_searches; /* states of an earlier capacity are others */
-    int *first_box;      /* per section: the first box that begins there or later */
+    int *box_start;      /* per section: the first box that begins there or later */
     int *branches;       /* of all depths, one behind the other */
     size_t n_branches, branches_capacity;
     int64_t *tops;        /* per section: see supported; -1: not known */
@@ -47,10 +48,10 @@ struct mp_pack_search {
 static XXH128_hash_t hash_part(const mp_pack_search *x, int from, int to)
 {
     const mp_pack_state *s = x->state;
-    const int a = x->first_box[from], b = x->first_box[to];
+    const int a = x->box_start[from], b = x->box_start[to];
     XXH128_hash_t hash = XXH3_128bits_withSeed(s->floor + from, (size_t)(to - from) * sizeof *s->floor,
                                                (XXH64_hash_t)from ^ x->n_searches << 32);
-    const XXH128_hash_t boxes = XXH3_128bits_withSeed(s->lies + a, (size_t)(b - a), hash.low64);
+    const XXH128_hash_t boxes = XXH3_128bits_withSeed(s->placed + a, (size_t)(b - a), hash.low64);
     hash.low64 = boxes.low64;
     hash.high64 = (hash.high64 * 0x9e3779b97f4a7c15u) ^ boxes.high64;
     return hash;
@@ -67,35 +68,35 @@ static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t flo
 {
     if (box->n_runs == 1) return true; /* it is within the dip */
     for (int r = box->run; r < box->run + box->n_runs; r++)
-        for (int t = s->runs[r].first; t <= s->runs[r].last; t++)
+        for (int t = s->runs[r].begin; t < s->runs[r].end; t++)
             if (s->floor[t] != floor) return false;
     return true;
 }
 
-/* The lowest top of what is still to come in section t, without what is over `section` too, and without the box. */
+/* The lowest top of what is unplaced in section t, without what is over `section` too, and without the box. */
 static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
 {
     int64_t least = INT64_MAX;
-    for (int k = s->lives_start[t]; k < s->lives_start[t] + s->n_lives[t]; k++) {
-        const mp_pack_lives *other = &s->lives[k];
+    for (int k = s->live_start[t]; k < s->live_start[t] + s->n_live[t]; k++) {
+        const mp_pack_live *other = &s->live[k];
         const mp_pack_box *o = &s->boxes[other->box];
         const int64_t top = s->lowest[other->box] + other->size;
         if (top >= least || other->box == box) continue;
-        if (o->first <= section && section <= o->last && o->n_runs == 1) continue;
+        if (o->begin <= section && section < o->end && o->n_runs == 1) continue;
         least = top;
     }
     return least;
 }
 
-/* A box that does not lie at its lowest offset lies on another one that is not over the section: where it is lowest then, as
- * far as it stays below `most`. What is found is kept in x->tops for the other boxes over the section. */
+/* A box that is not placed at its lowest offset stands on another one, which is not over the section: the lowest offset that it
+ * then has, or `most` if that is lower. What is found is kept in x->tops for the other boxes over the section. */
 static int64_t supported(const mp_pack_search *x, int b, int section, int64_t most)
 {
     const mp_pack_state *s = x->state;
     const mp_pack_box *box = &s->boxes[b];
     int64_t least = most;
     for (int r = box->run; r < box->run + box->n_runs; r++)
-        for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
+        for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
             if (t == section || s->least_top[t] >= least) continue;
             int64_t top;
             if (box->n_runs > 1) {
@@ -122,24 +123,24 @@ static bool precedes(const mp_pack_search *x, const branching *b, const branchin
     return b->floor < best->floor;
 }
 
-/* The next floor if nothing lies at this one; INT64_MAX: something does. */
+/* The next floor if nothing is placed at this one; INT64_MAX: something must be. */
 static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
 {
     const mp_pack_state *s = x->state;
-    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    const mp_pack_live *live = &s->live[s->live_start[t]];
     const int64_t f = s->floor[t];
     int64_t next = most + 1;
-    int from = t, to = t;
+    int from = t, end = t + 1;
     if (f >= most) return INT64_MAX;
-    for (int k = 0; k < s->n_lives[t]; k++) {
-        if (s->lowest[lives[k].box] <= f && s->boxes[lives[k].box].fixed >= 0) return INT64_MAX;
-        if (s->lowest[lives[k].box] > f && s->lowest[lives[k].box] < next) next = s->lowest[lives[k].box];
-        if (s->boxes[lives[k].box].first < from) from = s->boxes[lives[k].box].first;
-        if (s->boxes[lives[k].box].last > to) to = s->boxes[lives[k].box].last;
+    for (int k = 0; k < s->n_live[t]; k++) {
+        if (s->lowest[live[k].box] <= f && s->boxes[live[k].box].fixed >= 0) return INT64_MAX;
+        if (s->lowest[live[k].box] > f && s->lowest[live[k].box] < next) next = s->lowest[live[k].box];
+        if (s->boxes[live[k].box].begin < from) from = s->boxes[live[k].box].begin;
+        if (s->boxes[live[k].box].end > end) end = s->boxes[live[k].box].end;
     }
-    for (int k = from; k <= to; k++) x->tops[k] = -1;
-    for (int k = 0; k < s->n_lives[t] && next > f + 1; k++) {
-        const int b = lives[k].box;
+    for (int k = from; k < end; k++) x->tops[k] = -1;
+    for (int k = 0; k < s->n_live[t] && next > f + 1; k++) {
+        const int b = live[k].box;
         const int64_t alignment = s->boxes[b].alignment;
         if (s->lowest[b] > f) continue;
         const int64_t rises =
@@ -157,8 +158,8 @@ static void look(const mp_pack_search *x, int t, branching *best)
     const int64_t most = x->options->without & MP_PACK_SECTIONS ? s->capacity : bounded;
     branching b = {.section = t, .n = s->n_low[t], .floor = f, .slack = bounded - f, .raised = -1};
     if (!precedes(x, &b, best)) return;
-    for (int k = s->lives_start[t]; s->has_pieces && k < s->lives_start[t] + s->n_lives[t]; k++)
-        if (s->lowest[s->lives[k].box] <= f && !is_level(s, &s->boxes[s->lives[k].box], f)) return;
+    for (int k = s->live_start[t]; s->has_pieces && k < s->live_start[t] + s->n_live[t]; k++)
+        if (s->lowest[s->live[k].box] <= f && !is_level(s, &s->boxes[s->live[k].box], f)) return;
     const int64_t next = next_floor(x, t, most);
     if (next <= most) {
         b.raised = next;
@@ -174,10 +175,10 @@ static branching choose(const mp_pack_search *x, int from, int to)
     for (int t = from, end; t < to && best.n > 1; t = end) {
         const int64_t f = s->floor[t];
         end = t + 1;
-        if (!s->n_lives[t]) continue;
-        while (end < to && s->n_lives[end] && s->floor[end] == f) end++;
-        const bool left = t == from || !s->n_lives[t - 1] || s->floor[t - 1] > f;
-        const bool right = end == to || !s->n_lives[end] || s->floor[end] > f;
+        if (!s->n_live[t]) continue;
+        while (end < to && s->n_live[end] && s->floor[end] == f) end++;
+        const bool left = t == from || !s->n_live[t - 1] || s->floor[t - 1] > f;
+        const bool right = end == to || !s->n_live[end] || s->floor[end] > f;
         if (!left || !right) continue;
         for (int k = t; k < end && best.n > 1; k++) look(x, k, &best);
     }
@@ -191,10 +192,10 @@ static bool list_branches(mp_pack_search *x, const branching *b)
     const double *preference = x->preference[x->order];
     const size_t from = x->n_branches;
     if (!mp_grow(&x->branches, &x->branches_capacity, from + (size_t)b->n, sizeof *x->branches)) return false;
-    for (int k = 0; k < s->n_lives[b->section]; k++) {
-        const int box = s->lives[s->lives_start[b->section] + k].box, twin = s->boxes[box].twin;
+    for (int k = 0; k < s->n_live[b->section]; k++) {
+        const int box = s->live[s->live_start[b->section] + k].box, twin = s->boxes[box].twin;
         if (s->lowest[box] > b->floor) continue;
-        if (twin >= 0 && !s->lies[twin] && !(x->options->without & MP_PACK_TWINS)) continue;
+        if (twin >= 0 && !s->placed[twin] && !(x->options->without & MP_PACK_TWINS)) continue;
         size_t at = x->n_branches++;
         for (; at > from; at--) {
             const int before = x->branches[at - 1];
@@ -213,7 +214,7 @@ static bool take(mp_pack_search *x, const branching *b, int branch)
 {
     mp_pack_state *s = x->state;
     if (branch == RAISE ? mp_pack_raise(s, b->section, b->raised) : mp_pack_put(s, branch)) return true;
-    x->weight[s->narrow]++;
+    x->weight[s->conflict]++;
     return false;
 }
 
@@ -228,15 +229,15 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Fills the parts that nothing crosses one after the other, but for the last one, which is left as [*from, *to): empty if there
- * is nothing more to come. */
+/* Fills the parts that nothing crosses one after the other, but for the last one, which is left as [*from, *to): empty if
+ * nothing is unplaced. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;
     for (;;) {
         int middle;
-        while (*from < *to && !s->n_lives[*from] && !s->crossing[*from + 1]) ++*from;
-        while (*from < *to && !s->n_lives[*to - 1] && !s->crossing[*to - 1]) --*to;
+        while (*from < *to && !s->n_live[*from] && !s->crossing[*from + 1]) ++*from;
+        while (*from < *to && !s->n_live[*to - 1] && !s->crossing[*to - 1]) --*to;
         for (middle = *from + 1; middle < *to && s->crossing[middle]; middle++) continue;
         if (middle >= *to || x->options->without & MP_PACK_PARTS) return true;
         if (!fill(x, *from, middle)) return false;
@@ -264,8 +265,8 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
     return filled;
 }
 
-/* Places all that is still to come in the sections from `from` to before `to`, which nothing crosses. False: it cannot be done,
- * or the search was halted; the caller undoes. */
+/* Places everything unplaced in the sections [from, to), whose ends nothing crosses. False: it cannot be done, or the search
+ * was halted; the caller undoes. */
 static bool fill(mp_pack_search *x, int from, int to)
 {
     const bool remembers = !(x->options->without & MP_PACK_MEMORY);
@@ -361,10 +362,10 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     while (x->memory_bits < MEMORY_BITS && (int64_t)1 << x->memory_bits < (int64_t)STATES_PER_BOX * state->n_boxes)
         x->memory_bits++;
     x->failed = mp_alloc((size_t)1 << x->memory_bits, sizeof *x->failed);
-    x->first_box = mp_alloc((size_t)state->n_sections + 2, sizeof *x->first_box);
+    x->box_start = mp_alloc((size_t)state->n_sections + 2, sizeof *x->box_start);
     x->tops = mp_alloc((size_t)state->n_sections + 1, sizeof *x->tops);
     x->weight = mp_alloc((size_t)state->n_sections, sizeof *x->weight);
-    bool enough = x->failed && x->first_box && x->tops && x->weight;
+    bool enough = x->failed && x->box_start && x->tops && x->weight;
     for (int k = 0; k < N_ORDERS; k++) {
         x->preference[k] = mp_alloc((size_t)state->n_boxes, sizeof **x->preference);
         enough = enough && x->preference[k];
@@ -374,12 +375,12 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
         return NULL;
     }
     for (int t = 0, b = 0; t <= state->n_sections; t++) {
-        while (b < state->n_boxes && state->boxes[b].first < t) b++;
-        x->first_box[t] = b;
+        while (b < state->n_boxes && state->boxes[b].begin < t) b++;
+        x->box_start[t] = b;
     }
     for (int b = 0; b < state->n_boxes; b++) {
         const mp_pack_box *box = &state->boxes[b];
-        const double life = box->last - box->first + 1, size = (double)box->size;
+        const double life = box->end - box->begin, size = (double)box->size;
         x->preference[BY_LIFE][b] = life;
         x->preference[BY_AREA][b] = life * size;
         x->preference[BY_SIZE][b] = size;
@@ -391,7 +392,7 @@ void mp_pack_search_free(mp_pack_search *x)
 {
     if (!x) return;
     mp_free(x->failed);
-    mp_free(x->first_box);
+    mp_free(x->box_start);
     mp_free(x->tops);
     mp_free(x->weight);
     mp_free(x->branches);

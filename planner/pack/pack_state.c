@@ -1,3 +1,4 @@
+/* pack_state.c - time cut into sections, floors that rise as boxes are placed, and the trail of changes. */
 #include "planner/pack/pack_state.h"
 
 #include <stdlib.h>
@@ -29,20 +30,20 @@ static int by_time(const void *a, const void *b)
     return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
-static int by_first(const void *a, const void *b)
+static int by_begin(const void *a, const void *b)
 {
     const mp_pack_box *x = a, *y = b;
-    if (x->first != y->first) return x->first - y->first;
-    if (x->last != y->last) return y->last - x->last;
+    if (x->begin != y->begin) return x->begin - y->begin;
+    if (x->end != y->end) return y->end - x->end;
     if (x->size != y->size) return x->size > y->size ? -1 : 1;
     return x->item - y->item;
 }
 
-static mp_status check_item(const mp_packing *packing, size_t k, int64_t *sum, mp_error *err)
+static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *sum, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_pack_item *item = &packing->items[k];
-    MP_REQUIRE(item->piece >= 0 && item->n_pieces > 0 && (size_t)item->piece + (size_t)item->n_pieces <= packing->n_pieces, err,
+    const mp_pack_item *item = &problem->items[k];
+    MP_REQUIRE(item->piece >= 0 && item->n_pieces > 0 && (size_t)item->piece + (size_t)item->n_pieces <= problem->n_pieces, err,
                MP_INVALID, "item %zu has no pieces", k);
     MP_REQUIRE(item->alignment >= 1 && item->fixed >= -1, err, MP_INVALID,
                "item %zu: the alignment has to be at least 1, the offset not below 0", k);
@@ -50,9 +51,9 @@ static mp_status check_item(const mp_packing *packing, size_t k, int64_t *sum, m
                "item %zu: offset %lld is no multiple of %lld", k, (long long)item->fixed, (long long)item->alignment);
     int64_t largest = 0;
     for (int p = 0; p < item->n_pieces; p++) {
-        const mp_pack_piece *piece = &packing->pieces[item->piece + p];
-        MP_REQUIRE(piece->lower < piece->upper && piece->size > 0 && (!p || piece[-1].upper <= piece->lower), err, MP_INVALID,
-                   "item %zu: its life from %lld to %lld of %lld bytes", k, (long long)piece->lower, (long long)piece->upper,
+        const mp_pack_piece *piece = &problem->pieces[item->piece + p];
+        MP_REQUIRE(piece->begin < piece->end && piece->size > 0 && (!p || piece[-1].end <= piece->begin), err, MP_INVALID,
+                   "item %zu: its life from %lld to %lld of %lld bytes", k, (long long)piece->begin, (long long)piece->end,
                    (long long)piece->size);
         if (piece->size > largest) largest = piece->size;
     }
@@ -63,28 +64,28 @@ done:
     return st;
 }
 
-/* Sections are the times right before something ends, where something began since the end before. */
-static mp_status cut_time(mp_pack_state *s, const mp_packing *packing, mp_error *err)
+/* A section ends right before an item ends, if an item began since the end before: only these are maximal. */
+static mp_status cut_time(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t n = 0;
     int64_t sum = 0;
-    event *events = mp_alloc(2 * packing->n_pieces, sizeof *events);
-    MP_REQUIRE(events && packing->n_items < INT32_MAX / 4 && packing->n_pieces < INT32_MAX / 4, err, MP_NOMEM,
-               "no memory for the offsets of %zu items", packing->n_items);
-    for (size_t k = 0; k < packing->n_items; k++) {
-        const mp_pack_item *item = &packing->items[k];
-        MP_TRY(check_item(packing, k, &sum, err));
+    event *events = mp_alloc(2 * problem->n_pieces, sizeof *events);
+    MP_REQUIRE(events && problem->n_items < INT32_MAX / 4 && problem->n_pieces < INT32_MAX / 4, err, MP_NOMEM,
+               "no memory for the offsets of %zu items", problem->n_items);
+    for (size_t k = 0; k < problem->n_items; k++) {
+        const mp_pack_item *item = &problem->items[k];
+        MP_TRY(check_item(problem, k, &sum, err));
         s->boxes[k] = (mp_pack_box){.item = (int)k,
-                                    .first = -1,
+                                    .begin = -1,
                                     .run = item->piece,
                                     .n_runs = item->n_pieces,
                                     .alignment = item->alignment,
                                     .fixed = item->fixed};
         for (int p = item->piece; p < item->piece + item->n_pieces; p++) {
-            events[n++] = (event){packing->pieces[p].lower, true, (int)k, p};
-            events[n++] = (event){packing->pieces[p].upper, false, (int)k, p};
-            s->runs[p].size = packing->pieces[p].size;
+            events[n++] = (event){problem->pieces[p].begin, true, (int)k, p};
+            events[n++] = (event){problem->pieces[p].end, false, (int)k, p};
+            s->runs[p].size = problem->pieces[p].size;
             if (s->runs[p].size > s->boxes[k].size) s->boxes[k].size = s->runs[p].size;
         }
     }
@@ -96,12 +97,12 @@ static mp_status cut_time(mp_pack_state *s, const mp_packing *packing, mp_error 
         if (!events[k].begins && began) s->n_sections++;
         began = events[k].begins;
         if (began)
-            run->first = s->n_sections;
+            run->begin = s->n_sections;
         else
-            run->last = box->last = s->n_sections - 1;
-        if (began && box->first < 0) box->first = s->n_sections;
+            run->end = box->end = s->n_sections;
+        if (began && box->begin < 0) box->begin = s->n_sections;
     }
-    qsort(s->boxes, (size_t)s->n_boxes, sizeof *s->boxes, by_first);
+    qsort(s->boxes, (size_t)s->n_boxes, sizeof *s->boxes, by_begin);
 done:
     mp_free(events);
     return st;
@@ -109,16 +110,16 @@ done:
 
 static bool alike(const mp_pack_state *s, const mp_pack_box *a, const mp_pack_box *b)
 {
-    if (a->first != b->first || a->last != b->last || a->n_runs != b->n_runs || a->alignment != b->alignment) return false;
+    if (a->begin != b->begin || a->end != b->end || a->n_runs != b->n_runs || a->alignment != b->alignment) return false;
     if (a->fixed >= 0 || b->fixed >= 0) return false;
     for (int r = 0; r < a->n_runs; r++) {
         const mp_pack_run *x = &s->runs[a->run + r], *y = &s->runs[b->run + r];
-        if (x->first != y->first || x->last != y->last || x->size != y->size) return false;
+        if (x->begin != y->begin || x->end != y->end || x->size != y->size) return false;
     }
     return true;
 }
 
-static mp_status list_lives(mp_pack_state *s, mp_error *err)
+static mp_status list_live(mp_pack_state *s, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t n = 0;
@@ -127,26 +128,26 @@ static mp_status list_lives(mp_pack_state *s, mp_error *err)
         box->twin = -1;
         s->has_pieces |= box->n_runs > 1;
         for (int a = b - 1; a >= 0 && box->twin < 0; a--) {
-            if (s->boxes[a].first != box->first || s->boxes[a].last != box->last || s->boxes[a].size != box->size) break;
+            if (s->boxes[a].begin != box->begin || s->boxes[a].end != box->end || s->boxes[a].size != box->size) break;
             if (alike(s, &s->boxes[a], box)) box->twin = a;
         }
         for (int r = box->run; r < box->run + box->n_runs; r++) {
             s->runs[r].slot = (int)n;
-            n += (size_t)(s->runs[r].last - s->runs[r].first + 1);
+            n += (size_t)(s->runs[r].end - s->runs[r].begin);
             MP_REQUIRE(n < INT32_MAX / 4, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
-            for (int t = s->runs[r].first; t <= s->runs[r].last; t++) s->n_lives[t]++;
+            for (int t = s->runs[r].begin; t < s->runs[r].end; t++) s->n_live[t]++;
         }
     }
     s->slots = mp_alloc(n, sizeof *s->slots);
-    s->lives = mp_alloc(n, sizeof *s->lives);
-    MP_REQUIRE(s->slots && s->lives, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
-    for (int t = 0; t < s->n_sections; t++) s->lives_start[t + 1] = s->lives_start[t] + s->n_lives[t];
-    memset(s->n_lives, 0, (size_t)s->n_sections * sizeof *s->n_lives);
+    s->live = mp_alloc(n, sizeof *s->live);
+    MP_REQUIRE(s->slots && s->live, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+    for (int t = 0; t < s->n_sections; t++) s->live_start[t + 1] = s->live_start[t] + s->n_live[t];
+    memset(s->n_live, 0, (size_t)s->n_sections * sizeof *s->n_live);
     for (int b = 0; b < s->n_boxes; b++)
         for (int r = s->boxes[b].run; r < s->boxes[b].run + s->boxes[b].n_runs; r++)
-            for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
-                const int slot = s->runs[r].slot + t - s->runs[r].first, at = s->lives_start[t] + s->n_lives[t]++;
-                s->lives[at] = (mp_pack_lives){b, slot, s->runs[r].size};
+            for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
+                const int slot = s->runs[r].slot + t - s->runs[r].begin, at = s->live_start[t] + s->n_live[t]++;
+                s->live[at] = (mp_pack_live){b, slot, s->runs[r].size};
                 s->slots[slot] = at;
             }
 done:
@@ -157,41 +158,41 @@ done:
 static bool find_clash(const mp_pack_state *s)
 {
     for (int t = 0; t < s->n_sections; t++) {
-        const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
-        for (int k = 0; k < s->n_lives[t]; k++) {
-            const int64_t at = s->boxes[lives[k].box].fixed;
+        const mp_pack_live *live = &s->live[s->live_start[t]];
+        for (int k = 0; k < s->n_live[t]; k++) {
+            const int64_t at = s->boxes[live[k].box].fixed;
             for (int j = 0; at >= 0 && j < k; j++) {
-                const int64_t other = s->boxes[lives[j].box].fixed;
-                if (other >= 0 && at < other + lives[j].size && other < at + lives[k].size) return true;
+                const int64_t other = s->boxes[live[j].box].fixed;
+                if (other >= 0 && at < other + live[j].size && other < at + live[k].size) return true;
             }
         }
     }
     return false;
 }
 
-mp_status mp_pack_state_make(mp_pack_state *s, const mp_packing *packing, mp_error *err)
+mp_status mp_pack_state_make(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
     mp_status st = MP_OK;
-    const size_t n = packing->n_items, n_sections = packing->n_pieces + 1;
+    const size_t n = problem->n_items, n_sections = problem->n_pieces + 1;
     *s = (mp_pack_state){.n_boxes = (int)n};
     s->boxes = mp_alloc(n, sizeof *s->boxes);
-    s->runs = mp_alloc(packing->n_pieces, sizeof *s->runs);
-    s->lives_start = mp_alloc(n_sections + 1, sizeof *s->lives_start);
-    s->n_lives = mp_alloc(n_sections, sizeof *s->n_lives);
+    s->runs = mp_alloc(problem->n_pieces, sizeof *s->runs);
+    s->live_start = mp_alloc(n_sections + 1, sizeof *s->live_start);
+    s->n_live = mp_alloc(n_sections, sizeof *s->n_live);
     s->floor = mp_alloc(n_sections, sizeof *s->floor);
     s->total = mp_alloc(n_sections, sizeof *s->total);
     s->crossing = mp_alloc(n_sections + 1, sizeof *s->crossing);
     s->n_low = mp_alloc(n_sections, sizeof *s->n_low);
     s->least_top = mp_alloc(n_sections, sizeof *s->least_top);
     s->lowest = mp_alloc(n, sizeof *s->lowest);
-    s->lies = mp_alloc(n, sizeof *s->lies);
+    s->placed = mp_alloc(n, sizeof *s->placed);
     s->dirty = mp_alloc(n_sections, sizeof *s->dirty);
     s->is_dirty = mp_alloc(n_sections, sizeof *s->is_dirty);
-    MP_REQUIRE(s->boxes && s->runs && s->lives_start && s->n_lives && s->floor && s->total && s->crossing && s->n_low &&
-                   s->least_top && s->lowest && s->lies && s->dirty && s->is_dirty,
+    MP_REQUIRE(s->boxes && s->runs && s->live_start && s->n_live && s->floor && s->total && s->crossing && s->n_low &&
+                   s->least_top && s->lowest && s->placed && s->dirty && s->is_dirty,
                err, MP_NOMEM, "no memory for the offsets of %zu items", n);
-    MP_TRY(cut_time(s, packing, err));
-    MP_TRY(list_lives(s, err));
+    MP_TRY(cut_time(s, problem, err));
+    MP_TRY(list_live(s, err));
     s->clashes = find_clash(s);
 done:
     return st;
@@ -202,16 +203,16 @@ void mp_pack_state_free(mp_pack_state *s)
     mp_free(s->boxes);
     mp_free(s->runs);
     mp_free(s->slots);
-    mp_free(s->lives_start);
-    mp_free(s->n_lives);
-    mp_free(s->lives);
+    mp_free(s->live_start);
+    mp_free(s->n_live);
+    mp_free(s->live);
     mp_free(s->floor);
     mp_free(s->total);
     mp_free(s->crossing);
     mp_free(s->n_low);
     mp_free(s->least_top);
     mp_free(s->lowest);
-    mp_free(s->lies);
+    mp_free(s->placed);
     mp_free(s->trail);
     mp_free(s->dirty);
     mp_free(s->is_dirty);
@@ -241,45 +242,45 @@ static int64_t aligned(const mp_pack_box *box, int64_t offset)
     return box->alignment == 1 ? offset : (offset + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* Everything that is still to come over the section lies at `floor` or above. */
-static bool lift(mp_pack_state *s, int section, int64_t floor)
+/* Everything unplaced over the section has its offset at `floor` or above. */
+static bool raise_floor(mp_pack_state *s, int section, int64_t floor)
 {
     if (!note(s, OF_FLOOR, section, s->floor[section])) return false;
     s->floor[section] = floor;
-    for (int k = s->lives_start[section]; k < s->lives_start[section] + s->n_lives[section]; k++) {
-        const int b = s->lives[k].box;
+    for (int k = s->live_start[section]; k < s->live_start[section] + s->n_live[section]; k++) {
+        const int b = s->live[k].box;
         const mp_pack_box *box = &s->boxes[b];
         if (s->lowest[b] >= floor) continue;
-        s->narrow = section;
+        s->conflict = section;
         if (box->fixed >= 0) return false;
         if (!note(s, OF_LOWEST, b, s->lowest[b])) return false;
         s->lowest[b] = aligned(box, floor);
         if (s->lowest[b] + box->size > s->capacity) return false;
         for (int r = box->run; r < box->run + box->n_runs; r++)
-            for (int t = s->runs[r].first; t <= s->runs[r].last; t++) mark(s, t);
+            for (int t = s->runs[r].begin; t < s->runs[r].end; t++) mark(s, t);
     }
     mark(s, section);
     return true;
 }
 
-/* What the search asks about a section whose boxes, or their lowest offsets, are others now. */
-static bool look_again(mp_pack_state *s, int t)
+/* Derives anew what the search asks about a section whose unplaced boxes, or their lowest offsets, have changed. */
+static bool refresh(mp_pack_state *s, int t)
 {
-    const mp_pack_lives *lives = &s->lives[s->lives_start[t]];
+    const mp_pack_live *live = &s->live[s->live_start[t]];
     int64_t least = INT64_MAX, top = INT64_MAX;
     int n_low = 0;
-    for (int k = 0; k < s->n_lives[t]; k++) {
-        const int64_t lowest = s->lowest[lives[k].box];
+    for (int k = 0; k < s->n_live[t]; k++) {
+        const int64_t lowest = s->lowest[live[k].box];
         if (lowest < least) least = lowest;
-        if (lowest + lives[k].size < top) top = lowest + lives[k].size;
+        if (lowest + live[k].size < top) top = lowest + live[k].size;
     }
-    if (s->raises_floors && least > s->floor[t] && s->n_lives[t]) {
+    if (s->raises_floors && least > s->floor[t] && s->n_live[t]) {
         if (!note(s, OF_FLOOR, t, s->floor[t])) return false;
         s->floor[t] = least;
     }
-    for (int k = 0; k < s->n_lives[t]; k++) {
-        const int twin = s->boxes[lives[k].box].twin;
-        n_low += s->lowest[lives[k].box] <= s->floor[t] && (twin < 0 || s->lies[twin] || !s->tells_twins);
+    for (int k = 0; k < s->n_live[t]; k++) {
+        const int twin = s->boxes[live[k].box].twin;
+        n_low += s->lowest[live[k].box] <= s->floor[t] && (twin < 0 || s->placed[twin] || !s->tells_twins);
     }
     if (n_low != s->n_low[t] && !note(s, OF_N_LOW, t, s->n_low[t])) return false;
     if (top != s->least_top[t] && !note(s, OF_LEAST_TOP, t, s->least_top[t])) return false;
@@ -288,18 +289,18 @@ static bool look_again(mp_pack_state *s, int t)
     return true;
 }
 
-/* Floors that no box can lie on any more rise; what is left has to fit. */
-static bool settle(mp_pack_state *s)
+/* Floors on which no box can stand any more rise; what is unplaced in a section has to fit above its floor. */
+static bool propagate(mp_pack_state *s)
 {
     bool fits = true;
     for (int d = 0; d < s->n_dirty; d++) {
         const int t = s->dirty[d];
         s->is_dirty[t] = false;
         if (!fits) continue;
-        fits = look_again(s, t);
-        if (s->n_lives[t] && s->counts_sections && s->floor[t] + s->total[t] > s->capacity) {
+        fits = refresh(s, t);
+        if (s->n_live[t] && s->counts_sections && s->floor[t] + s->total[t] > s->capacity) {
             fits = false;
-            s->narrow = t;
+            s->conflict = t;
         }
     }
     s->n_dirty = 0;
@@ -312,29 +313,29 @@ bool mp_pack_put(mp_pack_state *s, int b)
     const int64_t offset = s->lowest[b];
     bool fits = note(s, OF_PUT, b, 0);
     if (!fits) return false;
-    s->lies[b] = 1;
-    for (int t = box->first + 1; t <= box->last; t++) s->crossing[t]--;
+    s->placed[b] = 1;
+    for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]--;
     for (int r = box->run; r < box->run + box->n_runs; r++) {
         const mp_pack_run *run = &s->runs[r];
-        for (int t = run->first; t <= run->last; t++) {
-            const int from = s->slots[run->slot + t - run->first], to = s->lives_start[t] + --s->n_lives[t];
-            const mp_pack_lives moved = s->lives[to];
-            s->lives[to] = s->lives[from];
-            s->lives[from] = moved;
+        for (int t = run->begin; t < run->end; t++) {
+            const int from = s->slots[run->slot + t - run->begin], to = s->live_start[t] + --s->n_live[t];
+            const mp_pack_live moved = s->live[to];
+            s->live[to] = s->live[from];
+            s->live[from] = moved;
             s->slots[moved.slot] = from;
-            s->slots[run->slot + t - run->first] = to;
+            s->slots[run->slot + t - run->begin] = to;
             s->total[t] -= run->size;
         }
     }
     for (int r = box->run; fits && r < box->run + box->n_runs; r++)
-        for (int t = s->runs[r].first; fits && t <= s->runs[r].last; t++) fits = lift(s, t, offset + s->runs[r].size);
-    return settle(s) && fits;
+        for (int t = s->runs[r].begin; fits && t < s->runs[r].end; t++) fits = raise_floor(s, t, offset + s->runs[r].size);
+    return propagate(s) && fits;
 }
 
 bool mp_pack_raise(mp_pack_state *s, int section, int64_t floor)
 {
-    const bool fits = lift(s, section, floor);
-    return settle(s) && fits;
+    const bool fits = raise_floor(s, section, floor);
+    return propagate(s) && fits;
 }
 
 void mp_pack_undo(mp_pack_state *s, size_t n_trail)
@@ -351,11 +352,11 @@ void mp_pack_undo(mp_pack_state *s, size_t n_trail)
             s->lowest[c->index] = c->before;
         } else {
             const mp_pack_box *box = &s->boxes[c->index];
-            s->lies[c->index] = 0;
-            for (int t = box->first + 1; t <= box->last; t++) s->crossing[t]++;
+            s->placed[c->index] = 0;
+            for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]++;
             for (int r = box->run; r < box->run + box->n_runs; r++)
-                for (int t = s->runs[r].first; t <= s->runs[r].last; t++) {
-                    s->n_lives[t]++; /* it is the first behind what was still to come */
+                for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
+                    s->n_live[t]++; /* it is the first behind the unplaced ones */
                     s->total[t] += s->runs[r].size;
                 }
         }
@@ -369,19 +370,19 @@ bool mp_pack_start(mp_pack_state *s, int64_t capacity, unsigned without)
     s->raises_floors = !(without & MP_PACK_FLOORS);
     s->tells_twins = !(without & MP_PACK_TWINS);
     s->counts_sections = !(without & MP_PACK_SECTIONS);
-    memset(s->lies, 0, (size_t)s->n_boxes);
+    memset(s->placed, 0, (size_t)s->n_boxes);
     memset(s->crossing, 0, ((size_t)s->n_sections + 1) * sizeof *s->crossing);
     bool fits = !s->clashes;
     for (int b = 0; b < s->n_boxes; b++) {
         const mp_pack_box *box = &s->boxes[b];
         s->lowest[b] = box->fixed < 0 ? 0 : box->fixed;
         if (s->lowest[b] + box->size > capacity) fits = false;
-        for (int t = box->first + 1; t <= box->last; t++) s->crossing[t]++;
+        for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]++;
     }
     for (int t = 0; t < s->n_sections; t++) {
         s->floor[t] = s->total[t] = 0;
-        for (int k = 0; k < s->n_lives[t]; k++) s->total[t] += s->lives[s->lives_start[t] + k].size;
+        for (int k = 0; k < s->n_live[t]; k++) s->total[t] += s->live[s->live_start[t] + k].size;
         mark(s, t);
     }
-    return settle(s) && fits;
+    return propagate(s) && fits;
 }

@@ -42,8 +42,8 @@ static void expect_item(const mp_pack_table *t, int k, int64_t alignment, int64_
 static void expect_piece(const mp_pack_table *t, int item, int piece, int64_t lower, int64_t upper, int64_t size)
 {
     const mp_pack_piece *p = &t->packing.pieces[t->packing.items[item].piece + piece];
-    assert_int_equal(p->lower, lower);
-    assert_int_equal(p->upper, upper);
+    assert_int_equal(p->begin, lower);
+    assert_int_equal(p->end, upper);
     assert_int_equal(p->size, size);
 }
 

@@ -11,7 +11,7 @@
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
-#include "planner/arena/arena_fit.h"
+#include "planner/arena/arena_search.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
@@ -220,28 +220,28 @@ static void random_item(random_source *random, int64_t *sizes)
     if (from > 2 && random_chance(random, 20)) sizes[0] = sizes[1] = sizes[to];
 }
 
-static size_t pieces_of(const puzzle *p, mp_item *items, mp_piece *pieces)
+static size_t pieces_of(const puzzle *p, mp_arena_item *items, mp_pack_piece *pieces)
 {
     int n = 0;
     for (int x = 0; x < p->n; x++) {
-        items[x] = (mp_item){.piece = n, .first = STEPS};
+        items[x] = (mp_arena_item){.piece = n, .begin = STEPS};
         for (int t = 0; t < STEPS; t++) {
             const int64_t size = p->sizes[x][t];
             if (!size) continue;
-            if (t < items[x].first) items[x].first = t;
-            items[x].last = t;
+            if (t < items[x].begin) items[x].begin = t;
+            items[x].end = t + 1;
             if (size > items[x].size) items[x].size = size;
             if (t && p->sizes[x][t - 1] == size)
-                pieces[n - 1].last = t;
+                pieces[n - 1].end = t + 1;
             else
-                pieces[n++] = (mp_piece){t, t, size};
+                pieces[n++] = (mp_pack_piece){t, t + 1, size};
         }
         items[x].n_pieces = n - items[x].piece;
     }
     return (size_t)n;
 }
 
-static bool overlap(const puzzle *p, const mp_item *items)
+static bool overlap(const puzzle *p, const mp_arena_item *items)
 {
     for (int t = 0; t < STEPS; t++)
         for (int x = 0; x < p->n; x++)
@@ -270,17 +270,17 @@ static void small_cases_are_as_low_as_the_lowest_of_all_orders(void **state)
     for (uint64_t seed = 1; seed <= 400; seed++) {
         random_source random = {seed};
         puzzle p = {.n = 1 + (int)(seed % ITEMS), .lowest = INT64_MAX};
-        mp_item items[ITEMS];
-        mp_piece pieces[ITEMS * STEPS];
+        mp_arena_item items[ITEMS];
+        mp_pack_piece pieces[ITEMS * STEPS];
         for (int x = 0; x < p.n; x++) random_item(&random, p.sizes[x]);
-        pieces_of(&p, items, pieces);
+        const size_t n_pieces = pieces_of(&p, items, pieces);
         try_all(&p, 0, 0);
-        mp_fitting fit = {.items = items, .n = (size_t)p.n, .pieces = pieces, .n_steps = STEPS};
-        assert_int_equal(mp_fit(&fit, NULL), MP_OK);
+        mp_arena_problem x = {.items = items, .n = (size_t)p.n, .pieces = pieces, .n_pieces = n_pieces, .n_steps = STEPS};
+        assert_int_equal(mp_arena_search(&x, NULL), MP_OK);
         if (overlap(&p, items)) fail_msg("seed %llu: two overlap", (number)seed);
-        if (fit.height != p.lowest || fit.bound != p.lowest)
-            fail_msg("seed %llu: height %lld, the lowest is %lld, bound %lld", (number)seed, (long long)fit.height,
-                     (long long)p.lowest, (long long)fit.bound);
+        if (x.height != p.lowest || x.bound != p.lowest)
+            fail_msg("seed %llu: height %lld, the lowest is %lld, bound %lld", (number)seed, (long long)x.height,
+                     (long long)p.lowest, (long long)x.bound);
         n_above_bound += p.lowest > most_live(&p);
     }
     assert_true(n_above_bound > 5); /* or the cases were too easy */
@@ -291,19 +291,19 @@ static void nested_lives_need_no_more_than_the_fullest_step(void **state)
 {
     (void)state;
     enum { N = 500 };
-    static mp_item items[2 * N];
-    static mp_piece pieces[2 * N];
+    static mp_arena_item items[2 * N];
+    static mp_pack_piece pieces[2 * N];
     random_source random = {7};
     for (int k = 0; k < 2 * N; k++) {
         const int t = k / 2;
-        pieces[k] = k % 2 ? (mp_piece){t, t, 1 + random_below(&random, 5)}
-                          : (mp_piece){t, 2 * N - 1 - t, 1 + random_below(&random, 1000)};
-        items[k] =
-            (mp_item){.size = pieces[k].size, .first = pieces[k].first, .last = pieces[k].last, .piece = k, .n_pieces = 1};
+        pieces[k] = k % 2 ? (mp_pack_piece){t, t + 1, 1 + random_below(&random, 5)}
+                          : (mp_pack_piece){t, 2 * N - t, 1 + random_below(&random, 1000)};
+        items[k] = (mp_arena_item){
+            .size = pieces[k].size, .begin = (int)pieces[k].begin, .end = (int)pieces[k].end, .piece = k, .n_pieces = 1};
     }
-    mp_fitting fit = {.items = items, .n = 2 * N, .pieces = pieces, .n_steps = 2 * N};
-    assert_int_equal(mp_fit(&fit, NULL), MP_OK);
-    assert_true(fit.height == fit.bound);
+    mp_arena_problem x = {.items = items, .n = 2 * N, .pieces = pieces, .n_pieces = 2 * N, .n_steps = 2 * N};
+    assert_int_equal(mp_arena_search(&x, NULL), MP_OK);
+    assert_true(x.height == x.bound);
 }
 
 static void layouts_are_the_same_every_time(void **state)

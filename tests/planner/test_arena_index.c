@@ -11,9 +11,9 @@
 #include "tests/oracles/random_graph.h"
 
 typedef struct drawn {
-    mp_fitting fitting;
-    mp_item *items;
-    mp_piece *pieces;
+    mp_arena_problem problem;
+    mp_arena_item *items;
+    mp_pack_piece *pieces;
 } drawn;
 
 /* Items of one piece, some of them of two or three, often of equal sizes. */
@@ -23,21 +23,22 @@ static drawn draw(uint64_t seed, size_t n, int n_steps, int longest)
     drawn d = {.items = mp_alloc(n, sizeof *d.items), .pieces = mp_alloc(3 * n, sizeof *d.pieces)};
     int n_pieces = 0;
     for (size_t k = 0; k < n; k++) {
-        mp_item *item = &d.items[k];
+        mp_arena_item *item = &d.items[k];
         int step = random_below(&random, n_steps);
-        *item = (mp_item){.piece = n_pieces, .first = step};
+        *item = (mp_arena_item){.piece = n_pieces, .begin = step};
         for (int left = random_chance(&random, 20) ? 3 : 1; left > 0 && step < n_steps; left--) {
-            int last = step + random_below(&random, longest);
-            if (last >= n_steps) last = n_steps - 1;
+            int end = step + random_below(&random, longest) + 1;
+            if (end > n_steps) end = n_steps;
             const int64_t size = random_chance(&random, 50) ? 8 : 1 + random_below(&random, 30);
-            d.pieces[n_pieces++] = (mp_piece){step, last, size};
+            d.pieces[n_pieces++] = (mp_pack_piece){step, end, size};
             if (size > item->size) item->size = size;
-            item->last = last;
+            item->end = end;
             item->n_pieces++;
-            step = last + 1 + random_below(&random, 3);
+            step = end + random_below(&random, 3);
         }
     }
-    d.fitting = (mp_fitting){.items = d.items, .n = n, .pieces = d.pieces, .n_steps = (size_t)n_steps};
+    d.problem = (mp_arena_problem){
+        .items = d.items, .n = n, .pieces = d.pieces, .n_pieces = (size_t)n_pieces, .n_steps = (size_t)n_steps};
     return d;
 }
 
@@ -47,14 +48,14 @@ static void drawn_free(drawn *d)
     mp_free(d->pieces);
 }
 
-/* Whether two pieces of two items that lie overlap; *top is then the end of that of y. */
-static bool collide(const drawn *d, const mp_item *x, int64_t at, const mp_item *y, int64_t *top)
+/* Whether pieces of two placed items overlap; *top is then the end of that of y. */
+static bool collide(const drawn *d, const mp_arena_item *x, int64_t at, const mp_arena_item *y, int64_t *top)
 {
-    if (x->first > y->last || y->first > x->last) return false;
+    if (x->begin >= y->end || y->begin >= x->end) return false;
     for (int p = x->piece; p < x->piece + x->n_pieces; p++)
         for (int q = y->piece; q < y->piece + y->n_pieces; q++) {
-            const mp_piece *a = &d->pieces[p], *b = &d->pieces[q];
-            if (a->first > b->last || b->first > a->last) continue;
+            const mp_pack_piece *a = &d->pieces[p], *b = &d->pieces[q];
+            if (a->begin >= b->end || b->begin >= a->end) continue;
             if (at >= y->offset + b->size || y->offset >= at + a->size) continue;
             *top = y->offset + b->size;
             return true;
@@ -62,11 +63,11 @@ static bool collide(const drawn *d, const mp_item *x, int64_t at, const mp_item 
     return false;
 }
 
-/* Lifted over whatever is in its way until nothing is. */
-static int64_t lowest_gap(const drawn *d, const int *order, size_t n_lying, const mp_item *x)
+/* Raised above whatever it overlaps until nothing is left. */
+static int64_t lowest_gap(const drawn *d, const int *order, size_t n_placed, const mp_arena_item *x)
 {
     int64_t at = 0;
-    for (size_t k = 0; k < n_lying; k++)
+    for (size_t k = 0; k < n_placed; k++)
         if (collide(d, x, at, &d->items[order[k]], &at)) k = (size_t)-1;
     return at;
 }
@@ -78,7 +79,7 @@ static void offsets_are_those_of_looking_at_everything(void **state)
         const size_t n = 1 + seed % 60;
         drawn d = draw(seed, n, 1 + (int)(seed * 7 % 90), 1 + (int)(seed % 40));
         int *order = mp_alloc(n, sizeof *order);
-        mp_arena_index *index = mp_arena_index_new(&d.fitting);
+        mp_arena_index *index = mp_arena_index_new(&d.problem);
         random_source random = {seed};
         int64_t work = 0;
         assert_non_null(index);
@@ -98,7 +99,7 @@ static void offsets_are_those_of_looking_at_everything(void **state)
                 }
             mp_arena_index_clear(index);
             for (size_t k = 0; k < n; k++) {
-                mp_item *x = &d.items[order[k]];
+                mp_arena_item *x = &d.items[order[k]];
                 mp_arena_index_place(index, x, &work);
                 if (x->offset != lowest_gap(&d, order, k, x)) fail_msg("seed %d, item %d", (int)seed, order[k]);
             }
@@ -116,15 +117,15 @@ static void many_items_lie_apart(void **state)
     (void)state;
     const size_t n = MP_ARENA_UNINDEXED + 500;
     drawn d = draw(3, n, 3000, 12);
-    assert_int_equal(mp_fit(&d.fitting, NULL), MP_OK);
+    assert_int_equal(mp_arena_search(&d.problem, NULL), MP_OK);
     for (size_t k = 0; k < n; k++) {
         int64_t top;
-        assert_true(d.items[k].offset >= 0 && d.items[k].offset + d.items[k].size <= d.fitting.height);
+        assert_true(d.items[k].offset >= 0 && d.items[k].offset + d.items[k].size <= d.problem.height);
         for (size_t other = 0; other < k; other++)
             if (collide(&d, &d.items[k], d.items[k].offset, &d.items[other], &top)) fail_msg("%zu and %zu", k, other);
     }
-    assert_true(d.fitting.height >= d.fitting.bound);
-    assert_true(d.fitting.height <= d.fitting.bound + d.fitting.bound / 10);
+    assert_true(d.problem.height >= d.problem.bound);
+    assert_true(d.problem.height <= d.problem.bound + d.problem.bound / 10);
     drawn_free(&d);
 }
 
@@ -135,12 +136,13 @@ static void many_nested_lives_need_no_more_than_the_fullest_step(void **state)
     const int n = MP_ARENA_UNINDEXED + 1;
     drawn d = {.items = mp_alloc((size_t)n, sizeof *d.items), .pieces = mp_alloc((size_t)n, sizeof *d.pieces)};
     for (int k = 0; k < n; k++) {
-        d.pieces[k] = (mp_piece){k, 2 * n - k, 1 + k % 5};
-        d.items[k] = (mp_item){.size = 1 + k % 5, .first = k, .last = 2 * n - k, .piece = k, .n_pieces = 1};
+        d.pieces[k] = (mp_pack_piece){k, 2 * n - k + 1, 1 + k % 5};
+        d.items[k] = (mp_arena_item){.size = 1 + k % 5, .begin = k, .end = 2 * n - k + 1, .piece = k, .n_pieces = 1};
     }
-    d.fitting = (mp_fitting){.items = d.items, .n = (size_t)n, .pieces = d.pieces, .n_steps = 2 * (size_t)n + 1};
-    assert_int_equal(mp_fit(&d.fitting, NULL), MP_OK);
-    assert_int_equal(d.fitting.height, d.fitting.bound);
+    d.problem = (mp_arena_problem){
+        .items = d.items, .n = (size_t)n, .pieces = d.pieces, .n_pieces = (size_t)n, .n_steps = 2 * (size_t)n + 1};
+    assert_int_equal(mp_arena_search(&d.problem, NULL), MP_OK);
+    assert_int_equal(d.problem.height, d.problem.bound);
     drawn_free(&d);
 }
 
@@ -152,7 +154,7 @@ static void every_allocation_may_fail(void **state)
     mp_arena_index *index = NULL;
     for (long k = 0; !index; k++) {
         mp_alloc_budget = k;
-        index = mp_arena_index_new(&d.fitting);
+        index = mp_arena_index_new(&d.problem);
         mp_alloc_budget = -1;
         assert_true(index || mp_alloc_live == live);
         assert_true(k < 100);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "estimator/base/memory.h"
-#include "memplan/pack.h"
+#include "memplan/pack_check.h"
 #include "tests/oracles/random_graph.h"
 
 enum { ITEMS = 8, TIMES = 10, FEW = 4, SEEDS = 600 };
@@ -21,7 +21,7 @@ typedef struct puzzle {
     int64_t sizes[ITEMS][TIMES]; /* per item and time; 0: not there */
     mp_pack_item items[ITEMS];
     mp_pack_piece pieces[ITEMS * TIMES];
-    mp_packing packing;
+    mp_pack_problem packing;
     int order[ITEMS];
     int64_t offsets[ITEMS], lowest; /* of all orders; INT64_MAX: there is no placement */
 } puzzle;
@@ -86,13 +86,13 @@ static void make_puzzle(puzzle *p, uint64_t seed)
         for (int t = 0; t < TIMES; t++) {
             if (!p->sizes[x][t]) continue;
             if (t && p->sizes[x][t - 1] == p->sizes[x][t])
-                p->pieces[n_pieces - 1].upper = 3 * t + 3;
+                p->pieces[n_pieces - 1].end = 3 * t + 3;
             else
                 p->pieces[n_pieces++] = (mp_pack_piece){3 * t, 3 * t + 3, p->sizes[x][t]};
         }
         p->items[x].n_pieces = (int)n_pieces - p->items[x].piece;
     }
-    p->packing = (mp_packing){p->items, (size_t)p->n, p->pieces, n_pieces};
+    p->packing = (mp_pack_problem){p->items, (size_t)p->n, p->pieces, n_pieces};
 }
 
 static bool overlap(const puzzle *p)
@@ -201,7 +201,7 @@ enum { MANY = 60 };
 typedef struct crowd {
     mp_pack_item items[MANY];
     mp_pack_piece pieces[MANY];
-    mp_packing packing;
+    mp_pack_problem packing;
     int questions, patience;
 } crowd;
 
@@ -214,7 +214,7 @@ static void make_crowd(crowd *c)
         c->items[k] = (mp_pack_item){k, 1, 1, -1, -7};
         c->pieces[k] = (mp_pack_piece){from, from + 5 + random_below(&random, 40), 100 + random_below(&random, 900)};
     }
-    c->packing = (mp_packing){c->items, MANY, c->pieces, MANY};
+    c->packing = (mp_pack_problem){c->items, MANY, c->pieces, MANY};
 }
 
 static bool lose_patience(void *data)
@@ -256,7 +256,7 @@ static void there_is_room_below_what_lies_high(void **state)
     (void)state;
     const mp_pack_piece pieces[] = {{0, 1, 5}, {0, 1, 2}, {2, 3, 2}, {2, 3, 5}, {1, 2, 7}};
     mp_pack_item items[] = {{0, 1, 1, 0, 0}, {1, 2, 1, -1, 0}, {3, 1, 1, -1, 0}, {4, 1, 1, -1, 0}};
-    mp_packing packing = {items, 4, pieces, 5};
+    mp_pack_problem packing = {items, 4, pieces, 5};
     mp_pack_result r;
     assert_int_equal(mp_pack_solve(&packing, 7, NULL, &r, NULL), MP_OK);
     assert_int_equal(r.verdict, MP_PACK_PLACED);
@@ -275,7 +275,7 @@ static void a_long_row_of_parts_is_no_deep_recursion(void **state)
         items[k] = (mp_pack_item){k, 1, 1, -1, 0};
         pieces[k] = (mp_pack_piece){k / 2, k / 2 + 1, 1 + k % 5};
     }
-    mp_packing packing = {items, 2 * PARTS, pieces, 2 * PARTS};
+    mp_pack_problem packing = {items, 2 * PARTS, pieces, 2 * PARTS};
     assert_int_equal(mp_pack_minimize(&packing, -1, NULL, &r, NULL), MP_OK);
     assert_true(r.verdict == MP_PACK_PLACED && r.height == 9);
     assert_int_equal(mp_pack_check(&packing, 9, NULL), MP_OK);
@@ -286,7 +286,7 @@ static void a_long_row_of_parts_is_no_deep_recursion(void **state)
 static void nothing_needs_nothing(void **state)
 {
     (void)state;
-    mp_packing packing = {0};
+    mp_pack_problem packing = {0};
     mp_pack_result r;
     assert_int_equal(mp_pack_solve(&packing, 0, NULL, &r, NULL), MP_OK);
     assert_true(r.verdict == MP_PACK_PLACED && r.height == 0 && r.bound == 0);
@@ -301,7 +301,7 @@ static void expect_refuted(mp_pack_item a, mp_pack_item b, int64_t capacity, con
 {
     const mp_pack_piece pieces[] = {{0, 4, 8}, {3, 9, 8}};
     mp_pack_item items[] = {a, b};
-    mp_packing packing = {items, 2, pieces, 2};
+    mp_pack_problem packing = {items, 2, pieces, 2};
     mp_error err = {0};
     assert_int_equal(mp_pack_check(&packing, capacity, &err), why ? MP_REFUTED : MP_OK);
     if (why && !strstr(err.message, why)) fail_msg("'%s' instead of '%s'", err.message, why);
@@ -326,7 +326,7 @@ static void expect_invalid(mp_pack_item item, mp_pack_piece piece, mp_pack_piece
 {
     mp_pack_item items[] = {item, {0, 1, 1, -1, 0}};
     const mp_pack_piece pieces[] = {piece, next};
-    mp_packing packing = {items, 2, pieces, 2};
+    mp_pack_problem packing = {items, 2, pieces, 2};
     mp_pack_result r;
     mp_error err = {0};
     assert_int_equal(mp_pack_solve(&packing, 100, NULL, &r, &err), MP_INVALID);
