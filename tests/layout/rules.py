@@ -268,7 +268,7 @@ def arguments(code: str, start: int) -> str:
 
 def operator_names(tree: Tree) -> set[str]:
     ops = tree.sources.get("estimator/model/ops.def")
-    return set(re.findall(r"^OP\((\w+)", ops.text, re.MULTILINE)) if ops else set()
+    return set(re.findall(r"^(?:OP|UNARY|BINARY)\((\w+)", ops.text, re.MULTILINE)) if ops else set()
 
 
 @rule
