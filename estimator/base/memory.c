@@ -126,6 +126,16 @@ bool mp_add(int64_t a, int64_t b, int64_t *sum)
     return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, sum);
 }
 
+int64_t mp_product(const int64_t *dims, int from, int to)
+{
+    int64_t product = 1;
+    for (int k = from; k < to; k++)
+        if (!dims[k]) return 0;
+    for (int k = from; k < to; k++)
+        if (!mp_multiply(product, dims[k], &product)) return INT64_MAX;
+    return product;
+}
+
 bool mp_round_up(int64_t bytes, int64_t alignment, int64_t *rounded)
 {
     if (!mp_add(bytes, alignment - 1, rounded)) return false;

@@ -30,6 +30,8 @@ extern MP_THREAD_LOCAL long mp_alloc_count;
 /* *product = a * b, *sum = a + b for a, b >= 0; false if it does not fit in an int64_t or an argument is negative. */
 bool mp_multiply(int64_t a, int64_t b, int64_t *product);
 bool mp_add(int64_t a, int64_t b, int64_t *sum);
+/* The product of dims[from..to), all >= 0; INT64_MAX if it does not fit. */
+int64_t mp_product(const int64_t *dims, int from, int to);
 /* bytes rounded up to a multiple of alignment (>= 1); false on overflow. */
 bool mp_round_up(int64_t bytes, int64_t alignment, int64_t *rounded);
 

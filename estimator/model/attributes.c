@@ -1,3 +1,6 @@
+/* attributes.c - attributes are found by a scan: operators have few. */
+#include "estimator/model/attributes.h"
+
 #include <string.h>
 
 #include "estimator/model/model.h"

@@ -1,6 +1,5 @@
 #include "estimator/model/model.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -168,10 +167,7 @@ done:
 static int *copy_tensors(mp_model *model, const int *tensors, int n)
 {
     int *copy = mp_pool_alloc(model->pool, (size_t)n, sizeof *copy);
-    for (int k = 0; copy && k < n; k++) {
-        assert(tensors[k] >= -1 && tensors[k] < (int)model->n_tensors);
-        copy[k] = tensors[k];
-    }
+    for (int k = 0; copy && k < n; k++) copy[k] = tensors[k];
     return copy;
 }
 
@@ -283,19 +279,6 @@ int64_t mp_tensor_bytes(const mp_tensor *tensor)
     return count_bytes(mp_tensor_room(tensor), tensor->dtype, &bytes) ? bytes : INT64_MAX;
 }
 
-mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real)
-{
-    mp_value *value = mp_pool_alloc(model->pool, 1, sizeof *value);
-    if (!value || n < 0) return NULL;
-    value->n = n;
-    value->is_real = is_real;
-    if (is_real)
-        value->f = mp_pool_alloc(model->pool, (size_t)n, sizeof *value->f);
-    else
-        value->i = mp_pool_alloc(model->pool, (size_t)n, sizeof *value->i);
-    return (is_real ? (void *)value->f : (void *)value->i) ? value : NULL;
-}
-
 static mp_tensor *tensor_at(const mp_model *model, const int *list, int n, int k)
 {
     return k >= 0 && k < n && list[k] >= 0 ? &model->tensors[list[k]] : NULL;
@@ -309,4 +292,10 @@ mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k)
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k)
 {
     return tensor_at(model, op->out, op->n_out, k);
+}
+
+int mp_model_resolve(const mp_model *model, int tensor)
+{
+    while (model->tensors[tensor].replaced_by >= 0) tensor = model->tensors[tensor].replaced_by;
+    return tensor;
 }

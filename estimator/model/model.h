@@ -12,13 +12,11 @@
 #include <stdint.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/model/attributes.h"
 #include "memplan/error.h"
 #include "memplan/model.h"
 
-enum {
-    MP_RANK_MAX = 32,      /* more dimensions than this are refused */
-    MP_VALUE_MAX = 1 << 17 /* elements of the largest value kept for folding */
-};
+enum { MP_RANK_MAX = 32 }; /* more dimensions than this are refused */
 
 /* Where a tensor's bytes come from. */
 typedef enum mp_role {
@@ -29,16 +27,6 @@ typedef enum mp_role {
     MP_ROLE_CONSTANT    /* fixed by the file, or folded from what is */
 } mp_role;
 const char *mp_role_name(mp_role role);
-
-/* The elements of a small tensor that are known before any step runs, row-major. Integers, booleans: `i`; floats: `f`. */
-typedef struct mp_value {
-    int64_t n;
-    bool is_real;
-    union {
-        int64_t *i;
-        double *f;
-    };
-} mp_value;
 
 /* How a target lays a tensor out in memory. */
 typedef enum mp_layout {
@@ -64,31 +52,6 @@ typedef struct mp_tensor {
     int64_t packed_elements; /* how many it takes then, padding included */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
-
-typedef enum mp_attribute_kind {
-    MP_ATTRIBUTE_INT,
-    MP_ATTRIBUTE_FLOAT,
-    MP_ATTRIBUTE_TEXT,
-    MP_ATTRIBUTE_INTS,
-    MP_ATTRIBUTE_FLOATS,
-    MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims, and value if small and numeric */
-    MP_ATTRIBUTE_OTHER   /* present, of a kind no rule reads: graphs, strings, sparse tensors, types */
-} mp_attribute_kind;
-
-typedef struct mp_attribute {
-    const char *name;
-    mp_attribute_kind kind;
-    int64_t i;        /* INT */
-    double f;         /* FLOAT */
-    const char *text; /* TEXT */
-    size_t n;         /* INTS, FLOATS */
-    int64_t *ints;
-    double *floats;
-    mp_dtype dtype; /* TENSOR */
-    int rank;
-    int64_t *dims;
-    mp_value *value; /* TENSOR: NULL when too large or absent */
-} mp_attribute;
 
 struct mp_op; /* a row of the registry, ops.h */
 
@@ -161,35 +124,8 @@ int64_t mp_tensor_bytes(const mp_tensor *tensor);
 /* Known, and equal in type and dimensions. */
 bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 
-/* A value of n zeroed elements in the model's pool, or NULL: out of memory. */
-mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
-
-/* Puts the operators into an order in which each runs after what it reads, keeping the file's order where that works, and
- * drops removed ones. MP_PARSE names an operator on a cycle, or a tensor that is read and that nothing gives (no producer, no
- * declared input, no initializer: role ACTIVATION without producer). O(n log n). Operator indices change. */
-mp_status mp_model_sort(mp_model *model, mp_error *err);
-
-/* A copy of from[0..n) that points to nothing of the original; *out is untouched on failure. MP_NOMEM. */
-mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
-
-/* Attributes, with the default for one that is absent or of another kind. */
-const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *name); /* NULL: absent */
-int64_t mp_operator_int(const mp_operator *op, const char *name, int64_t otherwise);
-double mp_operator_float(const mp_operator *op, const char *name, double otherwise);
-const char *mp_operator_text(const mp_operator *op, const char *name, const char *otherwise);
-/* *n elements, or NULL and 0 when absent. */
-const int64_t *mp_operator_ints(const mp_operator *op, const char *name, size_t *n);
-
 /* Its k-th input or output, NULL when left out. */
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
-
-/* For each tensor, the operators that read it: consumers of t are list[start[t] .. start[t+1]), in operator order, once per
- * operand. Removed operators are left out. Release with mp_consumers_free. MP_NOMEM. O(operands). */
-typedef struct mp_consumers {
-    int *start, *list;
-} mp_consumers;
-mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err);
-void mp_consumers_free(mp_consumers *consumers);
 
 #endif

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
-#include "estimator/model/shape_rule.h"
 
 /* The words of the rows (ops.def). */
 enum {
@@ -144,75 +143,4 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version)
         if (row->since <= version && (!found || row->since > found->since)) found = row;
     }
     return found;
-}
-
-mp_tensor *mp_infer_in(mp_infer *c, int k)
-{
-    return mp_operator_in(c->model, c->op, k);
-}
-
-mp_tensor *mp_infer_out(mp_infer *c, int k)
-{
-    return mp_operator_out(c->model, c->op, k);
-}
-
-const mp_value *mp_infer_value(mp_infer *c, int k)
-{
-    static const mp_value nothing;
-    const mp_tensor *t = mp_infer_in(c, k);
-    if (!t) return NULL;
-    if (t->value) return t->value;
-    if (t->rank >= 0 && mp_tensor_elements(t) == 0 && mp_dtype_bits(t->dtype)) return &nothing;
-    c->missing_value = c->op->in[k];
-    return NULL;
-}
-
-mp_status mp_infer_integers(mp_infer *c, int k, const int64_t **list, size_t *n)
-{
-    static const int64_t none;
-    const mp_value *v = mp_infer_value(c, k);
-    if (v && v->n && v->is_real) return mp_rule_raise(c, MP_PARSE, __FILE__, __LINE__, "input %d is not of integers", k);
-    *list = !v ? NULL : v->n ? v->i : &none;
-    *n = v ? (size_t)v->n : 0;
-    return MP_OK;
-}
-
-mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims)
-{
-    if (!mp_infer_out(c, k)) return MP_OK;
-    mp_error e = {0};
-    mp_status st = mp_tensor_set(c->model, c->op->out[k], dtype, rank, dims, &e);
-    return st == MP_OK ? st : mp_rule_raise(c, st, e.source, e.source_line, "%s", e.message);
-}
-
-void mp_infer_defer(mp_infer *c, int k, mp_dtype dtype)
-{
-    mp_tensor *t = mp_infer_out(c, k);
-    if (t) t->dtype = dtype;
-}
-
-mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims)
-{
-    const mp_tensor *t = mp_infer_in(c, k), *first = mp_infer_in(c, 0);
-    *rank = t->rank;
-    for (int d = 0; d < t->rank; d++) dims[d] = t->dims[d];
-    if (k == 0 || c->op->version >= 7 || !mp_operator_int(c->op, "broadcast", 0)) return MP_OK;
-    int64_t axis = mp_operator_int(c->op, "axis", first->rank - t->rank);
-    if (axis < 0) axis += first->rank;
-    if (axis < 0 || axis > first->rank - t->rank)
-        return mp_rule_raise(c, MP_PARSE, __FILE__, __LINE__, "%d dimensions do not fit under %d from axis %lld on", t->rank,
-                             first->rank, (long long)axis);
-    *rank = first->rank - (int)axis;
-    for (int d = t->rank; d < *rank; d++) dims[d] = 1;
-    return MP_OK;
-}
-
-int64_t mp_product(const int64_t *dims, int from, int to)
-{
-    int64_t product = 1;
-    for (int k = from; k < to; k++)
-        if (!dims[k]) return 0;
-    for (int k = from; k < to; k++)
-        if (!mp_multiply(product, dims[k], &product)) return INT64_MAX;
-    return product;
 }

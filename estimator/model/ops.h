@@ -149,22 +149,4 @@ const mp_op *mp_op_row(size_t k);
  * there is no such input, or no row (op NULL). */
 mp_op_input mp_op_input_of(const mp_op *op, int k);
 
-/* Helpers for rules. `value` of input k, or NULL with missing_value set when the input is there but its value is not known;
- * NULL without it when the input is left out. A tensor without elements has a known value. */
-const mp_value *mp_infer_value(mp_infer *c, int k);
-/* The same for a list of integers: *list has *n elements, or is NULL and *n 0. MP_PARSE when the value is not of integers. */
-mp_status mp_infer_integers(mp_infer *c, int k, const int64_t **list, size_t *n);
-/* Input k or output k of the operator at hand, NULL when left out. */
-mp_tensor *mp_infer_in(mp_infer *c, int k);
-mp_tensor *mp_infer_out(mp_infer *c, int k);
-/* mp_tensor_set on output k; MP_OK when that output is left out. */
-mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
-/* For an output whose type is known but whose shape depends on a missing value: the file's declared shape is to serve. */
-void mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
-/* Shape of input k of a broadcasting operator, with the trailing ones that `axis` meant before operator set 7 (Add(A, B, axis =
- * 1, broadcast = 1) puts B's first dimension under A's second). dims has room for MP_RANK_MAX. */
-mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims);
-/* The product of dims[from..to), saturated; shapes were checked when they were set. */
-int64_t mp_product(const int64_t *dims, int from, int to);
-
 #endif

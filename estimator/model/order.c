@@ -4,9 +4,9 @@
  * So a valid file keeps its order, and an operator that stands too late moves in front of its first reader. The search keeps
  * its own stack: a chain of a million operators is no deep recursion. O(operators + operands).
  */
-#include <string.h>
+#include "estimator/model/order.h"
 
-#include "estimator/model/model.h"
+#include <string.h>
 
 enum { NEW, OPEN, PLACED };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
+#include "estimator/model/shape_rule.h"
 #include "estimator/rules/fold/fold.h"
 
 /* Elements that folding may visit in one model: enough for a hundred position tables of the largest size, and a bound on the

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "estimator/model/order.h"
 #include "estimator/rules/operands/attention.h"
 #include "estimator/simplify/rewrite.h"
 #include "memplan/simplify.h"

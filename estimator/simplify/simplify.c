@@ -1,15 +1,10 @@
 #include "memplan/simplify.h"
 
+#include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
 /* Real models take two to four rounds; a file made for it could ask for as many as it has operators. */
 enum { ROUNDS_MAX = 64 };
-
-int mp_model_resolve(const mp_model *model, int tensor)
-{
-    while (model->tensors[tensor].replaced_by >= 0) tensor = model->tensors[tensor].replaced_by;
-    return tensor;
-}
 
 /* Is all that the operator writes known? A constant of the file is, though it may have too many elements to be kept. */
 static bool is_known(const mp_model *model, const mp_operator *op)

@@ -2,6 +2,7 @@
 #ifndef ESTIMATOR_TRAINING_BUILD_H
 #define ESTIMATOR_TRAINING_BUILD_H
 
+#include "estimator/model/order.h"
 #include "estimator/training/training.h"
 
 /* A list of storages without repetition. */

@@ -7,6 +7,7 @@
 #include "executor/cuda/layouts.h"
 
 #include "estimator/model/ops.h"
+#include "estimator/model/order.h"
 #include "executor/cuda/device/settings.h"
 #include "executor/operators/layouts.h"
 

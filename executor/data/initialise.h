@@ -3,6 +3,7 @@
 #define EXECUTOR_INITIALISE_H
 
 #include "estimator/model/model.h"
+#include "estimator/model/order.h"
 
 /* Fills to[0 .. elements of t) in the order of its dimensions. What a parameter is for says how it starts: weights of products
  * and convolutions uniform within 1 / sqrt(fan-in) (He et al. 2015 with the gain that PyTorch's layers take by default), biases

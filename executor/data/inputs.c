@@ -1,5 +1,7 @@
 #include "executor/data/inputs.h"
 
+#include "estimator/model/order.h"
+
 /* The legal whole numbers of a tensor: rows of the table it looks up, classes of the loss it is the target of. Views are looked
  * through. */
 static int64_t values_of(const mp_model *model, const mp_consumers *consumers, int tensor, bool *is_target)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "estimator/model/order.h"
 #include "executor/data/initialise.h"
 #include "formats/onnx/onnx_weights.h"
 

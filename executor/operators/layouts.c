@@ -7,6 +7,7 @@
 #include "executor/operators/layouts.h"
 
 #include "estimator/model/ops.h"
+#include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 
 /* Both layouts are one: the channels, or everything else, have size 1. */

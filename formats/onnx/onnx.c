@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 #include "formats/base/file.h"
 #include "formats/onnx/onnx_dimensions.h"

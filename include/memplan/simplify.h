@@ -28,7 +28,4 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
  * that has been simplified: for targets that have it, under the executor's rules. *n_fused may be NULL. O(n). MP_NOMEM. */
 mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err);
 
-/* The tensor that stands for this one now: itself, or the last of its replacements. */
-int mp_model_resolve(const mp_model *model, int tensor);
-
 #endif

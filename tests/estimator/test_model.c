@@ -9,6 +9,7 @@
 
 #include "estimator/base/names.h"
 #include "estimator/model/model.h"
+#include "estimator/model/order.h"
 
 static mp_model *new_model(void)
 {

@@ -7,7 +7,7 @@
 #ifndef ESTIMATOR_FOLD_H
 #define ESTIMATOR_FOLD_H
 
-#include "estimator/model/ops.h"
+#include "estimator/model/shape_rule.h"
 
 /* Types whose elements a value can hold: booleans, integers, float16, bfloat16, float32, float64. */
 bool mp_fold_can_hold(mp_dtype dtype);
@@ -35,22 +35,6 @@ static inline void mp_fold_move(mp_value *to, int64_t i, const mp_value *from, i
 const mp_value *mp_fold_in(mp_infer *c, int k);
 /* A zeroed value for output k, not yet attached to it. MP_NOMEM. */
 mp_status mp_fold_new(mp_infer *c, int k, mp_value **value);
-
-/* A function of two elements. `integers` returns false where the result is not defined; NULL: none for integers. */
-typedef struct mp_pairing {
-    bool c_remainder; /* Mod with fmod = 1 */
-    bool shift_left;
-    int bits; /* of the operands' type */
-} mp_pairing;
-typedef struct mp_binary {
-    const char *name;
-    bool (*integers)(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y);
-    double (*reals)(const mp_pairing *p, double a, double b);
-} mp_binary;
-/* By operator name: the binary operators and Max and Min; NULL: no such function. */
-const mp_binary *mp_binary_find(const char *name);
-/* acc[i] = f(acc[i], x[j]) in a type that both have, rounded or wrapped. False: not defined. */
-bool mp_binary_into(const mp_binary *f, mp_dtype dtype, mp_value *acc, int64_t i, const mp_value *x, int64_t j);
 
 /* A walk over the elements of a tensor in row-major order, with the places of up to three operands alongside. */
 enum { MP_WALK_OPERANDS = 3 };

@@ -8,30 +8,6 @@
 #include "estimator/rules/operands/attention.h"
 #include "estimator/rules/operands/matmul.h"
 
-mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k)
-{
-    const mp_tensor *t = mp_operator_in(model, op, k);
-    mp_matrix m = {0};
-    if (t->rank == 1) {
-        m.is_vector = true;
-        m.rows = k == 0 ? 1 : t->dims[0];
-        m.columns = k == 0 ? t->dims[0] : 1;
-        return m;
-    }
-    bool transposed = mp_operator_int(op, k == 0 ? "transA" : "transB", 0) != 0;
-    bool batch_behind = mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0) != 0;
-    m.n_batch = t->rank - 2;
-    memcpy(m.batch, t->dims + batch_behind, (size_t)m.n_batch * sizeof *m.batch);
-    m.rows = t->dims[batch_behind ? 0 : t->rank - 2];
-    m.columns = t->dims[t->rank - 1];
-    if (transposed) {
-        int64_t rows = m.rows;
-        m.rows = m.columns;
-        m.columns = rows;
-    }
-    return m;
-}
-
 mp_status mp_shape_matmul(mp_infer *c)
 {
     mp_status st = MP_OK;
@@ -81,18 +57,6 @@ mp_status mp_shape_gemm(mp_infer *c)
     MP_TRY(mp_infer_set(c, 0, a->dtype, 2, dims));
 done:
     return st;
-}
-
-mp_attention mp_attention_read(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor *q = mp_operator_in(model, op, 0), *k = mp_operator_in(model, op, 1), *v = mp_operator_in(model, op, 2);
-    const int r = q->rank;
-    const bool turned = mp_operator_int(op, "transK", 0) != 0;
-    return (mp_attention){.n_batch = mp_product(q->dims, 0, r - 2),
-                          .rows = q->dims[r - 2],
-                          .columns = k->dims[turned ? r - 1 : r - 2],
-                          .depth = q->dims[r - 1],
-                          .value_depth = v->dims[r - 1]};
 }
 
 mp_status mp_shape_attention(mp_infer *c)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/model/order.h"
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/products/convolution.h"
 

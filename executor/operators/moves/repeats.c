@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/layout.h"
 #include "executor/kernel/element.h"
 
