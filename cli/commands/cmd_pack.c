@@ -12,7 +12,6 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
-#include "memplan/pack_check.h"
 #include "memplan/pack_csv.h"
 
 typedef struct packing {

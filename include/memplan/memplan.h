@@ -70,7 +70,6 @@ extern "C" {
 #include "memplan/onnx.h"
 #include "memplan/optimizer.h"
 #include "memplan/pack.h"
-#include "memplan/pack_check.h"
 #include "memplan/pack_csv.h"
 #include "memplan/parameters.h"
 #include "memplan/plan.h"

@@ -91,4 +91,12 @@ mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pac
 mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pack_options *options, mp_pack_result *result,
                            mp_error *err);
 
+/* The largest sum of live sizes at one time: no placement is lower. MP_INVALID: sums that do not fit. MP_NOMEM. O(n log n) for
+ * n pieces. */
+mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error *err);
+
+/* Judges offsets without knowing anything of the search: aligned, fixed where they must be, >= 0, everything within
+ * `capacity`, no two items overlap. MP_REFUTED says which item. MP_NOMEM. O(n log n + pairs of pieces live together). */
+mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err);
+
 #endif

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "estimator/base/memory.h"
-#include "memplan/pack_check.h"
+#include "memplan/pack.h"
 #include "tests/oracles/random_graph.h"
 
 enum { ITEMS = 8, TIMES = 10, FEW = 4, SEEDS = 600 };
