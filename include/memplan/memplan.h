@@ -2,14 +2,18 @@
  *
  * From a file to a plan, one header per step:
  *
- *     mp_onnx_read          onnx.h        model.onnx -> mp_model            a graph of your own: graph.h, graph_json.h,
- * graph_dot.h mp_model_simplify     simplify.h    constants folded, patterns recognised mp_model_add_loss     training.h    the
- * loss, where the model has none mp_training_graph     training.h    mp_model -> mp_graph: forward, loss, backward, update for
- * a target (target.h) mp_timeline_build     timeline.h    an order of steps -> live bytes over the steps, the peak and who
- * holds it mp_floor              floor.h       no order of steps needs less mp_solve_with_arena   arena_solve.h mp_graph +
- * budget -> mp_plan with offsets, and a bound on what any plan takes mp_plan_check         check.h       replays a plan and
- * verifies everything it claims mp_plan_write         plan_json.h   plans as files mp_train              train.h       trains
- * as a plan says, on a backend (backend.h, program.h)
+ *     mp_onnx_read          onnx.h         model.onnx -> mp_model
+ *     mp_model_simplify     simplify.h     constants folded, patterns recognised
+ *     mp_model_add_loss     training.h     the loss, where the model has none
+ *     mp_training_graph     training.h     mp_model -> mp_graph: forward, loss, backward, update for a target (target.h)
+ *     mp_timeline_build     timeline.h     an order of steps -> live bytes over the steps, the peak and what is live there
+ *     mp_floor              floor.h        no order of steps needs less
+ *     mp_solve_with_arena   arena_solve.h  mp_graph and budget -> mp_plan with offsets, and a bound on what any plan takes
+ *     mp_plan_check         check.h        replays a plan and verifies everything it claims
+ *     mp_plan_write         plan_json.h    plans as files
+ *     mp_train              train.h        trains as a plan says, on a backend (backend.h, program.h)
+ *
+ * A graph of your own, in place of the first four steps: graph.h, graph_json.h, graph_dot.h.
  *
  * Words (docs/glossary.md has all of them): a *node* is the forward, loss, backward or update part of an operator; it reads and
  * writes *storages*. A *step* is one run of a node; a *plan* is a list of steps, and whatever runs twice in it is *recomputed*.
