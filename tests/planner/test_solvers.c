@@ -42,7 +42,7 @@ static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t bud
 }
 
 /* Whether one search answers for every smaller budget, so that more room cannot cost more. */
-static bool monotone(const char *solver)
+static bool is_monotone(const char *solver)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
         if (!strcmp(mp_solver_row(k)->name, solver)) return mp_solver_row(k)->monotone;
@@ -96,14 +96,14 @@ static void every_plan_holds_and_more_room_never_costs_more(void **state)
                     if (strcmp(solver, "auto")) assert_string_equal(answer.plan->solver, solver);
                     n_plans++;
                 }
-                if (ticks > before && monotone(solver))
+                if (ticks > before && is_monotone(solver))
                     fail_msg("seed %llu, %s: more room, and %lld ticks instead of %lld", (unsigned long long)seed, solver,
                              (long long)ticks, (long long)before);
                 n_cheaper += i > 0 && ticks < before;
                 before = ticks;
                 if (budget >= whole) assert_int_equal(ticks, answer.plan->baseline_ticks);
                 if (!strcmp(solver, "auto")) assert_true(ticks <= least[i]);
-                if (ticks < least[i] && monotone(solver)) least[i] = ticks;
+                if (ticks < least[i] && is_monotone(solver)) least[i] = ticks;
                 mp_answer_free(&answer);
             }
         }
