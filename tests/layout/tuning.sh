@@ -14,8 +14,8 @@ plan is found, so a change moves the golden outputs and the tables of `BENCHMARK
 
 - *trades*: what a larger value buys, and for what. Read in order: "its", "and" and "..." refer to the row above.
 - *origin*: the table of `BENCHMARKS.md` by which the value was set, and the commit whose message has the figures
-  (`git show`). `prototype`: it was measured with a program that was written before this one. `-`: it was not
-  measured alone; the tables of `BENCHMARKS.md` were made with it.
+  (`git show`). `prototype`: it was measured with a program that was written before this one. `-`: it was not measured
+  alone; the tables of `BENCHMARKS.md` were made with it.
 
 To try another value, change the row, build, and run `make bench`; `--seed 1`, `2`, ... show how far chance goes.
 HEAD
