@@ -1,27 +1,78 @@
-/* search.h - a search as the searcher in it sees it: what is asked, the judging of candidates, and when to end. For searchers
- * of your own (mp_request.own; docs/adding-a-searcher.md) and those of the table.
+/* search.h - what a search is asked, and the search as a searcher in it sees it: the judging of candidates, and when to end.
+ * For searchers of your own (mp_request.own; docs/adding-a-searcher.md) and those of the table (solver.h).
  *
  * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is only the
  * idea that makes its candidates, and all are compared by the same measure.
  *
- * A larger budget never costs more. For that, what a searcher that is monotone in the budget (mp_solver.monotone) offers for a
- * budget is among what it offers for every larger one: its candidates do not depend on the budget, or come from a ladder of
- * budgets that ends at it. What other searchers find for a budget is handed on to the larger ones where several are asked for
- * (sweep.h). Every searcher therefore starts from the same base, keep-all, which mp_solve offers for it.
+ * A larger budget never costs more. For that, what a searcher that is monotone in the budget offers for a budget is among what
+ * it offers for every larger one: its candidates do not depend on the budget, or come from a ladder of budgets that ends at it.
+ * What other searchers find for a budget is handed on to the larger ones where several are asked for (sweep.h). Every searcher
+ * therefore starts from the same base, keep-all, which mp_solve offers for it.
  *
- * Four numbers of ticks say what is proved, and differ in what may depend on them, so that the same input gives the same plan:
- *  - mp_search_enough: proved before the searcher began. Always the same, so anything may depend on it.
- *  - mp_search_proved: proved so far, by a proof in a thread beside the search too. It may end a searcher, but decide nothing
- * else.
- *  - mp_search_settled: the best plan meets mp_search_proved: nothing cheaper exists, and what is left to find is a smaller
- * peak.
- *  - mp_search_await_proof waits until the proof has ended; after it anything may depend on mp_search_proved.
+ * What is proved has four forms, which differ in what may depend on them, so that the same input gives the same plan:
+ *  - mp_search_enough, proved before the searcher began, is always the same: anything may depend on it.
+ *  - mp_search_proved, proved until now by the thread beside the search too, may end a searcher, but decide nothing else.
+ *  - mp_search_settled: the best plan meets what is proved; nothing cheaper exists, and only a smaller peak is left to find.
+ *  - mp_search_await_proof waits until that thread has ended; afterwards anything may depend on mp_search_proved.
  */
 #ifndef MEMPLAN_SEARCH_H
 #define MEMPLAN_SEARCH_H
 
-#include "memplan/solver.h"
-#include "memplan/timeline.h"
+#include "memplan/plan.h"
+
+/* A search that is under way. */
+typedef struct mp_search mp_search;
+
+/* A searcher: a row of the table (solver.h), or one of the caller's. */
+typedef struct mp_solver {
+    const char *name;    /* "lower-set" */
+    const char *summary; /* one line for people */
+    const char *source;  /* "Kusumoto et al. 2019" */
+    mp_status (*run)(mp_search *search, mp_error *err);
+    bool monotone;           /* its candidates for a budget are also candidates for every larger one */
+    bool chooses_algorithms; /* it sees them; others see a relaxed graph and leave the choice to the offer (search.h) */
+} mp_solver;
+
+/* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
+ * to stop with the best result so far. */
+typedef struct mp_progress {
+    const char *solver;
+    double elapsed_seconds;
+    int64_t best_ticks, baseline_ticks, smallest_peak_bytes;
+    int64_t bound_ticks;       /* proved: no plan within the budget takes less */
+    int64_t n_offers, n_moves; /* schedules judged as a whole; changes tried by a local search ... */
+    double moves_per_second;   /* ... since it began */
+} mp_progress;
+typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
+
+/* Called with every schedule that a search judges. Anything but MP_OK ends the search with that. */
+typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
+                                   mp_error *err);
+
+typedef struct mp_request {
+    const mp_graph *graph;
+    int64_t budget_bytes; /* INT64_MAX: none */
+    const char *solver;   /* NULL: "auto" */
+    const mp_solver *own; /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
+    uint64_t seed;
+    int64_t moves;             /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
+    double time_limit;         /* seconds; <= 0: none */
+    const int *checkpoints;    /* storages the user named, for `segments` */
+    size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
+    const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
+    bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
+    bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
+    bool explains_bound;       /* with wants_bound: and a report of it */
+    unsigned stages_off;       /* bit s: without this stage of the bound (mp_bound_options.off) */
+    unsigned solvers_off;      /* bit k: `auto` runs without row k of the table, but for the baseline */
+    bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
+    mp_progress_call progress; /* may be NULL */
+    void *progress_data;
+    mp_offer_call on_offer; /* may be NULL */
+    void *on_offer_data;
+} mp_request;
+
+/* ---- for searchers ---- */
 
 /* What is asked. The graph may be a relaxed one, in which every algorithm of a node has the ticks of the fastest and the
  * workspace of the smallest, unless the searcher `chooses_algorithms`: the offer then chooses. Valid while the searcher runs.

@@ -10,6 +10,7 @@
 #include "planner/math/tuning.h"
 #include "planner/priced/priced.h"
 #include "planner/segments/none.h"
+#include "planner/solve/portfolio.h"
 
 /* Exact searches pay on tiny graphs only, integer programmes on small ones. On large ones labels by a minimum cut are ahead of
  * all that cuts the list into segments, which is tried there only if no plan is found without. */
@@ -26,9 +27,8 @@ static double share_of(const mp_graph *graph)
 /* Whether a searcher has a part in this search. */
 static bool takes_part(const mp_solver *solver, const mp_request *request)
 {
-    if (solver->run == mp_run_auto) return false;
     if (solver->run == mp_run_none) return true;
-    if (request->solvers_off >> (solver - mp_solver_row(0)) & 1) return false;
+    if (request->solvers_off >> (1 + (solver - mp_portfolio_row(0))) & 1) return false;
     if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= EXACT_NODES;
@@ -67,8 +67,8 @@ static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
 static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
 {
     size_t k = 0;
-    while (mp_solver_row(k)->run != searcher) k++;
-    return mp_solver_row(k);
+    while (mp_portfolio_row(k)->run != searcher) k++;
+    return mp_portfolio_row(k);
 }
 
 /* What goes first: the baseline, what may prove its plan, so that nothing else has to run, and what is quick. */
@@ -88,8 +88,8 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
     bool is_enough = false;
     for (int k = 0; k < N_FIRST; k++) MP_TRY(run(search, row_of(first[k]), err));
     if (mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES) MP_TRY(find_out(search, &is_enough, err));
-    for (size_t k = 0; k < mp_solver_count() && !mp_search_stopped(search); k++) {
-        const mp_solver *solver = mp_solver_row(k);
+    for (size_t k = 0; k < mp_portfolio_count() && !mp_search_stopped(search); k++) {
+        const mp_solver *solver = mp_portfolio_row(k);
         if (!goes_first(solver) && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));
     }
 done:

@@ -1,4 +1,4 @@
-/* solver.c - the table of searchers, and what happens around one that runs: its start, a bound before it and a better one
+/* solver.c - a request answered: what happens around the searcher that runs, its start, a bound before it and a better one
  * beside it, and the check of what it leaves. */
 
 #include "planner/solve/solver.h"
@@ -7,46 +7,24 @@
 
 #include "memplan/check.h"
 #include "memplan/floor.h"
-#include "planner/anneal/anneal.h"
-#include "planner/chain/chain.h"
-#include "planner/exact/exact.h"
-#include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
 #include "planner/priced/priced.h"
 #include "planner/search/search.h"
-#include "planner/segments/chen.h"
-#include "planner/segments/lower_set.h"
 #include "planner/segments/none.h"
-#include "planner/segments/segments.h"
 #include "planner/solve/auto.h"
+#include "planner/solve/portfolio.h"
 
-static const mp_solver solvers[] = {
-    {"auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true},
-    {"none", "keeps everything: the baseline", "", mp_run_none, true, true},
-    {"chen", "sqrt(n) segments and the greedy search over segment sizes, between cut tensors", "Chen et al. 2016", mp_run_chen,
-     true, false},
-    {"segments", "one list of checkpoints, the user's own or the best that is found; recomputes segment by segment",
-     "PaddlePaddle's RecomputeOptimizer", mp_run_segments, true, false},
-    {"lower-set", "dynamic programming over sequences of lower sets, exact where their number allows", "Kusumoto et al. 2019",
-     mp_run_lower_set, true, false},
-    {"exact", "the cheapest of all schedules, for tiny networks; best first over what has run and what is held",
-     "Hart, Nilsson and Raphael 1968", mp_run_exact, false, true},
-    {"ilp", "an integer linear programme over which tensor is held when, for small networks; starts from lower-set's plans",
-     "Checkmate, Jain et al. 2020", mp_run_ilp, false, false},
-    {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
-     mp_run_chain, true, false},
-    {"priced", "minimum cuts with memory priced decide what is stored and what made again; segments; for graphs of any size",
-     "Everett 1963, Picard 1976", mp_run_priced, false, false},
-    {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false, true},
-};
+static const mp_solver automatic = {
+    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true};
 
 size_t mp_solver_count(void)
 {
-    return sizeof solvers / sizeof *solvers;
+    return 1 + mp_portfolio_count();
 }
+
 const mp_solver *mp_solver_row(size_t k)
 {
-    return k < mp_solver_count() ? &solvers[k] : NULL;
+    return k ? mp_portfolio_row(k - 1) : &automatic;
 }
 
 int64_t mp_default_moves(const mp_graph *graph)
@@ -59,8 +37,8 @@ int64_t mp_default_moves(const mp_graph *graph)
 static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
-        if (!strcmp(solvers[k].name, name)) {
-            *out = &solvers[k];
+        if (!strcmp(mp_solver_row(k)->name, name)) {
+            *out = mp_solver_row(k);
             return MP_OK;
         }
     return MP_FAIL(err, MP_INVALID, "there is no solver '%s'", name);

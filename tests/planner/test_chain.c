@@ -9,6 +9,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
+#include "memplan/solver.h"
 #include "planner/chain/chain.h"
 #include "planner/chain/chain_ends.h"
 #include "planner/chain/chain_measure.h"
