@@ -15,7 +15,7 @@ B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1
 # device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
 CUDA_FOLDERS    := $(shell find executor/cuda -type d | sort)
-TWIN_C          := executor/cuda/twin.c executor/cuda/families.c \
+TWIN_C          := executor/cuda/twin.c executor/cuda/kernels.c \
                    $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard executor/cuda/*/*.c))
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.

@@ -158,7 +158,7 @@ void print_train(const train_outcome *t, const options *o)
         printf("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
     if (t->has_second_stream) {
         report_second_stream(&t->second_stream, t->subject.graph->tick_seconds);
-        if (!t->subject.program->backend->issue_beside) puts("  This backend has one stream: they ran in order.");
+        if (!t->subject.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
     }
     if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
     if (t->has_before)

@@ -8,7 +8,7 @@
 
 #include "estimator/model/ops.h"
 #include "estimator/model/order.h"
-#include "executor/cuda/device/settings.h"
+#include "executor/cuda/device/device.h"
 #include "executor/operators/layouts.h"
 
 /* True if all that read tensor t are convolutions, and read it as their filter. */

@@ -1,7 +1,9 @@
 /* twin.c - the GPU's own kernels on the host, as a backend for tests: memory is the CPU's, and so is every kernel that the GPU
  * takes from a library. */
 #include "executor/cuda/device/step.h"
+#include "executor/cuda/elementwise/updates.h"
 #include "executor/cuda/kernels.h"
+#include "executor/cuda/moves/bytes.h"
 #include "executor/kernel/backend.h"
 
 static mp_cuda_pass pass;

@@ -58,25 +58,25 @@ struct mp_backend {
     /* A pass through the network starts, and nothing of the one before is still to run: its random numbers are drawn by these,
      * and its updates have these factors (NULL: it has none). */
     void (*begin)(uint64_t seed, uint32_t step, const mp_update_factors *factors);
-    /* What a pass enqueues, recorded once and then run in one go as often as one likes, each time with the values of the begin
-     * before it. Between record and recorded nothing runs, and of the backend only calls, add, copy, update, clip and the
-     * second stream are used. recorded ends it, also where something failed in between; *recording is released with discard.
-     * NULL: it cannot. */
-    mp_status (*record)(mp_error *err);
-    mp_status (*recorded)(void **recording, mp_error *err);
+    /* What a pass enqueues, recorded once and then replayed as often as one likes, each time with the values of the begin
+     * before it. Between record_begin and record_end nothing runs, and of the backend only calls, add, copy, update, clip and
+     * the side stream are used. record_end ends the recording, also where something failed in between; *recording is released
+     * with discard. NULL: it cannot. */
+    mp_status (*record_begin)(mp_error *err);
+    mp_status (*record_end)(void **recording, mp_error *err);
     mp_status (*replay)(void *recording, mp_error *err);
     void (*discard)(void *recording);
     void (*wait)(void); /* until what was enqueued has run */
-    /* The second stream; NULL: there is one only, and what would run there runs in order. What is enqueued between issue_beside
-     * and issued_beside goes there, after all that was enqueued before. What is enqueued after wait_beside comes after all that
-     * went there up to the issued_beside of the same mark. Marks count up from 0 within a pass, and each is waited for before
-     * the pass ends. Also while recording. MP_IO: the device has failed. */
-    mp_status (*issue_beside)(mp_error *err);
-    mp_status (*issued_beside)(int mark, mp_error *err);
-    mp_status (*wait_beside)(int mark, mp_error *err);
+    /* The side stream; NULL: there is none, and what would run there runs in order. Work that is enqueued between side_begin
+     * and side_end goes there, and starts after all work enqueued before. side_wait(m): later work on the main stream waits
+     * until all side work up to side_end(m) is done. Marks count up from 0 within a pass, and each is waited for before the
+     * pass ends. Also while recording. MP_IO: the device has failed. */
+    mp_status (*side_begin)(mp_error *err);
+    mp_status (*side_end)(int mark, mp_error *err);
+    mp_status (*side_wait)(int mark, mp_error *err);
     mp_add_function add;
-    /* One update of n parameters, all in one go; the clipping factor over all gradients, with norm_workspace_bytes(the largest)
-     * of room. */
+    /* One update of n parameters, all in one go; the clipping factor over all gradients, with a workspace of
+     * norm_workspace_bytes(elements of the largest). */
     void (*update)(mp_update *updates, size_t n, const mp_update_factors *factors);
     int64_t (*norm_workspace_bytes)(int64_t n_elements);
     void (*clip)(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor);

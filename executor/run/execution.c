@@ -65,9 +65,10 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_REQUIRE(e->seconds, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
     MP_TRY(list_gradients(e, err));
-    MP_TRY(mp_steps_calls_of(program, plan, options->one_by_one, program->backend->issue_beside && !options->profile, e->pool,
+    MP_TRY(mp_steps_calls_of(program, plan, options->one_by_one, program->backend->side_begin && !options->profile, e->pool,
                              &e->calls, err));
-    e->records = program->backend->record && !options->by_call && !options->profile && !options->poison && !options->guards;
+    e->records =
+        program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
     e = NULL;
 done:
@@ -231,10 +232,10 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         const mp_steps_call *call = &e->calls.calls[k];
         const bool beside = call->is_beside && (kind & PASS_UPDATES);
         double from = e->options.profile ? mp_clock_now() : 0;
-        if (beside) MP_TRY(b->issue_beside(err));
+        if (beside) MP_TRY(b->side_begin(err));
         MP_TRY(run_call(e, call, pass, kind, err));
-        if (beside) MP_TRY(b->issued_beside(n_marks++, err));
-        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->wait_beside(call->wait, err));
+        if (beside) MP_TRY(b->side_end(n_marks++, err));
+        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(call->wait, err));
         if (e->options.profile) b->wait();
         MP_TRY(end_call(e, call, e->options.profile ? mp_clock_now() - from : 0, err));
     }
@@ -245,10 +246,10 @@ done:
 static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    mp_status st = b->record(err), ended;
+    mp_status st = b->record_begin(err), ended;
     if (st != MP_OK) return st;
     st = run_calls(e, pass, kind, err);
-    ended = b->recorded(&e->kinds[kind].recording, st == MP_OK ? err : NULL);
+    ended = b->record_end(&e->kinds[kind].recording, st == MP_OK ? err : NULL);
     return st == MP_OK ? ended : st;
 }
 

@@ -24,7 +24,7 @@ static void fault(bool is)
     deferring_counted.n_faults += is;
 }
 
-static mp_status issue_beside(mp_error *err)
+static mp_status side_begin(mp_error *err)
 {
     (void)err;
     fault(on_second);
@@ -32,7 +32,7 @@ static mp_status issue_beside(mp_error *err)
     return MP_OK;
 }
 
-static mp_status issued_beside(int mark, mp_error *err)
+static mp_status side_end(int mark, mp_error *err)
 {
     (void)err;
     fault(!on_second || !n_calls || calls[n_calls - 1].mark >= 0 || mark != n_calls - 1);
@@ -42,7 +42,7 @@ static mp_status issued_beside(int mark, mp_error *err)
     return MP_OK;
 }
 
-static mp_status wait_beside(int mark, mp_error *err)
+static mp_status side_wait(int mark, mp_error *err)
 {
     (void)err;
     fault(on_second || mark >= n_calls);
@@ -82,9 +82,9 @@ const mp_backend *deferring_backend(const mp_backend *of)
 {
     inner = of;
     ours = *of;
-    ours.issue_beside = issue_beside;
-    ours.issued_beside = issued_beside;
-    ours.wait_beside = wait_beside;
+    ours.side_begin = side_begin;
+    ours.side_end = side_end;
+    ours.side_wait = side_wait;
     ours.begin = begin;
     ours.update = update;
     ours.download = download;

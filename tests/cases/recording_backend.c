@@ -173,23 +173,23 @@ static void clip(const mp_update *gradients, size_t n, double clip_norm, void *w
     e->to = factor;
 }
 
-static mp_status issue_beside(mp_error *err)
+static mp_status side_begin(mp_error *err)
 {
-    if (!current) return inner->issue_beside(err);
+    if (!current) return inner->side_begin(err);
     put(ISSUE);
     return MP_OK;
 }
 
-static mp_status issued_beside(int mark, mp_error *err)
+static mp_status side_end(int mark, mp_error *err)
 {
-    if (!current) return inner->issued_beside(mark, err);
+    if (!current) return inner->side_end(mark, err);
     put(ISSUED)->mark = mark;
     return MP_OK;
 }
 
-static mp_status wait_beside(int mark, mp_error *err)
+static mp_status side_wait(int mark, mp_error *err)
 {
-    if (!current) return inner->wait_beside(mark, err);
+    if (!current) return inner->side_wait(mark, err);
     put(WAIT)->mark = mark;
     return MP_OK;
 }
@@ -251,13 +251,13 @@ static mp_status replay(void *memory, mp_error *err)
             inner->clip(e->updates, e->n_updates, e->clip_norm, (void *)e->from, e->to);
             break;
         case ISSUE:
-            MP_TRY(inner->issue_beside(err));
+            MP_TRY(inner->side_begin(err));
             break;
         case ISSUED:
-            MP_TRY(inner->issued_beside(e->mark, err));
+            MP_TRY(inner->side_end(e->mark, err));
             break;
         case WAIT:
-            MP_TRY(inner->wait_beside(e->mark, err));
+            MP_TRY(inner->side_wait(e->mark, err));
             break;
         }
     }
@@ -318,16 +318,16 @@ const mp_backend *recording_backend(const mp_backend *of)
     ours = *of;
     ours.kernel = kernel;
     ours.begin = begin;
-    ours.record = record;
-    ours.recorded = recorded;
+    ours.record_begin = record;
+    ours.record_end = recorded;
     ours.replay = replay;
     ours.discard = discard;
     ours.wait = wait_for_all;
     ours.add = add;
-    if (of->issue_beside) {
-        ours.issue_beside = issue_beside;
-        ours.issued_beside = issued_beside;
-        ours.wait_beside = wait_beside;
+    if (of->side_begin) {
+        ours.side_begin = side_begin;
+        ours.side_end = side_end;
+        ours.side_wait = side_wait;
     }
     ours.copy = copy;
     ours.update = update;

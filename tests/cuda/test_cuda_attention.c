@@ -14,17 +14,19 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
+#include "executor/cuda/grid/families.h"
 #include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
-#include "executor/cuda/vendor/dnn_attention.h"
+#include "executor/cuda/vendor/dnn_attention_graphs.h"
+#include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
 #include "tests/cases/rule_case.h"
 
 /* Attention over 2 x 4 matrices; `by_head`: heads lie within rows, as a projection leaves them. */
-static mp_attention_form attention(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head)
+static mp_attention_spec attention(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head)
 {
-    mp_attention_form f = {.size = {8, rows, columns, depth, value_depth}, .scale = 0.125f};
+    mp_attention_spec f = {.size = {8, rows, columns, depth, value_depth}, .scale = 0.125f};
     const struct {
         mp_matrices *m;
         int64_t rows, columns;
@@ -158,7 +160,7 @@ static void assert_near(const mp_dnn_graph *g, memory *m, int t, int64_t matrix,
 enum { Q = 1, K, V, DY, ADDED };
 
 /* Probabilities of one row, and its log-sum-exp, by the definition. */
-static double row_of(const mp_attention_form *f, int64_t matrix, int64_t row, double *p)
+static double row_of(const mp_attention_spec *f, int64_t matrix, int64_t row, double *p)
 {
     double sum = 0;
     for (int64_t c = 0; c < f->size.columns; c++) {
@@ -175,7 +177,7 @@ static double row_of(const mp_attention_form *f, int64_t matrix, int64_t row, do
 
 enum { SIDE = 16, DEEP = 16 };
 
-static void check_values(const mp_attention_form *f)
+static void check_values(const mp_attention_spec *f)
 {
     memory *m[2] = {calloc(1, sizeof *m[0]), calloc(1, sizeof *m[0])};
     mp_dnn_graph g[2];
@@ -240,7 +242,7 @@ static void check_values(const mp_attention_form *f)
 static void the_graphs_compute_attention(void **unused)
 {
     (void)unused;
-    mp_attention_form forms[] = {attention(12, 15, 8, 16, false), attention(15, 15, 16, 8, true), attention(9, 13, 8, 8, true)};
+    mp_attention_spec forms[] = {attention(12, 15, 8, 16, false), attention(15, 15, 16, 8, true), attention(9, 13, 8, 8, true)};
     forms[1].causal = true;
     forms[2].added =
         (mp_matrices){.dtype = MP_DTYPE_FLOAT, .n_batch = 2, .batch = {2, 4}, .batch_stride = {13}, .column_stride = 1};
@@ -301,7 +303,7 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
     (void)unused;
     const mp_matrices per_batch = {
         .dtype = MP_DTYPE_BFLOAT16, .n_batch = 2, .batch = {2, 4}, .batch_stride = {200}, .column_stride = 1};
-    mp_attention_form forms[] = {attention(128, 128, 64, 64, false), attention(100, 200, 64, 128, true),
+    mp_attention_spec forms[] = {attention(128, 128, 64, 64, false), attention(100, 200, 64, 128, true),
                                  attention(77, 77, 8, 8, false),     attention(128, 128, 64, 64, true),
                                  attention(100, 200, 32, 32, true),  attention(128, 128, 64, 64, false)};
     forms[3].causal = true;
@@ -335,8 +337,8 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
 static void attention_that_cudnn_lacks_is_not_asked_for(void **unused)
 {
     (void)unused;
-    const mp_attention_form good = attention(128, 96, 64, 64, false);
-    mp_attention_form f = good;
+    const mp_attention_spec good = attention(128, 96, 64, 64, false);
+    mp_attention_spec f = good;
     assert_true(mp_dnn_attention_suits(&f));
     f.ratio = 0.5f;
     assert_false(mp_dnn_attention_suits(&f));
@@ -394,7 +396,7 @@ static void attention_without_an_engine_is_the_own_kernel(void **unused)
             x.d_in = backward ? d_in : NULL;
             x.d_out = backward ? &out : NULL;
             x.extra[0] = mp_array_plain(MP_DTYPE_FLOAT, 1, &rows);
-            if (mp_call_prepare(mp_cuda_kernel(op), &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
+            if (mp_call_prepare(mp_cuda_dnn_attentions, &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
             if (mp_call_prepare(mp_cuda_own_kernel(op), &x, &own, &err) != MP_OK) fail_msg("%s", err.message);
             if (!has_gpu || k == 2) {
                 assert_ptr_equal(call.run, own.run);

@@ -12,9 +12,12 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/cuda.h"
-#include "executor/cuda/libraries.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
+#include "executor/cuda/grid/families.h"
 #include "executor/cuda/vendor/blas_matmul.h"
+#include "executor/cuda/vendor/dnn_convolutions.h"
+#include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
 #include "tests/cases/rule_case.h"
 

@@ -1,43 +1,17 @@
-/* device.c - opens the GPU, and turns what its libraries say into our errors. */
+/* device.c - finds and opens the GPU, and describes it to the planner. */
+#include "executor/cuda/device/device.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "executor/cuda/device/cuda.h"
-#include "executor/cuda/device/device.h"
-#include "executor/cuda/device/settings.h"
+#include "executor/cuda/device/code.h"
+#include "executor/cuda/device/errors.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/device/streams.h"
 
-/* What a step reads, on the host where it is written and on the device where it is read. */
-typedef struct step_values {
-    mp_cuda_pass pass;
-    mp_update_factors factors;
-} step_values;
-
 static mp_cuda_device device;
 static bool is_open;
-static step_values *on_host, *on_device;
-
-mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err)
-{
-    mp_status status = code == cudaErrorMemoryAllocation ? MP_NOMEM : MP_IO;
-    if (code == cudaSuccess) return MP_OK;
-    return MP_FAIL(err, status, "the GPU has failed: %s (CUDA, in %.80s)", cudaGetErrorString(code), what);
-}
-
-mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err)
-{
-    if (code == CUDNN_STATUS_SUCCESS) return MP_OK;
-    return MP_FAIL(err, code == CUDNN_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cuDNN: %s (in %.80s)", cudnnGetErrorString(code),
-                   what);
-}
-
-mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err)
-{
-    if (code == CUBLAS_STATUS_SUCCESS) return MP_OK;
-    return MP_FAIL(err, code == CUBLAS_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cublasLt: status %d (in %.80s)", (int)code,
-                   what);
-}
+static mp_cuda_settings settings = {.workspace_limit = INT64_C(256) << 20};
 
 /* Whether there is a GPU that this module can use: the driver, then the device. */
 static mp_status look(int *ordinal, mp_error *err)
@@ -73,10 +47,7 @@ static mp_status open_device(mp_error *err)
     MP_REQUIRE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
                "--device cuda: %s is of architecture %d.%d, for which this build has no code", device.name, p.major, p.minor);
     MP_TRY(mp_cuda_streams_open(&device.stream, err));
-    MP_CUDA(cudaHostAlloc((void **)&on_host, sizeof *on_host, cudaHostAllocDefault), err);
-    MP_CUDA(cudaMalloc((void **)&on_device, sizeof *on_device), err);
-    memset(on_host, 0, sizeof *on_host);
-    MP_CUDA(cudaMemset(on_device, 0, sizeof *on_device), err);
+    MP_TRY(mp_cuda_step_open(err));
     MP_CUDNN(cudnnCreate(&device.dnn), err);
     MP_CUDNN(cudnnSetStream(device.dnn, device.stream), err);
     MP_CUBLAS(cublasLtCreate(&device.blas), err);
@@ -100,7 +71,7 @@ static const mp_device *profile_of_card(void)
     struct cudaDeviceProp p;
     int ordinal;
     if (profile.name) return &profile;
-    profile = *mp_device_find("h200"); /* what dnn_device.c assumes too */
+    profile = *mp_device_find("h200"); /* what dnn_describe.c assumes too */
     profile.name = "cuda";
     if (look(&ordinal, NULL) != MP_OK || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess) return &profile;
     for (size_t k = 0; k < mp_device_count(); k++) {
@@ -118,29 +89,18 @@ static const mp_device *profile_of_card(void)
 
 const mp_device *mp_cuda_profile(void)
 {
-    static mp_device settled;
+    static mp_device own;
     const mp_device *card = profile_of_card();
-    settled = mp_cuda_settings_get()->tf32 ? mp_device_at_tf32(card) : *card;
-    return &settled;
+    own = settings.tf32 ? mp_device_at_tf32(card) : *card;
+    return &own;
 }
 
-void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
+const mp_cuda_settings *mp_cuda_settings_get(void)
 {
-    on_host->pass = (mp_cuda_pass){seed, step};
-    if (factors) on_host->factors = *factors;
-    cudaMemcpyAsync(on_device, on_host, sizeof *on_host, cudaMemcpyHostToDevice, device.stream);
+    return &settings;
 }
 
-const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
+void mp_cuda_settings_set(const mp_cuda_settings *to)
 {
-    if (on_host->pass.seed != run->seed || on_host->pass.step != run->step) mp_cuda_begin(run->seed, run->step, NULL);
-    return &on_device->pass;
-}
-
-const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
-{
-    if (!memcmp(&on_host->factors, factors, sizeof *factors)) return &on_device->factors;
-    on_host->factors = *factors;
-    cudaMemcpyAsync(&on_device->factors, &on_host->factors, sizeof on_host->factors, cudaMemcpyHostToDevice, mp_cuda_stream());
-    return &on_device->factors;
+    settings = *to;
 }

@@ -1,20 +1,46 @@
-/* device.h - what the module's own files know of the device besides cuda.h. */
+/* device.h - the GPU that the module runs on: how it is opened, its profile, and how it may compute.
+ *
+ * The device is opened once, at the first call that needs it, and stays open until the process ends: a CUDA context, the
+ * streams on which everything is enqueued, and the handles of cuDNN and cublasLt. Nothing here is thread-safe: one thread
+ * trains.
+ */
 #ifndef EXECUTOR_CUDA_DEVICE_H
 #define EXECUTOR_CUDA_DEVICE_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
 
 #include "estimator/training/target.h"
 
-/* The profile of the GPU of this machine, by its name and with its memory; of an H100 where there is none. Opens nothing. */
-const mp_device *mp_cuda_profile(void);
-/* Whether this module has code for the architecture of the device that is set (cudaSetDevice). */
-bool mp_cuda_has_code(void);
+typedef struct mp_cuda_device {
+    int ordinal;
+    int architecture;    /* 90: compute capability 9.0 */
+    int multiprocessors; /* how many */
+    char name[64];
+    int64_t memory_bytes;
+    cudaStream_t stream;
+    cudnnHandle_t dnn; /* its stream is `stream` */
+    cublasLtHandle_t blas;
+} mp_cuda_device;
 
-#ifdef __cplusplus
-}
-#endif
+/* The open device. MP_UNSUPPORTED: there is no GPU, no driver, one too old for this module, or an architecture it has no code
+ * for; one sentence says which. */
+mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err);
+
+/* The profile of the GPU of this machine, by its name and with its memory; of an H200 where there is none. Opens nothing. */
+const mp_device *mp_cuda_profile(void);
+
+/* What the user decides about the GPU's arithmetic. Set once, before a program is built; what was prepared keeps what it was
+ * prepared with. */
+typedef struct mp_cuda_settings {
+    bool tf32; /* products and convolutions of float32 may round their factors to 10 bits of mantissa, and use tensor cores */
+    bool fast; /* algorithms may differ from run to run in their last bits, and may be less exact (large Winograd tiles, FFT) */
+    int64_t workspace_limit; /* bytes that one call of a library may ask for */
+} mp_cuda_settings;
+
+/* Neither TF32 nor fast, 256 MiB, until something else is set. */
+const mp_cuda_settings *mp_cuda_settings_get(void);
+void mp_cuda_settings_set(const mp_cuda_settings *settings);
 
 #endif

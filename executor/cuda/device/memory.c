@@ -1,10 +1,12 @@
+/* memory.c - what CUDA and NVML say of the memory. */
 #include "executor/cuda/device/memory.h"
 
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
 
 /* NVML's functions and types as its documentation has them (API version 3 of the process list); 0 is success. */
 typedef struct nvml_process {

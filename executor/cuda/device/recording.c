@@ -1,14 +1,15 @@
 /* recording.c - a pass as a CUDA graph: what the stream is told while it captures, launched again and again. */
 #include "executor/cuda/device/recording.h"
 
-#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/errors.h"
+#include "executor/cuda/device/streams.h"
 
-mp_status mp_cuda_record(mp_error *err)
+mp_status mp_cuda_record_begin(mp_error *err)
 {
     return mp_cuda_error(cudaStreamBeginCapture(mp_cuda_stream(), cudaStreamCaptureModeThreadLocal), "capturing a step", err);
 }
 
-mp_status mp_cuda_recorded(void **recording, mp_error *err)
+mp_status mp_cuda_record_end(void **recording, mp_error *err)
 {
     mp_status st = MP_OK;
     cudaGraph_t graph = NULL;

@@ -4,8 +4,8 @@
 
 #include "memplan/error.h"
 
-mp_status mp_cuda_record(mp_error *err);
-mp_status mp_cuda_recorded(void **recording, mp_error *err);
+mp_status mp_cuda_record_begin(mp_error *err);
+mp_status mp_cuda_record_end(void **recording, mp_error *err);
 mp_status mp_cuda_replay(void *recording, mp_error *err);
 void mp_cuda_discard(void *recording);
 

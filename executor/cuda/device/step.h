@@ -18,6 +18,8 @@ typedef struct mp_cuda_pass {
     uint32_t step;
 } mp_cuda_pass;
 
+/* Makes room for the values on both sides. When the device is opened. */
+mp_status mp_cuda_step_open(mp_error *err);
 /* A pass begins: enqueues the copy of its values. As in mp_backend. */
 void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors);
 /* Where the values of this run lie; begins its pass if nobody has. */

@@ -5,6 +5,8 @@
  */
 #include "executor/cuda/device/streams.h"
 
+#include "executor/cuda/device/errors.h"
+
 enum { MARKS = 64 };
 
 static cudaStream_t first, second, current;
@@ -27,7 +29,12 @@ cudaStream_t mp_cuda_stream(void)
     return current;
 }
 
-mp_status mp_cuda_issue_beside(mp_error *err)
+cudaStream_t mp_cuda_main_stream(void)
+{
+    return first;
+}
+
+mp_status mp_cuda_side_begin(mp_error *err)
 {
     mp_status st = MP_OK;
     MP_CUDA(cudaEventRecord(issue, first), err);
@@ -37,13 +44,13 @@ done:
     return st;
 }
 
-mp_status mp_cuda_issued_beside(int mark, mp_error *err)
+mp_status mp_cuda_side_end(int mark, mp_error *err)
 {
     current = first;
     return mp_cuda_error(cudaEventRecord(marks[mark % MARKS], second), "issuing an update on the second stream", err);
 }
 
-mp_status mp_cuda_wait_beside(int mark, mp_error *err)
+mp_status mp_cuda_side_wait(int mark, mp_error *err)
 {
     return mp_cuda_error(cudaStreamWaitEvent(first, marks[mark % MARKS], 0), "waiting for the second stream", err);
 }

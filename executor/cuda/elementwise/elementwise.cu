@@ -2,7 +2,7 @@
  * of other strides and types share one kernel for all formulas. */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/elementwise/elementwise.h"
 
 struct parameters {
     double p[MP_FORMULA_PARAMETERS];
@@ -233,9 +233,4 @@ void mp_cuda_whole(mp_whole_formula formula, const double *p, const mp_array *co
     place(&f, p, in, n_in, out);
     f.formula = formula;
     mp_each_placed<INPUTS_MAX + 1>(&loops, f);
-}
-
-mp_status mp_cuda_launched(mp_error *err)
-{
-    return mp_launched(err);
 }

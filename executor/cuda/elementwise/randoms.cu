@@ -3,7 +3,7 @@
 #include "executor/cuda/grid/grid.cuh"
 
 #include "executor/cuda/device/step.h"
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/elementwise/randoms.h"
 #include "executor/kernel/philox.h"
 
 struct drops_of {

@@ -4,9 +4,8 @@
  */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/device/device.h"
 #include "executor/cuda/device/step.h"
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/elementwise/updates.h"
 #include "executor/kernel/update_formulas.h"
 
 enum { LIST = 40, NORM_STRETCHES = 128 };
@@ -158,38 +157,4 @@ void mp_cuda_add(mp_dtype dtype, int64_t n, const void *from, void *to)
 {
     const sum_of f = {from, to, dtype, n};
     mp_each(mp_quads(n), f);
-}
-
-#ifndef MP_CUDA_TWIN
-bool mp_cuda_has_code(void)
-{
-    cudaFuncAttributes attributes;
-    return cudaFuncGetAttributes(&attributes, mp_each_kernel<sum_of>) == cudaSuccess;
-}
-#endif
-
-/* Per stretch, one after the last byte that is another. */
-struct others_of {
-    struct value {
-        int64_t end;
-    };
-    enum { PHASES = 1 };
-    const unsigned char *memory;
-    unsigned char byte;
-    int64_t bytes, *stretches;
-    MP_BODY value none(int) const { return value{0}; }
-    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
-    {
-        const int64_t k = row * MP_CUDA_STRETCH + column;
-        return value{k < bytes && memory[k] != byte ? column + 1 : 0};
-    }
-    MP_BODY value join(int, value a, value b) const { return a.end > b.end ? a : b; }
-    MP_BODY void put(int64_t, int64_t, const value *) const {}
-    MP_BODY void end(int64_t row, const value *totals) const { stretches[row] = totals[0].end; }
-};
-
-void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches)
-{
-    const others_of f = {memory, byte, bytes, stretches};
-    mp_rows((bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH, bytes < MP_CUDA_STRETCH ? bytes : (int64_t)MP_CUDA_STRETCH, f);
 }

@@ -4,7 +4,10 @@
 
 #include "executor/cuda/grid/box.cuh"
 
-#include "executor/cuda/gathers/rows.h"
+extern "C" {
+#include "executor/operators/gathers/meeting.h"
+#include "executor/operators/gathers/row_entries.h"
+}
 
 struct mp_row_reader {
     int first, read_rank;

@@ -1,8 +1,10 @@
-/* gathers.c - the table of operators that pick or place elements by index on the GPU: described by
- * operators/gathers, run by the kernels of gathers.h. */
+/* gathers.c - the table of operators that pick or place elements by index on the GPU: described by operators/gathers. */
+#include "executor/cuda/elementwise/elementwise.h"
+#include "executor/cuda/gathers/index_lines.h"
 #include "executor/cuda/gathers/rows.h"
-
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/gathers/sequences.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/moves/boxes.h"
 #include "executor/operators/gathers/picks.h"
 #include "executor/operators/gathers/scatters.h"

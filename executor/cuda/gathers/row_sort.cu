@@ -1,7 +1,9 @@
-/* gather_sort.cu - entries sorted by the row that they name, the lowest digit first. Each pass counts the digits of every block
+/* row_sort.cu - entries sorted by the row that they name, the lowest digit first. Each pass counts the digits of every block
  * of entries, sums the counts up, and places the entries; those of one digit keep their order.
  */
 #include "executor/cuda/gathers/gather.cuh"
+
+#include "executor/cuda/gathers/row_sort.h"
 
 enum { DIGIT = 6, DIGITS = 1 << DIGIT, PER_THREAD = 8, BLOCK = MP_GRID_THREADS * PER_THREAD };
 

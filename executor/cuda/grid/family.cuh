@@ -4,7 +4,7 @@
 
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/grid/families.h"
 
 /* A zeroed state of the call, NULL: out of memory. */
 template <class S> static S *mp_new_state(mp_call *call)
@@ -44,7 +44,7 @@ static inline mp_operand mp_input(const mp_operands *x, int i)
 {
     return mp_has_input(x, i) ? mp_operand_of(&x->in[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
 }
-static inline mp_operand mp_gradient(const mp_operands *x, int i)
+static inline mp_operand mp_input_gradient(const mp_operands *x, int i)
 {
     return i < x->n_in ? mp_operand_of(&x->d_in[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
 }

@@ -24,9 +24,8 @@ extern "C" {
 #ifdef MP_CUDA_TWIN
 #define MP_BODY inline __attribute__((always_inline))
 #else
-#include <cuda_runtime.h>
+#include "executor/cuda/device/streams.h"
 #define MP_BODY __device__ __forceinline__
-extern "C" cudaStream_t mp_cuda_stream(void);
 #endif
 
 enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };

@@ -3,6 +3,9 @@
 #define EXECUTOR_CUDA_LINES_CUH
 
 #include "executor/cuda/grid/family.cuh"
+extern "C" {
+#include "executor/operators/rows/lines.h"
+}
 
 struct mp_line_places {
     int n_outer, n_inner;

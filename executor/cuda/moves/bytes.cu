@@ -1,4 +1,4 @@
-/* put.cu - bytes as parameters of kernels. */
+/* bytes.cu - bytes as parameters of kernels; where the last one that differs is. */
 #include "executor/cuda/grid/grid.cuh"
 
 #include "executor/cuda/moves/bytes.h"
@@ -24,4 +24,30 @@ void mp_cuda_put(const void *from, int64_t n, void *to)
         memcpy(f.words, (const char *)from + at, (size_t)f.n);
         mp_each((f.n + 3) / 4, f);
     }
+}
+
+/* Per stretch, one after the last byte that is another. */
+struct others_of {
+    struct value {
+        int64_t end;
+    };
+    enum { PHASES = 1 };
+    const unsigned char *memory;
+    unsigned char byte;
+    int64_t bytes, *stretches;
+    MP_BODY value none(int) const { return value{0}; }
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        const int64_t k = row * MP_CUDA_STRETCH + column;
+        return value{k < bytes && memory[k] != byte ? column + 1 : 0};
+    }
+    MP_BODY value join(int, value a, value b) const { return a.end > b.end ? a : b; }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t row, const value *totals) const { stretches[row] = totals[0].end; }
+};
+
+void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches)
+{
+    const others_of f = {memory, byte, bytes, stretches};
+    mp_rows((bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH, bytes < MP_CUDA_STRETCH ? bytes : (int64_t)MP_CUDA_STRETCH, f);
 }

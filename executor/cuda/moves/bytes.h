@@ -1,8 +1,7 @@
-/* put.h - bytes that the host knows when a call runs, on their way to the device as parameters of kernels: nothing waits, and a
- * captured graph holds them. Private to executor/cuda/.
- */
-#ifndef EXECUTOR_CUDA_PUT_H
-#define EXECUTOR_CUDA_PUT_H
+/* bytes.h - bytes of the device: brought there as parameters of kernels, and searched. All only enqueue. Private to
+ * executor/cuda/. */
+#ifndef EXECUTOR_CUDA_BYTES_H
+#define EXECUTOR_CUDA_BYTES_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -10,9 +9,13 @@ extern "C" {
 
 #include <stdint.h>
 
-/* to[0 .. n) = from[0 .. n), bytes of the program's memory that are read before this returns; one launch per 2 KB. Only
- * enqueues. */
+/* to[0 .. n) = from[0 .. n), bytes that the host knows when a call runs and that are read before this returns: nothing waits,
+ * and a captured graph holds them. One launch per 2 KB. */
 void mp_cuda_put(const void *from, int64_t n, void *to);
+
+/* Per stretch of MP_CUDA_STRETCH bytes of memory: up to where it has another byte, from its begin; 0: nowhere. */
+enum { MP_CUDA_STRETCH = 1 << 20 };
+void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,9 @@
  * forward, and the other way backward. */
 #include "executor/operators/moves/moves.h"
 
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/elementwise/sums.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/moves/boxes.h"
 #include "executor/cuda/moves/triangles.h"
 #include "executor/operators/moves/triangle.h"

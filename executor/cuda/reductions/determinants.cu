@@ -2,7 +2,6 @@
  * neighbours. */
 #include "executor/cuda/grid/family.cuh"
 
-#include "executor/cuda/reductions/reductions.h"
 extern "C" {
 #include "executor/operators/reductions/determinant.h"
 }
@@ -47,10 +46,12 @@ static mp_status run(const mp_call *, const mp_operands *x, const mp_run *, mp_e
     return mp_launched(err);
 }
 
-mp_status mp_cuda_prepare_determinant(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const mp_status st = mp_determinant_prepare(x, call, err);
     call->run = run;
     call->workspace_bytes *= mp_array_elements(&x->out[0]);
     return st;
 }
+
+extern "C" const mp_kernel mp_cuda_determinants[] = {{"Det", "", prepare, NULL}, {}};

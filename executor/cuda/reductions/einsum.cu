@@ -45,7 +45,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, 
     for (int i = x->from; x->is_backward && i < x->to; i++) {
         if (!x->d_in[i].dtype) continue;
         mp_cuda_array_zero(&x->d_in[i]); /* off the diagonals */
-        contract(&s->sum[1 + i], mp_gradient(x, i), mp_operand_of(&x->d_out[0]), mp_input(x, 1 - i));
+        contract(&s->sum[1 + i], mp_input_gradient(x, i), mp_operand_of(&x->d_out[0]), mp_input(x, 1 - i));
     }
     return mp_launched(err);
 }

@@ -1,7 +1,11 @@
 /* reductions.cu - Reduce operators on floats and whole numbers, where extremes are, and running sums. */
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
-#include "executor/cuda/reductions/reductions.h"
+extern "C" {
+#include "executor/operators/elementwise/elementwise.h"
+#include "executor/operators/reductions/reduced.h"
+#include "executor/operators/rows/lines.h"
+}
 
 /* ---- one value from many. Operands: what is reduced, where the results go, a shift per result. */
 
@@ -213,7 +217,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     slopes_of f;
     f.slope = s->row->slope;
     f.count = (float)s->n_terms;
-    f.of[slopes_of::GRADIENT] = mp_gradient(x, 0);
+    f.of[slopes_of::GRADIENT] = mp_input_gradient(x, 0);
     for (int i = 0; i < 4; i++) {
         f.of[slopes_of::DY + i] = in[i] ? mp_operand_of(in[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
         if (!in[i]) in[i] = &dy;
@@ -441,7 +445,5 @@ extern "C" const mp_kernel mp_cuda_reductions[] = {
     {"ArgMax", "", prepare_extremes<false>, NULL},
     {"ArgMin", "", prepare_extremes<true>, NULL},
     {"CumSum", "", prepare_scan, prepare_scan},
-    {"TopK", "", mp_cuda_prepare_top_k, mp_cuda_prepare_top_k},
-    {"Det", "", mp_cuda_prepare_determinant, NULL},
     {},
 };

@@ -33,8 +33,8 @@ struct forward_tile {
     {
         const mp_matrix_view add = a.added.matrix(m), place = a.positions.matrix(m);
         b.phase([&](int, shared &, own &o) { mp_tile_clear(&o.scores); });
-        mp_tile_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
-                        [](own &o) { return &o.scores; });
+        mp_block_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
+                         [](own &o) { return &o.scores; });
         b.phase([&](int t, shared &s, own &o) {
             mp_each_own(t, [&](int i, int j, int r, int c) {
                 s.p.at[r][c] = a.masked(add, place, row + r, column + c, o.scores.x[i][j]);
@@ -139,10 +139,10 @@ static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, i
         mp_tile_clear(&o.scores);
         mp_tile_clear(&o.dp);
     });
-    mp_tile_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
-                    [](backward_own &o) { return &o.scores; });
-    mp_tile_product(b, a.dy.matrix(m).from(row, 0), a.v.matrix(m).turned().from(0, column),
-                    [](backward_own &o) { return &o.dp; });
+    mp_block_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
+                     [](backward_own &o) { return &o.scores; });
+    mp_block_product(b, a.dy.matrix(m).from(row, 0), a.v.matrix(m).turned().from(0, column),
+                     [](backward_own &o) { return &o.dp; });
     b.phase([&](int t, backward_shared &s, backward_own &o) {
         mp_each_own(t, [&](int i, int j, int r, int c) {
             const int64_t at = m * a.size.rows + row + r;
@@ -171,7 +171,7 @@ struct backward_columns {
     typedef backward_shared shared;
     typedef backward_own own;
     mp_attend a;
-    mp_stack dk, dv;
+    mp_matrix_stack dk, dv;
     const float *d;
     int64_t chunks; /* of the greater depth of those that are wanted */
 
@@ -209,7 +209,7 @@ struct backward_rows {
     typedef backward_shared shared;
     typedef backward_own own;
     mp_attend a;
-    mp_stack dq;
+    mp_matrix_stack dq;
     const float *d;
     int64_t chunks; /* of the depth */
 
@@ -230,9 +230,9 @@ struct backward_rows {
 
 /* ---- as calls. */
 
-static mp_stack stack_of(mp_operand of, const mp_matrices *form, int64_t rows, int64_t columns)
+static mp_matrix_stack stack_of(mp_operand of, const mp_matrices *form, int64_t rows, int64_t columns)
 {
-    return mp_stack{of, *form, rows, columns};
+    return mp_matrix_stack{of, *form, rows, columns};
 }
 
 static mp_attend attend(const mp_attention_spec *f, const mp_operands *x, const mp_run *run)
@@ -277,7 +277,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     sums.a = attend(form, x, run);
     sums.d = d;
     mp_rows(size->n_batch * size->rows, size->value_depth, sums);
-    const mp_operand dq = mp_gradient(x, 0), dk = mp_gradient(x, 1), dv = mp_gradient(x, 2);
+    const mp_operand dq = mp_input_gradient(x, 0), dk = mp_input_gradient(x, 1), dv = mp_input_gradient(x, 2);
     if (dk.data || dv.data) {
         int64_t deepest = dk.data ? size->depth : 0;
         if (dv.data && size->value_depth > deepest) deepest = size->value_depth;

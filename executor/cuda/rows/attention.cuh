@@ -11,6 +11,9 @@
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/family.cuh"
 #include "executor/kernel/philox.h"
+extern "C" {
+#include "executor/operators/products/attention_spec.h"
+}
 
 enum { MP_SIDE = 64, MP_SLICE = 16, MP_EACH = 4, MP_STEP = MP_SIDE / MP_EACH, MP_TILE_THREADS = MP_STEP * MP_STEP };
 
@@ -72,7 +75,7 @@ struct mp_matrix_view {
 };
 
 /* A stack of matrices as kernels get it. */
-struct mp_stack {
+struct mp_matrix_stack {
     mp_operand of;
     mp_matrices form;
     int64_t rows, columns;
@@ -88,7 +91,7 @@ struct mp_stack {
 };
 
 /* c += a b, a: SIDE x depth, b: depth x SIDE; c is the own tile that `which` finds in a thread's own. */
-template <class BLOCK, class W> static MP_BODY void mp_tile_product(BLOCK &block, mp_matrix_view a, mp_matrix_view b, W which)
+template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &block, mp_matrix_view a, mp_matrix_view b, W which)
 {
     const bool a_by_rows = a.column_stride == 1, b_by_columns = b.row_stride == 1;
     for (int64_t first = 0; first < a.columns; first += MP_SLICE) {
@@ -149,7 +152,7 @@ struct mp_attend {
     mp_attention size;
     float scale, fill, ratio;
     bool causal, keeps;
-    mp_stack q, k, v, y, dy, added, positions;
+    mp_matrix_stack q, k, v, y, dy, added, positions;
     float *lse;
     const mp_cuda_pass *pass; /* NULL: nothing is dropped */
     uint32_t op;

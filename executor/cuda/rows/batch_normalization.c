@@ -3,7 +3,8 @@
  * Running statistics move once per pass, at the node's first run, as on the CPU.
  */
 #include "estimator/base/memory.h"
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/rows/channel_norm.h"
 
 typedef struct state {

@@ -2,6 +2,9 @@
  * nobody waits: the loss is then no number. */
 #include "executor/cuda/grid/lines.cuh"
 #include "executor/cuda/grid/reduce.cuh"
+extern "C" {
+#include "executor/operators/rows/class_loss.h"
+}
 
 #include "executor/kernel/vector_math.h"
 
@@ -193,7 +196,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     entropy_gradient f;
     f.all = targets_of(s, x);
     f.dy = mp_operand_of(&x->d_out[0]);
-    f.dx = mp_gradient(x, 0);
+    f.dx = mp_input_gradient(x, 0);
     f.log_p = mp_operand_of(&log_p);
     f.softmax = s->form.softmax;
     f.each = s->form.reduction == MP_CLASS_LOSS_NONE;
@@ -270,7 +273,7 @@ static mp_status run_squares(const mp_call *, const mp_operands *x, const mp_run
         if (i < x->from || i >= x->to || !x->d_in[i].dtype) continue;
         const mp_array *in[] = {&x->in[0], &x->in[1]};
         const mp_loops loops = mp_loops_of(in, 2, &x->d_in[i]);
-        const differences_of f = {mp_input(x, 0), mp_input(x, 1), mp_operand_of(&x->d_out[0]), mp_gradient(x, i),
+        const differences_of f = {mp_input(x, 0), mp_input(x, 1), mp_operand_of(&x->d_out[0]), mp_input_gradient(x, i),
                                   (float)((i ? -2.0 : 2.0) / (double)n)};
         mp_each_placed<3>(&loops, f);
     }

@@ -64,9 +64,9 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         d.shift = mp_input(x, 2);
     }
     d.dy = mp_operand_of(&x->d_out[0]);
-    d.dx = mp_gradient(x, 0);
-    d.d_scale = mp_gradient(x, 1);
-    d.d_shift = mp_gradient(x, 2);
+    d.dx = mp_input_gradient(x, 0);
+    d.d_scale = mp_input_gradient(x, 1);
+    d.d_shift = mp_input_gradient(x, 2);
     d.add_scale = x->adds & MP_BIT(1);
     d.add_shift = x->adds & MP_BIT(2);
     mp_normal_backward(&s->normal, &d, x->workspace);
@@ -151,7 +151,7 @@ static mp_status run_lp(const mp_call *call, const mp_operands *x, const mp_run 
         f.x = mp_input(x, 0);
         f.y = mp_output(x, 0);
         f.dy = mp_operand_of(&x->d_out[0]);
-        f.dx = mp_gradient(x, 0);
+        f.dx = mp_input_gradient(x, 0);
         f.p = s->p;
         mp_rows_that_lie(s->side_by_side, s->lines.n, s->lines.length, f);
     } else {
@@ -233,7 +233,7 @@ static mp_status run_lrn(const mp_call *call, const mp_operands *x, const mp_run
     a.scale = (float *)x->extra[0].data;
     if (x->is_backward) {
         a.dy = mp_operand_of(&x->d_out[0]);
-        a.dx = mp_gradient(x, 0);
+        a.dx = mp_input_gradient(x, 0);
         a.terms = (float *)x->workspace;
         mp_each_placed<2>(&loops, lrn_terms{a});
         mp_each_placed<2>(&loops, lrn_backward{a});

@@ -8,6 +8,9 @@
 
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
+extern "C" {
+#include "executor/operators/rows/normalization.h"
+}
 
 /* What a pass works on; data NULL where it is not there. */
 struct mp_normal_data {

@@ -94,7 +94,7 @@ template <class F> static void run_backward(const state *s, const mp_operands *x
 {
     f.y = mp_output(x, 0);
     f.dy = mp_operand_of(&x->d_out[0]);
-    f.dx = mp_gradient(x, 0);
+    f.dx = mp_input_gradient(x, 0);
     run_lines(s, f);
 }
 

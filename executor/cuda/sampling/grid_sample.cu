@@ -3,9 +3,9 @@
  */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/gathers/rows.h"
+#include "executor/cuda/gathers/row_sort.h"
 #include "executor/cuda/moves/boxes.h"
-#include "executor/cuda/sampling/resizes.h"
+#include "executor/cuda/sampling/grid_sample.h"
 
 enum { SPACE = MP_SAMPLER_SPACE, CHANNELS = 8 };
 

@@ -1,7 +1,9 @@
 /* pools.c - pools on own kernels. Maxima keep what the CPU's keep: their tap, a byte where the window has at most 256, which
  * cuDNN does not write. An average over everything is a sum. */
 #include "estimator/base/memory.h"
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/elementwise/sums.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/sampling/windows.h"
 
 typedef struct state {

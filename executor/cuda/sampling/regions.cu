@@ -3,7 +3,7 @@
  */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/sampling/resizes.h"
+#include "executor/cuda/sampling/regions.h"
 
 /* A tensor (N, C, H, W). */
 struct images {

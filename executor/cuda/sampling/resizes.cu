@@ -1,4 +1,4 @@
-/* samplings.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
+/* resizes.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
 #include "executor/cuda/grid/grid.cuh"
 
 #include "executor/cuda/moves/bytes.h"

@@ -1,8 +1,10 @@
 /* samplings.c - the table of operators that read between elements on the GPU. */
-#include "executor/cuda/sampling/resizes.h"
-
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/moves/boxes.h"
+#include "executor/cuda/sampling/grid_sample.h"
+#include "executor/cuda/sampling/regions.h"
+#include "executor/cuda/sampling/resizes.h"
 
 static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {

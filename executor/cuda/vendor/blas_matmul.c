@@ -1,7 +1,7 @@
 #include "executor/cuda/vendor/blas_matmul.h"
 
-#include "executor/cuda/device/cuda.h"
-#include "executor/cuda/device/settings.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
 
 enum { STORAGE_ALIGNMENT = 64 };
 

@@ -7,9 +7,13 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/cuda.h"
-#include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
+#include "executor/cuda/device/streams.h"
+#include "executor/cuda/elementwise/elementwise.h"
+#include "executor/cuda/elementwise/sums.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/blas_matmul.h"
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */

@@ -7,14 +7,15 @@
  * Engines want K with its depth innermost. A K that lies the other way (transK) is copied into the workspace for them, and its
  * gradient from there.
  */
-#include "executor/cuda/vendor/dnn_attention.h"
+#include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 #include <math.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/settings.h"
-#include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/elementwise/elementwise.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 
 /* 9.10.2: the engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. */
 enum { OLDEST = 91002, ALIGNMENT = 64 };
@@ -191,7 +192,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     mp_status st = MP_OK;
     MP_TRY(prepare_fused(x, call, err));
     if (call->run) goto done;
-    const mp_kernel *own = mp_cuda_own_kernel(x->op);
+    const mp_kernel *own = mp_kernel_find(&(const mp_kernel *){mp_cuda_attentions}, 1, x->op);
     MP_TRY((x->is_backward ? own->backward : own->forward)(x, call, err));
 done:
     return st;

@@ -1,7 +1,7 @@
 /* dnn_attention_graphs.c - what attention is in cuDNN's operations. */
 #include <string.h>
 
-#include "executor/cuda/vendor/dnn_attention.h"
+#include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 enum { RANK = 4, BATCH = 0, HEAD = 1, ROW = 2, COLUMN = 3, DEPTH_UNIT = 8, DEEPEST = 128 };
 

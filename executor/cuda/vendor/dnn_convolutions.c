@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/kernels.h"
-#include "executor/cuda/libraries.h"
+#include "executor/cuda/elementwise/elementwise.h"
+#include "executor/cuda/elementwise/sums.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
+#include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/sampling/sliding.h"
 

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
+#include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
 
 int mp_dnn_tensor_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, const int64_t *dims, const int64_t *strides)

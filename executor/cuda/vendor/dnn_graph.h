@@ -94,9 +94,4 @@ mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void 
 void mp_dnn_forget(void);
 size_t mp_dnn_plan_count(void); /* how many are kept, refusals included */
 
-/* The properties that plans are made for (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): of the open GPU or, without one, assumed.
- * Owned by dnn_device.c. */
-mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err);
-void mp_dnn_device_forget(void);
-
 #endif

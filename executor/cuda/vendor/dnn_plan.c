@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/cuda.h"
+#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
+#include "executor/cuda/vendor/dnn_describe.h"
 
 /* Numerical notes that forbid an engine for this graph. */
 static uint32_t forbidden(const mp_dnn_plan *p)

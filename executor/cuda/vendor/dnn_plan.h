@@ -3,7 +3,7 @@
 #ifndef EXECUTOR_CUDA_DNN_PLAN_H
 #define EXECUTOR_CUDA_DNN_PLAN_H
 
-#include "executor/cuda/device/settings.h"
+#include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/dnn_graph.h"
 
 struct mp_dnn_plan {
@@ -24,8 +24,5 @@ mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err);
 /* Instead of that, the configurations that may be taken, in the heuristics' order. Leaves no plan; close it all the same. */
 mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err);
 void mp_dnn_plan_close(mp_dnn_plan *p);
-
-/* Makes the descriptors of tensors and operations, and the operation graph, which is the last of `made`. */
-mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err);
 
 #endif

@@ -1,12 +1,8 @@
-/* families.c - own kernels as tables: elementwise operators on the GPU's engine, dropout, random numbers. */
-#include "executor/cuda/kernels.h"
+/* randoms.c - the table of dropout and random numbers. */
+#include "executor/cuda/elementwise/randoms.h"
 
-static const mp_engine engine = {mp_cuda_floats, mp_cuda_whole, mp_cuda_sum_to, mp_cuda_sum_workspace_bytes, mp_cuda_launched};
-
-#define MP_ENGINE &engine
-#define MP_UNARIES mp_cuda_unaries
-#define MP_BINARIES mp_cuda_binaries
-#include "executor/operators/elementwise/elementwise_tables.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 
 static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
@@ -46,12 +42,3 @@ const mp_kernel mp_cuda_randoms[] = {
     {"Bernoulli", "", prepare_source, NULL},
     {0},
 };
-
-#define TABLE(name) mp_cuda_##name,
-static const mp_kernel *const families[] = {MP_CUDA_FAMILIES(TABLE)};
-#undef TABLE
-
-const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
-{
-    return mp_kernel_find(families, sizeof families / sizeof *families, op);
-}

@@ -1,7 +1,7 @@
 /* sources.cu - tensors from a few numbers. */
 #include "executor/cuda/grid/grid.cuh"
 
-#include "executor/cuda/elementwise/sources.h"
+#include "executor/cuda/moves/sources.h"
 
 /* In double where the output is a float, as on the CPU. */
 struct range_of {

@@ -3,16 +3,18 @@
 
 #include <string.h>
 
-#include "executor/cuda/device/cuda.h"
 #include "executor/cuda/device/device.h"
+#include "executor/cuda/device/errors.h"
 #include "executor/cuda/device/memory.h"
 #include "executor/cuda/device/recording.h"
-#include "executor/cuda/device/settings.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/device/streams.h"
+#include "executor/cuda/elementwise/updates.h"
+#include "executor/cuda/grid/families.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
-#include "executor/cuda/libraries.h"
+#include "executor/cuda/moves/bytes.h"
+#include "executor/cuda/vendor/dnn_convolutions.h"
 
 /* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
 static void *staging;
@@ -148,6 +150,16 @@ done:
     return st;
 }
 
+/* A library's kernel, or else an own one. */
+static const mp_kernel *kernel(const mp_operator *op)
+{
+#define TABLE(name) mp_cuda_##name,
+    static const mp_kernel *const libraries[] = {MP_CUDA_LIBRARY_FAMILIES(TABLE)};
+#undef TABLE
+    const mp_kernel *found = mp_kernel_find(libraries, sizeof libraries / sizeof *libraries, op);
+    return found ? found : mp_cuda_own_kernel(op);
+}
+
 static const mp_backend cuda = {.name = "cuda",
                                 .alignment = 256,
                                 .threads = threads,
@@ -156,19 +168,19 @@ static const mp_backend cuda = {.name = "cuda",
                                 .settle = settle,
                                 .memory = mp_cuda_memory,
                                 .adapt = mp_cuda_adapt,
-                                .kernel = mp_cuda_kernel,
+                                .kernel = kernel,
                                 .algorithms = mp_cuda_algorithms,
                                 .enter = nothing,
                                 .leave = nothing,
                                 .begin = mp_cuda_begin,
-                                .record = mp_cuda_record,
-                                .recorded = mp_cuda_recorded,
+                                .record_begin = mp_cuda_record_begin,
+                                .record_end = mp_cuda_record_end,
                                 .replay = mp_cuda_replay,
                                 .discard = mp_cuda_discard,
                                 .wait = wait_for_stream,
-                                .issue_beside = mp_cuda_issue_beside,
-                                .issued_beside = mp_cuda_issued_beside,
-                                .wait_beside = mp_cuda_wait_beside,
+                                .side_begin = mp_cuda_side_begin,
+                                .side_end = mp_cuda_side_end,
+                                .side_wait = mp_cuda_side_wait,
                                 .add = mp_cuda_add,
                                 .update = mp_cuda_update,
                                 .norm_workspace_bytes = mp_cuda_norm_workspace_bytes,

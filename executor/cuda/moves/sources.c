@@ -1,9 +1,10 @@
 /* sources.c - the table of operators that make tensors from attributes, shapes and a few numbers, on the GPU. What attributes
  * and shapes say is computed on the host once, when the call is prepared, and brought there by each run.
  */
-#include "executor/cuda/elementwise/sources.h"
+#include "executor/cuda/moves/sources.h"
 
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
 #include "executor/cuda/moves/boxes.h"
 #include "executor/cuda/moves/bytes.h"
 #include "executor/operators/elementwise/sources.h"

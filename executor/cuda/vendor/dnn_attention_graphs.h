@@ -1,4 +1,4 @@
-/* dnn_attention.h - attention as operation graphs of cuDNN's, forward and backward. Private to executor/cuda/.
+/* dnn_attention_graphs.h - attention as operation graphs of cuDNN's, forward and backward. Private to executor/cuda/.
  *
  * The graphs are those of matrix products, pointwise operations and reductions that cuDNN's engines for fused attention
  * recognise (cuDNN's documentation, "Fused Flash Attention fprop" and "bprop"), with B batches, H heads, `rows` of Q and
@@ -10,8 +10,8 @@
  * The statistics L are natural logarithms of scores that have been scaled, float [B, H, rows, 1], packed: the extra "lse" that
  * own kernels write and read too.
  */
-#ifndef EXECUTOR_CUDA_DNN_ATTENTION_H
-#define EXECUTOR_CUDA_DNN_ATTENTION_H
+#ifndef EXECUTOR_CUDA_DNN_ATTENTION_GRAPHS_H
+#define EXECUTOR_CUDA_DNN_ATTENTION_GRAPHS_H
 
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/products/attention_spec.h"

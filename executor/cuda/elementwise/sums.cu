@@ -1,7 +1,7 @@
 /* sums.cu - the sum over what was broadcast: gradients of biases, scales and scalars. */
 #include "executor/cuda/grid/reduce.cuh"
 
-#include "executor/cuda/kernels.h"
+#include "executor/cuda/elementwise/sums.h"
 
 /* Operand 0 is what is summed, operand 1 where the sums go. */
 struct sum_of : mp_float_sum {

@@ -1,0 +1,14 @@
+/* code.cu - asks for the code of a kernel that does nothing. */
+#ifndef MP_CUDA_TWIN
+#include "executor/cuda/device/code.h"
+
+#include <cuda_runtime.h>
+
+static __global__ void nothing() {}
+
+bool mp_cuda_has_code(void)
+{
+    cudaFuncAttributes attributes;
+    return cudaFuncGetAttributes(&attributes, nothing) == cudaSuccess;
+}
+#endif

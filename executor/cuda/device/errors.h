@@ -1,0 +1,20 @@
+/* errors.h - failures of CUDA, cuDNN and cublasLt as ours: one sentence that says what failed where. */
+#ifndef EXECUTOR_CUDA_ERRORS_H
+#define EXECUTOR_CUDA_ERRORS_H
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include "memplan/error.h"
+
+/* "cuDNN: ... (in cudnnBackendExecute)". MP_NOMEM where memory is what lacks, else MP_IO. */
+mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err);
+mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err);
+mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err);
+
+#define MP_CUDA(call, err) MP_TRY(mp_cuda_error((call), #call, (err)))
+#define MP_CUDNN(call, err) MP_TRY(mp_cudnn_error((call), #call, (err)))
+#define MP_CUBLAS(call, err) MP_TRY(mp_cublas_error((call), #call, (err)))
+
+#endif

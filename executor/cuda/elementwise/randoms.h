@@ -1,0 +1,24 @@
+/* randoms.h - dropout and random numbers on the GPU. All only enqueue. Private to executor/cuda/. */
+#ifndef EXECUTOR_CUDA_RANDOMS_H
+#define EXECUTOR_CUDA_RANDOMS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/operators/elementwise/dropout.h"
+#include "executor/operators/elementwise/random_source.h"
+
+/* to[i] = from[i] where it is kept; `given` (NULL: none) receives 1 and 0, `mask` (NULL: draw) is read instead of drawing. */
+void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
+                  const uint8_t *mask, uint8_t *keeps, uint8_t *given);
+
+/* Each element from its own words; `probabilities`: read for Bernoulli only. */
+void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
+                  const mp_array *to);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

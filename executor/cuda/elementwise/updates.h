@@ -1,0 +1,21 @@
+/* updates.h - what the GPU does without an operator: gradients are added, clipped and followed by their parameters. As in
+ * mp_backend; all only enqueue. Private to executor/cuda/. */
+#ifndef EXECUTOR_CUDA_UPDATES_H
+#define EXECUTOR_CUDA_UPDATES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/kernel/optimizer.h"
+
+void mp_cuda_add(mp_dtype dtype, int64_t n, const void *from, void *to);
+void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *factors);
+int64_t mp_cuda_norm_workspace_bytes(int64_t n_elements);
+void mp_cuda_clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

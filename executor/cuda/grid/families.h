@@ -1,0 +1,48 @@
+/* families.h - the GPU's kernels: one table per family of operators, ended by a row without a kind. All only enqueue on
+ * mp_cuda_stream(). Private to executor/cuda/.
+ */
+#ifndef EXECUTOR_CUDA_FAMILIES_H
+#define EXECUTOR_CUDA_FAMILIES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "executor/kernel/kernel.h"
+
+/* Own kernels. A family is a line here and a table mp_cuda_NAME in a file of its folder. */
+#define MP_CUDA_FAMILIES(X)                                                                            \
+    X(unaries)              /* Relu ... Cast, Clip */                                                  \
+    X(binaries)             /* Add ... Where, comparisons, logic */                                    \
+    X(randoms)              /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */                  \
+    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                     \
+    X(batch_normalizations) /* BatchNormalization */                                                   \
+    X(normalizations)       /* LayerNormalization ... LRN */                                           \
+    X(softmaxes)            /* Softmax, LogSoftmax, Hardmax */                                         \
+    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, MeanSquaredError */ \
+    X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                      \
+    X(attentions)           /* ScaledDotProductAttention */                                            \
+    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */      \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */      \
+    X(samplings)            /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */                   \
+    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */        \
+    X(einsums)              /* Einsum */                                                               \
+    X(tops)                 /* TopK */                                                                 \
+    X(determinants)         /* Det */
+
+/* Those that stand on cuDNN and cublasLt. */
+#define MP_CUDA_LIBRARY_FAMILIES(X)                   \
+    X(convolutions)   /* Conv, ConvTranspose */       \
+    X(products)       /* MatMul, FusedMatMul, Gemm */ \
+    X(dnn_attentions) /* ScaledDotProductAttention */
+
+#define MP_CUDA_FAMILY(name) extern const mp_kernel mp_cuda_##name[];
+MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
+MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
+#undef MP_CUDA_FAMILY
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

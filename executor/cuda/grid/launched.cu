@@ -1,0 +1,9 @@
+/* launched.cu - mp_launched, for C. */
+#include "executor/cuda/grid/grid.cuh"
+
+#include "executor/cuda/grid/launched.h"
+
+mp_status mp_cuda_launched(mp_error *err)
+{
+    return mp_launched(err);
+}
