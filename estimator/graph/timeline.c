@@ -34,7 +34,7 @@ struct walk {
 static void begin(struct walk *w, int storage, int t)
 {
     w->states[storage].span = (int)w->timeline->n_spans;
-    w->timeline->spans[w->timeline->n_spans++] = (mp_span){storage, t, t, -1};
+    w->timeline->spans[w->timeline->n_spans++] = (mp_span){storage, t, t + 1, -1};
 }
 
 static int later(int a, int b)
@@ -42,11 +42,11 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* The storage's present instance lives until step `last` at least. */
-static void live_until(struct walk *w, int storage, int last)
+/* The storage's present instance does not end before `end`. */
+static void live_until(struct walk *w, int storage, int end)
 {
     mp_span *span = &w->timeline->spans[w->states[storage].span];
-    span->last = later(span->last, last);
+    span->end = later(span->end, end);
 }
 
 /* Whether no update that runs beside step t keeps it from reading, or changing, a storage. */
@@ -171,7 +171,7 @@ static mp_status run(struct walk *w, const mp_step *steps, int t)
         if (from->span < 0 || to->span < 0 || t < later(from->read_until, from->changed_until)) continue;
         w->pairs[w->n_pairs++] = (struct pair){t, from->span, to->span};
     }
-    if (end > t) hold(w, step.until, form);
+    if (end > t + 1) hold(w, step.until, form);
     MP_REQUIRE(!__builtin_add_overflow(w->timeline->ticks, form->ticks, &w->timeline->ticks), w->err, MP_INVALID,
                "step %d: the steps take more ticks than can be counted", t);
 done:
@@ -185,14 +185,15 @@ static void settle_pairs(struct walk *w)
     for (size_t k = 0; k < w->n_pairs; k++) {
         struct pair p = w->pairs[k];
         int from = spans[p.from].storage, to = spans[p.to].storage;
-        if (spans[p.from].last != p.step || spans[p.to].first != p.step || storages[from].bytes < storages[to].bytes) continue;
+        if (spans[p.from].end != p.step + 1 || spans[p.to].begin != p.step || storages[from].bytes < storages[to].bytes)
+            continue;
         if (w->states[from].used == p.step + 1 || w->states[to].used == p.step + 1) continue;
         w->states[from].used = w->states[to].used = p.step + 1;
-        spans[p.to].takes_room_of = from;
+        spans[p.to].takes_over = from;
     }
 }
 
-/* Workspace of each step, while that may run; live_bytes and beside_bytes are differences. */
+/* Workspace of each step, while that may run; live_bytes and concurrent_bytes are differences. */
 static void add_workspaces(struct walk *w, const mp_step *steps)
 {
     mp_timeline *tl = w->timeline;
@@ -200,12 +201,12 @@ static void add_workspaces(struct walk *w, const mp_step *steps)
         const int64_t bytes = w->graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
         const int end = mp_step_end(steps, t);
         tl->live_bytes[t] += bytes;
-        tl->live_bytes[end + 1] -= bytes;
-        if (end == t) continue;
-        tl->beside_bytes[t + 1] += bytes;
-        tl->beside_bytes[end + 1] -= bytes;
+        tl->live_bytes[end] -= bytes;
+        if (end == t + 1) continue;
+        tl->concurrent_bytes[t + 1] += bytes;
+        tl->concurrent_bytes[end] -= bytes;
     }
-    for (size_t t = 0; tl->beside_bytes && t < tl->n_steps; t++) tl->beside_bytes[t + 1] += tl->beside_bytes[t];
+    for (size_t t = 0; tl->concurrent_bytes && t < tl->n_steps; t++) tl->concurrent_bytes[t + 1] += tl->concurrent_bytes[t];
 }
 
 /* Bytes over time. live_bytes has n_steps + 1 elements and holds differences at first. */
@@ -217,8 +218,8 @@ static void add_up(struct walk *w, const mp_step *steps)
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
         int64_t bytes = graph->storages[span->storage].bytes;
-        tl->live_bytes[span->first + (span->takes_room_of >= 0)] += bytes;
-        tl->live_bytes[span->last + 1] -= bytes;
+        tl->live_bytes[span->begin + (span->takes_over >= 0)] += bytes;
+        tl->live_bytes[span->end] -= bytes;
     }
     add_workspaces(w, steps);
     tl->peak_step = tl->n_steps ? 0 : -1;
@@ -264,7 +265,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     MP_REQUIRE(tl = w.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes), err, MP_NOMEM, "no memory for a timeline of %zu steps",
                n);
-    MP_REQUIRE(!beside || (tl->beside_bytes = mp_alloc(n + 1, sizeof *tl->beside_bytes)), err, MP_NOMEM,
+    MP_REQUIRE(!beside || (tl->concurrent_bytes = mp_alloc(n + 1, sizeof *tl->concurrent_bytes)), err, MP_NOMEM,
                "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(tl->spans = mp_alloc(most_spans, sizeof *tl->spans), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(w.states = mp_alloc(graph->n_storages, sizeof *w.states), err, MP_NOMEM, "no memory for a timeline of %zu steps",
@@ -278,7 +279,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     }
     for (size_t t = 0; t < n; t++) MP_TRY(run(&w, steps, (int)t));
     for (int s = 0; s < (int)graph->n_storages; s++)
-        if (graph->storages[s].carried && w.states[s].begun) tl->spans[w.states[s].span].last = (int)n - 1;
+        if (graph->storages[s].carried && w.states[s].begun) tl->spans[w.states[s].span].end = (int)n;
     settle_pairs(&w);
     add_up(&w, steps);
     *out = tl;
@@ -294,7 +295,7 @@ void mp_timeline_free(mp_timeline *timeline)
 {
     if (!timeline) return;
     mp_free(timeline->live_bytes);
-    mp_free(timeline->beside_bytes);
+    mp_free(timeline->concurrent_bytes);
     mp_free(timeline->spans);
     mp_free(timeline);
 }
@@ -302,9 +303,9 @@ void mp_timeline_free(mp_timeline *timeline)
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room)
 {
     size_t n = 0;
-    for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].first <= step; k++) {
+    for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].begin <= step; k++) {
         const mp_span *span = &timeline->spans[k];
-        if (span->last < step || (span->first == step && span->takes_room_of >= 0)) continue;
+        if (span->end <= step || (span->begin == step && span->takes_over >= 0)) continue;
         size_t j = n < room ? n : room; /* spans[0..j) are sorted; the smallest falls off the end */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
@@ -325,12 +326,13 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
     for (size_t k = 0; k < timeline->n_spans; k++) {
         const mp_span *span = &timeline->spans[k];
         const int64_t bytes = graph->storages[span->storage].bytes;
-        if (span->first == span->last) continue; /* gone before the next step */
-        between_bytes[span->first + 1] += bytes;
-        between_bytes[span->last + 1] -= bytes;
+        if (span->begin + 1 == span->end) continue; /* gone before the next step */
+        between_bytes[span->begin + 1] += bytes;
+        between_bytes[span->end] -= bytes;
     }
     for (size_t t = 0; t <= timeline->n_steps; t++) between_bytes[t] = live += between_bytes[t];
-    for (size_t t = 0; timeline->beside_bytes && t < timeline->n_steps; t++) between_bytes[t] += timeline->beside_bytes[t];
+    for (size_t t = 0; timeline->concurrent_bytes && t < timeline->n_steps; t++)
+        between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
 void mp_keep_all(const mp_graph *graph, mp_step *steps)

@@ -107,10 +107,10 @@ mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int6
     end_start = mp_alloc(n + 2, sizeof *end_start);
     at = mp_alloc(n + 2, sizeof *at);
     MP_REQUIRE(c.lines && begun && ends && end_start && at, err, MP_NOMEM, "out of memory for %zu steps", n);
-    for (size_t k = 0; k < timeline->n_spans; k++) end_start[timeline->spans[k].last + 1]++;
+    for (size_t k = 0; k < timeline->n_spans; k++) end_start[timeline->spans[k].end]++;
     for (size_t t = 0; t < n; t++) end_start[t + 1] += end_start[t];
     for (size_t t = 0; t <= n; t++) at[t] = end_start[t];
-    for (size_t k = 0; k < timeline->n_spans; k++) ends[at[timeline->spans[k].last]++] = (int)k;
+    for (size_t k = 0; k < timeline->n_spans; k++) ends[at[timeline->spans[k].end - 1]++] = (int)k;
     run(&c, steps, n, timeline, ends, end_start, begun);
     const int64_t warm = c.moved;
     run(&c, steps, n, timeline, ends, end_start, begun);

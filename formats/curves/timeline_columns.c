@@ -69,7 +69,7 @@ static void choose_layers(mp_timeline_columns *c, int *span)
                 if (at >= 0 && c->layer[at] == MP_LAYER_FORWARD_ONLY) c->layer[at] = MP_LAYER_KEPT;
             }
         }
-        for (; next < tl->n_spans && tl->spans[next].first == (int)t; next++) {
+        for (; next < tl->n_spans && tl->spans[next].begin == (int)t; next++) {
             mp_kind kind = c->graph->storages[tl->spans[next].storage].kind;
             bool gradient = mp_layer_of_kind(kind) == MP_LAYER_GRADIENTS;
             span[tl->spans[next].storage] = (int)next;
@@ -87,14 +87,14 @@ static void add_up(mp_timeline_columns *c, int64_t *live)
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
         int64_t bytes = c->graph->storages[span->storage].bytes;
-        live[(size_t)(span->first + (span->takes_room_of >= 0)) * MP_N_LAYERS + c->layer[k]] += bytes;
-        live[(size_t)(span->last + 1) * MP_N_LAYERS + c->layer[k]] -= bytes;
+        live[(size_t)(span->begin + (span->takes_over >= 0)) * MP_N_LAYERS + c->layer[k]] += bytes;
+        live[(size_t)span->end * MP_N_LAYERS + c->layer[k]] -= bytes;
     }
     for (size_t t = 1; t < c->n_steps; t++)
         for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += live[(t - 1) * MP_N_LAYERS + k];
     for (size_t t = 0; t < c->n_steps; t++) {
         live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += c->graph->nodes[c->steps[t].node].forms[c->steps[t].form].workspace_bytes;
-        if (tl->beside_bytes) live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += tl->beside_bytes[t];
+        if (tl->concurrent_bytes) live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += tl->concurrent_bytes[t];
         for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += c->always[k];
     }
 }

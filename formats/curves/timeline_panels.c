@@ -115,10 +115,10 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
         if (span->storage != storage) continue;
-        double from = mp_step_x(c, frame, span->first), to = fmax(mp_step_x(c, frame, span->last + 1), from + 1.5);
+        double from = mp_step_x(c, frame, span->begin), to = fmax(mp_step_x(c, frame, span->end), from + 1.5);
         MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
         MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
-                             describe(c, storage, c->layer[k], span->first, span->last, text), err));
+                             describe(c, storage, c->layer[k], span->begin, span->end - 1, text), err));
         x0 = fmin(x0, from);
         x1 = fmax(x1, to);
         if (to - from <= in1 - in0) continue;
@@ -163,13 +163,13 @@ double mp_arena_height(void)
 static int compare_spans(const void *a, const void *b)
 {
     const mp_span *x = a, *y = b;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
 static mp_layer layer_of_place(const mp_timeline_columns *c, const mp_place *place)
 {
-    mp_span key = {.storage = place->storage, .first = place->first_step};
+    mp_span key = {.storage = place->storage, .begin = place->first_step};
     if (place->storage < 0) return MP_LAYER_WORKSPACE;
     const mp_span *span = bsearch(&key, c->timeline->spans, c->timeline->n_spans, sizeof key, compare_spans);
     return span ? c->layer[span - c->timeline->spans] : mp_layer_of_kind(c->graph->storages[place->storage].kind);

@@ -36,28 +36,28 @@ typedef struct mp_step {
                   end, waits for it */
 } mp_step;
 
-/* The last step that may run concurrently with step t: t itself where that runs in order. O(1). */
+/* Step t runs, perhaps concurrently with those after it, in [t, mp_step_end): t + 1 where it runs in order. O(1). */
 static inline int mp_step_end(const mp_step *steps, int t)
 {
-    return steps[t].until > t ? steps[t].until - 1 : t;
+    return steps[t].until > t ? steps[t].until : t + 1;
 }
 
 typedef struct mp_span {
     int storage;
-    int first, last;   /* steps, inclusive */
-    int takes_room_of; /* the storage whose memory it takes over at `first`, or -1 */
+    int begin, end; /* steps [begin, end) */
+    int takes_over; /* the storage whose memory it takes over at `begin`, or -1 */
 } mp_span;
 
 typedef struct mp_timeline {
     size_t n_steps;
-    int64_t *live_bytes;   /* per step */
-    int64_t *beside_bytes; /* per step: of these, workspace of steps that run concurrently; NULL: none does */
+    int64_t *live_bytes;       /* per step */
+    int64_t *concurrent_bytes; /* per step: of these, workspace of steps that run concurrently; NULL: none does */
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
     int64_t ticks;      /* the sum over steps */
     size_t n_spans;
-    mp_span *spans; /* ordered by (first, storage) */
+    mp_span *spans; /* ordered by (begin, storage) */
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads

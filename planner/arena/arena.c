@@ -35,7 +35,7 @@ static bool may_join(const grouping *g, int from, int to)
         if (a == to) return false;
         do {
             const mp_span *u = &g->timeline->spans[a], *v = &g->timeline->spans[b];
-            if (u->first <= v->last && v->first <= u->last && (a != from || b != to)) return false;
+            if (u->begin < v->end && v->begin < u->end && (a != from || b != to)) return false;
         } while ((b = g->next[b]) != to);
     } while ((a = g->next[a]) != from);
     return true;
@@ -57,10 +57,10 @@ static void make_rings(grouping *g, int *newest)
     for (size_t s = 0; s < g->graph->n_storages; s++) newest[s] = -1;
     for (int k = 0, done = 0; k < (int)tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
-        const int from = span->takes_room_of < 0 ? -1 : newest[span->takes_room_of];
+        const int from = span->takes_over < 0 ? -1 : newest[span->takes_over];
         if (from >= 0 && may_join(g, from, k)) join(g, from, k);
         /* no output takes over memory of a span that begins in the same step */
-        if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].first == span->first) continue;
+        if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].begin == span->begin) continue;
         for (; done <= k; done++) newest[tl->spans[done].storage] = done;
     }
 }
@@ -126,7 +126,7 @@ static mp_status make_items(const grouping *g, int *ordered, int *start, mp_aren
         for (; j < start[i]; j++) {
             const mp_span *span = &g->timeline->spans[ordered[j]];
             MP_TRY(count_units(g->graph, g->graph->storages[span->storage].bytes, &units, err));
-            if (units) add_piece(item, pieces, (mp_pack_piece){span->first, span->last + 1, units});
+            if (units) add_piece(item, pieces, (mp_pack_piece){span->begin, span->end, units});
         }
         x->n_pieces += (size_t)item->n_pieces;
     }
@@ -142,7 +142,7 @@ static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_a
     for (int t = 0; t < (int)plan->n_steps; t++) {
         MP_TRY(count_units(graph, workspace_of(graph, plan, t), &units, err));
         if (!units) continue;
-        const int end = mp_step_end(plan->steps, t) + 1;
+        const int end = mp_step_end(plan->steps, t);
         x->items[x->n++] = (mp_arena_item){.size = units, .begin = t, .end = end, .piece = (int)x->n_pieces, .n_pieces = 1};
         pieces[x->n_pieces++] = (mp_pack_piece){t, end, units};
     }
@@ -165,14 +165,15 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
         const int64_t bytes = g->graph->storages[s->storage].bytes;
         /* a gradient that is carried in and produced anew in step 0 has two lives that begin there: the second is the longer
          * one */
-        const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].first == s->first;
+        const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
-        places[n++] = (mp_place){s->storage, s->first, s->last, x->items[g->item[k]].offset * g->graph->alignment, bytes};
+        places[n++] = (mp_place){s->storage, s->begin, s->end - 1, x->items[g->item[k]].offset * g->graph->alignment, bytes};
     }
     for (int t = 0; t < (int)tl->n_steps; t++) {
         const int64_t bytes = workspace_of(g->graph, plan, t);
         if (bytes)
-            places[n++] = (mp_place){-1, t, mp_step_end(plan->steps, t), x->items[next++].offset * g->graph->alignment, bytes};
+            places[n++] =
+                (mp_place){-1, t, mp_step_end(plan->steps, t) - 1, x->items[next++].offset * g->graph->alignment, bytes};
     }
     plan->arena_bytes = 0;
     for (size_t k = 0; k < n; k++)

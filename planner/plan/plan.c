@@ -89,10 +89,9 @@ static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_time
         ran[plan->steps[t].node] = true;
     }
     int *start = plan->frees_start; /* while they are filled, start[t + 1] is the next free place of step t */
-    for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].last + 2]++;
+    for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].end + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 2] += start[t + 1];
-    for (size_t k = 0; k < timeline->n_spans; k++)
-        plan->frees[start[timeline->spans[k].last + 1]++] = timeline->spans[k].storage;
+    for (size_t k = 0; k < timeline->n_spans; k++) plan->frees[start[timeline->spans[k].end]++] = timeline->spans[k].storage;
 done:
     mp_free(ran);
     return st;

@@ -10,8 +10,8 @@ static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, 
         const mp_span *span = &timeline->spans[k];
         const mp_storage *s = &graph->storages[span->storage];
         if (s->kind != MP_KIND_GRADIENT) continue;
-        live[span->first] += s->payload_bytes;
-        live[span->last + 1] -= s->payload_bytes;
+        live[span->begin] += s->payload_bytes;
+        live[span->end] -= s->payload_bytes;
     }
     for (size_t t = 1; t < timeline->n_steps; t++) live[t] += live[t - 1];
 }

@@ -165,7 +165,7 @@ static void a_residual_connection_moves_its_gradient_in_place(void **state)
     bool taken = false;
     mp_keep_all(g, steps);
     assert_int_equal(mp_timeline_build(g, steps, g->n_nodes, &t, NULL), MP_OK);
-    for (size_t k = 0; k < t->n_spans; k++) taken |= t->spans[k].storage == dx && t->spans[k].takes_room_of == dy;
+    for (size_t k = 0; k < t->n_spans; k++) taken |= t->spans[k].storage == dx && t->spans[k].takes_over == dy;
     assert_true(taken);
     mp_timeline_free(t);
     mp_free(steps);

@@ -72,16 +72,16 @@ static int ends(const mp_graph *graph, const mp_step *steps, int n, int s, int f
 static int compare(const void *a, const void *b)
 {
     const mp_span *x = a, *y = b;
-    if (x->first != y->first) return x->first - y->first;
+    if (x->begin != y->begin) return x->begin - y->begin;
     if (x->storage != y->storage) return x->storage - y->storage;
-    return x->last - y->last;
+    return x->end - y->end;
 }
 
 static mp_span *find(simulation *sim, int storage, int first, int last)
 {
     for (size_t k = sim->n_spans; k-- > 0;)
-        if (sim->spans[k].storage == storage && (first < 0 || sim->spans[k].first == first) &&
-            (last < 0 || sim->spans[k].last == last))
+        if (sim->spans[k].storage == storage && (first < 0 || sim->spans[k].begin == first) &&
+            (last < 0 || sim->spans[k].end == last + 1))
             return &sim->spans[k];
     return NULL;
 }
@@ -98,11 +98,11 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
             sim.static_bytes += storage->bytes;
             continue;
         }
-        if (storage->carried) sim.spans[sim.n_spans++] = (mp_span){s, 0, ends(graph, steps, n_steps, s, 0, 0), -1};
+        if (storage->carried) sim.spans[sim.n_spans++] = (mp_span){s, 0, ends(graph, steps, n_steps, s, 0, 0) + 1, -1};
         for (int t = 0; t < n_steps; t++) {
             if (!begins(graph, steps, t, s)) continue;
             int end = storage->carried ? n_steps - 1 : ends(graph, steps, n_steps, s, t, t + 1);
-            sim.spans[sim.n_spans++] = (mp_span){s, t, end, -1};
+            sim.spans[sim.n_spans++] = (mp_span){s, t, end + 1, -1};
         }
     }
     qsort(sim.spans, sim.n_spans, sizeof *sim.spans, compare);
@@ -114,12 +114,12 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
             bool used = false;
             for (size_t j = 0; j < i; j++) { /* an earlier pair that was taken, and has one of the two */
                 mp_span *other = find(&sim, f->in_place[j].to, t, -1);
-                bool taken = other && other->takes_room_of == f->in_place[j].from;
+                bool taken = other && other->takes_over == f->in_place[j].from;
                 used = used || (taken && (f->in_place[j].from == from || f->in_place[j].to == to));
             }
             mp_span *span = find(&sim, to, t, -1);
             if (used || !span || !find(&sim, from, -1, t) || held(graph, steps, t, from)) continue;
-            if (graph->storages[from].bytes >= graph->storages[to].bytes) span->takes_room_of = from;
+            if (graph->storages[from].bytes >= graph->storages[to].bytes) span->takes_over = from;
         }
     }
     for (int t = 0; t < n_steps; t++) {
@@ -128,8 +128,8 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
             if (runs_to(steps, u) >= t) sim.live_bytes[t] += form_at(graph, steps[u])->workspace_bytes;
         for (size_t k = 0; k < sim.n_spans; k++) {
             const mp_span *span = &sim.spans[k];
-            bool guest = span->first == t && span->takes_room_of >= 0;
-            if (span->first <= t && t <= span->last && !guest) sim.live_bytes[t] += graph->storages[span->storage].bytes;
+            bool guest = span->begin == t && span->takes_over >= 0;
+            if (span->begin <= t && t < span->end && !guest) sim.live_bytes[t] += graph->storages[span->storage].bytes;
         }
         if (sim.live_bytes[t] > sim.peak_bytes) sim.peak_bytes = sim.live_bytes[t];
         sim.ticks += f->ticks;

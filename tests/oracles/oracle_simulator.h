@@ -6,7 +6,7 @@
 
 typedef struct simulation {
     size_t n_spans;
-    mp_span *spans; /* by (first, storage) */
+    mp_span *spans; /* by (begin, storage) */
     int64_t *live_bytes;
     int64_t static_bytes, peak_bytes, ticks;
 } simulation;

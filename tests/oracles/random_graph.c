@@ -465,21 +465,20 @@ void place_first_fit(const mp_graph *graph, mp_plan *plan)
     for (int t = 0; t < (int)plan->n_steps; t++) {
         /* outputs that take an input's room come first, so that nothing else of this step is put into what they will need */
         for (int round = 0; round < 2; round++) {
-            for (size_t j = k; j < tl->n_spans && tl->spans[j].first == t; j++) {
+            for (size_t j = k; j < tl->n_spans && tl->spans[j].begin == t; j++) {
                 const mp_span *span = &tl->spans[j];
                 int64_t same_as = -1;
-                if ((span->takes_room_of < 0) != (round == 1)) continue;
+                if ((span->takes_over < 0) != (round == 1)) continue;
                 for (size_t i = 0; i < plan->n_places; i++)
-                    if (plan->places[i].storage == span->takes_room_of && span->takes_room_of >= 0 &&
-                        plan->places[i].last_step == t)
+                    if (plan->places[i].storage == span->takes_over && span->takes_over >= 0 && plan->places[i].last_step == t)
                         same_as = plan->places[i].offset;
-                place(plan, graph->alignment, (mp_place){span->storage, t, span->last, 0, graph->storages[span->storage].bytes},
-                      same_as);
+                place(plan, graph->alignment,
+                      (mp_place){span->storage, t, span->end - 1, 0, graph->storages[span->storage].bytes}, same_as);
             }
         }
-        while (k < tl->n_spans && tl->spans[k].first == t) k++;
+        while (k < tl->n_spans && tl->spans[k].begin == t) k++;
         int64_t workspace = graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes;
-        if (workspace) place(plan, graph->alignment, (mp_place){-1, t, mp_step_end(plan->steps, t), 0, workspace}, -1);
+        if (workspace) place(plan, graph->alignment, (mp_place){-1, t, mp_step_end(plan->steps, t) - 1, 0, workspace}, -1);
     }
     if (!plan->n_places) plan->arena_bytes = -1;
     mp_timeline_free(tl);

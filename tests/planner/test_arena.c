@@ -69,9 +69,9 @@ static void what_takes_a_room_lies_where_this_was(void **state)
         assert_int_equal(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, NULL), MP_OK);
         for (size_t k = 0; k < tl->n_spans; k++) {
             const mp_span *span = &tl->spans[k];
-            if (span->takes_room_of < 0 || !graph->storages[span->storage].bytes) continue;
-            const mp_place *from = place_of(plan, span->takes_room_of, span->first, true);
-            const mp_place *to = place_of(plan, span->storage, span->first, false);
+            if (span->takes_over < 0 || !graph->storages[span->storage].bytes) continue;
+            const mp_place *from = place_of(plan, span->takes_over, span->begin, true);
+            const mp_place *to = place_of(plan, span->storage, span->begin, false);
             assert_true(from && to);
             n_pairs++;
             n_apart += from->offset != to->offset;

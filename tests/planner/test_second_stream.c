@@ -100,8 +100,8 @@ static void lifetimes_end_where_the_wait_is(void **state)
         assert_memory_equal(tl->live_bytes, cases[k].live, sizeof cases[k].live);
         assert_int_equal(tl->ticks, 55);
         assert_int_equal(tl->spans[0].storage, G);
-        assert_int_equal(tl->spans[0].last, cases[k].last_of_g);
-        assert_int_equal(tl->spans[1].takes_room_of, cases[k].room_of_a1);
+        assert_int_equal(tl->spans[0].end, cases[k].last_of_g + 1);
+        assert_int_equal(tl->spans[1].takes_over, cases[k].room_of_a1);
         mp_timeline_between(g, tl, between);
         assert_memory_equal(between, cases[k].between, sizeof between);
         mp_timeline_free(tl);
