@@ -2,11 +2,7 @@
 #include "planner/arena/arena_exact.h"
 
 #include "estimator/base/memory.h"
-
-enum {
-    WORK = 1000000000, /* live items looked at by all nodes together, about: each node looks at those of every step */
-    NODES_MOST = 100000
-};
+#include "planner/math/tuning.h"
 
 /* The sum over all steps of the number of live items, but no more than `most`. */
 static int64_t count_live(const mp_arena_problem *x, int64_t most)
@@ -23,8 +19,8 @@ mp_status mp_arena_exact(mp_arena_problem *x, mp_error *err)
     mp_pack_result result;
     mp_pack_problem problem = {.n_items = x->n, .pieces = x->pieces, .n_pieces = x->n_pieces};
     if (!x->exact) {
-        bounded.node_limit = WORK / (count_live(x, WORK) + 1);
-        if (bounded.node_limit > NODES_MOST) bounded.node_limit = NODES_MOST;
+        bounded.node_limit = MP_ARENA_EXACT_WORK / (count_live(x, MP_ARENA_EXACT_WORK) + 1);
+        if (bounded.node_limit > MP_ARENA_EXACT_NODES) bounded.node_limit = MP_ARENA_EXACT_NODES;
         if (bounded.node_limit < 1) return MP_OK;
     }
     problem.items = mp_alloc(x->n, sizeof *problem.items);

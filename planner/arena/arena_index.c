@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 
 typedef struct extent { /* of a placed piece: [offset, top) */
     int64_t offset, top;
@@ -173,8 +174,7 @@ static int by_offset(const void *a, const void *b)
  * size is the limit, so that this is done seldom enough. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
-    enum { EXACT = 40 };
-    x->slack = x->n_refills++ < EXACT ? size - 1 : (size - 1) / 2;
+    x->slack = x->n_refills++ < MP_ARENA_EXACT_REFILLS ? size - 1 : (size - 1) / 2;
     memset(x->filled, 0, 2 * (size_t)x->n_steps * sizeof *x->filled);
     qsort(x->noted, (size_t)x->n_noted, sizeof *x->noted, by_offset);
     for (int k = 0; k < x->n_noted; k++)

@@ -10,8 +10,6 @@
 
 #include "planner/arena/arena_search.h"
 
-enum { MP_ARENA_UNINDEXED = 20000 }; /* up to so many items, looking at all placed ones is quick enough */
-
 typedef struct mp_arena_index mp_arena_index;
 
 /* For all items of the problem, each of which may be placed once between two clearings. NULL: out of memory. O(steps + pieces *

@@ -5,6 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/arena/arena_index.h"
+#include "planner/math/tuning.h"
 
 /* A placed item; the array is sorted by offset, and scanned for each new item. */
 typedef struct placed {

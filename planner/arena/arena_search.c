@@ -9,12 +9,7 @@
 #include "planner/arena/arena_index.h"
 #include "planner/arena/arena_place.h"
 #include "planner/math/splitmix.h"
-
-enum {
-    WORK = 200000000, /* how many pairs of items are looked at, about */
-    MOVES = 3000,     /* how many changes to the order are tried */
-    IN_VAIN = 600,    /* as many of them in a row without a lower height end the search */
-};
+#include "planner/math/tuning.h"
 
 typedef struct key {
     double major, minor;
@@ -120,7 +115,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
 
 static bool settled(const search *f)
 {
-    return f->problem->height <= f->problem->bound || f->work > WORK;
+    return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK;
 }
 
 /* Keeps the offsets of an attempt if they are lower than all before. */
@@ -213,7 +208,8 @@ static void improve(search *f, mp_arena_rule rule, bool from_offsets)
     height = mp_arena_place(f->placer, f->order, rule, INT64_MAX, &f->work);
     judge(f, rule, height);
     keep(f);
-    for (int m = 0, in_vain = 0; m < MOVES && in_vain < IN_VAIN && n > 1 && !settled(f); m++, in_vain++) {
+    for (int m = 0, in_vain = 0; m < MP_ARENA_MOVES && in_vain < MP_ARENA_MOVES_IN_VAIN && n > 1 && !settled(f);
+         m++, in_vain++) {
         const size_t top = find_top(f, height, &random);
         memcpy(f->order, f->kept, n * sizeof *f->order);
         if (top && below(&random, 4)) move_up(f->order, top, below(&random, 3) ? below(&random, top) : 0);
@@ -268,7 +264,7 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     measure_crowds(&f, highest);
     (is_large(&f) ? try_orders_of_many : try_orders)(&f);
     if (problem->exact || !is_large(&f)) MP_TRY(search_exactly(&f, err));
-    if (problem->only_bound || is_large(&f)) f.work = WORK + 1;
+    if (problem->only_bound || is_large(&f)) f.work = MP_ARENA_WORK + 1;
     for (int k = 0, best = (int)f.best_rule; k < MP_ARENA_N_RULES && !settled(&f); k++)
         improve(&f, (mp_arena_rule)((best + k) % MP_ARENA_N_RULES), false);
     for (int k = 0; k < MP_ARENA_LOWEST_FIRST && !settled(&f); k++) improve(&f, (mp_arena_rule)k, true);

@@ -17,10 +17,8 @@
 
 #include "planner/exact/exact_states.h"
 #include "planner/exact/exact_step.h"
+#include "planner/math/tuning.h"
 #include "planner/search/algorithms.h"
-
-/* States per candidate that `moves` allows; how many states and stages are kept, and how many are looked at, at most. */
-enum { STATES_PER_MOVE = 75, MOST_STATES = 300000, MOST_STAGES = 600000, WORK_PER_STATE = 40, POLL = 256 };
 
 static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* the key of a state counts nodes too */
 
@@ -78,7 +76,7 @@ static bool visit(void *data, mp_exact_set live)
     next.extra_ticks =
         t->states[x->from].extra_ticks + alternative->ticks - (again ? 0 : graph->nodes[alternative->node].least_ticks);
     t->n_work++;
-    if (t->n >= (size_t)x->most_states || t->n_stages >= MOST_STAGES || t->n_work >= x->most_work) {
+    if (t->n >= (size_t)x->most_states || t->n_stages >= MP_EXACT_STAGES || t->n_work >= x->most_work) {
         x->gave_up = true;
         return false;
     }
@@ -183,8 +181,8 @@ static mp_status search(exact *x)
         } else {
             MP_TRY(expand(x, k));
         }
-        if (n % POLL) continue;
-        mp_search_count_moves(x->search, POLL);
+        if (n % MP_EXACT_LOOK) continue;
+        mp_search_count_moves(x->search, MP_EXACT_LOOK);
         x->gave_up = x->gave_up || mp_search_stopped(x->search);
     }
     if (found || (!x->gave_up && known < INT64_MAX))
@@ -201,8 +199,8 @@ mp_status mp_run_exact(mp_search *found, mp_error *err)
     const mp_request *request = mp_search_request(found);
     exact x = {.search = found, .err = err};
     const int64_t moves = mp_search_moves(found);
-    x.most_states = moves < MOST_STATES / STATES_PER_MOVE ? moves * STATES_PER_MOVE : MOST_STATES;
-    x.most_work = x.most_states * WORK_PER_STATE;
+    x.most_states = moves < MP_EXACT_STATES / MP_EXACT_STATES_PER_MOVE ? moves * MP_EXACT_STATES_PER_MOVE : MP_EXACT_STATES;
+    x.most_work = x.most_states * MP_EXACT_WORK_PER_STATE;
     MP_TRY(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
     MP_TRY(search(&x));
 done:

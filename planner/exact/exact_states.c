@@ -5,6 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/math/splitmix.h"
+#include "planner/math/tuning.h"
 
 void mp_exact_states_free(mp_exact_states *t)
 {
@@ -56,10 +57,9 @@ done:
  * the stage. */
 static bool is_dominated(mp_exact_states *t, const mp_exact_state *s)
 {
-    enum { ENTRIES_PER_WORK = 100 };
     mp_exact_stage *stage = &t->stages[s->stage];
     mp_exact_entry *entries = t->entries + stage->first;
-    t->n_work += (int64_t)(stage->n / ENTRIES_PER_WORK);
+    t->n_work += (int64_t)(stage->n / MP_EXACT_ENTRIES_PER_WORK);
     for (size_t i = 0; i < stage->n; i++)
         if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {

@@ -15,16 +15,8 @@
 #include "planner/ilp/ilp_plan.h"
 #include "planner/ilp/ilp_search.h"
 #include "planner/math/integers.h"
+#include "planner/math/tuning.h"
 #include "planner/segments/lower_set.h"
-
-enum {
-    MOST_COLUMNS = 800,
-    LEAST_STAGES = 6, /* with fewer places to recompute at, the lower sets do better */
-    RUNGS = 24,
-    MOVES_PER_NODE = 16, /* a node of the tree takes as long as several candidates */
-    LEAST_NODES = 16,    /* of the tree; with fewer moves only what the search starts from is offered */
-    REPAIRS = 3
-};
 
 /* The plans to start from, under the name of this searcher. */
 static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false};
@@ -45,9 +37,9 @@ static bool is_stopped(void *data)
 /* The model with the most stages that is small enough: one at every place, or evenly over what comes after the forward pass. */
 static mp_status build_model(ilp *x, mp_error *err)
 {
-    static const int counts[] = {48, 32, 24, 16, 12, 8, LEAST_STAGES};
+    static const int counts[] = {48, 32, 24, 16, 12, 8, MP_ILP_LEAST_STAGES};
     mp_error why = {0};
-    mp_status st = mp_ilp_model_new(x->graph, NULL, 0, MOST_COLUMNS, &x->model, &why);
+    mp_status st = mp_ilp_model_new(x->graph, NULL, 0, MP_ILP_COLUMNS, &x->model, &why);
     int first[64] = {0}, n_places = 0, after_forward = 0;
     for (size_t i = 0; i < x->graph->n_nodes; i++) {
         const mp_phase phase = x->graph->nodes[i].phase;
@@ -59,7 +51,7 @@ static mp_status build_model(ilp *x, mp_error *err)
         if (n_places - after_forward <= n) continue; /* the stages are distinct */
         for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
         why = (mp_error){0};
-        st = mp_ilp_model_new(x->graph, first, n + 1, MOST_COLUMNS, &x->model, &why);
+        st = mp_ilp_model_new(x->graph, first, n + 1, MP_ILP_COLUMNS, &x->model, &why);
     }
     return st == MP_OK ? st : MP_FAIL(err, st, "%s", why.message);
 }
@@ -87,7 +79,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
     int64_t unit = 0;
     for (size_t k = 0; k < graph->n_storages; k++) unit = mp_gcd(unit, graph->storages[k].bytes);
     for (size_t k = 0; k < graph->n_nodes; k++) unit = mp_gcd(unit, graph->nodes[k].forms[0].workspace_bytes);
-    const int64_t even = (high - low) / RUNGS;
+    const int64_t even = (high - low) / MP_ILP_RUNGS;
     return unit > even ? unit : even > 0 ? even : 1;
 }
 
@@ -96,13 +88,13 @@ static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
-    mp_ilp_limits limits = {.most_nodes = mp_search_moves(x->search) / MOVES_PER_NODE,
+    mp_ilp_limits limits = {.most_nodes = mp_search_moves(x->search) / MP_ILP_MOVES_PER_NODE,
                             .good_ticks = x->best.steps ? x->best.ticks : INT64_MAX,
                             .stopped = is_stopped,
                             .data = x->search};
     mp_ilp_result found = {0};
     *done = false;
-    for (int repair = 0; repair <= REPAIRS && !*done; repair++) {
+    for (int repair = 0; repair <= MP_ILP_REPAIRS && !*done; repair++) {
         limits.seconds = request->time_limit > 0 ? request->time_limit - (mp_clock_now() - x->begun) : 0;
         *done = request->time_limit > 0 && limits.seconds <= 0;
         if (*done) break;
@@ -135,7 +127,7 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     MP_TRY(mp_floor(x.graph, &low, &node, err));
     MP_TRY(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) goto done;
-    if (mp_search_moves(search) < LEAST_NODES * MOVES_PER_NODE) goto done;
+    if (mp_search_moves(search) < MP_ILP_LEAST_NODES * MP_ILP_MOVES_PER_NODE) goto done;
     const int64_t step = rung_bytes(&x, low, high);
     for (int64_t rung = low + (request->budget_bytes - low) / step * step; rung >= low && !done; rung -= step)
         MP_TRY(climb(&x, rung, &done, err));

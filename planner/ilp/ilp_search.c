@@ -14,8 +14,7 @@
 #include "planner/ilp/ilp_plan.h"
 #include "planner/math/glpk_session.h"
 #include "planner/math/integers.h"
-
-enum { SLICE = 200 /* simplex iterations between two looks at the clock */ };
+#include "planner/math/tuning.h"
 
 typedef struct search {
     const mp_ilp_model *m;
@@ -221,7 +220,7 @@ static int relax(search *s)
     glp_init_smcp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.meth = GLP_DUALP;
-    how.it_lim = SLICE;
+    how.it_lim = MP_ILP_LOOK;
     glp_adv_basis(s->problem, 0);
     do {
         how.tm_lim = time_left(s);

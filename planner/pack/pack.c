@@ -5,13 +5,8 @@
 
 #include "estimator/base/memory.h"
 #include "planner/math/integers.h"
+#include "planner/math/tuning.h"
 #include "planner/pack/pack_search.h"
-
-enum {
-    FIRST_NODES = 2000, /* of the first attempt at the lowest capacity; later ones have */
-    GROWTH = 8,         /* times as many, */
-    OTHERS = 4          /* and attempts at other capacities this part of them */
-};
 
 static const mp_pack_options no_options = {0};
 
@@ -119,7 +114,7 @@ static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
     int64_t low = lowest, capacity = lowest;
     while (goes_on(p) && low < p->result.height) {
         const int64_t left = p->options.node_limit > 0 ? p->options.node_limit - p->result.nodes : INT64_MAX;
-        const int64_t most = capacity == lowest ? nodes : nodes / OTHERS;
+        const int64_t most = capacity == lowest ? nodes : nodes / MP_PACK_OTHERS;
         MP_TRY(attempt(p, capacity, most < left ? most : left, err));
         if (p->result.verdict != MP_PACK_PLACED) low = capacity + unit;
         if (p->result.verdict == MP_PACK_INFEASIBLE && p->result.bound < low) p->result.bound = low;
@@ -145,7 +140,8 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
         goto done;
     }
     p.result.bound = (p.result.bound + unit - 1) / unit * unit;
-    for (int64_t nodes = FIRST_NODES; goes_on(&p); nodes = nodes < INT64_MAX / GROWTH ? nodes * GROWTH : INT64_MAX)
+    for (int64_t nodes = MP_PACK_FIRST_NODES; goes_on(&p);
+         nodes = nodes < INT64_MAX / MP_PACK_GROWTH ? nodes * MP_PACK_GROWTH : INT64_MAX)
         MP_TRY(narrow(&p, nodes, unit, err));
     if (p.result.bound >= p.result.height || p.result.height <= p.options.enough)
         p.result.verdict = MP_PACK_PLACED;

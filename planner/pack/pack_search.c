@@ -5,17 +5,9 @@
 #include <xxhash.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 
-enum {
-    DEPTH_LIMIT = 5000, /* branches within branches */
-    MEMORY_BITS = 18,   /* so many states are remembered at most, */
-    MEMORY_BITS_LEAST = 8,
-    STATES_PER_BOX = 1024, /* and about so many */
-    NODES_BETWEEN = 256,   /* two questions whether to stop */
-    RUN_NODES = 1000,      /* of the shortest runs */
-    RUNS_CUT = 100,        /* after so many it is the depth that cuts them off */
-    RAISE = -1             /* among the branches: nothing is placed at the floor */
-};
+enum { RAISE = -1 }; /* among the branches: nothing is placed at the floor */
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
 
@@ -66,7 +58,7 @@ static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
 
 static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
 {
-    if (box->n_runs == 1) return true; /* it is within the dip */
+    if (box->n_runs == 1) return true; /* it is within the valley */
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].begin; t < s->runs[r].end; t++)
             if (s->floor[t] != floor) return false;
@@ -222,8 +214,7 @@ static bool count_node(mp_pack_search *x)
 {
     if (x->nodes >= x->limit || x->state->no_memory) x->halted = true;
     if (x->halted) return false;
-    if (x->nodes++ % NODES_BETWEEN == 0 && x->options->stop && x->options->stop(x->options->data))
-        x->halted = x->stopped = true;
+    if (x->nodes++ % MP_PACK_LOOK == 0 && x->options->stop && x->options->stop(x->options->data)) x->halted = x->stopped = true;
     return !x->halted;
 }
 
@@ -250,8 +241,8 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
 {
     const size_t first = x->n_branches, mark = x->state->n_trail;
     bool filled = false;
-    if (x->depth >= DEPTH_LIMIT || !list_branches(x, b)) {
-        x->state->no_memory |= x->depth < DEPTH_LIMIT;
+    if (x->depth >= MP_PACK_DEPTH || !list_branches(x, b)) {
+        x->state->no_memory |= x->depth < MP_PACK_DEPTH;
         x->halted = true;
         return false;
     }
@@ -330,7 +321,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     }
     const size_t mark = s->n_trail;
     for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
-        x->limit = RUN_NODES * luby(run);
+        x->limit = MP_PACK_RUN_NODES * luby(run);
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);
         x->nodes = x->depth = 0;
@@ -345,7 +336,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
         *nodes += x->nodes;
         left -= x->nodes;
         MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
-        if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= RUNS_CUT) break;
+        if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= MP_PACK_RUNS) break;
     }
     *stopped = x->stopped;
 done:
@@ -358,8 +349,9 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->memory_bits = MEMORY_BITS_LEAST;
-    while (x->memory_bits < MEMORY_BITS && (int64_t)1 << x->memory_bits < (int64_t)STATES_PER_BOX * state->n_boxes)
+    x->memory_bits = MP_PACK_LEAST_MEMORY_BITS;
+    while (x->memory_bits < MP_PACK_MEMORY_BITS &&
+           (int64_t)1 << x->memory_bits < (int64_t)MP_PACK_STATES_PER_BOX * state->n_boxes)
         x->memory_bits++;
     x->failed = mp_alloc((size_t)1 << x->memory_bits, sizeof *x->failed);
     x->box_start = mp_alloc((size_t)state->n_sections + 2, sizeof *x->box_start);

@@ -8,6 +8,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/arena/arena_index.h"
+#include "planner/math/tuning.h"
 #include "tests/oracles/random_graph.h"
 
 typedef struct drawn {
