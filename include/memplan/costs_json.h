@@ -19,7 +19,7 @@ typedef struct mp_node_cost {
     mp_algorithm_cost *algorithms;
 } mp_node_cost;
 
-/* Writes costs[node] of every node: `memplan profile` makes such files. MP_IO, MP_NOMEM. */
+/* Writes costs[node] of every node: `memplan profile` makes such files. MP_IO, MP_NOMEM. O(nodes). */
 mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err);
 
 typedef struct mp_costs_options {
@@ -30,7 +30,7 @@ typedef struct mp_costs_options {
 /* Gives every node the seconds that the file has for its name, alternatives in proportion, and the graph a new hash. A node
  * with algorithms that may be taken gets them as its forms: the fastest is the base, and one that is neither faster nor smaller
  * than another is left out. MP_INVALID: a node that the file lacks (named), algorithms for one that has alternatives; MP_PARSE,
- * MP_IO, MP_NOMEM. */
+ * MP_IO, MP_NOMEM. O(size of the file + nodes). */
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err);
 
 #endif

@@ -5,6 +5,12 @@
  * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. We assume that a larger batch
  * needs more memory; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the plan
  * of the nearest batch, whose steps are as good for this one, and searches anew where that nearly fits.
+ *
+ *     // graph_at builds the training graph at a batch, as examples/plan_model.c does
+ *     const mp_fit_request request = {.graph_at = graph_at, .memory_bytes = INT64_C(16) << 30, .overhead = 0.2};
+ *     mp_fit fit;
+ *     MP_TRY(mp_fit_batch(&request, &fit, err));
+ *     printf("batch %lld\n", (long long)fit.answers[MP_FIT_RECOMPUTE].batch);
  */
 #ifndef MEMPLAN_FIT_H
 #define MEMPLAN_FIT_H
@@ -65,8 +71,8 @@ typedef struct mp_fit {
     bool stopped;
 } mp_fit;
 
-/* MP_INVALID: contradictory request. Whatever building or searching returns. Deterministic. *out points to nothing that needs
- * releasing. */
+/* MP_INVALID: contradictory request. Whatever building or searching returns. Deterministic. Some tens of searches. *out points
+ * to nothing that needs releasing. */
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err);
 
 #endif

@@ -106,12 +106,12 @@ typedef struct mp_graph {
     mp_pool *pool;                /* owns every array of nodes and storages, names included */
 } mp_graph;
 
-/* An empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. */
+/* An empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. O(1). */
 mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err);
 void mp_graph_free(mp_graph *graph);
 
 /* Appends a zeroed storage or node with its id set to its index; the pointer is valid until the next one is appended. MP_NOMEM.
- * The node has one zeroed form. */
+ * Amortised O(1). The node has one zeroed form. */
 mp_status mp_graph_storage(mp_graph *graph, mp_storage **out, mp_error *err);
 mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err);
 /* Copies n storages into the graph's pool; NULL: out of memory. */
@@ -127,7 +127,7 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
 
 /* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes
- * but payload_bytes, which files do not carry. The same on every machine. MP_NOMEM. */
+ * but payload_bytes, which files do not carry. The same on every machine. MP_NOMEM. O(total list length). */
 mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err);
 
 /* How messages call a node or storage: "node 12 (Conv_3)", by its id in the file. */

@@ -47,7 +47,7 @@ char *mp_plan_text(const char *text);
 
 /* The checkpoints of an order: the storages (not always live, not `saved`, produced by a forward node) whose first production
  * some backward node reads, with no other production in between. Writes at most graph->n_storages indices in the order of
- * production and returns how many. MP_NOMEM. */
+ * production and returns how many. MP_NOMEM. O(list lengths of the steps). */
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err);
 

@@ -3,6 +3,12 @@
  * A searcher that is monotone in the budget (search.h) searches once, and the fastest of all that it tried within a budget is
  * its point. The others search for each budget, from the best plan that is known for it. So on every curve a larger budget
  * never costs more.
+ *
+ *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
+ *     mp_sweep sweep;
+ *     MP_TRY(mp_sweep_budgets(&request, &sweep, err));
+ *     MP_TRY(mp_curve_picture(&sweep, "resnet50", "curve.svg", err)); // curve_picture.h
+ *     mp_sweep_free(&sweep);
  */
 #ifndef MEMPLAN_SWEEP_H
 #define MEMPLAN_SWEEP_H

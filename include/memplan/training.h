@@ -47,7 +47,7 @@ typedef struct mp_training_options {
 
 /* Appends the loss that the options ask for unless the model has one; *loss is its tensor, -1 for MP_LOSS_NONE. A model has a
  * loss if a declared output is a float scalar that depends on a parameter. MP_INVALID: no such output, or one that no loss
- * fits. MP_NOMEM. Changes the model. */
+ * fits. MP_NOMEM. Changes the model. O(operators). */
 mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err);
 
 /* Builds the training graph of a model that was inferred and simplified; `loss` as mp_model_add_loss says. On MP_OK *out is a
