@@ -64,14 +64,20 @@ bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int r
 /* The root becomes `draft`; the others are removed, and root's first output takes the place of theirs. */
 mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const mp_operator_draft *draft);
 
-/* The passes, each in the file of its name (simplify_*.c, patterns_*.c). */
-mp_status mp_rewrite_known_values(mp_rewriter *r);
-mp_status mp_rewrite_identities(mp_rewriter *r);
-mp_status mp_rewrite_dead(mp_rewriter *r);
-mp_status mp_rewrite_duplicates(mp_rewriter *r);
-mp_status mp_rewrite_common_factors(mp_rewriter *r);
-mp_status mp_rewrite_normalizations(mp_rewriter *r);
-mp_status mp_rewrite_activations(mp_rewriter *r);
-mp_status mp_rewrite_transpositions(mp_rewriter *r);
+/* The passes in the order of a round: PASS(rule, the count of the report that it adds to, when it is asked for; `all` is
+ * mp_model_simplify's). Naming a pass declares mp_rewrite_RULE; each is in a file that is named after what it looks for. */
+#define MP_PASSES(PASS)                                              \
+    PASS(known_values, folded, true)                                 \
+    PASS(identities, identities, all)                                \
+    PASS(dead, dead, true)                                           \
+    PASS(duplicates, merged, all)                                    \
+    PASS(common_factors, factored, all &&rules == MP_RULES_EXECUTOR) \
+    PASS(normalizations, patterns, all)                              \
+    PASS(activations, patterns, all)                                 \
+    PASS(transpositions, transpositions, true)
+
+#define MP_PASS(name, counted, when) mp_status mp_rewrite_##name(mp_rewriter *r);
+MP_PASSES(MP_PASS)
+#undef MP_PASS
 
 #endif

@@ -79,14 +79,9 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
         int *count;
         bool wanted;
     } passes[] = {
-        {mp_rewrite_known_values, &done_so_far.folded, true},
-        {mp_rewrite_identities, &done_so_far.identities, all},
-        {mp_rewrite_dead, &done_so_far.dead, true},
-        {mp_rewrite_duplicates, &done_so_far.merged, all},
-        {mp_rewrite_common_factors, &done_so_far.factored, all && rules == MP_RULES_EXECUTOR},
-        {mp_rewrite_normalizations, &done_so_far.patterns, all},
-        {mp_rewrite_activations, &done_so_far.patterns, all},
-        {mp_rewrite_transpositions, &done_so_far.transpositions, true},
+#define ROW(name, counted, when) {mp_rewrite_##name, &done_so_far.counted, when},
+        MP_PASSES(ROW)
+#undef ROW
     };
     int changes, round = 0;
     MP_REQUIRE(r.n_readers, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);

@@ -5,6 +5,7 @@
 
 #include "estimator/model/ops.h"
 #include "memplan/graph.h"
+#include "memplan/training.h"
 
 typedef enum mp_task {
     MP_TASK_FORWARD,    /* runs an operator, the loss's included */
@@ -38,6 +39,10 @@ typedef struct mp_bindings {
     int loss;                     /* tensor, -1: none */
     int clip;                     /* storage of the clipping factor, -1: none */
 } mp_bindings;
+
+/* The tensors of a parameter's size that an optimizer keeps in its state: Adam(W) 2, momentum 1, others 0. The float32 copy of
+ * a 16-bit parameter comes behind them. */
+int mp_optimizer_moments(mp_optimizer optimizer);
 
 void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
 

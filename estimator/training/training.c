@@ -9,9 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/training/training_build.h"
+#include "estimator/model/order.h"
+#include "estimator/training/training_backward.h"
+#include "estimator/training/training_forward.h"
+#include "estimator/training/training_update.h"
 
-static const double tick_seconds = 1e-9;
+static const double tick_seconds = 1e-9; /* of every graph that is built here */
 
 static const char *const loss_names[] = {"auto", "cross-entropy", "mse", "none"};
 static const char *const optimizer_names[] = {"adamw", "adam", "sgd", "momentum", "none"};
@@ -47,128 +50,6 @@ int mp_optimizer_find(const char *name)
 int mp_rules_find(const char *name)
 {
     return find(rules_names, MP_N_RULES, name);
-}
-
-mp_dtype mp_builder_dtype(const mp_builder *b, int tensor)
-{
-    const mp_tensor *t = &b->model->tensors[tensor];
-    bool half =
-        t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER && tensor != b->loss;
-    return half ? b->options->dtype : t->dtype;
-}
-
-int64_t mp_builder_bytes(const mp_builder *b, int tensor)
-{
-    const mp_tensor *t = &b->model->tensors[tensor];
-    return mp_builder_dtype(b, tensor) != t->dtype ? mp_tensor_bytes(t) / 2 : mp_tensor_bytes(t);
-}
-
-uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
-{
-    int last = MP_GRADIENTS_MAX - 1;
-    const mp_tensor *y = mp_operator_out(b->model, op, 0);
-    /* PyTorch's mean over dimensions keeps its input, the one over everything keeps its size */
-    bool is_whole = b->options->rules == MP_RULES_PYTORCH && (op->op->traits & MP_TRAIT_WHOLE) && y && y->rank == 0;
-    return is_whole ? 0 : op->op->needs[b->options->rules][k < last ? k : last];
-}
-
-mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index)
-{
-    mp_status st = MP_OK;
-    mp_storage *s;
-    MP_TRY(mp_graph_storage(b->graph, &s, b->err));
-    s->kind = kind;
-    s->payload_bytes = payload_bytes;
-    MP_REQUIRE(s->name = mp_pool_text(b->graph->pool, name, strlen(name)), b->err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
-    *index = (int)b->graph->n_storages - 1;
-done:
-    return st;
-}
-
-mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage)
-{
-    mp_status st = MP_OK;
-    if (storage < 0) goto done;
-    for (size_t k = 0; k < list->n; k++)
-        if (list->items[k] == storage) goto done;
-    MP_REQUIRE(mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items), b->err, MP_NOMEM, "out of memory");
-    list->items[list->n++] = storage;
-done:
-    return st;
-}
-
-mp_status mp_builder_pair(mp_builder *b, int from, int to)
-{
-    mp_status st = MP_OK;
-    if (from < 0 || to < 0 || from == to || b->options->rules == MP_RULES_PYTORCH) goto done;
-    const mp_storage *a = &b->graph->storages[from], *z = &b->graph->storages[to];
-    if (mp_kind_is_static(a->kind) || mp_kind_is_static(z->kind) || a->payload_bytes != z->payload_bytes) goto done;
-    MP_REQUIRE(mp_grow(&b->pairs.items, &b->pairs.capacity, b->pairs.n + 2, sizeof *b->pairs.items), b->err, MP_NOMEM,
-               "out of memory");
-    b->pairs.items[b->pairs.n++] = from;
-    b->pairs.items[b->pairs.n++] = to;
-done:
-    return st;
-}
-
-/* What the node at hand moves: what it reads and writes once, what it adds to twice. */
-static int64_t moved_bytes(const mp_builder *b)
-{
-    int64_t moved = 0;
-    for (size_t k = 0; k < b->reads.n; k++) moved += b->graph->storages[b->reads.items[k]].payload_bytes;
-    for (size_t k = 0; k < b->writes.n; k++) moved += b->graph->storages[b->writes.items[k]].payload_bytes;
-    for (size_t k = 0; k < b->adds.n; k++) moved += 2 * b->graph->storages[b->adds.items[k]].payload_bytes;
-    return moved;
-}
-
-void mp_builder_task(mp_builder *b, mp_task task, int op)
-{
-    b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
-}
-
-mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
-                          int forward_of, double flops, int64_t unmoved_bytes, int *index)
-{
-    mp_status st = MP_OK;
-    mp_node *node;
-    mp_cost cost;
-    mp_graph *g = b->graph;
-    mp_bindings *bound = b->bindings;
-    mp_work work = {.model = b->model,
-                    .op = op,
-                    .phase = phase,
-                    .flops = flops,
-                    .moved_bytes = moved_bytes(b) - unmoved_bytes,
-                    .dtype = b->options->dtype,
-                    .binding = &b->binding,
-                    .bindings = bound};
-    MP_REQUIRE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,
-               "out of memory");
-    bound->nodes[bound->n_nodes++] = b->binding;
-    MP_TRY(b->target->cost(b->target, &work, &cost, b->err));
-    MP_TRY(mp_graph_node(g, &node, b->err));
-    mp_form *form = node->forms;
-    node->name = mp_pool_text(g->pool, name, strlen(name));
-    node->op = mp_pool_text(g->pool, kind, strlen(kind));
-    node->phase = phase;
-    node->flops = flops;
-    node->forward_of = forward_of;
-    form->ticks = llround(cost.seconds / tick_seconds);
-    form->workspace_bytes = cost.workspace_bytes;
-    form->reads = mp_graph_list(g, b->reads.items, form->n_reads = b->reads.n);
-    form->writes = mp_graph_list(g, b->writes.items, form->n_writes = b->writes.n);
-    form->adds = mp_graph_list(g, b->adds.items, form->n_adds = b->adds.n);
-    form->n_in_place = b->pairs.n / 2;
-    form->in_place = mp_pool_alloc(g->pool, form->n_in_place, sizeof *form->in_place);
-    MP_REQUIRE(node->name && node->op && form->reads && form->writes && form->adds && form->in_place, b->err, MP_NOMEM,
-               "out of memory");
-    for (size_t k = 0; k < form->n_in_place; k++)
-        form->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
-    b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
-    if (index) *index = (int)g->n_nodes - 1;
-done:
-    return st;
 }
 
 /* Which operators the loss (without one: the outputs) depends on. */
@@ -347,19 +228,16 @@ mp_status mp_training_graph(const mp_model *model, const mp_training_options *op
     return st;
 }
 
-void mp_bindings_free(mp_bindings *bindings)
-{
-    if (!bindings) return;
-    mp_pool_free(bindings->pool);
-    mp_free(bindings->nodes);
-    mp_free(bindings);
-}
-
 mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                                   mp_graph **out, mp_bindings **bindings, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_builder b = {.model = model, .options = options, .target = target, .loss = loss, .err = err};
+    mp_builder b = {.model = model,
+                    .options = options,
+                    .target = target,
+                    .optimizer_name = mp_optimizer_name(options->optimizer),
+                    .loss = loss,
+                    .err = err};
     MP_TRY(prepare(&b));
     MP_TRY(mark(&b));
     MP_TRY(mp_build_parameter_gradients(&b));

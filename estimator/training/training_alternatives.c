@@ -5,9 +5,9 @@
  * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
  * rounds differently, so it is there only if the user allows results to depend on the plan.
  */
-#include <string.h>
+#include "estimator/training/training_alternatives.h"
 
-#include "estimator/training/training_build.h"
+#include <string.h>
 
 static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 {

@@ -5,9 +5,12 @@
  * contribution to the same buffer is about to be added; only then is it moved there, in place where the old buffer dies. So a
  * residual connection holds one buffer across its branch, not two.
  */
+#include "estimator/training/training_backward.h"
+
 #include <string.h>
 
-#include "estimator/training/training_build.h"
+#include "estimator/training/training_alternatives.h"
+#include "estimator/training/training_forward.h"
 
 /* Attention in tiles: backward takes five products of the sizes of forward's two. */
 #define TILED_BACKWARD 2.5
@@ -54,7 +57,7 @@ static int forward_node(const mp_builder *b, int k)
     return node >= 0 && b->graph->nodes[node].phase == MP_PHASE_FORWARD ? node : -1;
 }
 
-static mp_gradient *gradient_of(mp_builder *b, int tensor)
+static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
 {
     return &b->gradient[b->key[tensor]];
 }
@@ -97,7 +100,7 @@ static mp_status put_target(mp_builder *b, int tensor, int i)
 {
     mp_status st = MP_OK;
     MP_TRY(ensure_storage(b, tensor));
-    mp_gradient *g = gradient_of(b, tensor);
+    mp_gradient_buffer *g = gradient_of(b, tensor);
     mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
     size_t n = list->n;
     MP_TRY(mp_builder_put(b, list, g->storage));
@@ -120,7 +123,7 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
 static mp_status flush(mp_builder *b, int tensor)
 {
     mp_status st = MP_OK;
-    mp_gradient *g = gradient_of(b, tensor);
+    mp_gradient_buffer *g = gradient_of(b, tensor);
     for (mp_pending *p = g->pending; p; p = p->next) {
         mp_builder_task(b, MP_TASK_ACCUMULATE, -1);
         MP_TRY(mp_builder_put(b, &b->reads, p->storage));
@@ -152,7 +155,7 @@ done:
 static mp_status complete(mp_builder *b, int tensor)
 {
     mp_status st = MP_OK;
-    mp_gradient *g = gradient_of(b, tensor);
+    mp_gradient_buffer *g = gradient_of(b, tensor);
     if (g->pending && g->n_contributions == 1) {
         g->storage = g->pending->storage;
         g->pending = NULL;

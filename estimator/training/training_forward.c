@@ -1,8 +1,10 @@
 /* training_forward.c - the storages of tensors, and the forward and loss nodes. Views lie in the storage of what they view. */
+#include "estimator/training/training_forward.h"
+
 #include <string.h>
 
-#include "estimator/model/ops_rules.h"
-#include "estimator/training/training_build.h"
+#include "estimator/training/training_alternatives.h"
+#include "estimator/training/training_strides.h"
 
 /* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
 enum { ARGUMENT_ELEMENTS = 64 };

@@ -4,10 +4,11 @@
  * views too, with strides: they share their input's storage and keep all of it alive. What needs dense memory (a reshape of a
  * permuted tensor, the operands of a batched product) copies them first, and then the copy is what backward keeps.
  */
+#include "estimator/training/training_strides.h"
+
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
-#include "estimator/training/training_build.h"
 
 /* True if taking a part along `axis` leaves the elements side by side. */
 static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)

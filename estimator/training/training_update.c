@@ -3,15 +3,9 @@
  * Each trained parameter has one update node that reads its gradient and changes parameter and state. The state of Adam and
  * AdamW is two moments, of momentum one, of plain SGD none, all in fp32; with 16-bit parameters the fp32 master copy joins it.
  */
+#include "estimator/training/training_update.h"
+
 #include <string.h>
-
-#include "estimator/training/training_build.h"
-
-static const int moments[MP_N_OPTIMIZERS] = {[MP_OPTIMIZER_ADAMW] = 2,
-                                             [MP_OPTIMIZER_ADAM] = 2,
-                                             [MP_OPTIMIZER_SGD] = 0,
-                                             [MP_OPTIMIZER_MOMENTUM] = 1,
-                                             [MP_OPTIMIZER_NONE] = 0};
 
 static bool is_trained(const mp_builder *b, int tensor)
 {
@@ -69,7 +63,7 @@ mp_status mp_build_updates(mp_builder *b)
         if (!is_trained(b, t)) continue;
         const mp_tensor *parameter = &b->model->tensors[t];
         int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
-        int64_t copies = moments[b->options->optimizer] + master, bytes, state = -1;
+        int64_t copies = mp_optimizer_moments(b->options->optimizer) + master, bytes, state = -1;
         mp_builder_task(b, MP_TASK_UPDATE, -1);
         MP_REQUIRE(mp_multiply(mp_tensor_room(parameter), 4 * copies, &bytes), b->err, MP_INVALID, "'%s' is too large",
                    parameter->name);
@@ -89,8 +83,8 @@ mp_status mp_build_updates(mp_builder *b)
         b->binding.source = b->gradient[t].storage;
         b->binding.target = b->storage[t];
         b->binding.state = (int)state;
-        MP_TRY(mp_builder_node(b, derived(b, "update of ", parameter->name), mp_optimizer_name(b->options->optimizer),
-                               MP_PHASE_UPDATE, NULL, -1, 0, 0, NULL));
+        MP_TRY(mp_builder_node(b, derived(b, "update of ", parameter->name), b->optimizer_name, MP_PHASE_UPDATE, NULL, -1, 0, 0,
+                               NULL));
     }
 done:
     return st;

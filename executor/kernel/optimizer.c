@@ -73,10 +73,3 @@ mp_update_factors mp_update_factors_at(const mp_hyper *h, int64_t step)
                                .step_size = (float)(rate / (1 - pow(h->beta1, t))),
                                .root_correction = (float)(1 / sqrt(1 - pow(h->beta2, t)))};
 }
-
-int mp_optimizer_moments(mp_optimizer optimizer)
-{
-    static const int moments[MP_N_OPTIMIZERS] = {
-        [MP_OPTIMIZER_ADAMW] = 2, [MP_OPTIMIZER_ADAM] = 2, [MP_OPTIMIZER_SGD] = 0, [MP_OPTIMIZER_MOMENTUM] = 1};
-    return moments[optimizer];
-}

@@ -26,7 +26,4 @@ typedef struct mp_update {
     int64_t first;     /* for the backend's own use: where its work begins among that of a list */
 } mp_update;
 
-/* How many float copies of a parameter its state holds: moments, and the master copy behind 16-bit parameters. */
-int mp_optimizer_moments(mp_optimizer optimizer);
-
 #endif
