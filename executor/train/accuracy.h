@@ -1,10 +1,10 @@
-/* accuracy.h - measures how well the parameters of an execution do (memplan/accuracy.h). */
+/* accuracy.h - measures how well the parameters of an execution do (mp_accuracy, memplan/train.h). */
 #ifndef EXECUTOR_ACCURACY_H
 #define EXECUTOR_ACCURACY_H
 
 #include "executor/data/feed.h"
 #include "executor/run/execution.h"
-#include "memplan/accuracy.h"
+#include "memplan/train.h"
 
 /* Runs the model forward on every whole batch of the feed (synthetic: on one), with dropout passing through and normalization
  * by the running statistics. The parameters are read where they lie; memory for the rest is taken as it is needed, beside the

@@ -48,7 +48,6 @@
 extern "C" {
 #endif
 
-#include "memplan/accuracy.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/backend.h"

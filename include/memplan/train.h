@@ -7,7 +7,6 @@
 #ifndef MEMPLAN_TRAIN_H
 #define MEMPLAN_TRAIN_H
 
-#include "memplan/accuracy.h"
 #include "memplan/execution.h"
 #include "memplan/inputs.h"
 #include "memplan/parameters.h"
@@ -34,6 +33,13 @@ typedef struct mp_train_request {
     mp_train_progress_call progress;
     void *progress_data;
 } mp_train_request;
+
+/* How well the parameters do on samples that they were not trained on. */
+typedef struct mp_accuracy {
+    int64_t n_samples; /* looked at: whole batches; of a text, about as many windows as fit side by side in it */
+    double loss;       /* the mean over the batches */
+    double accuracy;   /* the share of labels that have the highest score; -1: the loss is not over classes */
+} mp_accuracy;
 
 typedef struct mp_report {
     int64_t static_bytes, planned_peak_bytes, arena_bytes, measured_arena_bytes;
