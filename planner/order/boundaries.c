@@ -17,11 +17,6 @@ static void find_lifetimes(mp_boundaries *b)
             if (!mp_storage_is_static(&graph->storages[form->writes[i]]))
                 b->birth[form->writes[i]] = b->last[form->writes[i]] = p;
     }
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const mp_form *form = &graph->nodes[i].forms[0];
-        if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
-        for (size_t k = 0; k < form->n_reads; k++) b->is_read_backward[form->reads[k]] = true;
-    }
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (b->birth[s] < 0 || b->last[s] == b->birth[s]) continue;
         b->crossing_bytes[b->birth[s]] += graph->storages[s].bytes;
@@ -40,9 +35,8 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
     b->node = mp_alloc(graph->n_nodes, sizeof *b->node);
     b->birth = mp_alloc(graph->n_storages, sizeof *b->birth);
     b->last = mp_alloc(graph->n_storages, sizeof *b->last);
-    b->is_read_backward = mp_alloc(graph->n_storages, sizeof *b->is_read_backward);
     b->crossing_bytes = mp_alloc(graph->n_nodes + 1, sizeof *b->crossing_bytes);
-    if (!b->node || !b->birth || !b->last || !b->is_read_backward || !b->crossing_bytes) {
+    if (!b->node || !b->birth || !b->last || !b->crossing_bytes) {
         st = MP_NO_MEMORY(err);
         goto done;
     }
@@ -65,7 +59,6 @@ void mp_boundaries_free(mp_boundaries *b)
     mp_free(b->node);
     mp_free(b->birth);
     mp_free(b->last);
-    mp_free(b->is_read_backward);
     mp_free(b->crossing_bytes);
     mp_free(b);
 }

@@ -15,7 +15,6 @@ typedef struct mp_boundaries {
     int n;                   /* forward nodes */
     int *node;               /* position -> node */
     int *birth, *last;       /* per storage: the position of its producer and of its last reader; birth -1: not of this kind */
-    bool *is_read_backward;  /* per storage: some loss or backward node reads it */
     int64_t *crossing_bytes; /* per position: what crosses an end there */
 } mp_boundaries;
 

@@ -1,3 +1,4 @@
+/* algorithms.c - the fastest algorithm of each node that fits beside what is live in all of its runs. */
 #include "planner/search/algorithms.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
 {
     mp_status st = MP_OK;
     mp_timeline *timeline = NULL;
-    int64_t *most = mp_alloc(graph->n_nodes, sizeof *most); /* per node: what lives beside its workspace, where that is most */
+    int64_t *most = mp_alloc(graph->n_nodes, sizeof *most); /* per node: the most that is live beside its workspace */
     int64_t least = 0;
     MP_REQUIRE(most, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));

@@ -1,8 +1,8 @@
 /* algorithms.h - which algorithm computes each node, once the order of steps is known.
  *
  * The algorithms of a node (memplan/graph.h) differ in ticks and workspace only, and a workspace lives in its own step
- * only. So the order alone says what room each step leaves, and the nodes choose without regard to each other: each takes the
- * fastest of its algorithms whose workspace fits in all of its runs. For an order of steps that is the best choice there is.
+ * only. So the order alone says how much memory each step leaves, and the choices are independent: each node takes the fastest
+ * of its algorithms whose workspace fits in all of its runs, which is optimal for the order.
  */
 #ifndef PLANNER_ALGORITHMS_H
 #define PLANNER_ALGORITHMS_H
@@ -19,8 +19,8 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
                                mp_error *err);
 
 /* The same graph for searchers that leave this choice to others: every algorithm of a node has the ticks of its fastest and the
- * workspace of its smallest. So what is a bound there is one here, and what cannot fit there cannot fit here. Only what differs
- * is copied: `graph` has to outlive it, and mp_graph_free is not for it. MP_NOMEM. */
+ * workspace of its smallest. So its bounds hold for the graph itself, and what cannot fit in it cannot fit at all. Only what
+ * differs is copied: `graph` has to outlive it, and mp_graph_free is not for it. MP_NOMEM. */
 typedef struct mp_relaxed_graph {
     mp_graph graph;
     mp_form *forms;

@@ -15,8 +15,8 @@
 typedef struct chen {
     mp_search *search;
     mp_boundaries *boundaries;
-    bool *allowed, *ends; /* per position */
-    int64_t *made_bytes;  /* per position: what its node makes that is not always live */
+    bool *allowed, *ends;    /* per position */
+    int64_t *produced_bytes; /* per position: what its node produces, always-live storages left out */
 } chen;
 
 static mp_status offer(chen *x, mp_error *err)
@@ -45,7 +45,7 @@ static mp_status greedy(chen *x, int64_t segment_bytes, mp_error *err)
 {
     int64_t sum = 0;
     for (int p = 0; p < x->boundaries->n; p++) {
-        sum += x->made_bytes[p];
+        sum += x->produced_bytes[p];
         x->ends[p] = x->allowed[p] && sum > segment_bytes;
         if (x->ends[p]) sum = 0;
     }
@@ -56,7 +56,7 @@ static mp_status sweep(chen *x, mp_error *err)
 {
     mp_status st = MP_OK;
     int64_t size = 0;
-    for (int p = 0; p < x->boundaries->n; p++) size += x->made_bytes[p];
+    for (int p = 0; p < x->boundaries->n; p++) size += x->produced_bytes[p];
     MP_TRY(every_kth(x, err));
     for (int i = 0; i < MP_CHEN_SIZES && !mp_search_stopped(x->search); i++) {
         size = mp_percent(size, MP_CHEN_SIZE_SHARE);
@@ -77,11 +77,12 @@ mp_status mp_run_chen(mp_search *search, mp_error *err)
     const size_t n = (size_t)x.boundaries->n;
     x.allowed = mp_alloc(n, sizeof *x.allowed);
     x.ends = mp_alloc(n, sizeof *x.ends);
-    x.made_bytes = mp_alloc(n, sizeof *x.made_bytes);
+    x.produced_bytes = mp_alloc(n, sizeof *x.produced_bytes);
     cuts = mp_alloc(graph->n_storages, sizeof *cuts);
-    MP_REQUIRE(x.allowed && x.ends && x.made_bytes && cuts, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    MP_REQUIRE(x.allowed && x.ends && x.produced_bytes && cuts, err, MP_NOMEM, "out of memory for the segments of %s",
+               graph->name);
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (x.boundaries->birth[s] >= 0) x.made_bytes[x.boundaries->birth[s]] += graph->storages[s].bytes;
+        if (x.boundaries->birth[s] >= 0) x.produced_bytes[x.boundaries->birth[s]] += graph->storages[s].bytes;
     MP_TRY(mp_cut_tensors(graph, cuts, &n_cuts, err));
     for (size_t i = 0; i < n_cuts; i++) x.allowed[x.boundaries->birth[cuts[i]]] = true;
     MP_TRY(sweep(&x, err));
@@ -91,7 +92,7 @@ done:
     mp_boundaries_free(x.boundaries);
     mp_free(x.allowed);
     mp_free(x.ends);
-    mp_free(x.made_bytes);
+    mp_free(x.produced_bytes);
     mp_free(cuts);
     return st;
 }

@@ -59,7 +59,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
 mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err);
 void mp_lower_sets_free(mp_lower_sets *sets);
 
-/* Per vertex of the forward graph: the ticks of its node, and the bytes it makes that something else than the forward pass
+/* Per vertex of the forward graph: the ticks of its node, and the bytes it produces that something else than the forward pass
  * reads. */
 void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes);
 

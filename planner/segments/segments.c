@@ -5,7 +5,7 @@
  *
  * Without one, the best list is looked for in two rounds.
  * 1. Dynamic programming over the prefixes of the forward list, which are lower sets (lower_set.h).
- * 2. Climbing: adding and taking away single ends, first towards the smallest peak, then, on a ladder of budgets from the
+ * 2. Local search: adding and taking away single ends, first towards the smallest peak, then, on a ladder of budgets from the
  * smallest peak to that of keep-all, as far as the user's budget goes, towards less time within each budget of the ladder.
  * What is judged, by the timeline, is always the schedule of a list that can be read off it again, so that a user who copies
  * the checkpoints of the plan gets the plan.
@@ -182,7 +182,7 @@ done:
     return st;
 }
 
-/* ---- climbing ---- */
+/* ---- local search ---- */
 
 static bool is_better(const verdict *a, const verdict *b, int64_t budget_bytes)
 {

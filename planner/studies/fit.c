@@ -1,9 +1,9 @@
 /* fit.c - the largest batch within a memory.
  *
- * 1. Without recomputation a graph is judged in no time: the batch is doubled until it no longer fits.
+ * 1. Without recomputation one timeline judges a batch: it is doubled until it no longer fits.
  * 2. The floor is as cheap, and no plan is below it: doubling until it is over the memory bounds the other two answers.
  * 3. Within such a bracket peaks and extra time grow nearly linearly with the batch, so two of them tell where to look; from
- * there it closes in strides that grow fourfold until the answer lies within the last, and by bisection then.
+ * there strides that grow fourfold bracket the answer, and bisection closes the bracket.
  * What was tried is remembered, and what one answer needed serves the next.
  */
 #include "memplan/fit.h"
@@ -102,7 +102,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
 }
 
-/* Not quite what was asked for: a search from scratch may find what going on from a neighbour's plan does not. */
+/* Whether a plan is nearly what was asked for: then a search from scratch may find what a neighbour's plan does not lead to. */
 static bool nearly_fits(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead;
@@ -129,7 +129,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* The search, unless it is plain what comes of it. What was cut short is not recorded. */
+/* Searches for a plan, from the nearest batch's plan and, where that nearly fits, from scratch. What was cut short is not
+ * recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -165,7 +166,7 @@ done:
     return st;
 }
 
-/* What is known of a batch, with a search if `deep` and it can tell anything new; *out NULL: stopped. */
+/* What is known of a batch, after a search if `deep` and the floor permits a plan; *out NULL: stopped. */
 static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -272,7 +273,7 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
         else if (!guessing && up == (stride > 0))
             stride *= MP_FIT_STRIDE;
         else if (!guessing)
-            bisecting = true; /* the answer lies within the last stride */
+            bisecting = true; /* the answer is within the last stride */
         guessing = guessing && blind;
         if (up) low = at;
         if (!up) high = at;

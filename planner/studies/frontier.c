@@ -1,3 +1,4 @@
+/* frontier.c - the points of a frontier, sorted by peak: binary search, insertion, and the removal of what is dominated. */
 #include "planner/studies/frontier.h"
 
 #include "estimator/base/memory.h"

@@ -1,4 +1,4 @@
-/* frontier.h - schedules of which none is both smaller and faster than another. */
+/* frontier.h - the Pareto frontier of schedules: none is both smaller and faster than another. */
 #ifndef PLANNER_FRONTIER_H
 #define PLANNER_FRONTIER_H
 
@@ -15,8 +15,8 @@ typedef struct mp_frontier {   /* zeroed: empty. Released with mp_frontier_free 
     size_t n, capacity;
 } mp_frontier;
 
-/* Copies a schedule into the frontier, unless one there is as small and as fast; those that it beats go. MP_NOMEM. O(points +
- * n_steps). */
+/* Copies a schedule into the frontier, unless a point of it is as small and as fast; dominated points are removed. MP_NOMEM.
+ * O(points + n_steps). */
 mp_status mp_frontier_add(mp_frontier *frontier, const mp_step *steps, size_t n_steps, int64_t peak_bytes, int64_t ticks,
                           mp_error *err);
 

@@ -1,3 +1,4 @@
+/* spread.c - lists of evenly spread checkpoints, each judged by the timeline. */
 #include "memplan/spread.h"
 
 #include <string.h>

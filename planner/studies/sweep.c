@@ -1,3 +1,8 @@
+/* sweep.c - curves: a first search per searcher, the bounds, and a search for each budget where a curve is not yet at its
+ * bound.
+ *
+ * What any searcher has tried, all may build on: a frontier of everything, and one per searcher, from which its points come.
+ */
 #include "memplan/sweep.h"
 
 #include <stdlib.h>
@@ -51,7 +56,7 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* One search, for what it tries, and what it proves. One that was cut short tells nothing: *done is false then. */
+/* One search, for what it tries and proves. One that was cut short counts for nothing: *done is false then. */
 static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start, mp_frontier *tried,
                         mp_sweep_bound *bound, bool *done, mp_error *err)
 {
@@ -100,8 +105,8 @@ done:
 
 /* ---- curves ---- */
 
-/* A searcher's first search. One below keep-all's peak makes it look everywhere; what improves on other plans looks for one
- * that is smaller than all of them. */
+/* A searcher's first search. A budget just below keep-all's peak makes it try everything; what improves on other plans looks
+ * for one that is smaller than all of them. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -241,7 +246,7 @@ static int64_t default_budget(const sweep *x, size_t k, size_t n)
     return n < 2 ? least : least + (int64_t)(span * (double)k / (double)(n - 1));
 }
 
-/* The bounds at all budgets, which are thereby chosen. What takes so long with more room takes as long with less. */
+/* Chooses the budgets, and bounds each. A bound for a larger budget holds for every smaller one. */
 static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;

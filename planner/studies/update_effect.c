@@ -1,3 +1,4 @@
+/* update_effect.c - keep-all with the updates as early as possible: peak, gradients and memory traffic. */
 #include "memplan/update_effect.h"
 
 #include "estimator/graph/traffic.h"
@@ -31,7 +32,7 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
     MP_REQUIRE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
     count_gradients(graph, timeline, live);
-    for (size_t s = 0; s < graph->n_storages; s++) { /* gradients that several micro-batches share are always there */
+    for (size_t s = 0; s < graph->n_storages; s++) { /* gradients that several micro-batches share are always live */
         const mp_storage *x = &graph->storages[s];
         if (x->kind != MP_KIND_GRADIENT) continue;
         if (mp_storage_is_static(x)) always += x->payload_bytes;
