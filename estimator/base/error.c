@@ -1,3 +1,4 @@
+/* error.c - an error keeps the first failure that is raised into it. */
 #include "memplan/error.h"
 
 #include <stdarg.h>

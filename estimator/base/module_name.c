@@ -1,3 +1,4 @@
+/* module_name.c - modules are the prefixes of a name that end at its slashes. */
 #include "estimator/base/module_name.h"
 
 #include <stdbool.h>

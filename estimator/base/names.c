@@ -1,3 +1,4 @@
+/* names.c - a hash table (uthash) from names to numbers. */
 #include "estimator/base/names.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* summary.c - totals of one pass over storages and nodes. */
 #include "memplan/summary.h"
 
 #include "memplan/timeline.h"

@@ -1,3 +1,4 @@
+/* traffic.c - a fully associative cache of storages, the least recently used one leaves first. */
 #include "estimator/graph/traffic.h"
 
 /* A storage in the cache, between its neighbours in the order of use. */

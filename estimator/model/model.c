@@ -1,3 +1,4 @@
+/* model.c - tensors and operators are appended to growing arrays; texts and lists are copied into the pool. */
 #include "estimator/model/model.h"
 
 #include <limits.h>

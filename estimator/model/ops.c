@@ -1,3 +1,4 @@
+/* ops.c - the rows of ops.def, and the words that they are written in. */
 #include "estimator/model/ops.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* shape_rule.c - what the rules of operators share. */
 #include "estimator/model/shape_rule.h"
 
 #include <inttypes.h>

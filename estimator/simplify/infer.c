@@ -1,3 +1,4 @@
+/* infer.c - one walk over the operators: row, arity, shape rule, fold rule, declared shape. */
 #include "estimator/simplify/infer.h"
 
 #include <limits.h>

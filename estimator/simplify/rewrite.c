@@ -1,3 +1,4 @@
+/* rewrite.c - replacements are followed when an operator is visited; patterns are lists of operators. */
 #include "estimator/simplify/rewrite.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* simplify.c - rounds of passes until nothing changes; known values and dead operators. */
 #include "memplan/simplify.h"
 
 #include "estimator/model/order.h"

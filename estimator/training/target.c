@@ -1,3 +1,4 @@
+/* target.c - profiles of devices (devices.def), and seconds by the roofline model. */
 #include "estimator/training/target.h"
 
 #include <string.h>

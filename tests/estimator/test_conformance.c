@@ -1,6 +1,6 @@
-/* ONNX's own conformance models (Debian's libonnx-testdata): each either loads, with the types and shapes of its outputs as it
- * declares them, or is refused in one sentence that names the operator or the feature. The oracle is each file's own text,
- * unpacked with protobuf-c. */
+/* test_conformance.c - ONNX's own conformance models (Debian's libonnx-testdata): each either loads, with the types and shapes
+ * of its outputs as it declares them, or is refused in one sentence that names the operator or the feature. The oracle is each
+ * file's own text, unpacked with protobuf-c. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <setjmp.h>

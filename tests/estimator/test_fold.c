@@ -1,6 +1,6 @@
-/* Folding: small cases worked out by hand from ONNX's operator descriptions, and ONNX's own conformance data (Debian's
- * libonnx-testdata): every conformance model whose operators all have a fold rule is given its input values, and what comes out
- * is compared with its output values. */
+/* test_fold.c - folding: small cases worked out by hand from ONNX's operator descriptions, and ONNX's own conformance data
+ * (Debian's libonnx-testdata): every conformance model whose operators all have a fold rule is given its input values, and what
+ * comes out is compared with its output values. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>

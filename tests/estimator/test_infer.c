@@ -1,5 +1,5 @@
-/* Inference: shape rules of elementwise, layout, indexing and source operators against cases worked out by hand from ONNX's
- * operator descriptions, and whole models with shapes that are computed, declared or missing. */
+/* test_infer.c - inference: shape rules of elementwise, layout, indexing and source operators against cases worked out by hand
+ * from ONNX's operator descriptions, and whole models with shapes that are computed, declared or missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,5 @@
+/* test_model.c - models by hand: names, operators, attributes; the order of operators and the readers of tensors in random
+ * ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

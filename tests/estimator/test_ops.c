@@ -1,5 +1,5 @@
-/* The registry: every row is whole and consistent, rows are found by name and version, and the operators that people were
- * promised are there. */
+/* test_ops.c - the registry: every row is whole and consistent, rows are found by name and version, and the operators that
+ * people were promised are there. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

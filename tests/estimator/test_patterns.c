@@ -1,3 +1,5 @@
+/* test_patterns.c - normalizations and activations are recognised in what exporters write, and compute the same
+ * afterwards. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

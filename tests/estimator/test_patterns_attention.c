@@ -1,4 +1,5 @@
-/* Attention is recognised however it is written, computes the same afterwards, and is left alone where it must be. */
+/* test_patterns_attention.c - attention is recognised however it is written, computes the same afterwards, and is left alone
+ * where it must be. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

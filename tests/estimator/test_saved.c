@@ -1,5 +1,5 @@
-/* What backward keeps under PyTorch's rules, against what PyTorch 1.13.1 itself reports (train mode, fp32, CPU, before any
- * loss): figures of the models in examples/ always, all of ../shared/truth/truth.csv where it is there. */
+/* test_saved.c - what backward keeps under PyTorch's rules, against what PyTorch 1.13.1 itself reports (train mode, fp32, CPU,
+ * before any loss): figures of the models in examples/ always, all of ../shared/truth/truth.csv where it is there. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Shape rules, FLOPs and extras of the operators with arithmetic of their own, against cases worked out by hand or taken from
- * the operators' specifications. */
+/* test_shapes.c - shape rules, FLOPs and extras of the operators with arithmetic of their own, against cases worked out by hand
+ * or taken from the operators' specifications. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* test_simplify.c - each simplification does what it says, keeps every name, and leaves alone what it must. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

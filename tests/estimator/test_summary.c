@@ -1,4 +1,4 @@
-/* Totals of a training graph that is small enough to add up by hand. */
+/* test_summary.c - totals of a training graph that is small enough to add up by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

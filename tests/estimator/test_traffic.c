@@ -1,4 +1,5 @@
-/* Bytes between memory and the processor, against counts made by hand; and what it changes where updates run. */
+/* test_traffic.c - bytes between memory and the processor, against counts made by hand; and what it changes where updates run.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

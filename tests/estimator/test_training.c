@@ -1,4 +1,4 @@
-/* The training graph of small models, against graphs derived by hand. */
+/* test_training.c - the training graph of small models, against graphs derived by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

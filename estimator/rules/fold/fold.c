@@ -1,3 +1,4 @@
+/* fold.c - element arithmetic in every type, and walks by strides. */
 #include "estimator/rules/fold/fold.h"
 
 #include <float.h>

@@ -1,4 +1,4 @@
-/* Einsum: "bij,bjk->bik" names the dimensions of the operands; those that the result does not name are summed over.
+/* einsum.c - Einsum: "bij,bjk->bik" names the dimensions of the operands; those that the result does not name are summed over.
  *
  * A label may stand several times in one term (a diagonal) and in several terms; sizes agree, or are 1 and broadcast. "..."
  * stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis and then, in the order

@@ -1,3 +1,4 @@
+/* layout.c - permutations, slices, pads and axes, from attributes or inputs as the version has it. */
 #include "estimator/rules/operands/layout.h"
 
 #include "estimator/model/shape_rule.h"

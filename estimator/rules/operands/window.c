@@ -1,3 +1,4 @@
+/* window.c - kernel size, strides, dilations and pads of sliding windows, checked. */
 #include "estimator/rules/operands/window.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What a forward run leaves for backward besides its inputs and outputs: masks, indices, statistics. Statistics are float32 at
- * least, whatever the type of the activations. */
+/* extras.c - what a forward run leaves for backward besides its inputs and outputs: masks, indices, statistics. Statistics are
+ * float32 at least, whatever the type of the activations. */
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"

@@ -1,4 +1,4 @@
-/* FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
+/* flops.c - FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/operands/attention.h"
 #include "estimator/rules/operands/einsum.h"

@@ -1,5 +1,5 @@
-/* Shapes of convolutions: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'), and of their transposition, whose W
- * is (C, M/group, k1..kn). n is any number from 1 on. */
+/* shapes_convolution.c - shapes of convolutions: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'), and of their
+ * transposition, whose W is (C, M/group, k1..kn). n is any number from 1 on. */
 #include <inttypes.h>
 #include <string.h>
 

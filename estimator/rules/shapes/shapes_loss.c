@@ -1,5 +1,5 @@
-/* Shapes of losses: scores (N, C, d1..dk) and integer labels (N, d1..dk) give one number per label, or with a reduction one in
- * all. */
+/* shapes_loss.c - shapes of losses: scores (N, C, d1..dk) and integer labels (N, d1..dk) give one number per label, or with a
+ * reduction one in all. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Shapes of normalizations that give statistics beside their output; those that do not keep the shape of their input
- * (mp_shape_same). */
+/* shapes_normalization.c - shapes of normalizations that give statistics beside their output; those that do not keep the shape
+ * of their input (mp_shape_same). */
 #include <inttypes.h>
 
 #include "estimator/model/ops_rules.h"

@@ -1,5 +1,5 @@
-/* Shapes of what looks at windows or sample points of X (N, C, D1..Dn) without weights: pooling and its inverse, regions of
- * interest, and grid sampling. */
+/* shapes_pooling.c - shapes of what looks at windows or sample points of X (N, C, D1..Dn) without weights: pooling and its
+ * inverse, regions of interest, and grid sampling. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Shapes of matrix products: MatMul as numpy has it (batch dimensions broadcast, a vector is a row on the left and a column on
- * the right), its fused and integer forms, Gemm, attention and the determinant. */
+/* shapes_product.c - shapes of matrix products: MatMul as numpy has it (batch dimensions broadcast, a vector is a row on the
+ * left and a column on the right), its fused and integer forms, Gemm, attention and the determinant. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Shapes of LSTM, GRU and RNN as whole operators.
+/* shapes_recurrent.c - shapes of LSTM, GRU and RNN as whole operators.
  *
  *     X (steps, batch, input)   W (directions, gates * hidden, input)   R (directions, gates * hidden, hidden)
  *     B (directions, 2 * gates * hidden)   sequence_lens (batch)   initial_h, initial_c (directions, batch, hidden)

@@ -1,6 +1,6 @@
-/* Shapes of reductions over axes: Reduce* and ArgMax, ArgMin. The axes are an attribute in older versions (ReduceSum before 13,
- * the others before 18) and the second input in newer ones; without any, all dimensions are reduced, or none with
- * noop_with_empty_axes. */
+/* shapes_reduction.c - shapes of reductions over axes: Reduce* and ArgMax, ArgMin. The axes are an attribute in older versions
+ * (ReduceSum before 13, the others before 18) and the second input in newer ones; without any, all dimensions are reduced, or
+ * none with noop_with_empty_axes. */
 #include <inttypes.h>
 
 #include "estimator/model/ops_rules.h"

@@ -1,4 +1,4 @@
-/* Shapes of Resize and of Upsample before it: each of the chosen axes by a factor or to a size.
+/* shapes_resize.c - shapes of Resize and of Upsample before it: each of the chosen axes by a factor or to a size.
  *
  *     Upsample 1: height_scale, width_scale; 7: scales attribute; 9: X, scales
  *     Resize 10: X, scales; 11 on: X, roi, scales, sizes, of which exactly one of the last two says something; 18 on: axes,
