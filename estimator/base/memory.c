@@ -34,18 +34,18 @@ void mp_free(void *p)
 bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size)
 {
     if (need <= *capacity) return true;
-    size_t wanted = *capacity ? *capacity : 8;
-    while (wanted < need) {
-        if (wanted > SIZE_MAX / 2) return false;
-        wanted *= 2;
+    size_t grown_to = *capacity ? *capacity : 8;
+    while (grown_to < need) {
+        if (grown_to > SIZE_MAX / 2) return false;
+        grown_to *= 2;
     }
-    void *old, *grown = mp_alloc(wanted, size);
+    void *old, *grown = mp_alloc(grown_to, size);
     if (!grown) return false;
     memcpy(&old, array_pointer, sizeof old);
     if (old) memcpy(grown, old, *capacity * size);
     mp_free(old);
     memcpy(array_pointer, &grown, sizeof grown);
-    *capacity = wanted;
+    *capacity = grown_to;
     return true;
 }
 
@@ -84,10 +84,10 @@ void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size)
     size_t bytes = (n * size + unit - 1) / unit * unit;
     if (!bytes) bytes = unit;
     if (!pool->newest || pool->newest->size - pool->newest->used < bytes) {
-        size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        struct chunk *c = mp_alloc(1, sizeof *c + room);
+        size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        struct chunk *c = mp_alloc(1, sizeof *c + size);
         if (!c) return NULL;
-        c->size = room;
+        c->size = size;
         c->next = pool->newest;
         pool->newest = c;
     }

@@ -10,7 +10,7 @@
 
 #include "memplan/memory.h"
 
-/* Makes room for `need` elements of `size` bytes in the block *array of *capacity elements, doubling it as needed; new
+/* Gives space for `need` elements of `size` bytes in the block *array of *capacity elements, doubling it as needed; new
  * elements are zeroed. False (and nothing changed) when memory is short. *array NULL and *capacity 0 start an array; release
  * it with mp_free. Amortised O(1) per element. */
 bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);

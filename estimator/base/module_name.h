@@ -1,4 +1,4 @@
-/* module_name.h - the modules that stand in the names of operators and tensors: "/layer1/layer1.0/conv1/Conv" is the Conv of
+/* module_name.h - the modules in the names of operators and tensors: "/layer1/layer1.0/conv1/Conv" is the Conv of
  * module layer1.0.conv1, three levels deep. The last component is the operator or tensor itself. A leading slash is a matter of
  * taste. All are O(length of the name).
  */
@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* How many modules a name stands in, one within the other. */
+/* How many modules a name is in, one within the other. */
 int mp_module_depth(const char *name);
 /* The length of the part of a name that says its first `depth` modules, without the slash behind them; all if there are fewer.
  */

@@ -1,4 +1,4 @@
-/* vector.h - loops over arrays as vector code for the machine at hand. */
+/* vector.h - loops over arrays as vector code for the machine that runs them. */
 #ifndef ESTIMATOR_VECTOR_H
 #define ESTIMATOR_VECTOR_H
 

@@ -135,13 +135,13 @@ mp_label mp_storage_label(const mp_graph *graph, int storage)
     return label("storage", graph->storages[storage].id, graph->storages[storage].name);
 }
 
-const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *room)
+const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *label)
 {
     const mp_storage *s = &graph->storages[storage];
     if (s->n_tensors) return s->tensors[0];
     if (s->name && *s->name) return s->name;
-    *room = mp_storage_label(graph, storage);
-    return room->text;
+    *label = mp_storage_label(graph, storage);
+    return label->text;
 }
 
 bool mp_node_has_algorithms(const mp_node *node)

@@ -7,7 +7,7 @@
 
 #include "estimator/base/memory.h"
 
-/* What a form of one node does with a storage; a mark holds while `stamp` is that of the form. */
+/* What a form of one node does with a storage; a mark is valid while `stamp` is that of the form. */
 struct mark {
     int stamp;
     bool read, written, added;
@@ -15,9 +15,9 @@ struct mark {
 
 struct checker {
     mp_graph *graph;
-    int stamp;          /* of the form at hand */
+    int stamp;          /* of the form that is checked */
     struct mark *marks; /* per storage */
-    bool *base_adds;    /* per storage: the base form of the node at hand adds to it */
+    bool *base_adds;    /* per storage: the base form of the node adds to it */
     int *adder;         /* per storage: a node with a form that adds to it, -1: none */
     mp_error *err;
 };
@@ -28,7 +28,7 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* No id stands twice; `what` is "storage" or "node". The n ids are sorted in place. */
+/* No id is there twice; `what` is "storage" or "node". The n ids are sorted in place. */
 static mp_status distinct_ids(int64_t *ids, size_t n, const char *what, mp_error *err)
 {
     if (n) qsort(ids, n, sizeof *ids, compare_ids);

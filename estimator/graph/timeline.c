@@ -14,7 +14,7 @@ struct state {                     /* of a storage */
     int span;                      /* its present instance, NOT_LIVE or ALWAYS_LIVE */
     int added;                     /* contributions so far */
     int used;                      /* 1 + the last step in which it was half of an in-place pair */
-    int read_until, changed_until; /* the first steps for which no update beside them reads it, or writes or adds to it */
+    int read_until, changed_until; /* the first steps for which no concurrent update reads it, or writes or adds to it */
     bool begun; /* made in this step: only then a reader of a carried gradient has to wait for all contributions */
 };
 
@@ -49,7 +49,7 @@ static void live_until(struct walk *w, int storage, int end)
     span->end = later(span->end, end);
 }
 
-/* Whether no update that runs beside step t keeps it from reading, or changing, a storage. */
+/* True if no update that runs concurrently with step t keeps it from reading, or changing, a storage. */
 static mp_status leave_alone(struct walk *w, int t, mp_step step, int s, bool changes)
 {
     const struct state *state = &w->states[s];
@@ -98,7 +98,7 @@ static void order_spans(struct walk *w, size_t from)
     for (size_t k = from + 1; k < n; k++)
         if (spans[k].storage < spans[k - 1].storage) ordered = false;
     if (ordered) return;
-    if (n - from > 32 && from > 0) { /* past step 0 no storage stands twice: any sort is stable */
+    if (n - from > 32 && from > 0) { /* past step 0 no storage is there twice: any sort is stable */
         qsort(spans + from, n - from, sizeof *spans, compare_storages);
     } else {
         for (size_t k = from + 1; k < n; k++) {
@@ -241,7 +241,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     struct walk w = {.graph = graph, .err = err};
     mp_timeline *tl = NULL;
     size_t most_spans = 0, most_pairs = 0;
-    bool beside = false;
+    bool concurrent = false;
     MP_REQUIRE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
         MP_REQUIRE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
@@ -255,7 +255,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         MP_REQUIRE(!steps[t].until || (steps[t].until > (int)t && steps[t].until <= (int)n), err, MP_INVALID,
                    "step %zu: %s runs on the second stream, and no step after it waits for it", t,
                    mp_node_label(graph, steps[t].node).text);
-        beside |= steps[t].until != 0;
+        concurrent |= steps[t].until != 0;
         most_spans += node->forms[steps[t].form].n_writes + node->forms[steps[t].form].n_adds;
         most_pairs += node->forms[steps[t].form].n_in_place;
     }
@@ -265,7 +265,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     MP_REQUIRE(tl = w.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes), err, MP_NOMEM, "no memory for a timeline of %zu steps",
                n);
-    MP_REQUIRE(!beside || (tl->concurrent_bytes = mp_alloc(n + 1, sizeof *tl->concurrent_bytes)), err, MP_NOMEM,
+    MP_REQUIRE(!concurrent || (tl->concurrent_bytes = mp_alloc(n + 1, sizeof *tl->concurrent_bytes)), err, MP_NOMEM,
                "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(tl->spans = mp_alloc(most_spans, sizeof *tl->spans), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     MP_REQUIRE(w.states = mp_alloc(graph->n_storages, sizeof *w.states), err, MP_NOMEM, "no memory for a timeline of %zu steps",
@@ -300,20 +300,20 @@ void mp_timeline_free(mp_timeline *timeline)
     mp_free(timeline);
 }
 
-size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room)
+size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t most)
 {
     size_t n = 0;
     for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].begin <= step; k++) {
         const mp_span *span = &timeline->spans[k];
         if (span->end <= step || (span->begin == step && span->takes_over >= 0)) continue;
-        size_t j = n < room ? n : room; /* spans[0..j) are sorted; the smallest falls off the end */
+        size_t j = n < most ? n : most; /* spans[0..j) are sorted; the smallest is dropped */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
             int64_t bytes = graph->storages[span->storage].bytes, theirs = graph->storages[other->storage].bytes;
             if (theirs > bytes || (theirs == bytes && other->storage < span->storage)) break;
-            if (j < room) spans[j] = spans[j - 1];
+            if (j < most) spans[j] = spans[j - 1];
         }
-        if (j < room) spans[j] = (int)k;
+        if (j < most) spans[j] = (int)k;
         n++;
     }
     return n;

@@ -9,7 +9,7 @@ typedef struct line {
 
 typedef struct cache {
     const mp_graph *graph;
-    int64_t room, used, moved;
+    int64_t size, used, moved;
     line *lines; /* per storage */
     int newest, oldest;
 } cache;
@@ -40,7 +40,7 @@ static void push(cache *c, int s)
         c->oldest = s;
     c->newest = s;
     c->used += c->graph->storages[s].payload_bytes;
-    while (c->used > c->room) {
+    while (c->used > c->size) {
         const int last = c->oldest;
         if (c->lines[last].is_dirty) c->moved += c->graph->storages[last].payload_bytes;
         unlink_line(c, last);
@@ -52,7 +52,7 @@ static void touch(cache *c, int s, bool reads, bool writes)
 {
     line *l = &c->lines[s];
     const int64_t bytes = c->graph->storages[s].payload_bytes;
-    if (bytes > c->room) {
+    if (bytes > c->size) {
         c->moved += bytes * (reads + writes);
         return;
     }
@@ -100,7 +100,7 @@ mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int6
     size_t *end_start = NULL, *at = NULL;
     int *ends = NULL;
     bool *begun = NULL;
-    cache c = {.graph = graph, .room = cache_bytes, .newest = -1, .oldest = -1};
+    cache c = {.graph = graph, .size = cache_bytes, .newest = -1, .oldest = -1};
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
     c.lines = mp_alloc(graph->n_storages, sizeof *c.lines);
     begun = mp_alloc(graph->n_storages, sizeof *begun);

@@ -1,9 +1,9 @@
-/* traffic.h - bytes between memory and the processor, of a step of training that follows the same order again and again.
+/* traffic.h - bytes between memory and the processor, of a step of training that follows the same order every time.
  *
- * The model: one cache of `cache_bytes` that holds whole storages and gives up the one whose use lies furthest back (LRU; stack
- * distances after Mattson et al. 1970). A read of what is not in it costs its bytes, and so does giving up what was written and
- * will still be read. What dies in the cache is never written back. A storage larger than the cache costs its bytes with every
- * read and write. Workspace is left out, views move nothing.
+ * The model: one cache of `cache_bytes` that holds whole storages and evicts the one whose last use is furthest back (LRU;
+ * stack distances after Mattson et al. 1970). A read of what is not in it costs its bytes, and so does giving up what was
+ * written and will still be read. What dies in the cache is never written back. A storage larger than the cache costs its bytes
+ * with every read and write. Workspace is left out, views move nothing.
  */
 #ifndef ESTIMATOR_TRAFFIC_H
 #define ESTIMATOR_TRAFFIC_H

@@ -1,7 +1,7 @@
 /* model.h - what the user wrote: operators, tensors and their attributes, with every dimension a number.
  *
  * A model is built by a reader in formats/ (or by hand through the functions below), completed by mp_model_infer (infer.h)
- * and cleaned by mp_model_simplify (simplify.h). All that a model points to lies in its pool and lives until mp_model_free.
+ * and cleaned by mp_model_simplify (simplify.h). All that a model points to is in its pool and lives until mp_model_free.
  * Tensors and operators are named by their index; indices never change, a removed operator is only marked.
  */
 #ifndef ESTIMATOR_MODEL_H
@@ -31,7 +31,7 @@ const char *mp_role_name(mp_role role);
 /* How a target lays a tensor out in memory. */
 typedef enum mp_layout {
     MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
-    MP_LAYOUT_CHANNELS_LAST /* the second dimension innermost: (N, C, H, W) lies as N, H, W, C */
+    MP_LAYOUT_CHANNELS_LAST /* the second dimension innermost: (N, C, H, W) is stored as N, H, W, C */
 } mp_layout;
 
 typedef struct mp_tensor {
@@ -48,7 +48,7 @@ typedef struct mp_tensor {
     mp_value *value;         /* NULL: not known */
     bool is_output;          /* a declared output of the model */
     mp_layout layout;        /* PLAIN unless a backend chose otherwise */
-    const void *packed;      /* a backend's own description of how a weight lies in memory; NULL: as `layout` says */
+    const void *packed;      /* a backend's own description of a weight's layout; NULL: `layout` holds */
     int64_t packed_elements; /* how many it takes then, padding included */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;

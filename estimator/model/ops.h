@@ -1,6 +1,6 @@
 /* ops.h - the operator registry: one row per operator, read by everybody; nobody switches on an operator's kind.
  *
- * The rows stand in ops.def. A row says what the operator looks like (arity) and what its operands are for, how its output
+ * The rows are in ops.def. A row says what the operator looks like (arity) and what its operands are for, how its output
  * shapes follow from its inputs (shape rule, shapes_*.c), how it is evaluated on small known values (fold rule, fold_*.c),
  * which layouts in memory it works in, what it costs (FLOPs of products), which values its gradients read, how its backward
  * nodes are cut, and what it leaves for them. An operator without a row is refused by name.
@@ -63,7 +63,7 @@ typedef enum mp_input_use {
     MP_USE_THROUGH    /* read for what the operator's output is read for: the operator rearranges or selects */
 } mp_input_use;
 
-/* What a parameter that is read there holds before the first step (executor/data/initialise.c). */
+/* The first values of a parameter that is read there (executor/data/initialise.c). */
 typedef enum mp_initial {
     MP_INITIAL_UNSTATED, /* no such operand */
     MP_INITIAL_NONE,     /* never a parameter */
@@ -105,7 +105,7 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_LOSS (1u << 10)        /* compares input 0 with the targets in input 1 */
 #define MP_TRAIT_CLASSES (1u << 11)     /* loss: targets are numbers of classes, scores have classes as dimension 1 */
 #define MP_TRAIT_FROM_OUTPUT (1u << 12) /* normalization: backward may start from output, scale and shift, not the input */
-#define MP_TRAIT_TILED (1u << 13)       /* attention: backward computes the inner product again, tile by tile */
+#define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the inner product, tile by tile */
 /* How PyTorch sees an operator, for its rules: */
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view in another order (transposition) */
@@ -117,7 +117,7 @@ typedef enum mp_layout_habit {
 /* A tensor that a forward run leaves for backward. A rule fills `extras` and returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {
     const char *name; /* "indices", "mean": for people */
-    mp_dtype dtype;   /* of its elements, which lie one after the other */
+    mp_dtype dtype;   /* of its elements, which are contiguous */
     int64_t bytes;    /* a multiple of an element's */
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);

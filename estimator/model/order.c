@@ -1,7 +1,7 @@
 /* order.c - the order of a model's operators, and who reads what.
  *
  * The sort is a depth-first search in the file's order: an operator is placed once the producers of all that it reads are.
- * So a valid file keeps its order, and an operator that stands too late moves in front of its first reader. The search keeps
+ * So a valid file keeps its order, and an operator that comes too late moves in front of its first reader. The search keeps
  * its own stack: a chain of a million operators is no deep recursion. O(operators + operands).
  */
 #include "estimator/model/order.h"

@@ -119,11 +119,11 @@ bool mp_rule_broadcast(const int64_t *a, int rank_a, const int64_t *b, int rank_
     return true;
 }
 
-const char *mp_rule_shape_text(const int64_t *dims, int rank, char room[MP_SHAPE_TEXT])
+const char *mp_rule_shape_text(const int64_t *dims, int rank, char text[MP_SHAPE_TEXT])
 {
-    int length = snprintf(room, MP_SHAPE_TEXT, "[");
+    int length = snprintf(text, MP_SHAPE_TEXT, "[");
     for (int k = 0; k < rank && length < MP_SHAPE_TEXT - 32; k++)
-        length += snprintf(room + length, (size_t)(MP_SHAPE_TEXT - length), "%s%" PRId64, k ? ", " : "", dims[k]);
-    snprintf(room + length, (size_t)(MP_SHAPE_TEXT - length), "]");
-    return room;
+        length += snprintf(text + length, (size_t)(MP_SHAPE_TEXT - length), "%s%" PRId64, k ? ", " : "", dims[k]);
+    snprintf(text + length, (size_t)(MP_SHAPE_TEXT - length), "]");
+    return text;
 }

@@ -1,4 +1,4 @@
-/* shape_rule.h - what the rules of operators share: the operands at hand and their values, how an operator is refused, axes and
+/* shape_rule.h - what the rules of operators share: the operands and their values, how an operator is refused, axes and
  * broadcasting. */
 #ifndef ESTIMATOR_SHAPE_RULE_H
 #define ESTIMATOR_SHAPE_RULE_H
@@ -10,7 +10,7 @@
 const mp_value *mp_infer_value(mp_infer *c, int k);
 /* The same for a list of integers: *list has *n elements, or is NULL and *n 0. MP_PARSE when the value is not of integers. */
 mp_status mp_infer_integers(mp_infer *c, int k, const int64_t **list, size_t *n);
-/* Input k or output k of the operator at hand, NULL when left out. */
+/* Input k or output k of the operator, NULL when left out. */
 mp_tensor *mp_infer_in(mp_infer *c, int k);
 mp_tensor *mp_infer_out(mp_infer *c, int k);
 /* mp_tensor_set on output k; MP_OK when that output is left out. */
@@ -18,10 +18,10 @@ mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64
 /* For an output whose type is known but whose shape depends on a missing value: the file's declared shape is to serve. */
 void mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
 /* Shape of input k of a broadcasting operator, with the trailing ones that `axis` meant before operator set 7 (Add(A, B, axis =
- * 1, broadcast = 1) puts B's first dimension under A's second). dims has room for MP_RANK_MAX. */
+ * 1, broadcast = 1) puts B's first dimension under A's second). dims has MP_RANK_MAX elements. */
 mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims);
 
-/* Refuses the operator at hand: records "Conv 'stem': " and the formatted rest. Returns `code`. */
+/* Refuses the operator: records "Conv 'stem': " and the formatted rest. Returns `code`. */
 mp_status mp_rule_raise(const mp_infer *c, mp_status code, const char *source, int source_line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -40,12 +40,12 @@ mp_status mp_rule_input(mp_infer *c, int k, int min_rank, int max_rank, const mp
 /* An axis of `rank` dimensions, counted from the end when negative. MP_PARSE when there is no such axis. */
 mp_status mp_rule_axis(const mp_infer *c, int64_t axis, int rank, int *normalized);
 
-/* The shape in which `a` and `b` are broadcast together, right-aligned; `out` has room for MP_RANK_MAX and may be `a`. False
+/* The shape in which `a` and `b` are broadcast together, right-aligned; `out` has MP_RANK_MAX elements and may be `a`. False
  * when they do not fit. */
 bool mp_rule_broadcast(const int64_t *a, int rank_a, const int64_t *b, int rank_b, int64_t *out, int *rank_out);
 
-/* "[2, 3]", for messages. `room` holds the text. */
+/* "[2, 3]", for messages, written into `text`. */
 enum { MP_SHAPE_TEXT = 160 };
-const char *mp_rule_shape_text(const int64_t *dims, int rank, char room[MP_SHAPE_TEXT]);
+const char *mp_rule_shape_text(const int64_t *dims, int rank, char text[MP_SHAPE_TEXT]);
 
 #endif

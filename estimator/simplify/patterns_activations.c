@@ -82,7 +82,7 @@ static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double co
     return -1;
 }
 
-/* What a gate tells of itself beside that it is one. */
+/* What is known of a gate. */
 struct gate {
     double alpha;
 };

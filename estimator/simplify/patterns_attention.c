@@ -3,10 +3,10 @@
  *     MatMul(Q, K^T) -> Mul or Div by a scale -> Where(mask, scores, constant) -> Add(mask) -> Softmax -> Dropout -> MatMul(..,
  * V)
  *
- * Only products and softmax have to be there. The scale may stand before the product as well, on either operand or on both.
- * Transpositions in front of Q and V and behind the result stay as they are; one of K that only swaps the last two dimensions
- * is read through, any other one is kept, and the operator reads K as it lies. Nobody outside may read what is inside. A mask
- * must not depend on a parameter, because the fused operator has no gradient for it.
+ * Only products and softmax have to be there. The scale may be applied before the product as well, on either operand or on
+ * both. Transpositions in front of Q and V and behind the result stay as they are; one of K that only swaps the last two
+ * dimensions is read through, any other one is kept. Nobody outside may read what is inside. A mask must not depend on a
+ * parameter, because the fused operator has no gradient for it.
  *
  * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e9 is 0.
  */
@@ -103,7 +103,8 @@ static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores,
     return !op;
 }
 
-/* What stands between softmax and the product: with operand `added` of an addition as a mask, or without an addition (-1). */
+/* What is computed between the product and softmax: with operand `added` of an addition as a mask, or without an addition (-1).
+ */
 static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, int added, struct found *f)
 {
     if (added >= 0) {

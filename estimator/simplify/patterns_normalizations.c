@@ -65,7 +65,7 @@ static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
     return reduced == (((uint64_t)1 << count) - 1) << (x->rank - count) ? count : 0;
 }
 
-/* What stands under the square root of which the tensor is the value, or the reciprocal; -1: it is none. */
+/* The operand of the square root whose value, or reciprocal, the tensor is; -1: it is none. */
 static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_reciprocal)
 {
     const mp_operator *op;

@@ -2,7 +2,7 @@
  *
  * A pass visits the operators in an order in which they can run. A tensor that is replaced only notes by which one; its readers
  * learn of it when they are visited, or at the start of the next pass at the latest. So a pass costs O(operands), however long
- * the chains of replacements are. Operators are changed where they stand, which keeps the order valid: what an operator becomes
+ * the chains of replacements are. Operators are changed in place, which keeps the order valid: what an operator becomes
  * reads only what was computed before it.
  */
 #ifndef ESTIMATOR_REWRITE_H
@@ -37,7 +37,7 @@ void mp_rewriter_remove(mp_rewriter *r, int op);
 /* Takes out an operator whose first output equals its operand `from` and whose other outputs nobody reads. A declared output
  * keeps its name: then the producer of `from` writes it directly. False, and nothing done, where that is not possible. */
 bool mp_rewriter_bypass(mp_rewriter *r, int op, int from);
-/* The operator stays what it is called, where it stands and what it writes, and becomes draft's kind, domain, version, inputs
+/* The operator keeps its name, its position and its outputs, and takes draft's kind, domain, version, inputs
  * and attributes (a version too old for a row is raised to draft's); its shapes are inferred again. */
 mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *draft);
 

@@ -1,4 +1,4 @@
-/* simplify_products.c - algebra of products: common factors taken out, transposed parameters read as they lie.
+/* simplify_products.c - algebra of products: common factors taken out, transposed parameters read without the transposition.
  *
  * A * B + A * C becomes A * (B + C), which saves a product of the result's size and keeps A once for backward. The sums round
  * differently, so this is done for our own executor only. The sum of B and C takes the name of the later product: no tensor
@@ -88,7 +88,7 @@ static bool is_fused_product(const mp_operator *op)
     return !strcmp(op->kind, "FusedMatMul") && !strcmp(op->domain, "com.microsoft");
 }
 
-/* Batch dimensions of a FusedMatMul may lie elsewhere; then its last two dimensions are not the matrix. */
+/* Batch dimensions of a FusedMatMul may be elsewhere; then its last two dimensions are not the matrix. */
 static bool has_plain_batch(const mp_operator *op, int k)
 {
     return !mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0);

@@ -17,7 +17,7 @@ typedef enum mp_task {
 
 typedef struct mp_binding {
     mp_task task;
-    int op;             /* operator; -1: none stands behind it */
+    int op;             /* operator; -1: none */
     int from, to;       /* BACKWARD */
     uint64_t targets;   /* BACKWARD: bit i: this node gives the gradient of input i (i < 64) */
     uint64_t adds;      /* BACKWARD, ACCUMULATE (bit 0): of these, the ones that are added to an earlier contribution */
@@ -32,10 +32,10 @@ typedef struct mp_bindings {
     size_t n_nodes, capacity;
     mp_binding *nodes;            /* per node of the graph */
     mp_dtype *dtype;              /* per tensor: the type it is computed in */
-    int *storage;                 /* per tensor: the storage it lies in, -1: none (a kernel's argument, or nobody needs it) */
+    int *storage;                 /* per tensor: its storage, -1: none (a kernel's argument, or nobody needs it) */
     int *gradient;                /* per tensor: the storage of its gradient, -1: none */
     bool *has_gradient;           /* per tensor; one with a gradient and no storage for it is the loss: its gradient is 1 */
-    int (*extras)[MP_EXTRAS_MAX]; /* per operator: what it leaves for backward, -1: not wanted */
+    int (*extras)[MP_EXTRAS_MAX]; /* per operator: what it leaves for backward, -1: not demanded */
     int loss;                     /* tensor, -1: none */
     int clip;                     /* storage of the clipping factor, -1: none */
 } mp_bindings;

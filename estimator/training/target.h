@@ -9,7 +9,7 @@
 /* What is asked about: one node that is about to be built. */
 struct mp_work {
     const mp_model *model;
-    const mp_operator *op; /* NULL for updates and for copies that no operator stands for */
+    const mp_operator *op; /* NULL for updates, and for copies that belong to no operator */
     mp_phase phase;
     double flops;                /* of products */
     int64_t moved_bytes;         /* read and written */

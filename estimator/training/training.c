@@ -53,16 +53,16 @@ int mp_rules_find(const char *name)
 }
 
 /* Which operators the loss (without one: the outputs) depends on. */
-static void mark_relevant(mp_builder *b, bool *wanted)
+static void mark_relevant(mp_builder *b, bool *demanded)
 {
     const mp_model *m = b->model;
-    if (b->loss >= 0) wanted[b->loss] = true;
-    for (size_t k = 0; b->loss < 0 && k < m->n_outputs; k++) wanted[m->outputs[k]] = true;
+    if (b->loss >= 0) demanded[b->loss] = true;
+    for (size_t k = 0; b->loss < 0 && k < m->n_outputs; k++) demanded[m->outputs[k]] = true;
     for (size_t k = m->n_operators; k-- > 0;) {
         const mp_operator *op = &m->operators[k];
-        for (int o = 0; !op->removed && o < op->n_out; o++) b->relevant[k] |= op->out[o] >= 0 && wanted[op->out[o]];
+        for (int o = 0; !op->removed && o < op->n_out; o++) b->relevant[k] |= op->out[o] >= 0 && demanded[op->out[o]];
         for (int i = 0; b->relevant[k] && i < op->n_in; i++)
-            if (op->in[i] >= 0) wanted[op->in[i]] = true;
+            if (op->in[i] >= 0) demanded[op->in[i]] = true;
     }
 }
 
@@ -137,7 +137,7 @@ done:
     return st;
 }
 
-/* The names of the tensors that lie in each storage. */
+/* The names of the tensors of each storage. */
 static mp_status list_tensors(mp_builder *b)
 {
     mp_status st = MP_OK;

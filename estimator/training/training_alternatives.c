@@ -1,6 +1,6 @@
 /* training_alternatives.c - other ways to run a node, for targets that have them.
  *
- * A random operator draws its mask again in backward; it may also keep it. A normalization's backward starts from its input; it
+ * A random operator redraws its mask in backward; it may also keep it. A normalization's backward starts from its input; it
  * may also start from its output, from which the normalized values follow where scale and shift are known (Bulo, Porzi,
  * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
  * rounds differently, so it is there only if the user allows results to depend on the plan.

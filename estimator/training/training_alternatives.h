@@ -1,4 +1,4 @@
-/* training_alternatives.h - other ways to run a node: masks kept instead of drawn again, backward from the output. */
+/* training_alternatives.h - other ways to run a node: masks kept instead of redrawn, backward from the output. */
 #ifndef ESTIMATOR_TRAINING_ALTERNATIVES_H
 #define ESTIMATOR_TRAINING_ALTERNATIVES_H
 

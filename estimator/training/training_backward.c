@@ -3,7 +3,7 @@
  * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a sum. The
  * gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node, until a computed
  * contribution to the same buffer is about to be added; only then is it moved there, in place where the old buffer dies. So a
- * residual connection holds one buffer across its branch, not two.
+ * residual connection keeps one buffer live across its branch, not two.
  */
 #include "estimator/training/training_backward.h"
 
@@ -94,7 +94,7 @@ done:
     return st;
 }
 
-/* Enters the gradient of a tensor as a target of the node at hand: of its operator's input `i` (0 where there is no operator).
+/* Enters the gradient of a tensor as a target of the current node: of its operator's input `i` (0 where there is no operator).
  */
 static mp_status put_target(mp_builder *b, int tensor, int i)
 {
@@ -151,7 +151,7 @@ done:
     return st;
 }
 
-/* All contributions are in: what is pending alone becomes the gradient, what is pending beside others is moved. */
+/* All contributions are in: a single pending contribution becomes the gradient, one of several is moved. */
 static mp_status complete(mp_builder *b, int tensor)
 {
     mp_status st = MP_OK;
@@ -165,7 +165,7 @@ done:
     return st;
 }
 
-/* The gradients of the outputs that the node at hand reads. */
+/* The gradients of the outputs that the current node reads. */
 static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
 {
     mp_status st = MP_OK;
@@ -193,7 +193,7 @@ done:
     return st;
 }
 
-/* A gradient may take the room of the output's gradient, and in an elementwise operator of any saved value of its size. */
+/* A gradient may overwrite the output's gradient, and in an elementwise operator any saved value of its size. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
     mp_status st = MP_OK;

@@ -67,7 +67,7 @@ done:
     return st;
 }
 
-/* What the node at hand moves: what it reads and writes once, what it adds to twice. */
+/* Bytes that the current node moves: what it reads and writes once, what it adds to twice. */
 static int64_t moved_bytes(const mp_builder *b)
 {
     int64_t moved = 0;

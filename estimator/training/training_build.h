@@ -37,14 +37,14 @@ typedef struct mp_builder {
     mp_error *err;
     bool *relevant;                     /* per operator: the loss, or an output without one, depends on it */
     bool *has_gradient;                 /* per tensor: depends on a trained parameter, and the loss on it */
-    int *storage;                       /* per tensor: the storage it lies in, -1: none */
+    int *storage;                       /* per tensor: its storage, -1: none */
     int *key;                           /* per tensor: the tensor it is a view of (itself if none): they share a gradient */
     mp_gradient_buffer *gradient;       /* per key */
     int *forward;                       /* per operator: its forward node, -1: none */
     int (*extras)[MP_EXTRAS_MAX];       /* per operator: its extras' storages, -1: none */
     int (*copies)[2];                   /* per operator: contiguous copies of inputs 0 and 1 (PyTorch's rules), -1: none */
-    unsigned char *strides;             /* per tensor, PyTorch's rules: how it lies in its storage */
-    mp_list reads, writes, adds, pairs; /* of the node at hand; pairs are flat: from, to, from, to, ... */
+    unsigned char *strides;             /* per tensor, PyTorch's rules: MP_STRIDES_* within its storage */
+    mp_list reads, writes, adds, pairs; /* of the current node; pairs are flat: from, to, from, to, ... */
     mp_binding binding;                 /* likewise */
     mp_bindings *bindings;              /* of the nodes so far */
 } mp_builder;
@@ -59,11 +59,11 @@ uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
 /* Lists without repetition, ignoring -1. */
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);
-/* An in-place pair of the node at hand, if both are freed some day and have the same size, and the rules allow it. */
+/* An in-place pair of the current node, if neither is persistent and have the same size, and the rules allow it. */
 mp_status mp_builder_pair(mp_builder *b, int from, int to);
-/* Starts the binding of the node at hand. */
+/* Starts the binding of the current node. */
 void mp_builder_task(mp_builder *b, mp_task task, int op);
-/* Turns the lists and the binding at hand into a node, costs it on the target (op may be NULL), and empties the lists.
+/* Turns the lists and the binding into a node, costs it on the target (op may be NULL), and empties the lists.
  * `unmoved_bytes` are read but not moved (a gather's table). */
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index);

@@ -1,4 +1,4 @@
-/* training_forward.c - the storages of tensors, and the forward and loss nodes. Views lie in the storage of what they view. */
+/* training_forward.c - the storages of tensors, and the forward and loss nodes. A view shares the storage of what it views. */
 #include "estimator/training/training_forward.h"
 
 #include <string.h>

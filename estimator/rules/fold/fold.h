@@ -41,11 +41,11 @@ enum { MP_WALK_OPERANDS = 3 };
 typedef struct mp_walk {
     int rank;
     int64_t dims[MP_RANK_MAX], index[MP_RANK_MAX];
-    int64_t at[MP_WALK_OPERANDS]; /* where each operand's element lies */
+    int64_t at[MP_WALK_OPERANDS]; /* the position of each operand's element */
     int64_t stride[MP_WALK_OPERANDS][MP_RANK_MAX];
-    int64_t k, n; /* the element at hand, of how many */
+    int64_t k, n; /* the current element, of how many */
 } mp_walk;
-/* Starts at the first element; operands stand still (stride 0) until they are given strides. */
+/* Starts at the first element; operands have stride 0 until they are given strides. */
 void mp_walk_start(mp_walk *walk, int rank, const int64_t *dims);
 /* Operand j is a row-major tensor broadcast to the walk's shape; false: it does not fit. */
 bool mp_walk_broadcast(mp_walk *walk, int j, int rank, const int64_t *dims);

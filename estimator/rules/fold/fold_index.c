@@ -7,7 +7,7 @@
 #include "estimator/rules/fold/fold.h"
 #include "estimator/rules/fold/fold_binary.h"
 
-/* The index at element k, counted from the front; false when it lies outside [-size, size). */
+/* The index at element k, counted from the front; false when it is outside [-size, size). */
 static bool index_at(const mp_value *indices, int64_t k, int64_t size, int64_t *index)
 {
     int64_t i = indices->i[k];

@@ -15,7 +15,7 @@ mp_status mp_fold_copy(mp_infer *c)
     return MP_OK;
 }
 
-/* Output k walks over the elements of `x` that lie at `start` and from there by `stride`. */
+/* Output k walks over the elements of `x` at `start` and from there by `stride`. */
 static mp_status take(mp_infer *c, int k, const mp_value *x, int64_t start, const int64_t *stride)
 {
     mp_status st = MP_OK;

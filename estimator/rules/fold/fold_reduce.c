@@ -45,7 +45,7 @@ static bool takes_over(const mp_binary *f, bool last, mp_dtype dtype, const mp_v
     return first || (last && x->i[j] == x->i[i]);
 }
 
-/* One element of x into y[to]; `started` tells whether y[to] holds one already. */
+/* One element of x into y[to]; `started`: y[to] has one already. */
 static void take_in(const reduction *r, const mp_binary *f, mp_dtype dtype, mp_value *y, int64_t to, bool started,
                     const mp_value *x, int64_t from)
 {

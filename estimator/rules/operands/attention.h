@@ -3,7 +3,7 @@
  *     Y = dropout(softmax(scale * Q K^T, masked)) V
  *
  * row by row of Q, in tiles that are never put together: the matrix of scores exists nowhere. Forward leaves the logarithm of
- * each row's sum of exponentials (extra "lse"), from which backward gets the probabilities again.
+ * each row's sum of exponentials (extra "lse"), from which backward recomputes the probabilities.
  *
  * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns, value_depth]; the
  * batch dimensions of all three are equal. Optional: a tensor that is added to the scores, and one of booleans that says which

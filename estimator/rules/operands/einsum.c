@@ -32,7 +32,7 @@ typedef struct term {
     const char *begin, *end;
 } term;
 
-/* How many letters stand in a term, and whether an ellipsis does. */
+/* How many letters a term has, and whether it has an ellipsis. */
 static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsis)
 {
     mp_status st = MP_OK;
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-/* Every label of the result stands in it once and occurs in an operand. */
+/* Every label of the result is in it once and occurs in an operand. */
 static mp_status check_result(mp_infer *c, const mp_einsum *e)
 {
     mp_status st = MP_OK;

@@ -72,13 +72,13 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
             continue;
         }
         MP_FIT(mp_add(in[k], w->begin[k], &padded) && mp_add(padded, w->end[k], &padded), "the padding is too large");
-        int64_t room = padded - w->span[k], inside = in[k] + w->begin[k];
+        int64_t slack = padded - w->span[k], inside = in[k] + w->begin[k];
         bool up = w->ceil_mode && w->padding == MP_PADDING_EXPLICIT;
         /* rounding up, a window may hang out at the end, and even be larger than all there is */
-        MP_FIT(room >= 0 || (up && room > -stride),
+        MP_FIT(slack >= 0 || (up && slack > -stride),
                "a window of %" PRId64 " does not fit into %" PRId64 " (padding included) along spatial dimension %d",
                w->span[k], padded, k);
-        out[k] = room < 0 ? 1 : room / stride + 1 + (up && room % stride != 0);
+        out[k] = slack < 0 ? 1 : slack / stride + 1 + (up && slack % stride != 0);
         /* but the last one must begin before the padding at the end */
         if (up && out[k] > 1 && out[k] - 1 >= inside / stride + (inside % stride != 0)) out[k]--;
     }
@@ -91,12 +91,12 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
 {
     mp_status st = MP_OK;
     for (int k = 0; k < w->n; k++) {
-        int64_t size = 0, pads, wanted;
+        int64_t size = 0, pads, whole;
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
                     mp_add(size, output_padding ? output_padding[k] : 0, &size);
         if (fits && w->padding == MP_PADDING_SAME) { /* padding cuts it to this, but does not extend it */
-            fits = mp_multiply(in[k], w->stride[k], &wanted);
-            if (fits && size > wanted) size = wanted;
+            fits = mp_multiply(in[k], w->stride[k], &whole);
+            if (fits && size > whole) size = whole;
         }
         fits = fits && mp_add(w->begin[k], w->end[k], &pads) && size >= pads;
         if (fits) size -= pads;

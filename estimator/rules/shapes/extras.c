@@ -6,7 +6,7 @@
 #include "estimator/rules/operands/attention.h"
 #include "estimator/rules/operands/recurrent.h"
 
-/* n * size bytes; INT64_MAX, which no budget holds, when that is too large for an int64_t. */
+/* n * size bytes; INT64_MAX, more than any budget, when that is too large for an int64_t. */
 static int64_t saturated(int64_t n, int64_t size)
 {
     int64_t bytes;
@@ -33,7 +33,7 @@ static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *co
 static const char *const mean_and_rstd[] = {"mean", "rstd"};
 static const char *const mean_and_invstd[] = {"mean", "invstd"};
 
-/* Our own mask is drawn again from its counter; PyTorch keeps the noise, in the type of the input. */
+/* Our own mask is redrawn from its counter; PyTorch keeps the noise, in the type of the input. */
 int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     if (rules == MP_RULES_EXECUTOR) return 0;
@@ -63,7 +63,7 @@ int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, mp_tensor_elements(scale), 2, mean_and_invstd, extras);
 }
 
-/* Rows of x: what stands before the normalized axes. */
+/* Rows of x: the product of the dimensions before the normalized axes. */
 static int64_t rows_of(const mp_operator *op, const mp_tensor *x)
 {
     int64_t axis = mp_operator_int(op, "axis", -1);

@@ -4,7 +4,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Appends dims[from..to) to a shape under construction, which has room for three tensors' dimensions. */
+/* Appends dims[from..to) to a shape under construction, which has space for three tensors' dimensions. */
 static void append(int64_t *dims, int *rank, const int64_t *more, int from, int to)
 {
     for (int k = from; k < to; k++) dims[(*rank)++] = more[k];

@@ -1,4 +1,4 @@
-/* shapes_normalization.c - shapes of normalizations that give statistics beside their output; those that do not keep the shape
+/* shapes_normalization.c - shapes of normalizations that give statistics as further outputs; those that do not keep the shape
  * of their input (mp_shape_same). */
 #include <inttypes.h>
 

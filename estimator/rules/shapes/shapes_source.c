@@ -57,7 +57,7 @@ done:
     return st;
 }
 
-/* A bound of the part of a shape that Shape tells: negative counts from the end, and what lies outside is cut. */
+/* A bound of the part of a shape that Shape tells: negative counts from the end, and the rest is cut. */
 static int64_t clamped(int64_t bound, int rank)
 {
     if (bound < 0) bound += rank;
