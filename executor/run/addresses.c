@@ -136,7 +136,7 @@ static mp_status ready(walker *w, int t, mp_error *err)
     *r =
         (mp_ready_step){.node = step->node, .form = step->form, .first_run = !w->has_run[step->node], .n_slots = node->n_slots};
     w->has_run[step->node] = true;
-    for (; w->next < plan->n_places && plan->places[w->by_start[w->next]].first_step <= t; w->next++) {
+    for (; w->next < plan->n_places && plan->places[w->by_start[w->next]].begin <= t; w->next++) {
         const mp_place *p = &plan->places[w->by_start[w->next]];
         if (p->storage < 0)
             workspace = w->by_start[w->next];
@@ -167,7 +167,7 @@ static mp_status find_dead(walker *w, mp_error *err)
     for (int pass = 0; pass < 2; pass++) {
         for (size_t k = 0; k < plan->n_places; k++) {
             const mp_place *p = &plan->places[k];
-            mp_ready_step *r = &steps[p->last_step];
+            mp_ready_step *r = &steps[p->end - 1];
             if (p->storage >= 0 && g->storages[p->storage].carried) continue;
             if (pass) list[r->dead - list + (ptrdiff_t)r->n_dead] = (int)k;
             r->n_dead++;
@@ -195,9 +195,9 @@ static mp_status ready_steps(mp_addresses *a, mp_pool *pool, mp_error *err)
     a->steps = mp_pool_alloc(pool, plan->n_steps, sizeof *a->steps);
     MP_REQUIRE(w.place && w.by_start && w.has_run && start && a->steps, err, MP_NOMEM, "out of memory");
     memset(w.place, -1, g->n_storages * sizeof *w.place);
-    for (size_t k = 0; k < plan->n_places; k++) start[plan->places[k].first_step + 1]++;
+    for (size_t k = 0; k < plan->n_places; k++) start[plan->places[k].begin + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 1] += start[t];
-    for (size_t k = 0; k < plan->n_places; k++) w.by_start[start[plan->places[k].first_step]++] = (int)k;
+    for (size_t k = 0; k < plan->n_places; k++) w.by_start[start[plan->places[k].begin]++] = (int)k;
     for (size_t t = 0; t < plan->n_steps; t++) MP_TRY(ready(&w, (int)t, err));
     MP_TRY(find_dead(&w, err));
 done:
@@ -256,7 +256,7 @@ void mp_addresses_poison(const mp_addresses *a, int t)
         bool taken = false;
         for (size_t q = 0; !taken && !a->guard_bytes && q < plan->n_places; q++) {
             const mp_place *o = &plan->places[q];
-            taken = o != p && o->first_step <= t && o->last_step > t && o->offset < p->offset + p->bytes &&
+            taken = o != p && o->begin <= t && o->end > t + 1 && o->offset < p->offset + p->bytes &&
                     p->offset < o->offset + o->bytes;
         }
         if (!taken) a->program->backend->fill(a->arena + a->place_at[r->dead[k]], DEAD, p->bytes);

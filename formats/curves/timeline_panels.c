@@ -169,7 +169,7 @@ static int compare_spans(const void *a, const void *b)
 
 static mp_layer layer_of_place(const mp_timeline_columns *c, const mp_place *place)
 {
-    mp_span key = {.storage = place->storage, .begin = place->first_step};
+    mp_span key = {.storage = place->storage, .begin = place->begin};
     if (place->storage < 0) return MP_LAYER_WORKSPACE;
     const mp_span *span = bsearch(&key, c->timeline->spans, c->timeline->n_spans, sizeof key, compare_spans);
     return span ? c->layer[span - c->timeline->spans] : mp_layer_of_kind(c->graph->storages[place->storage].kind);
@@ -177,7 +177,7 @@ static mp_layer layer_of_place(const mp_timeline_columns *c, const mp_place *pla
 
 static double area_of(const mp_place *place)
 {
-    return (double)place->bytes * (place->last_step - place->first_step + 1);
+    return (double)place->bytes * (place->end - place->begin);
 }
 
 static int compare_areas(const void *a, const void *b)
@@ -191,7 +191,7 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
                             const mp_place *place, size_t rank, mp_error *err)
 {
     mp_status st = MP_OK;
-    double x = mp_step_x(c, frame, place->first_step), width = mp_step_x(c, frame, place->last_step + 1) - x;
+    double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
@@ -201,11 +201,11 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
     MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
     if (rank >= TOOLTIPS_MAX) goto done;
     if (place->storage >= 0)
-        describe(c, place->storage, layer, place->first_step, place->last_step, text);
+        describe(c, place->storage, layer, place->begin, place->end - 1, text);
     else
         snprintf(text, sizeof text, "workspace of %s\n%s, step %d of %zu",
-                 mp_node_title(c->graph, c->steps[place->first_step].node, node, sizeof node),
-                 mp_bytes_text(place->bytes, bytes), place->first_step + 1, c->n_steps);
+                 mp_node_title(c->graph, c->steps[place->begin].node, node, sizeof node), mp_bytes_text(place->bytes, bytes),
+                 place->begin + 1, c->n_steps);
     MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err));
     if (rank >= NAMES_MAX || height < 11 || width < 60) goto done;
     mp_canvas_shorten(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), 9, false,
@@ -227,8 +227,8 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
     MP_REQUIRE(order, err, MP_NOMEM, "no memory for a picture of %zu places", plan->n_places);
     for (size_t k = 0; k < plan->n_places; k++) {
         const mp_place *place = order[k] = &plan->places[k];
-        MP_REQUIRE(place->first_step >= 0 && place->first_step <= place->last_step &&
-                       (size_t)place->last_step < columns->n_steps && place->offset >= 0 && place->bytes >= 0,
+        MP_REQUIRE(place->begin >= 0 && place->begin < place->end && (size_t)place->end <= columns->n_steps &&
+                       place->offset >= 0 && place->bytes >= 0,
                    err, MP_INVALID, "the place number %zu of the arena makes no sense", k);
         arena = fmax(arena, (double)place->offset + (double)place->bytes);
     }

@@ -219,10 +219,12 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
     for (size_t i = 0; i < n; i++) {
         mp_place *place = &plan->places[i];
         int64_t id;
-        int node;
+        int node, last = 0;
         MP_TRY(mp_json_record_at(offsets, "offsets", i, &row, r->err));
-        MP_TRY(read_small(&row, "first_step", true, &place->first_step));
-        MP_TRY(read_small(&row, "last_step", true, &place->last_step));
+        MP_TRY(read_small(&row, "first_step", true, &place->begin));
+        MP_TRY(read_small(&row, "last_step", true, &last));
+        if (last == INT32_MAX) MP_TRY(mp_json_record_fail(&row, "\"last_step\" is too large"));
+        place->end = last + 1;
         MP_TRY(mp_json_get_int(&row, "offset", true, &place->offset));
         MP_TRY(mp_json_get_int(&row, "bytes", true, &place->bytes));
         if (json_object_get(row.object, "storage")) {
@@ -232,10 +234,9 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
         } else {
             place->storage = -1;
             MP_TRY(read_node(r, &row, &node));
-            if (place->first_step < 0 || (size_t)place->first_step >= plan->n_steps ||
-                plan->steps[place->first_step].node != node)
-                MP_TRY(mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text,
-                                           place->first_step));
+            if (place->begin < 0 || (size_t)place->begin >= plan->n_steps || plan->steps[place->begin].node != node)
+                MP_TRY(
+                    mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text, place->begin));
         }
     }
     plan->n_places = n;
@@ -350,10 +351,10 @@ static json_t *step_json(const mp_plan *plan, const mp_graph *graph, size_t t)
 static json_t *place_json(const mp_plan *plan, const mp_graph *graph, const mp_place *place)
 {
     const bool is_storage = place->storage >= 0;
-    const int64_t id = is_storage ? graph->storages[place->storage].id : graph->nodes[plan->steps[place->first_step].node].id;
+    const int64_t id = is_storage ? graph->storages[place->storage].id : graph->nodes[plan->steps[place->begin].node].id;
     return json_pack("{s:I, s:I, s:I, s:i, s:i}", is_storage ? "storage" : "node", (json_int_t)id, "offset",
-                     (json_int_t)place->offset, "bytes", (json_int_t)place->bytes, "first_step", place->first_step, "last_step",
-                     place->last_step);
+                     (json_int_t)place->offset, "bytes", (json_int_t)place->bytes, "first_step", place->begin, "last_step",
+                     place->end - 1);
 }
 
 mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err)

@@ -7,8 +7,8 @@
 
 /* One row of the address map: a storage instance, or the workspace of a step. */
 typedef struct mp_place {
-    int storage; /* -1: the workspace of the node that runs at first_step */
-    int first_step, last_step;
+    int storage;    /* -1: the workspace of the node that runs at step `begin` */
+    int begin, end; /* steps [begin, end) */
     int64_t offset, bytes;
 } mp_place;
 

@@ -167,13 +167,12 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
          * one */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
-        places[n++] = (mp_place){s->storage, s->begin, s->end - 1, x->items[g->item[k]].offset * g->graph->alignment, bytes};
+        places[n++] = (mp_place){s->storage, s->begin, s->end, x->items[g->item[k]].offset * g->graph->alignment, bytes};
     }
     for (int t = 0; t < (int)tl->n_steps; t++) {
         const int64_t bytes = workspace_of(g->graph, plan, t);
         if (bytes)
-            places[n++] =
-                (mp_place){-1, t, mp_step_end(plan->steps, t) - 1, x->items[next++].offset * g->graph->alignment, bytes};
+            places[n++] = (mp_place){-1, t, mp_step_end(plan->steps, t), x->items[next++].offset * g->graph->alignment, bytes};
     }
     plan->arena_bytes = 0;
     for (size_t k = 0; k < n; k++)

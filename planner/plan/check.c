@@ -1,6 +1,4 @@
-/* check.c - is this plan right? The steps first (who runs, how often, where updates stand), then what a replay finds against
- * what the plan claims.
- */
+/* check.c - the judge of plans: which nodes run, how often, and where updates stand; then every claim, against a replay. */
 #include "memplan/check.h"
 
 #include <math.h>
@@ -124,14 +122,14 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
             MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
                        "step %d frees storage number %d, which is not there", t, s);
             /* claims come in the order of steps, and so do the instances of one storage */
-            MP_REQUIRE(next[s] < replay->start[s + 1] && replay->instances[next[s]].last == t, err, MP_REFUTED,
+            MP_REQUIRE(next[s] < replay->start[s + 1] && replay->instances[next[s]].end == t + 1, err, MP_REFUTED,
                        "step %d frees %s, which does not end there", t, mp_storage_label(graph, s).text);
             next[s]++;
         }
     }
     for (int s = 0; s < (int)graph->n_storages; s++)
         MP_REQUIRE(next[s] == replay->start[s + 1], err, MP_REFUTED, "step %d does not free %s, which ends there",
-                   replay->instances[next[s]].last, mp_storage_label(graph, s).text);
+                   replay->instances[next[s]].end - 1, mp_storage_label(graph, s).text);
 done:
     mp_free(next);
     return st;

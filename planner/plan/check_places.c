@@ -1,4 +1,4 @@
-/* check_places.c - does the address map hold? */
+/* check_places.c - offsets are matched with the instances and workspaces that need them, then swept for overlaps. */
 #include "planner/plan/check_places.h"
 
 #include <stdlib.h>
@@ -8,93 +8,93 @@
 static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
 {
     if (place->storage >= 0) return mp_storage_label(graph, place->storage);
-    return mp_node_label(graph, plan->steps[place->first_step].node);
+    return mp_node_label(graph, plan->steps[place->begin].node);
 }
 
-struct room { /* a place, or the instance or workspace that needs one: both are matched by (storage, first, index) */
+struct life { /* of a place, or of the instance or workspace that needs one: both are matched by (storage, begin, index) */
     int storage;
-    int first, last, index;
+    int begin, end, index;
 };
 
 static int compare_keys(const void *a, const void *b)
 {
-    const struct room *x = a, *y = b;
+    const struct life *x = a, *y = b;
     if (x->storage != y->storage) return x->storage < y->storage ? -1 : 1;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
 static int compare_times(const void *a, const void *b)
 {
-    const struct room *x = a, *y = b;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    const struct life *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
 static int compare_ends(const void *a, const void *b)
 {
-    const struct room *x = a, *y = b;
-    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    const struct life *x = a, *y = b;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* What needs a place, in the order of compare_keys: n rooms, released with mp_free. `index` is the instance. */
-static mp_status list_needs(const mp_replay *replay, struct room **out, size_t *n_out, mp_error *err)
+/* What needs a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
+static mp_status list_needs(const mp_replay *replay, struct life **out, size_t *n_out, mp_error *err)
 {
-    struct room *needs = mp_alloc(replay->n_steps + replay->n_instances, sizeof *needs);
+    struct life *needs = mp_alloc(replay->n_steps + replay->n_instances, sizeof *needs);
     if (!needs) return MP_FAIL(err, MP_NOMEM, "no memory to check %zu instances", replay->n_instances);
     size_t n = 0;
     for (size_t t = 0; t < replay->n_steps; t++)
-        if (replay->forms[t]->workspace_bytes) needs[n++] = (struct room){-1, (int)t, replay->ends[t], -1};
+        if (replay->forms[t]->workspace_bytes) needs[n++] = (struct life){-1, (int)t, replay->ends[t], -1};
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
-        /* two instances of one storage begin together only where a carried gradient is made anew in step 0: the new one has
-         * the name */
-        if (n && needs[n - 1].storage == x->storage && needs[n - 1].first == x->first) n--;
-        needs[n++] = (struct room){x->storage, x->first, x->last, (int)k};
+        /* two instances of one storage begin together only where a carried gradient is produced anew in step 0: the new one
+         * has the place */
+        if (n && needs[n - 1].storage == x->storage && needs[n - 1].begin == x->begin) n--;
+        needs[n++] = (struct life){x->storage, x->begin, x->end, (int)k};
     }
     *out = needs;
     *n_out = n;
     return MP_OK;
 }
 
-/* Matches places and needs, both ordered by key. Sets `last` of every place to that of its need and `index` of every need to
+/* Matches places and needs, both ordered by key. Sets `end` of every place to that of its need and `index` of every need to
  * its place. */
-static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, struct room *needs, size_t n_needs,
-                       struct room *places, size_t n_places, mp_error *err)
+static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, struct life *needs, size_t n_needs,
+                       struct life *places, size_t n_places, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t i = 0;
     for (size_t j = 0; j < n_places || i < n_needs;) {
         const mp_place *place = j < n_places ? &plan->places[places[j].index] : NULL;
-        struct room key = i < n_needs ? needs[i] : (struct room){0};
+        struct life key = i < n_needs ? needs[i] : (struct life){0};
         key.index = place ? places[j].index : 0;
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         if (order < 0) { /* a need without a place */
             int64_t bytes =
-                needs[i].storage < 0 ? replay->forms[needs[i].first]->workspace_bytes : graph->storages[needs[i].storage].bytes;
-            mp_place lacking = {.storage = needs[i].storage, .first_step = needs[i].first};
+                needs[i].storage < 0 ? replay->forms[needs[i].begin]->workspace_bytes : graph->storages[needs[i].storage].bytes;
+            mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
             MP_REQUIRE(!bytes, err, MP_REFUTED, "%s of step %d has no offset", place_label(graph, plan, &lacking).text,
-                       needs[i].first);
+                       needs[i].begin);
             i++;
             continue;
         }
         MP_REQUIRE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
-                   place_label(graph, plan, place).text, place->first_step);
+                   place_label(graph, plan, place).text, place->begin);
         int64_t bytes =
-            place->storage < 0 ? replay->forms[place->first_step]->workspace_bytes : graph->storages[place->storage].bytes;
-        MP_REQUIRE(place->last_step == needs[i].last, err, MP_REFUTED,
+            place->storage < 0 ? replay->forms[place->begin]->workspace_bytes : graph->storages[place->storage].bytes;
+        MP_REQUIRE(place->end == needs[i].end, err, MP_REFUTED,
                    "the offset of %s from step %d says it ends in step %d; it ends in step %d",
-                   place_label(graph, plan, place).text, place->first_step, place->last_step, needs[i].last);
+                   place_label(graph, plan, place).text, place->begin, place->end - 1, needs[i].end - 1);
         MP_REQUIRE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d says %lld bytes; it has %lld",
-                   place_label(graph, plan, place).text, place->first_step, (long long)place->bytes, (long long)bytes);
+                   place_label(graph, plan, place).text, place->begin, (long long)place->bytes, (long long)bytes);
         MP_REQUIRE(place->offset >= 0 && place->offset % graph->alignment == 0, err, MP_REFUTED,
                    "the offset %lld of %s from step %d is no multiple of %lld", (long long)place->offset,
-                   place_label(graph, plan, place).text, place->first_step, (long long)graph->alignment);
+                   place_label(graph, plan, place).text, place->begin, (long long)graph->alignment);
         MP_REQUIRE(place->offset <= INT64_MAX - bytes, err, MP_REFUTED, "the offset %lld of %s from step %d is too large",
-                   (long long)place->offset, place_label(graph, plan, place).text, place->first_step);
-        places[j].last = needs[i].last;
+                   (long long)place->offset, place_label(graph, plan, place).text, place->begin);
+        places[j].end = needs[i].end;
         i++;
         j++;
     }
@@ -102,18 +102,18 @@ done:
     return st;
 }
 
-/* Whether `later` is an output that takes the room of `earlier` at the step where this ends. */
+/* Whether `later` is an output that takes over the memory of `earlier` in its last step. */
 static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_place *later)
 {
     if (earlier->storage < 0 || later->storage < 0) return false;
-    if (earlier->last_step != later->first_step || earlier->offset != later->offset) return false;
+    if (earlier->end != later->begin + 1 || earlier->offset != later->offset) return false;
     for (int k = replay->start[later->storage]; k < replay->start[later->storage + 1]; k++)
-        if (replay->instances[k].first == later->first_step && replay->instances[k].room_of == earlier->storage) return true;
+        if (replay->instances[k].begin == later->begin && replay->instances[k].takes_over == earlier->storage) return true;
     return false;
 }
 
-/* The places that are taken at a step, by offset. No two of them overlap, but where one takes the room of another, at the same
- * offset. */
+/* The places that are live at a step, by offset. No two of them overlap, but where one takes over the memory of another, at the
+ * same offset. */
 typedef struct taken {
     const mp_plan *plan;
     int *list;
@@ -125,7 +125,7 @@ static const mp_place *taken_at(const taken *x, size_t i)
     return &x->plan->places[x->list[i]];
 }
 
-/* How many lie below (offset, place). */
+/* How many come before (offset, place). */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;
@@ -147,7 +147,7 @@ static void leave(taken *x, int place)
     memmove(x->list + i, x->list + i + 1, (x->n - i) * sizeof *x->list);
 }
 
-/* Of those that it may overlap, from the nearest below it on, the first that it must not; NULL: none. */
+/* The first live place that overlaps p and does not share its memory; NULL: none. */
 static const mp_place *find_overlap(const taken *x, const mp_replay *replay, const mp_place *p)
 {
     size_t i = count_below(x, p->offset, -1);
@@ -159,9 +159,9 @@ static const mp_place *find_overlap(const taken *x, const mp_replay *replay, con
     return NULL;
 }
 
-/* `starting` and `ending`: the places in the order of their first and of their last steps. */
+/* `starting` and `ending`: the places in the order of their beginnings and of their ends. */
 static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay,
-                                const struct room *starting, const struct room *ending, size_t n, mp_error *err)
+                                const struct life *starting, const struct life *ending, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
     taken x = {.plan = plan, .list = mp_alloc(n, sizeof *x.list)};
@@ -169,10 +169,10 @@ static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, cons
     for (size_t j = 0, ended = 0; j < n; j++) {
         const int place = starting[j].index;
         const mp_place *p = &plan->places[place];
-        for (; ending[ended].last < p->first_step; ended++) leave(&x, ending[ended].index);
+        for (; ending[ended].end <= p->begin; ended++) leave(&x, ending[ended].index);
         const mp_place *q = find_overlap(&x, replay, p);
         MP_REQUIRE(!q, err, MP_REFUTED, "%s and %s overlap in step %d", place_label(graph, plan, q).text,
-                   place_label(graph, plan, p).text, p->first_step);
+                   place_label(graph, plan, p).text, p->begin);
         const size_t i = count_below(&x, p->offset, place);
         memmove(x.list + i + 1, x.list + i, (x.n - i) * sizeof *x.list);
         x.list[i] = place;
@@ -187,7 +187,7 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_r
                           mp_error *err)
 {
     mp_status st = MP_OK;
-    struct room *needs = NULL, *places = NULL, *ending = NULL;
+    struct life *needs = NULL, *places = NULL, *ending = NULL;
     size_t n_needs = 0, n = plan->n_places;
     int64_t highest = 0;
     MP_REQUIRE(n < INT32_MAX, err, MP_REFUTED, "%zu offsets are too many", n);
@@ -195,11 +195,11 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_r
     MP_REQUIRE(ending = mp_alloc(n, sizeof *ending), err, MP_NOMEM, "no memory to check %zu offsets", n);
     for (size_t j = 0; j < n; j++) {
         const mp_place *p = &plan->places[j];
-        MP_REQUIRE(p->first_step >= 0 && (size_t)p->first_step < replay->n_steps, err, MP_REFUTED,
-                   "offset %zu begins in step %d, which is not there", j, p->first_step);
+        MP_REQUIRE(p->begin >= 0 && (size_t)p->begin < replay->n_steps, err, MP_REFUTED,
+                   "offset %zu begins in step %d, which is not there", j, p->begin);
         MP_REQUIRE(p->storage >= -1 && p->storage < (int)graph->n_storages, err, MP_REFUTED,
                    "offset %zu is of storage number %d, which is not there", j, p->storage);
-        places[j] = (struct room){p->storage, p->first_step, p->last_step, (int)j};
+        places[j] = (struct life){p->storage, p->begin, p->end, (int)j};
     }
     MP_TRY(list_needs(replay, &needs, &n_needs, err));
     qsort(places, n, sizeof *places, compare_keys);

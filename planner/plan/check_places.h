@@ -1,4 +1,4 @@
-/* check_places.h - the checker's look at the address map; for the checker only. */
+/* check_places.h - the checker judges the offsets of a plan. For the checker only. */
 #ifndef PLANNER_CHECK_PLACES_H
 #define PLANNER_CHECK_PLACES_H
 
@@ -6,8 +6,8 @@
 #include "planner/plan/check_replay.h"
 
 /* Every instance and every workspace of more than 0 bytes has one place, aligned, of its own size and lifetime; places overlap
- * only where an output takes the room of an input, at the same offset. *arena_bytes: the highest end. MP_REFUTED. MP_NOMEM.
- * O(places log places), and moving what lies above a place when it comes and goes. */
+ * only where an output takes over the memory of an input, at the same offset. *arena_bytes: the highest end. MP_REFUTED.
+ * MP_NOMEM. O(places log places + places * live places), the latter by memmove. */
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err);
 

@@ -1,7 +1,7 @@
 /* check_replay.c - the checker's own derivation of lifetimes and bytes.
  *
  * The timeline walks over the steps and keeps the state of all storages; here, on purpose, it is the other way round: the uses
- * of each storage are collected first, and each storage's history is then told from beginning to end by itself.
+ * of each storage are collected first, and the history of one storage after the other is then replayed by itself.
  */
 #include "planner/plan/check_replay.h"
 
@@ -35,7 +35,7 @@ static mp_status collect_uses(struct history *h)
     mp_status st = MP_OK;
     size_t n_storages = h->graph->n_storages, total = 0, n;
     MP_REQUIRE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
-    int *next = h->uses_start + 1; /* next[s] becomes the next free place of s, and in the end the start of s + 1 */
+    int *next = h->uses_start + 1; /* next[s] becomes where the next use of s goes, and in the end the start of s + 1 */
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
             const int *list = form_list(h->replay->forms[t], (enum use_kind)kind, &n);
@@ -71,11 +71,11 @@ static bool in_turn(const struct history *h, int storage, int k, int step)
            (adder < graph->adders_start[storage + 1] && graph->adders[adder] == h->steps[step].node);
 }
 
-/* Up to which step updates on the second stream use a storage: as steps before the one at hand issued them, and as the one at
- * hand does. */
+/* The steps until which updates on the second stream use a storage. */
 struct busy {
-    int step; /* at hand */
-    int read_until, changed_until, reads_until, changes_until;
+    int step;                       /* the present one */
+    int read_until, changed_until;  /* by updates that earlier steps issued */
+    int reads_until, changes_until; /* by updates up to the present step */
 };
 
 static int most(int a, int b)
@@ -83,8 +83,8 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
-/* The next use of a storage; refuted if it meets one on the second stream. */
-static mp_status meet(const struct history *h, struct busy *busy, struct use use, int s)
+/* The next use of a storage; refuted if it conflicts with one on the second stream. */
+static mp_status use_next(const struct history *h, struct busy *busy, struct use use, int s)
 {
     const mp_step step = h->steps[use.step];
     const bool changes = use.kind != READ;
@@ -98,40 +98,40 @@ static mp_status meet(const struct history *h, struct busy *busy, struct use use
     if (step.until && !changes) busy->reads_until = most(busy->reads_until, step.until);
     const bool changed = use.step < busy->changed_until;
     if (!changed && !(changes && use.step < busy->read_until)) return MP_OK;
-    /* on the second stream one runs after the other */
+    /* updates on the second stream run one after the other */
     if (step.until && (!changes || mp_storage_is_static(&h->graph->storages[s]))) return MP_OK;
     snprintf(why, sizeof why, ", which an update beside it %s; the wait for that is at step %d",
              changed ? "changes" : "still reads", changed ? busy->changed_until : busy->read_until);
     return refute(h, use.step, changes ? "changes" : "reads", s, why);
 }
 
-/* Tells the history of one storage: appends its instances. */
-static mp_status tell(struct history *h, int s)
+/* Replays the history of one storage: appends its instances. */
+static mp_status replay_storage(struct history *h, int s)
 {
     const mp_graph *graph = h->graph;
     const mp_storage *storage = &graph->storages[s];
     mp_replay *r = h->replay;
-    bool is_static = mp_storage_is_static(storage), made = false; /* made: in this step, not carried in from the last */
+    bool is_static = mp_storage_is_static(storage), produced = false; /* produced: not only carried in */
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
-    mp_instance *now = NULL; /* the instance that lives */
+    mp_instance *now = NULL; /* the live instance */
     struct busy busy = {-1, 0, 0, 0, 0};
     mp_status st;
 
     r->start[s] = n_before;
     if (storage->carried && r->n_steps) {
         now = &r->instances[r->n_instances++];
-        *now = (mp_instance){s, 0, 0, -1, false};
+        *now = (mp_instance){s, 0, 1, -1, false};
     }
     for (int u = h->uses_start[s]; u < h->uses_start[s + 1]; u++) {
         int t = h->uses[u].step;
         bool starts = false;
-        if ((st = meet(h, &busy, h->uses[u], s)) != MP_OK) return st;
+        if ((st = use_next(h, &busy, h->uses[u], s)) != MP_OK) return st;
         switch (h->uses[u].kind) {
         case READ:
-            if (is_static && graph->writer[s] >= 0 && !made && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
+            if (is_static && graph->writer[s] >= 0 && !produced && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
                 return refute(h, t, "reads", s, ", which nothing has produced");
             if (is_static) continue;
-            if (n_adders && n_added < n_adders && (made || !storage->carried))
+            if (n_adders && n_added < n_adders && (produced || !storage->carried))
                 return refute(h, t, "reads", s, " before all nodes have added to it");
             if (!now) return refute(h, t, "reads", s, ", which nothing has produced");
             if (graph->nodes[h->steps[t].node].phase == MP_PHASE_BACKWARD && (int)r->n_instances == n_before + 1)
@@ -139,51 +139,51 @@ static mp_status tell(struct history *h, int s)
             break;
         case ADD:
             if (!in_turn(h, s, n_added++, t)) return refute(h, t, "adds to", s, " out of order");
-            starts = !made;
+            starts = !produced;
             break;
         case WRITE:
             starts = true;
             break;
         }
-        made |= starts && is_static;
+        produced |= starts && is_static;
         if (is_static) continue;
         if (starts) {
             now = &r->instances[r->n_instances++];
-            *now = (mp_instance){s, t, t, -1, false};
-            made = true;
+            *now = (mp_instance){s, t, t + 1, -1, false};
+            produced = true;
         }
-        if (r->ends[t] >= now->last) {
-            now->held = r->ends[t] > t || (now->held && now->last == t);
-            now->last = r->ends[t];
+        if (r->ends[t] >= now->end) {
+            now->is_locked = r->ends[t] > t + 1 || (now->is_locked && now->end == t + 1);
+            now->end = r->ends[t];
         }
     }
-    if (storage->carried && made) {
-        now->held = now->held && now->last == (int)r->n_steps - 1;
-        now->last = (int)r->n_steps - 1;
+    if (storage->carried && produced) {
+        now->is_locked = now->is_locked && now->end == (int)r->n_steps;
+        now->end = (int)r->n_steps;
     }
     r->checkpoint[s] = r->checkpoint[s] && !storage->carried && storage->kind != MP_KIND_SAVED && graph->producer[s] >= 0 &&
                        graph->nodes[graph->producer[s]].phase == MP_PHASE_FORWARD;
     return MP_OK;
 }
 
-/* The instance of storage s that ends (`end`) or else begins at step t, or -1. Both ends of a storage's instances ascend. */
-static int instance_at(const mp_replay *r, int s, int t, bool end)
+/* The instance of storage s that ends (`ends`) or else begins at `at`, or -1. Both ends of a storage's instances ascend. */
+static int instance_at(const mp_replay *r, int s, int at, bool ends)
 {
     int low = r->start[s], high = r->start[s + 1];
-    while (low < high) { /* the last instance whose end or beginning is at most t lies in [low - 1, high) */
+    while (low < high) { /* the last instance whose end or beginning is <= at is in [low - 1, high) */
         int middle = low + (high - low) / 2;
-        if ((end ? r->instances[middle].last : r->instances[middle].first) <= t)
+        if ((ends ? r->instances[middle].end : r->instances[middle].begin) <= at)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == r->start[s]) return -1;
     const mp_instance *found = &r->instances[low - 1];
-    return (end ? found->last : found->first) == t ? low - 1 : -1;
+    return (ends ? found->end : found->begin) == at ? low - 1 : -1;
 }
 
-/* In each step, the first listed pairs that fit, no storage in two of them. */
-static mp_status share_rooms(struct history *h)
+/* In each step, outputs take over memory by the first listed pairs that fit, no storage in two of them. */
+static mp_status take_over(struct history *h)
 {
     mp_replay *r = h->replay;
     size_t *taken = mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step it was in a pair */
@@ -193,11 +193,11 @@ static mp_status share_rooms(struct history *h)
             mp_in_place pair = r->forms[t]->in_place[i];
             int to = instance_at(r, pair.to, (int)t, false);
             if (taken[pair.from] == t + 1 || taken[pair.to] == t + 1) continue;
-            int from = instance_at(r, pair.from, (int)t, true);
-            if (to < 0 || from < 0 || r->instances[from].held) continue;
+            int from = instance_at(r, pair.from, (int)t + 1, true);
+            if (to < 0 || from < 0 || r->instances[from].is_locked) continue;
             if (h->graph->storages[pair.from].bytes < h->graph->storages[pair.to].bytes) continue;
             taken[pair.from] = taken[pair.to] = t + 1;
-            r->instances[to].room_of = pair.from;
+            r->instances[to].takes_over = pair.from;
         }
     }
     mp_free(taken);
@@ -207,20 +207,19 @@ static mp_status share_rooms(struct history *h)
 static mp_status add_up(struct history *h)
 {
     mp_replay *r = h->replay;
-    int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins), *ends, live = 0;
+    int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins), *ends, live = 0; /* bytes, per step */
     if (!begins) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
     ends = begins + r->n_steps + 1;
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
-        /* one that takes another's room needs its own from the next step on */
-        begins[x->room_of < 0 ? x->first : x->first + 1] += h->graph->storages[x->storage].bytes;
-        ends[x->last] += h->graph->storages[x->storage].bytes;
+        /* in the step in which it takes over memory, that memory still counts for the other */
+        begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
+        ends[x->end] += h->graph->storages[x->storage].bytes;
     }
     for (size_t t = 0; t < r->n_steps; t++) {
-        live += begins[t] + r->forms[t]->workspace_bytes;
+        live += begins[t] + r->forms[t]->workspace_bytes - ends[t];
         ends[r->ends[t]] += r->forms[t]->workspace_bytes;
         if (live > r->peak_bytes) r->peak_bytes = live;
-        live -= ends[t];
         if (__builtin_add_overflow(r->ticks, r->forms[t]->ticks, &r->ticks)) {
             mp_free(begins);
             return MP_FAIL(h->err, MP_REFUTED, "step %zu: the steps take more time than can be counted", t);
@@ -246,14 +245,14 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     r->n_steps = n;
     for (size_t t = 0; t < n; t++) {
         r->forms[t] = &graph->nodes[steps[t].node].forms[steps[t].form];
-        r->ends[t] = steps[t].until ? steps[t].until - 1 : (int)t;
+        r->ends[t] = steps[t].until ? steps[t].until : (int)t + 1;
     }
     MP_TRY(collect_uses(&h));
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* uses, and carried instances */
     MP_REQUIRE(r->instances = mp_alloc(most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
-    for (size_t s = 0; s < graph->n_storages; s++) MP_TRY(tell(&h, (int)s));
+    for (size_t s = 0; s < graph->n_storages; s++) MP_TRY(replay_storage(&h, (int)s));
     r->start[graph->n_storages] = (int)r->n_instances;
-    MP_TRY(share_rooms(&h));
+    MP_TRY(take_over(&h));
     MP_TRY(add_up(&h));
     *out = r;
     r = NULL;

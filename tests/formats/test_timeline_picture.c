@@ -263,7 +263,7 @@ static void an_address_map_needs_offsets(void **state)
         text = contents(svg);
         assert_null(strstr(text, ">peak "));
         free(text);
-        plan->places[0].last_step = (int)n; /* past the end */
+        plan->places[0].end = (int)n + 1; /* past the end */
         assert_int_equal(mp_timeline_picture(g, plan, "x", MP_VIEW_ARENA, svg, NULL), MP_INVALID);
         mp_plan_free(plan);
         mp_free(steps);

@@ -46,7 +46,7 @@ SPOIL(offsets_overlap)
     mp_place *p = some_place(plan, random, false);
     for (size_t i = 0; p && i < plan->n_places; i++) {
         mp_place *q = &plan->places[i];
-        if (q == p || !q->bytes || q->first_step <= p->first_step || q->first_step >= p->last_step) continue;
+        if (q == p || !q->bytes || q->begin <= p->begin || q->begin >= p->end - 1) continue;
         q->offset = p->offset;
         return true;
     }
@@ -58,7 +58,7 @@ SPOIL(workspace_overlaps)
     mp_place *w = some_place(plan, random, true);
     for (size_t i = 0; w && i < plan->n_places; i++) {
         mp_place *q = &plan->places[i];
-        if (q->storage < 0 || !q->bytes || q->first_step > w->first_step || q->last_step < w->first_step) continue;
+        if (q->storage < 0 || !q->bytes || q->begin > w->begin || q->end <= w->begin) continue;
         w->offset = q->offset;
         return true;
     }
@@ -70,7 +70,7 @@ SPOIL(in_place_output_beside_its_input)
     for (size_t i = 0; i < plan->n_places; i++) {
         for (size_t j = 0; j < plan->n_places; j++) {
             mp_place *p = &plan->places[i], *q = &plan->places[j];
-            bool shared = p->last_step == q->first_step && p->offset == q->offset && p->first_step < q->first_step;
+            bool shared = p->end == q->begin + 1 && p->offset == q->offset && p->begin < q->begin;
             if (!shared || p->storage < 0 || q->storage < 0 || q->bytes <= graph->alignment) continue;
             q->offset += graph->alignment; /* half in, half out */
             return p->bytes > graph->alignment;
@@ -126,15 +126,15 @@ SPOIL(offset_of_wrong_last_step)
 {
     (void)graph;
     mp_place *p = some_place(plan, random, random_chance(random, 30));
-    if (p) p->last_step += random_chance(random, 50) ? 1 : -1;
+    if (p) p->end += random_chance(random, 50) ? 1 : -1;
     return p != NULL;
 }
 SPOIL(offset_of_wrong_first_step)
 {
     (void)graph;
     mp_place *p = some_place(plan, random, false);
-    if (!p || p->first_step == p->last_step) return false;
-    p->first_step++;
+    if (!p || p->end - p->begin == 1) return false;
+    p->begin++;
     for (size_t i = 0; i < plan->n_places; i++) /* it may meet another instance of its storage */
         if (&plan->places[i] != p && plan->places[i].storage == p->storage) return false;
     return true;
@@ -158,7 +158,8 @@ SPOIL(offset_of_a_workspace_that_is_none)
     mp_place *p = some_place(plan, random, true);
     for (size_t t = 0; p && t < plan->n_steps; t++) {
         if (graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes) continue;
-        p->first_step = p->last_step = (int)t;
+        p->begin = (int)t;
+        p->end = (int)t + 1;
         return true;
     }
     return false;

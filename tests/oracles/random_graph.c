@@ -441,7 +441,7 @@ static void place(mp_plan *plan, int64_t alignment, mp_place p, int64_t same_as)
         moved = false;
         for (size_t i = 0; i < plan->n_places; i++) {
             const mp_place *q = &plan->places[i];
-            bool meet = q->first_step <= p.last_step && p.first_step <= q->last_step;
+            bool meet = q->begin < p.end && p.begin < q->end;
             if (!meet || q->offset >= offset + p.bytes || offset >= q->offset + q->bytes) continue;
             offset = (q->offset + q->bytes + alignment - 1) / alignment * alignment;
             moved = true;
@@ -470,15 +470,15 @@ void place_first_fit(const mp_graph *graph, mp_plan *plan)
                 int64_t same_as = -1;
                 if ((span->takes_over < 0) != (round == 1)) continue;
                 for (size_t i = 0; i < plan->n_places; i++)
-                    if (plan->places[i].storage == span->takes_over && span->takes_over >= 0 && plan->places[i].last_step == t)
+                    if (plan->places[i].storage == span->takes_over && span->takes_over >= 0 && plan->places[i].end == t + 1)
                         same_as = plan->places[i].offset;
-                place(plan, graph->alignment,
-                      (mp_place){span->storage, t, span->end - 1, 0, graph->storages[span->storage].bytes}, same_as);
+                place(plan, graph->alignment, (mp_place){span->storage, t, span->end, 0, graph->storages[span->storage].bytes},
+                      same_as);
             }
         }
         while (k < tl->n_spans && tl->spans[k].begin == t) k++;
         int64_t workspace = graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes;
-        if (workspace) place(plan, graph->alignment, (mp_place){-1, t, mp_step_end(plan->steps, t) - 1, 0, workspace}, -1);
+        if (workspace) place(plan, graph->alignment, (mp_place){-1, t, mp_step_end(plan->steps, t), 0, workspace}, -1);
     }
     if (!plan->n_places) plan->arena_bytes = -1;
     mp_timeline_free(tl);

@@ -32,7 +32,7 @@ static const mp_place *place_of(const mp_plan *plan, int storage, int step, bool
 {
     for (size_t k = 0; k < plan->n_places; k++) {
         const mp_place *p = &plan->places[k];
-        if (p->storage == storage && (end ? p->last_step : p->first_step) == step) return p;
+        if (p->storage == storage && (end ? p->end - 1 : p->begin) == step) return p;
     }
     return NULL;
 }
