@@ -1,3 +1,4 @@
+/* glpk_session.c - the environment of GLPK, silenced and limited; its error hook jumps back into the session. */
 #include "planner/math/glpk_session.h"
 
 #include <setjmp.h>

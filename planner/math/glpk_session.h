@@ -1,8 +1,8 @@
-/* glpk_session.h - calls of GLPK that come back whatever happens. For the planner's own use.
+/* glpk_session.h - a session turns errors, on which GLPK would end the process, into a status.
  *
- * GLPK ends the process on errors unless a hook takes over, and the hook may not return: it jumps back out of the work, whose
- * frames are skipped. What they own has to lie in what the caller of the session holds, or in GLPK's environment, which is
- * freed as a whole then.
+ * GLPK ends the process on errors unless a hook takes over, and the hook may not return: it jumps out of the work, whose frames
+ * are skipped. What they allocate must be reachable from what the caller of the session owns, or belong to GLPK's environment,
+ * which is then freed as a whole.
  */
 #ifndef PLANNER_GLPK_SESSION_H
 #define PLANNER_GLPK_SESSION_H

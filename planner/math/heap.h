@@ -1,4 +1,4 @@
-/* heap.h - a priority queue of small integers: the smallest key first, ties by the smaller value. For the planner's own use. */
+/* heap.h - a binary heap is a priority queue of integers: the smallest key first, ties by the smaller value. */
 #ifndef PLANNER_HEAP_H
 #define PLANNER_HEAP_H
 
@@ -10,7 +10,7 @@ typedef struct mp_heap_item {
     int value;
 } mp_heap_item;
 
-/* Over room that the caller owns, as large as the number of items that can be in it at once. */
+/* The array is the caller's, and has space for all items that are in the heap at once. */
 typedef struct mp_heap {
     mp_heap_item *items;
     size_t n;

@@ -1,5 +1,5 @@
-/* mincut.c - push-relabel on 64-bit integers. Only its first phase: a preflow that no more reaches the sink tells the cut, what
- * is left over need not find its way back to the source.
+/* mincut.c - the first phase of push-relabel: a maximum preflow already gives the minimum cut, so that excess need not be sent
+ * back to the source.
  */
 #include "planner/math/mincut.h"
 
@@ -10,7 +10,7 @@
 struct mp_mincut_work {
     int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
     int *head, *mate;             /* per half-arc: where it leads, and the half-arc back */
-    int *slot;                    /* per arc: its forward half-arc */
+    int *forward;                 /* per arc: its half-arc in its own direction */
     int64_t *left;                /* per half-arc: residual capacity */
     int64_t *excess, *drain_left; /* per vertex */
     int *height, *next;           /* per vertex: distance to the sink, n + 1: none; the half-arc to try next */
@@ -38,7 +38,7 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
     w->start = mp_alloc(vertices + 2, sizeof *w->start);
     w->head = mp_alloc(2 * n_arcs, sizeof *w->head);
     w->mate = mp_alloc(2 * n_arcs, sizeof *w->mate);
-    w->slot = mp_alloc(n_arcs, sizeof *w->slot);
+    w->forward = mp_alloc(n_arcs, sizeof *w->forward);
     w->left = mp_alloc(2 * n_arcs, sizeof *w->left);
     w->excess = mp_alloc(vertices, sizeof *w->excess);
     w->drain_left = mp_alloc(vertices, sizeof *w->drain_left);
@@ -49,7 +49,7 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
     w->before = mp_alloc(vertices, sizeof *w->before);
     w->queue = mp_alloc(vertices, sizeof *w->queue);
     w->queued = mp_alloc(vertices, sizeof *w->queued);
-    MP_REQUIRE(cut->capacity && cut->supply && cut->drain && cut->source_side && w->start && w->head && w->mate && w->slot &&
+    MP_REQUIRE(cut->capacity && cut->supply && cut->drain && cut->source_side && w->start && w->head && w->mate && w->forward &&
                    w->left && w->excess && w->drain_left && w->height && w->next && w->level && w->after && w->before &&
                    w->queue && w->queued,
                err, MP_NOMEM, "no memory for a cut of %d vertices", n);
@@ -64,7 +64,7 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
         w->head[b] = from[k];
         w->mate[a] = b;
         w->mate[b] = a;
-        w->slot[k] = a;
+        w->forward[k] = a;
     }
     *out = cut;
     cut = NULL;
@@ -81,7 +81,7 @@ void mp_mincut_free(mp_mincut *cut)
         mp_free(w->start);
         mp_free(w->head);
         mp_free(w->mate);
-        mp_free(w->slot);
+        mp_free(w->forward);
         mp_free(w->left);
         mp_free(w->excess);
         mp_free(w->drain_left);
@@ -101,7 +101,7 @@ void mp_mincut_free(mp_mincut *cut)
     mp_free(cut);
 }
 
-/* Puts a vertex among those of its height, if it reaches the sink at all. */
+/* Adds a vertex to those of its height, if it reaches the sink at all. */
 static void enter_level(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;
@@ -124,8 +124,8 @@ static void leave_level(mp_mincut *cut, int v)
         w->level[w->height[v]] = w->after[v];
 }
 
-/* The exact distance of every vertex to the sink, breadth first along residual arcs. The queue of active vertices is begun
- * anew. */
+/* Global relabelling: the exact distance of every vertex to the sink, breadth first along residual arcs. Fills the queue of
+ * active vertices anew. */
 static void measure_heights(mp_mincut *cut)
 {
     struct mp_mincut_work *w = cut->work;
@@ -167,7 +167,8 @@ static void push(mp_mincut *cut, int v, int a)
     w->queue[(w->first + w->n_queued++) % cut->n] = u;
 }
 
-/* Lifts v as far as its residual arcs allow. Where that leaves a height without a vertex, nothing above reaches the sink. */
+/* Raises v to one above its lowest residual neighbour. If that leaves its old height without a vertex (a gap), nothing above
+ * the gap reaches the sink. */
 static void relabel(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;
@@ -212,7 +213,7 @@ int64_t mp_mincut_run(mp_mincut *cut)
     struct mp_mincut_work *w = cut->work;
     int64_t value = 0;
     memset(w->left, 0, 2 * cut->n_arcs * sizeof *w->left);
-    for (size_t k = 0; k < cut->n_arcs; k++) w->left[w->slot[k]] = cut->capacity[k];
+    for (size_t k = 0; k < cut->n_arcs; k++) w->left[w->forward[k]] = cut->capacity[k];
     for (int v = 0; v < cut->n; v++) {
         w->excess[v] = cut->supply[v];
         w->drain_left[v] = cut->drain[v];

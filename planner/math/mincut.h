@@ -1,6 +1,8 @@
-/* mincut.h - a minimum cut of a network whose capacities change and whose arcs stay. For the planner's own use.
+/* mincut.h - push-relabel finds a minimum s-t cut of a network whose capacities change and whose arcs stay.
  *
  * Source and sink are no vertices: `supply` is the capacity from the source to a vertex, `drain` from it to the sink.
+ * Everything is counted in integers; igraph's minimum cut, with which tests compare, takes doubles and builds the network anew
+ * every time.
  */
 #ifndef PLANNER_MINCUT_H
 #define PLANNER_MINCUT_H
@@ -25,9 +27,9 @@ typedef struct mp_mincut {
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err);
 void mp_mincut_free(mp_mincut *cut);
 
-/* The value of a minimum cut, and on which side each vertex lies; of several minimum cuts the one with the most vertices on the
- * side of the source. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and
- * Tarjan 1988), first in first out, with exact distances at times and gaps (Cherkassky and Goldberg 1997). O(n^3). */
+/* The value of a minimum cut, and the side of each vertex; of several minimum cuts the one with the most vertices on the side
+ * of the source. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and Tarjan
+ * 1988), first in first out, with exact distances at times and gaps (Cherkassky and Goldberg 1997). O(n^3). */
 int64_t mp_mincut_run(mp_mincut *cut);
 
 #endif
