@@ -47,7 +47,7 @@ void mp_linear_entry(mp_linear *l, int row, int column, double coefficient)
         return;
     }
     l->n_entries++;
-    l->row[l->n_entries] = row + 1;
+    l->row[l->n_entries] = row;
     l->column[l->n_entries] = column + 1;
     l->coefficient[l->n_entries] = coefficient;
 }
@@ -64,36 +64,107 @@ unsigned char *mp_linear_basis(const mp_linear *l, size_t *size)
     return l->basis;
 }
 
+/* ---- before the first solve ---- */
+
+static void activate(mp_linear *l, int row)
+{
+    l->is_active[row] = true;
+    l->active[l->n_active++] = row;
+}
+
+/* Sorts the entries by rows. */
+static bool sort_entries(mp_linear *l)
+{
+    int *column = mp_alloc(l->n_entries + 1, sizeof *column);
+    double *coefficient = mp_alloc(l->n_entries + 1, sizeof *coefficient);
+    size_t *start = mp_alloc((size_t)l->n_rows + 2, sizeof *start);
+    const bool ok = column && coefficient && start;
+    for (size_t k = 1; k <= l->n_entries && ok; k++) start[l->row[k] + 2]++;
+    for (int r = 0; r < l->n_rows && ok; r++) start[r + 2] += start[r + 1];
+    for (size_t k = 1; k <= l->n_entries && ok; k++) {
+        const size_t place = ++start[l->row[k] + 1];
+        column[place] = l->column[k];
+        coefficient[place] = l->coefficient[k];
+    }
+    if (ok) {
+        mp_free(l->row);
+        mp_free(l->column);
+        mp_free(l->coefficient);
+        l->row = NULL;
+        l->column = column;
+        l->coefficient = coefficient;
+        l->row_start = start;
+        return true;
+    }
+    mp_free(column);
+    mp_free(coefficient);
+    mp_free(start);
+    return false;
+}
+
+/* The slacks are the first basis, and the rows that x = 0 may violate the first that are active. */
+static mp_status begin(mp_linear *l, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = (size_t)l->n_rows;
+    l->active = mp_alloc(n, sizeof *l->active);
+    l->is_active = mp_alloc(n, sizeof *l->is_active);
+    l->basis = mp_alloc(n + (size_t)l->n_columns, 1);
+    MP_REQUIRE(!l->failed && l->active && l->is_active && l->basis && sort_entries(l), err, MP_NOMEM,
+               "no memory for a linear programme of %d rows", l->n_rows);
+    memset(l->basis, GLP_BS, n);
+    memset(l->basis + n, GLP_NL, (size_t)l->n_columns);
+    for (int r = 0; r < l->n_rows; r++)
+        if (l->row_lower[r] != 0) activate(l, r);
+done:
+    return st;
+}
+
+/* Rows that are slack in the basis wait until they are violated again. */
+static void choose_active(mp_linear *l)
+{
+    const int before = l->n_active;
+    l->n_active = 0;
+    memset(l->is_active, 0, (size_t)l->n_rows * sizeof *l->is_active);
+    for (int k = 0; k < before; k++) /* in their order: others come after them */
+        if (l->basis[l->active[k]] != GLP_BS || l->row_lower[l->active[k]] != 0) activate(l, l->active[k]);
+    for (int r = 0; r < l->n_rows; r++)
+        if (!l->is_active[r] && l->basis[r] != GLP_BS) activate(l, r);
+}
+
 /* ---- in GLPK's session ---- */
 
 struct call {
     mp_linear *l;
     int64_t work_limit;
-    int iterations; /* in all; 0: by the work alone */
-    bool reads;     /* x and dual too */
+    int iterations;
 };
 
+static void add_row(glp_prob *problem, const mp_linear *l, int row)
+{
+    const size_t start = l->row_start[row];
+    const int r = glp_add_rows(problem, 1);
+    glp_set_row_bnds(problem, r, GLP_LO, l->row_lower[row], 0);
+    glp_set_mat_row(problem, r, (int)(l->row_start[row + 1] - start), l->column + start, l->coefficient + start);
+}
+
+/* With the basis that it begins with. */
 static glp_prob *build(const mp_linear *l)
 {
     glp_prob *problem = glp_create_prob();
     mp_glpk_point();
-    glp_add_rows(problem, l->n_rows);
     glp_add_cols(problem, l->n_columns);
-    for (int r = 0; r < l->n_rows; r++) glp_set_row_bnds(problem, r + 1, GLP_LO, l->row_lower[r], 0);
     for (int c = 0; c < l->n_columns; c++) {
         const double lower = l->column_lower[c], upper = l->column_upper[c];
         glp_set_col_bnds(problem, c + 1, isinf(upper) ? GLP_LO : lower < upper ? GLP_DB : GLP_FX, lower, upper);
         glp_set_obj_coef(problem, c + 1, l->cost[c]);
+        glp_set_col_stat(problem, c + 1, l->basis[l->n_rows + c]);
     }
-    glp_load_matrix(problem, (int)l->n_entries, l->row, l->column, l->coefficient);
-    glp_scale_prob(problem, GLP_SF_EQ);
+    for (int k = 0; k < l->n_active; k++) {
+        add_row(problem, l, l->active[k]);
+        glp_set_row_stat(problem, k + 1, l->basis[l->active[k]]);
+    }
     return problem;
-}
-
-static void write_basis(const mp_linear *l, glp_prob *problem)
-{
-    for (int r = 0; r < l->n_rows; r++) glp_set_row_stat(problem, r + 1, l->basis[r]);
-    for (int c = 0; c < l->n_columns; c++) glp_set_col_stat(problem, c + 1, l->basis[l->n_rows + c]);
 }
 
 static double or_zero(double value)
@@ -101,14 +172,29 @@ static double or_zero(double value)
     return isfinite(value) && value > 0 ? value : 0;
 }
 
-static void read_answer(const struct call *call, glp_prob *problem)
+static void read_columns(mp_linear *l, glp_prob *problem)
 {
-    mp_linear *l = call->l;
-    l->value = glp_get_obj_val(problem);
-    for (int r = 0; r < l->n_rows; r++) l->basis[r] = (unsigned char)glp_get_row_stat(problem, r + 1);
-    for (int c = 0; c < l->n_columns; c++) l->basis[l->n_rows + c] = (unsigned char)glp_get_col_stat(problem, c + 1);
-    for (int c = 0; c < l->n_columns && call->reads; c++) l->x[c] = or_zero(glp_get_col_prim(problem, c + 1));
-    for (int r = 0; r < l->n_rows && call->reads; r++) l->dual[r] = or_zero(glp_get_row_dual(problem, r + 1));
+    for (int c = 0; c < l->n_columns; c++) l->x[c] = or_zero(glp_get_col_prim(problem, c + 1));
+}
+
+static bool is_violated(const mp_linear *l, int row)
+{
+    const double hardly = 1e-6;
+    double sum = 0;
+    for (size_t k = l->row_start[row] + 1; k <= l->row_start[row + 1]; k++) sum += l->coefficient[k] * l->x[l->column[k] - 1];
+    return sum < l->row_lower[row] - hardly;
+}
+
+/* Whether there were any. */
+static bool add_violated(mp_linear *l, glp_prob *problem)
+{
+    const int before = l->n_active;
+    for (int r = 0; r < l->n_rows; r++) {
+        if (l->is_active[r] || !is_violated(l, r)) continue;
+        add_row(problem, l, r);
+        activate(l, r);
+    }
+    return l->n_active > before;
 }
 
 /* Some iterations further. GLPK's code; GLP_EITLIM: there are more to come. */
@@ -121,58 +207,76 @@ static int iterate(mp_linear *l, glp_prob *problem, int iterations)
     options.it_lim = iterations;
     const int before = glp_get_it_cnt(problem);
     const int code = glp_simplex(problem, &options);
-    l->work += (int64_t)(glp_get_it_cnt(problem) - before + 1) * l->n_rows;
+    l->work += (int64_t)(glp_get_it_cnt(problem) - before + 1) * l->n_active;
     return code;
 }
 
+/* Sets everything that a caller may ask for. */
+static void read_answer(mp_linear *l, glp_prob *problem, int code)
+{
+    mp_glpk_point();
+    l->infeasible = !code && glp_get_status(problem) == GLP_NOFEAS;
+    l->value = glp_get_obj_val(problem);
+    for (int k = 0; k < l->n_active; k++) {
+        l->basis[l->active[k]] = (unsigned char)glp_get_row_stat(problem, k + 1);
+        l->dual[l->active[k]] = or_zero(glp_get_row_dual(problem, k + 1));
+    }
+    for (int c = 0; c < l->n_columns; c++) l->basis[l->n_rows + c] = (unsigned char)glp_get_col_stat(problem, c + 1);
+}
+
+static bool is_stopped(const mp_linear *l)
+{
+    return l->stop && l->stop(l->stop_data);
+}
+
+/* Until it is solved, or one of the limits is reached. */
 static void simplex(void *data)
 {
     const struct call *call = data;
     mp_linear *l = call->l;
     glp_prob *problem = build(l);
-    int code = GLP_EITLIM;
-    write_basis(l, problem);
-    if (call->iterations)
-        code = iterate(l, problem, call->iterations);
-    else
-        while (code == GLP_EITLIM && l->work < call->work_limit && !(l->stop && l->stop(l->stop_data)))
-            code = iterate(l, problem, SLICE);
-    mp_glpk_point();
-    l->infeasible = !code && glp_get_status(problem) == GLP_NOFEAS;
-    l->solved = !code && glp_get_status(problem) == GLP_OPT;
-    read_answer(call, problem);
+    int code = GLP_EITLIM, left;
+    bool is_reset = false;
+    while ((left = call->iterations - glp_get_it_cnt(problem)) > 0 && l->work < call->work_limit && !is_stopped(l)) {
+        code = iterate(l, problem, left < SLICE ? left : SLICE);
+        if (code && code != GLP_EITLIM && !is_reset) { /* the basis that was given is none, or hardly */
+            glp_std_basis(problem);
+            is_reset = true;
+            continue;
+        }
+        if (code == GLP_EITLIM) continue;
+        if (code || glp_get_status(problem) != GLP_OPT) break;
+        read_columns(l, problem);
+        l->solved = !add_violated(l, problem);
+        if (l->solved) break;
+    }
+    read_answer(l, problem, code);
     glp_delete_prob(problem);
-}
-
-/* A basis that GLPK can begin with: the slacks. */
-static void reset_basis(mp_linear *l)
-{
-    memset(l->basis, GLP_BS, (size_t)l->n_rows);
-    memset(l->basis + l->n_rows, GLP_NL, (size_t)l->n_columns);
 }
 
 mp_status mp_linear_solve(mp_linear *l, int64_t work_limit, mp_error *err)
 {
     mp_status st = MP_OK;
-    struct call call = {.l = l, .work_limit = work_limit, .reads = true};
+    struct call call = {.l = l, .work_limit = work_limit, .iterations = INT32_MAX};
     mp_free(l->x);
     mp_free(l->dual);
     l->solved = l->infeasible = false;
+    l->work = 0;
+    l->value = 0;
     l->x = mp_alloc((size_t)l->n_columns, sizeof *l->x);
     l->dual = mp_alloc((size_t)l->n_rows, sizeof *l->dual);
-    if (!l->basis && (l->basis = mp_alloc((size_t)l->n_rows + (size_t)l->n_columns, 1))) reset_basis(l);
-    MP_REQUIRE(!l->failed && l->x && l->dual && l->basis, err, MP_NOMEM, "no memory for a linear programme of %d rows",
-               l->n_rows);
-    l->work = 0;
+    MP_REQUIRE(l->x && l->dual, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+    if (!l->row_start) MP_TRY(begin(l, err));
+    choose_active(l);
     if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
-    mp_glpk_session(simplex, &call, NULL);
+    if (mp_glpk_session(simplex, &call, NULL) != MP_OK) l->solved = l->infeasible = false;
 done:
     return st;
 }
 
 void mp_linear_advance(mp_linear *l, int iterations)
 {
-    struct call call = {.l = l, .iterations = iterations};
+    struct call call = {.l = l, .work_limit = INT64_MAX, .iterations = iterations};
     l->work = 0;
     l->infeasible = false;
     mp_glpk_session(simplex, &call, NULL);
@@ -189,6 +293,9 @@ void mp_linear_clear(mp_linear *l)
     mp_free(l->coefficient);
     mp_free(l->x);
     mp_free(l->dual);
+    mp_free(l->row_start);
+    mp_free(l->active);
+    mp_free(l->is_active);
     mp_free(l->basis);
     memset(l, 0, sizeof *l);
 }

@@ -2,6 +2,9 @@
  *
  * Minimise cost * x over x >= 0 where every row's sum is at least its lower bound; costs are not negative, so that the basis of
  * slacks is dual feasible. The answer is approximate: what is built on it has to hold for any dual values.
+ *
+ * Most rows hold wherever the others do. GLPK gets a row once it is violated (cutting planes: Dantzig, Fulkerson and Johnson
+ * 1954) until a solve begins where it is slack, as each of GLPK's iterations takes time for every row that it knows.
  */
 #ifndef PLANNER_MATH_LINEAR_H
 #define PLANNER_MATH_LINEAR_H
@@ -17,19 +20,23 @@ typedef struct mp_linear {
     bool (*stop)(void *data); /* asked every some hundred iterations; NULL: never */
     void *stop_data;
     /* set by mp_linear_solve */
-    double *x, *dual;        /* per column, per row; >= 0, 0 where it was broken off */
-    double value;            /* cost * x at the end: no more than the optimum, but for rounding */
+    double *x, *dual;        /* per column, per row; >= 0; dual values that prove `value` */
+    double value;            /* no more than the optimum, but for rounding; 0: GLPK failed */
     bool solved, infeasible; /* neither: broken off */
-    int64_t work;            /* iterations * rows */
+    int64_t work;            /* iterations * rows that GLPK knew */
     /* its own */
     size_t n_entries;
     double *cost, *row_lower;            /* per column, per row */
-    int *row, *column;                   /* per entry, as GLPK numbers all three: from 1 */
-    double *coefficient;                 /* per entry */
     double *column_lower, *column_upper; /* per column */
-    unsigned char *basis;                /* per row, then per column: its status */
+    int *row, *column;                   /* per entry, from 1 on; columns are numbered from 1, as by GLPK */
+    double *coefficient;                 /* per entry, from 1 on */
     size_t capacity[7];
-    bool failed; /* no memory for something that was added */
+    bool failed;          /* no memory for something that was added */
+    size_t *row_start;    /* from the first solve on: entries of row r are row_start[r] + 1 .. row_start[r + 1] */
+    int *active;          /* the rows that GLPK knows */
+    bool *is_active;      /* per row */
+    int n_active;         /* their number */
+    unsigned char *basis; /* per row, then per column: its status; rows that are not active are basic */
 } mp_linear;
 
 /* The number of the new one; without memory `failed` is set, and the next solve reports it. Nothing is added after a solve. */
@@ -42,7 +49,7 @@ void mp_linear_entry(mp_linear *linear, int row, int column, double coefficient)
  * unless `stop` breaks it off. MP_NOMEM: for what it holds; where GLPK fails, for memory or otherwise, it is broken off. Dual
  * simplex with steepest edges (Forrest and Goldfarb 1992). */
 mp_status mp_linear_solve(mp_linear *linear, int64_t work_limit, mp_error *err);
-/* After a solve: some iterations further, for `value`, `infeasible` and `work` alone. */
+/* After a solve: some iterations further, for `value`, `infeasible` and `work`. `x` and `dual` are lost until the next. */
 void mp_linear_advance(mp_linear *linear, int iterations);
 /* The bounds of a column from the next solve on; at first 0 and INFINITY. */
 void mp_linear_limit(mp_linear *linear, int column, double lower, double upper);

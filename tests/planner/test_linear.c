@@ -292,6 +292,27 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* A basis of too many columns, or a singular one, is as good as none. */
+static void bad_bases_do_no_harm(void **state)
+{
+    (void)state;
+    enum { N_ROWS = 60 };
+    size_t size;
+    mp_linear linear = {0};
+    long_programme(&linear, N_ROWS);
+    assert_int_equal(mp_linear_solve(&linear, INT64_MAX, NULL), MP_OK);
+    const double value = linear.value;
+    for (int k = 0; k < 2; k++) {
+        unsigned char *basis = mp_linear_basis(&linear, &size);
+        if (k == 0) memset(basis, GLP_BS, size);
+        for (int r = 0; r < N_ROWS && k == 1; r++) basis[r] = r < 3 ? GLP_NL : GLP_BS; /* columns 7 .. 9 have no entry there */
+        for (int c = 0; c <= N_ROWS && k == 1; c++) basis[N_ROWS + c] = c >= 7 && c < 10 ? GLP_BS : GLP_NL;
+        assert_int_equal(mp_linear_solve(&linear, INT64_MAX, NULL), MP_OK);
+        assert_true(linear.solved && fabs(linear.value - value) < 1e-6 * value);
+    }
+    mp_linear_clear(&linear);
+}
+
 static void fail_in_session(void *data)
 {
     ++*(int *)data;
@@ -367,15 +388,11 @@ static void glpk_may_run_out_of_memory_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_programmes_are_solved),
-        cmocka_unit_test(solutions_are_the_cheapest_vertices),
-        cmocka_unit_test(long_programmes_are_broken_off),
-        cmocka_unit_test(a_basis_can_be_put_back),
-        cmocka_unit_test(glpk_is_thread_local),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(errors_of_glpk_become_a_status),
-        cmocka_unit_test(a_programme_outlives_failures),
-        cmocka_unit_test(glpk_may_run_out_of_memory_anywhere),
+        cmocka_unit_test(linear_programmes_are_solved),   cmocka_unit_test(solutions_are_the_cheapest_vertices),
+        cmocka_unit_test(long_programmes_are_broken_off), cmocka_unit_test(a_basis_can_be_put_back),
+        cmocka_unit_test(bad_bases_do_no_harm),           cmocka_unit_test(glpk_is_thread_local),
+        cmocka_unit_test(every_allocation_may_fail),      cmocka_unit_test(errors_of_glpk_become_a_status),
+        cmocka_unit_test(a_programme_outlives_failures),  cmocka_unit_test(glpk_may_run_out_of_memory_anywhere),
     };
     return cmocka_run_group_tests_name("planner/math, linear programmes", tests, NULL, NULL);
 }

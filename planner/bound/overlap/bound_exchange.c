@@ -7,7 +7,7 @@
 
 enum { SHIFTS = 6, PARTS = 3, WAYS = SHIFTS + PARTS, SEARCHED = 4 };
 
-static const int64_t EXCHANGE = 15000000, SEARCH = 30000000; /* work of linear programmes, for each of effort */
+static const int64_t EXCHANGE = 10000000, SEARCH = 20000000; /* work of linear programmes, for each of effort */
 
 static int candidate_of(const mp_bound_chain *c, int node)
 {

@@ -23,7 +23,7 @@ enum {
     MOST_EFFORT = 8
 };
 
-static const int64_t WORK = 28000000; /* of linear programmes, for each of effort */
+static const int64_t WORK = 18000000; /* of linear programmes, for each of effort */
 
 /* The bound of coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
