@@ -9,6 +9,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/bound/proof.h"
+#include "planner/math/glpk_session.h"
 #include "planner/order/precedence.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
@@ -229,6 +230,31 @@ static void bound_survives_every_allocation_failure(void **state)
     mp_graph_free(graph);
 }
 
+/* Where GLPK fails, what is proved without that programme is the bound; it may be more, as what follows takes other ways. */
+static void bound_survives_failures_of_glpk(void **state)
+{
+    (void)state;
+    mp_graph *graph = random_graph(9, 8, MP_FUSE_NONE, false);
+    const int64_t budget = tiny_budget(graph, 1);
+    int64_t ticks;
+    int n_failed = 0;
+    assert_true(oracle_exact(graph, budget, false, &ticks));
+    assert_true(ticks > 0);
+    for (bool failed = true; failed; n_failed += failed) {
+        const mp_bound_options options = {.effort = 2};
+        const long live = mp_alloc_live;
+        mp_bound bound;
+        mp_glpk_fail_after = n_failed;
+        assert_int_equal(mp_bound_within(graph, budget, &options, &bound, NULL), MP_OK);
+        failed = mp_glpk_fail_after < 0;
+        mp_glpk_fail_after = -1;
+        assert_true(!bound.infeasible && bound.ticks <= ticks);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    assert_true(n_failed > 4);
+    mp_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +266,7 @@ int main(void)
         cmocka_unit_test(more_effort_never_gives_less),
         cmocka_unit_test(a_stopped_bound_holds),
         cmocka_unit_test(bound_survives_every_allocation_failure),
+        cmocka_unit_test(bound_survives_failures_of_glpk),
     };
     return cmocka_run_group_tests_name("planner/bound", tests, NULL, NULL);
 }
