@@ -1,7 +1,9 @@
-/* bench_updates MODEL BATCH [STEPS [DEVICE]] - where updates run: forward, backward and update time of a training step,
- * everything kept (on a GPU the time of the whole step only, which runs as a captured graph), for updates after backward (one
- * parameter at a time, and all in one call), within backward, and before the next forward. The four take turns, step by step,
- * so that they meet the same machine; medians. What the weights are in the end is compared. */
+/* bench_updates.c - times of a training step with updates at four places. Usage: bench_updates MODEL BATCH [STEPS [DEVICE]].
+ *
+ * Forward, backward and update time of a step, everything kept (on a GPU the time of the whole step only, which runs as a
+ * captured graph), for updates after backward (one parameter at a time, and all in one call), within backward, and before the
+ * next forward. The four take turns, step by step, so that they meet the same machine; medians. What the weights are in the end
+ * is compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +142,7 @@ int main(int argc, char **argv)
     mp_status st = MP_OK;
     mp_error err = {0};
     const mp_backend *backend = NULL;
-    int64_t batch = argc > 2 ? atoll(argv[2]) : 0, n = argc > 3 ? atoll(argv[3]) : 9;
+    int64_t batch = argc > 2 ? strtoll(argv[2], NULL, 10) : 0, n = argc > 3 ? strtoll(argv[3], NULL, 10) : 9;
     contender *all = calloc(VARIANTS, sizeof *all);
     if (!all || argc < 3 || batch < 1 || n < 1 || n > MOST_STEPS) {
         fprintf(stderr, "usage: bench_updates MODEL BATCH [STEPS [DEVICE]]\n");

@@ -1,5 +1,5 @@
-/* What the GPU runs: every operator that the CPU does; and those that few networks have, run on the host by their twin against
- * the CPU's on the same values, with sizes that take several threads, pieces and turns. */
+/* test_cuda_operators.c - what the GPU runs: every operator that the CPU does; and those that few networks have, run on the
+ * host by their twin against the CPU's on the same values, with sizes that take several threads, pieces and turns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

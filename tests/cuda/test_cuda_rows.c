@@ -1,5 +1,5 @@
-/* Normalizations, softmaxes, losses, reductions and attention of the GPU, run on the host by their twin: against the CPU's on
- * the same values, and through the tests that the CPU's kernels pass. */
+/* test_cuda_rows.c - normalizations, softmaxes, losses, reductions and attention of the GPU, run on the host by their twin:
+ * against the CPU's on the same values, and through the tests that the CPU's kernels pass. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

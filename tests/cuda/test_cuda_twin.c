@@ -1,5 +1,5 @@
-/* The GPU's own kernels, run on the host by their twin: against the CPU's on the same values, in fp32 and bf16, and through the
- * tests that the CPU's kernels pass. */
+/* test_cuda_twin.c - the GPU's own kernels, run on the host by their twin: against the CPU's on the same values, in fp32 and
+ * bf16, and through the tests that the CPU's kernels pass. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

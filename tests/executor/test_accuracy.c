@@ -1,4 +1,5 @@
-/* Accuracy on data that was not trained on: against a classifier whose answers are known, and of one sample at a time. */
+/* test_accuracy.c - accuracy on data that was not trained on: against a classifier whose answers are known, and of one sample
+ * at a time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

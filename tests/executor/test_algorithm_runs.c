@@ -1,5 +1,5 @@
-/* Algorithms on a backend: what it lists runs and gives the same but for rounding; a plan that chooses among them trains as
- * keep-all does with the same ones, bit for bit, within its arena. */
+/* test_algorithm_runs.c - algorithms on a backend: what it lists runs and gives the same but for rounding; a plan that chooses
+ * among them trains as keep-all does with the same ones, bit for bit, within its arena. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* ONNX's own conformance vectors through the CPU's kernels: each model's operators run in order on the vectors' inputs, and the
- * outputs are compared as ONNX's own runner does. The oracle is the vectors. What has no kernel is listed by operator and
- * reason. */
+/* test_conformance_run.c - ONNX's own conformance vectors through the CPU's kernels: each model's operators run in order on the
+ * vectors' inputs, and the outputs are compared as ONNX's own runner does. The oracle is the vectors. What has no kernel is
+ * listed by operator and reason. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>

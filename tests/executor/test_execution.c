@@ -1,5 +1,5 @@
-/* Steps of training as plans say: the same losses and weights, bit for bit, whatever is recomputed and wherever updates run;
- * the arena is used to its top and no further; what is saved goes on as if nothing had happened. */
+/* test_execution.c - steps of training as plans say: the same losses and weights, bit for bit, whatever is recomputed and
+ * wherever updates run; the arena is used to its top and no further; what is saved goes on as if nothing had happened. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

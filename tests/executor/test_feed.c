@@ -1,4 +1,5 @@
-/* Batches: every sample once an epoch, in an order that is a function of the seed; misfits are refused before the first batch.
+/* test_feed.c - batches: every sample once an epoch, in an order that is a function of the seed; misfits are refused before the
+ * first batch.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Loss and gradients of whole networks against PyTorch's (tests/gradients/make_gradients.py), with everything kept and
- * recomputed as far as plans go. */
+/* test_gradients.c - loss and gradients of whole networks against PyTorch's (tests/gradients/make_gradients.py), with
+ * everything kept and recomputed as far as plans go. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

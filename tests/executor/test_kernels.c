@@ -1,5 +1,5 @@
-/* The CPU's tables against the registry: what can be trained has kernels in both directions, and no row stands twice or for
- * nothing. */
+/* test_kernels.c - the CPU's tables against the registry: what can be trained has kernels in both directions, and no row stands
+ * twice or for nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

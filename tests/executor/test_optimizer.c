@@ -1,4 +1,5 @@
-/* Updates against what PyTorch 2.15's optimizers make of the same three gradients, and learning-rate schedules by hand. */
+/* test_optimizer.c - updates against what PyTorch 2.15's optimizers make of the same three gradients, and learning-rate
+ * schedules by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

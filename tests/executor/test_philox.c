@@ -1,4 +1,5 @@
-/* Philox4x32-10 against the known answers that its authors publish, and what memplan makes of it against statistics. */
+/* test_philox.c - Philox4x32-10 against the known answers that its authors publish, and what memplan makes of it against
+ * statistics. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

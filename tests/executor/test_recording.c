@@ -1,5 +1,6 @@
-/* Passes that the backend records and runs again: the same losses and weights, bit for bit, as call by call, with all that
- * changes from pass to pass; nothing but calls while it records; what fails on the device is seen, and what was saved stays. */
+/* test_recording.c - passes that the backend records and runs again: the same losses and weights, bit for bit, as call by call,
+ * with all that changes from pass to pass; nothing but calls while it records; what fails on the device is seen, and what was
+ * saved stays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

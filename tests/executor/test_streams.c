@@ -1,5 +1,5 @@
-/* Updates on a second stream, run: the same losses and weights, bit for bit, as in order, where the second stream runs nothing
- * before it is waited for and whatever has died is overwritten; recorded and not. */
+/* test_streams.c - updates on a second stream, run: the same losses and weights, bit for bit, as in order, where the second
+ * stream runs nothing before it is waited for and whatever has died is overwritten; recorded and not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Attention in tiles: against the operators it is made of, one by one; against differences; masks, dropout, threads. */
+/* test_attention.c - attention in tiles: against the operators it is made of, one by one; against differences; masks, dropout,
+ * threads. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Operators of several operands: values by hand, gradients against differences, in every pattern of broadcasting. */
+/* test_binaries.c - operators of several operands: values by hand, gradients against differences, in every pattern of
+ * broadcasting. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

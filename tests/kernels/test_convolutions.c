@@ -1,4 +1,4 @@
-/* Convolutions: a value by hand, gradients against differences in every geometry, packed weights. */
+/* test_convolutions.c - convolutions: a value by hand, gradients against differences in every geometry, packed weights. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

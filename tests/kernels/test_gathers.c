@@ -1,5 +1,5 @@
-/* Operators that pick and place elements by index: values from ONNX's reference evaluator (numpy), gradients against finite
- * differences. */
+/* test_gathers.c - operators that pick and place elements by index: values from ONNX's reference evaluator (numpy), gradients
+ * against finite differences. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Operators that move elements: values from ONNX's reference evaluator (numpy), gradients against finite differences. */
+/* test_moves.c - operators that move elements: values from ONNX's reference evaluator (numpy), gradients against finite
+ * differences. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

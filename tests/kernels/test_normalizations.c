@@ -1,4 +1,5 @@
-/* Normalizations: gradients against differences in both layouts, statistics, running statistics, evaluation. */
+/* test_normalizations.c - normalizations: gradients against differences in both layouts, statistics, running statistics,
+ * evaluation. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

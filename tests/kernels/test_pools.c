@@ -1,4 +1,4 @@
-/* Pooling: values by hand, gradients against differences. */
+/* test_pools.c - pooling: values by hand, gradients against differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Matrix products: values by hand, gradients against differences. */
+/* test_products.c - matrix products: values by hand, gradients against differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

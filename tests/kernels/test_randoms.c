@@ -1,4 +1,5 @@
-/* Dropout: what it drops, how often, and that it drops the same again; sources of random numbers by their moments. */
+/* test_randoms.c - dropout: what it drops, how often, and that it drops the same again; sources of random numbers by their
+ * moments. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Reductions on the CPU: against loops over the elements by index, finite differences, and values of NumPy and PyTorch. */
+/* test_reductions.c - reductions on the CPU: against loops over the elements by index, finite differences, and values of NumPy
+ * and PyTorch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

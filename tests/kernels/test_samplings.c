@@ -1,5 +1,5 @@
-/* Resize, GridSample and regions of interest on the CPU: against values of PyTorch and finite differences. ONNX's own vectors
- * are run by test_conformance_run. */
+/* test_samplings.c - Resize, GridSample and regions of interest on the CPU: against values of PyTorch and finite differences.
+ * ONNX's own vectors are run by test_conformance_run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

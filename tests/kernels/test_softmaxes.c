@@ -1,4 +1,4 @@
-/* Softmax and losses: values by hand and from PyTorch, gradients against differences. */
+/* test_softmaxes.c - softmax and losses: values by hand and from PyTorch, gradients against differences. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

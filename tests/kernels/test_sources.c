@@ -1,4 +1,4 @@
-/* Tensors from attributes, shapes and numbers, against values of NumPy; and determinants. */
+/* test_sources.c - tensors from attributes, shapes and numbers, against values of NumPy; and determinants. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

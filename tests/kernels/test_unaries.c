@@ -1,5 +1,5 @@
-/* Every elementwise operator of one operand: values against the C library in double, gradients against differences. The
- * registry's rows are looped over: one without a case here fails. */
+/* test_unaries.c - every elementwise operator of one operand: values against the C library in double, gradients against
+ * differences. The registry's rows are looped over: one without a case here fails. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

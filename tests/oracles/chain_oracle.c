@@ -1,3 +1,4 @@
+/* chain_oracle.c - chains built cell by cell, and a search of all their schedules. */
 #include "tests/oracles/chain_oracle.h"
 
 #include <setjmp.h>

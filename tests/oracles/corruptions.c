@@ -1,3 +1,4 @@
+/* corruptions.c - plans spoilt in their steps, claims and numbers. */
 #include "tests/oracles/corruptions.h"
 
 #include <string.h>

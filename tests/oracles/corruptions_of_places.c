@@ -1,3 +1,4 @@
+/* corruptions_of_places.c - plans spoilt in their offsets. */
 #include <string.h>
 
 #include "tests/oracles/corruptions.h"

@@ -1,3 +1,4 @@
+/* oracle_exact.c - Dijkstra over states of nodes that have run and storages that are live. */
 #include "tests/oracles/oracle_exact.h"
 
 #include <setjmp.h>

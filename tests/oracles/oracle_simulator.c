@@ -1,3 +1,4 @@
+/* oracle_simulator.c - every rule of timeline.h written down as it reads, step by step. */
 #include "tests/oracles/oracle_simulator.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* random_graph.c - graphs node by node, schedules that obey every rule, and offsets by first fit. */
 #include "tests/oracles/random_graph.h"
 
 #include <setjmp.h>

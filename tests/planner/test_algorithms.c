@@ -1,5 +1,5 @@
-/* Algorithms of nodes: from a file of costs to forms, in a graph's file, chosen for an order of steps and by the searches, and
- * one for all runs of a node. */
+/* test_algorithms.c - algorithms of nodes: from a file of costs to forms, in a graph's file, chosen for an order of steps and
+ * by the searches, and one for all runs of a node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -362,7 +362,7 @@ static void they_are_in_the_graphs_file_and_its_hash(void **state)
     assert_string_equal(again->hash, graph->hash);
     assert_string_equal(again->nodes[1].forms[1].algorithm, "b");
     mp_graph_free(again);
-    strcpy(hash, graph->hash);
+    memcpy(hash, graph->hash, sizeof hash);
     graph->nodes[1].forms[1].algorithm = "c";
     assert_int_equal(mp_graph_hash(graph, graph->hash, NULL), MP_OK);
     assert_string_not_equal(hash, graph->hash);

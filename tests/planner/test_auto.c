@@ -1,4 +1,5 @@
-/* auto against an exact search over all schedules: whether it finds what is to be found, and what its bound says. */
+/* test_auto.c - auto against an exact search over all schedules: whether it finds what is to be found, and what its bound says.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

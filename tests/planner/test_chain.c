@@ -1,4 +1,4 @@
-/* Chains of blocks: against the classical recurrences, and against all schedules of small chains. */
+/* test_chain.c - chains of blocks: against the classical recurrences, and against all schedules of small chains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The igraph bridge: the forward graph, cut tensors against a search for paths, topological orders. */
+/* test_dag.c - the igraph bridge: the forward graph, cut tensors against a search for paths, topological orders. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The exact searcher against an independent search over all schedules, and what it claims to have proved. */
+/* test_exact.c - the exact searcher against an independent search over all schedules, and what it claims to have proved. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

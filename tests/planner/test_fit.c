@@ -1,4 +1,4 @@
-/* The largest batch: against trying every batch, and against what a chain needs by hand. */
+/* test_fit.c - the largest batch: against trying every batch, and against what a chain needs by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The frontier of schedules against a plain list of all that were added; the order of the list kept and restored. */
+/* test_frontier.c - the frontier of schedules against a plain list of all that were added; the order of the list kept and
+ * restored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The integer programme of recomputation: against all plans of its shape, judged by the timeline. */
+/* test_ilp.c - the integer programme of recomputation: against all plans of its shape, judged by the timeline. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Lower sets under the memory model of their paper: against brute force over all strategies. */
+/* test_lower_set.c - lower sets under the memory model of their paper: against brute force over all strategies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

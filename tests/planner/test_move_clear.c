@@ -1,4 +1,5 @@
-/* Moves that clear a position: the order alone changes, what is undone leaves no trace, and they lead out of a crowd. */
+/* test_move_clear.c - moves that clear a position: the order alone changes, what is undone leaves no trace, and they lead out
+ * of a crowd. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The bound that is looked for beside a search: the one that the same call finds alone; and the plan that a search makes does
- * not depend on when it comes. */
+/* test_proof.c - the bound that is looked for beside a search: the one that the same call finds alone; and the plan that a
+ * search makes does not depend on when it comes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The incremental timeline against the one that starts anew: after every change the same ticks and the same bytes at every
- * step; what is undone leaves no trace. */
+/* test_runs.c - the incremental timeline against the one that starts anew: after every change the same ticks and the same bytes
+ * at every step; what is undone leaves no trace. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* From segments and kept storages to an order of steps. */
+/* test_schedule.c - from segments and kept storages to an order of steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

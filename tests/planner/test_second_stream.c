@@ -1,5 +1,5 @@
-/* Updates on a second stream: lifetimes and waits against numbers worked out by hand, the checker's verdict on random plans
- * with waits and on each way to get one wrong, files, and where waits are put. */
+/* test_second_stream.c - updates on a second stream: lifetimes and waits against numbers worked out by hand, the checker's
+ * verdict on random plans with waits and on each way to get one wrong, files, and where waits are put. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* All searchers: their plans hold, fit, repeat, and get no worse with more room. */
+/* test_solvers.c - all searchers: their plans hold, fit, repeat, and get no worse with more room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The trade-off curve and evenly spread checkpoints. */
+/* test_sweep.c - the trade-off curve and evenly spread checkpoints. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
