@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"<!-- from (\S+) -->\n+```\w*\n(.*?)^```$", re.S | re.M)
+BLOCK = re.compile(r"<!-- from (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def main() -> int:

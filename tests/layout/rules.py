@@ -98,7 +98,7 @@ def public_headers(tree: Tree) -> Iterator[Violation]:
         if not header.path.startswith("include/") or header is everything:
             continue
         if not tree.home(header):
-            yield Violation(header.path, 1, "public_headers", f"no .c of the library has its name, or two have")
+            yield Violation(header.path, 1, "public_headers", "no .c of the library has its name, or two have")
         if header.path.removeprefix("include/") not in listed:
             yield Violation(header.path, 1, "public_headers", "include/memplan/memplan.h does not include it")
         for include in header.includes:
@@ -320,7 +320,7 @@ def anchors(page: Source) -> set[str]:
 def links(tree: Tree) -> Iterator[Violation]:
     """Every link in a document leads to a file of the repository that is there, and to a heading in it."""
     for page in tree.documents.values():
-        for m in re.finditer(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page.text, flags=re.M | re.S)):
+        for m in re.finditer(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page.text, flags=re.MULTILINE | re.DOTALL)):
             path = os.path.normpath(os.path.join(page.folder, m[1])) if m[1] else page.path
             target = tree.documents.get(path)
             if not (tree.root / path).exists() or (m[2] and target and m[2] not in anchors(target)):
