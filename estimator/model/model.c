@@ -271,7 +271,7 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b)
 
 int64_t mp_tensor_room(const mp_tensor *tensor)
 {
-    return tensor->packed ? tensor->packed_elements : mp_tensor_elements(tensor);
+    return tensor->stored.packed ? tensor->stored.packed_elements : mp_tensor_elements(tensor);
 }
 
 int64_t mp_tensor_bytes(const mp_tensor *tensor)

@@ -1,4 +1,4 @@
-/* model.h - what the user wrote: operators, tensors and their attributes, with every dimension a number.
+/* model.h - a network as its file has it: operators, tensors and their attributes, with every dimension a number.
  *
  * A model is built by a reader in formats/ (or by hand through the functions below), completed by mp_model_infer (infer.h)
  * and cleaned by mp_model_simplify (simplify.h). All that a model points to is in its pool and lives until mp_model_free.
@@ -28,11 +28,16 @@ typedef enum mp_role {
 } mp_role;
 const char *mp_role_name(mp_role role);
 
-/* How a target lays a tensor out in memory. */
+/* How a backend stores a tensor, which it decides when a network is prepared for it. All zero, as read: PLAIN. */
 typedef enum mp_layout {
     MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
     MP_LAYOUT_CHANNELS_LAST /* the second dimension innermost: (N, C, H, W) is stored as N, H, W, C */
 } mp_layout;
+typedef struct mp_stored {
+    mp_layout layout;
+    const void *packed;      /* the backend's own description of a weight's layout; NULL: `layout` holds */
+    int64_t packed_elements; /* how many it takes then, padding included */
+} mp_stored;
 
 typedef struct mp_tensor {
     const char *name;
@@ -47,9 +52,7 @@ typedef struct mp_tensor {
     int producer;            /* the operator that writes it, -1 for what comes from outside */
     mp_value *value;         /* NULL: not known */
     bool is_output;          /* a declared output of the model */
-    mp_layout layout;        /* PLAIN unless a backend chose otherwise */
-    const void *packed;      /* a backend's own description of a weight's layout; NULL: `layout` holds */
-    int64_t packed_elements; /* how many it takes then, padding included */
+    mp_stored stored;        /* the backend's */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
 

@@ -34,7 +34,7 @@ mp_status mp_cuda_adapt(mp_model *model, mp_dtype dtype, mp_error *err)
     for (size_t t = 0; t < model->n_tensors; t++) {
         mp_tensor *x = &model->tensors[t];
         if (x->role == MP_ROLE_PARAMETER && x->rank >= 3 && is_filter(model, &consumers, (int)t))
-            x->layout = MP_LAYOUT_CHANNELS_LAST;
+            x->stored.layout = MP_LAYOUT_CHANNELS_LAST;
     }
 done:
     mp_consumers_free(&consumers);

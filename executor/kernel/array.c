@@ -32,9 +32,9 @@ mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp
     if (tensor->rank > MP_ARRAY_RANK)
         return MP_FAIL(err, MP_UNSUPPORTED, "'%s' has %d dimensions, and %d are the most that can be run", tensor->name,
                        tensor->rank, MP_ARRAY_RANK);
-    *out = tensor->layout == MP_LAYOUT_CHANNELS_LAST ? mp_array_channels_last(dtype, tensor->rank, tensor->dims)
-                                                     : mp_array_plain(dtype, tensor->rank, tensor->dims);
-    out->packed = tensor->packed;
+    *out = tensor->stored.layout == MP_LAYOUT_CHANNELS_LAST ? mp_array_channels_last(dtype, tensor->rank, tensor->dims)
+                                                            : mp_array_plain(dtype, tensor->rank, tensor->dims);
+    out->packed = tensor->stored.packed;
     return MP_OK;
 }
 

@@ -21,7 +21,7 @@ typedef struct mp_array {
 mp_array mp_array_plain(mp_dtype dtype, int rank, const int64_t *dims);
 /* The same with the second dimension innermost (N, H, W, C in memory); rank >= 3. */
 mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims);
-/* As the model lays the tensor out (mp_tensor.layout, mp_tensor.packed); MP_UNSUPPORTED: too many dimensions. `dtype` is the
+/* As the model lays the tensor out (mp_tensor.stored); MP_UNSUPPORTED: too many dimensions. `dtype` is the
  * type it is computed in. */
 mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err);
 
@@ -29,7 +29,7 @@ mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp
 bool mp_array_write(const mp_array *to, const mp_value *value);
 
 int64_t mp_array_elements(const mp_array *a); /* the product of dims */
-int64_t mp_array_bytes(const mp_array *a);    /* elements times their size; packed arrays: mp_tensor.packed_bytes knows */
+int64_t mp_array_bytes(const mp_array *a);    /* elements times their size; packed arrays: mp_stored.packed_elements */
 bool mp_array_is_plain(const mp_array *a);    /* row-major without gaps (dimensions of size 1 have any stride) */
 /* The same shape, and the same element at the same place. */
 bool mp_array_same_layout(const mp_array *a, const mp_array *b);

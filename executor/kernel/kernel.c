@@ -34,7 +34,7 @@ mp_infer mp_operands_reader(const mp_operands *x, mp_error *err)
 
 static int64_t elements_of(const mp_operands *x, int i)
 {
-    return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].packed_elements : mp_array_elements(&x->d_in[i]);
+    return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].stored.packed_elements : mp_array_elements(&x->d_in[i]);
 }
 
 /* Bytes that the gradient of input i takes in the workspace. */

@@ -34,8 +34,8 @@ static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
     mp_model *m = c->model;
     int t = m->operators[k].in[i], copy, index;
     if (t < 0 || !layout_matters(&m->tensors[t])) goto done;
-    if (m->tensors[t].role == MP_ROLE_DATA && !c->settled[t]) m->tensors[t].layout = layout;
-    if (m->tensors[t].layout == layout) goto done;
+    if (m->tensors[t].role == MP_ROLE_DATA && !c->settled[t]) m->tensors[t].stored.layout = layout;
+    if (m->tensors[t].stored.layout == layout) goto done;
     if (c->reordered[t] < 0) {
         MP_TRY(mp_model_fresh_tensor(
             m, mp_pool_format(m->pool, "%s:%s", m->tensors[t].name, layout ? "channels-last" : "plain"), &copy, c->err));
@@ -43,7 +43,7 @@ static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
             .kind = "Reorder", .domain = "memplan", .version = 1, .in = &t, .n_in = 1, .out = &copy, .n_out = 1};
         MP_TRY(mp_model_operator(m, &draft, &index, c->err));
         MP_TRY(mp_operator_infer(m, index, c->err));
-        m->tensors[copy].layout = layout;
+        m->tensors[copy].stored.layout = layout;
         c->reordered[t] = copy;
     }
     m->operators[k].in[i] = c->reordered[t];
@@ -68,7 +68,8 @@ static mp_status choose(chooser *c, int k)
         const mp_tensor *y = mp_operator_out(m, op, 0);
         for (int i = 0; y && i < n_in; i++) {
             const mp_tensor *x = mp_operator_in(m, op, i);
-            if (x && x->rank == y->rank && x->layout == MP_LAYOUT_CHANNELS_LAST && layout_matters(x)) layout = x->layout;
+            if (x && x->rank == y->rank && x->stored.layout == MP_LAYOUT_CHANNELS_LAST && layout_matters(x))
+                layout = x->stored.layout;
         }
         for (int i = 0; y && layout && i < n_in; i++) {
             const mp_tensor *x = mp_operator_in(m, &m->operators[k], i);
@@ -81,7 +82,7 @@ static mp_status choose(chooser *c, int k)
         if (inputs[i] >= 0 && (size_t)inputs[i] < c->n_tensors) c->settled[inputs[i]] = true;
     for (int o = 0; o < n_out; o++) {
         mp_tensor *y = mp_operator_out(m, &m->operators[k], o);
-        if (y && layout_matters(y)) y->layout = layout;
+        if (y && layout_matters(y)) y->stored.layout = layout;
     }
 done:
     return st;

@@ -57,8 +57,8 @@ static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *e
     int64_t bytes;
     if (a->data) return MP_OK;
     MP_TRY(mp_array_of(t, dtype, a, err));
-    MP_REQUIRE(mp_multiply(t->packed ? t->packed_elements : mp_array_elements(a), mp_dtype_bits(dtype), &bytes), err,
-               MP_INVALID, "'%s' is too large", t->name);
+    MP_REQUIRE(mp_multiply(t->stored.packed ? t->stored.packed_elements : mp_array_elements(a), mp_dtype_bits(dtype), &bytes),
+               err, MP_INVALID, "'%s' is too large", t->name);
     MP_TRY(take(e->away, &e->rooms[tensor], bytes / 8 + 1, err));
     a->data = e->rooms[tensor].data;
 done:

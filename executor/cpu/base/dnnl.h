@@ -18,7 +18,7 @@ dnnl_stream_t mp_dnnl_stream(void);
  * MP_NOMEM, everything else MP_INVALID. */
 mp_status mp_dnnl_check(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
 
-/* What mp_array.packed and mp_tensor.packed point to: weights in the blocks that a primitive wants. */
+/* What mp_array.packed and mp_stored.packed point to: weights in the blocks that a primitive wants. */
 typedef struct mp_dnnl_packing {
     dnnl_memory_desc_t desc;
     bool inputs_first; /* in the model's order of dimensions: a transposed convolution's weights */

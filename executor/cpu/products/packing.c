@@ -32,8 +32,8 @@ static mp_status pack(mp_model *model, int t, const mp_operator *op, mp_dtype dt
     mp_dnnl_packing *kept = mp_pool_alloc(model->pool, 1, sizeof *kept);
     MP_REQUIRE(kept, err, MP_NOMEM, "out of memory");
     *kept = (mp_dnnl_packing){*best, c.is_transposed};
-    model->tensors[t].packed = kept;
-    model->tensors[t].packed_elements = (int64_t)dnnl_memory_desc_get_size(best) / (mp_dtype_bits(dtype) / 8);
+    model->tensors[t].stored.packed = kept;
+    model->tensors[t].stored.packed_elements = (int64_t)dnnl_memory_desc_get_size(best) / (mp_dtype_bits(dtype) / 8);
 done:
     if (desc) dnnl_primitive_desc_destroy(desc);
     return st;

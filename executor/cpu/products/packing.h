@@ -5,7 +5,7 @@
 
 #include "executor/kernel/array.h"
 
-/* Chooses the packed layouts (mp_tensor.packed and packed_bytes), whose descriptions are in the model's pool. `dtype`: of the
+/* Chooses the packed layouts (mp_tensor.stored), whose descriptions are in the model's pool. `dtype`: of the
  * computation. MP_NOMEM, and oneDNN's failures. */
 mp_status mp_cpu_pack_weights(mp_model *model, mp_dtype dtype, mp_error *err);
 /* Copies between a plain array and one of any layout, packed ones included (elements that only pad are zeroed). Types may
