@@ -1,3 +1,4 @@
+/* feed.c - opens the sources of a feed, and fills batches from them in the order of the epoch. */
 #include "executor/data/feed.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* initialise.c - draws the first values of a parameter by the rule that its first reader asks for. */
 #include "executor/data/initialise.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* inputs.c - which slots a model feeds, and a batch on its way into them. */
 #include "executor/data/inputs.h"
 
 #include "estimator/model/order.h"

@@ -1,3 +1,4 @@
+/* parameters.c - first values from a file of weights, from the model, or drawn; into a parameter and its master copy. */
 #include "executor/data/parameters.h"
 
 #include <string.h>

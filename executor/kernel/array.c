@@ -1,3 +1,4 @@
+/* array.c - strides of plain and channels-last arrays, and what they have in common. */
 #include "executor/kernel/array.h"
 
 #include <string.h>

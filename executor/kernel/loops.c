@@ -1,3 +1,4 @@
+/* loops.c - dimensions put in the order of memory, and merged where all operands allow it. */
 #include "executor/kernel/loops.h"
 
 /* Stride of operand `a` along dimension d of the output, which has rank `rank`: 0 where it is broadcast. */

@@ -1,3 +1,4 @@
+/* optimizer.c - defaults and limits of optimizers, and the learning rate of a step. */
 #include "executor/kernel/optimizer.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* philox.c - many uniform numbers at once, a quad of words at a time. */
 #include "executor/kernel/philox.h"
 
 enum { LANES = 16 };

@@ -1,3 +1,4 @@
+/* addresses.c - takes the two blocks of an execution, and walks the plan to give every operand of every step its address. */
 #include "executor/run/addresses.h"
 
 #include <string.h>

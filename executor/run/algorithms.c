@@ -1,3 +1,4 @@
+/* algorithms.c - calls for the algorithms that the graph names, and the list of those that a backend has. */
 #include "executor/run/algorithms.h"
 
 #include <string.h>

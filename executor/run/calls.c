@@ -1,3 +1,4 @@
+/* calls.c - joins updates that follow each other, and finds the marks that a call waits for. */
 #include "executor/run/calls.h"
 
 static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)

@@ -1,3 +1,4 @@
+/* accuracy.c - runs batches of held-out samples forward, and counts right labels. */
 #include "executor/train/accuracy.h"
 
 #include "executor/data/inputs.h"

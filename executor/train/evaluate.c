@@ -1,3 +1,4 @@
+/* evaluate.c - runs the operators that the wanted values need, in order, and frees each tensor after its last reader. */
 #include "executor/train/evaluate.h"
 
 #include <string.h>

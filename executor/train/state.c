@@ -1,3 +1,4 @@
+/* state.c - parameters, moments and master copies into a safetensors file, and back. */
 #include "executor/train/state.h"
 
 #include <stdio.h>

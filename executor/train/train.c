@@ -1,3 +1,4 @@
+/* train.c - the loop over steps: batches in, losses and seconds out, states saved. */
 #include "memplan/train.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* dnnl.c - errors, layouts and primitives of oneDNN as ours. */
 #include "executor/cpu/base/dnnl.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* convolution.c - the operands of a convolution as oneDNN counts their dimensions, and its primitive descriptors. */
 #include "executor/cpu/products/convolution.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* batch_columns.c - x (row, channel): stretches of rows are summed up per channel, then joined in their order. */
 #include "executor/cpu/rows/batch_columns.h"
 
 #include <math.h>

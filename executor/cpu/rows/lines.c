@@ -1,3 +1,4 @@
+/* lines.c - lines in and out of memory, a strand of them per thread. */
 #include "executor/cpu/rows/lines.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* normalize.cu - normalization of x (row, element of the row) and its gradients, a row to a block or to a thread. */
 #include "executor/cuda/rows/normalize.cuh"
 
 enum { X, ROW, PARAMETER, N_OPERANDS };

@@ -1,3 +1,4 @@
+/* blas_matmul.c - a matrix product as cublasLt describes it, with the algorithm that its heuristics put first. */
 #include "executor/cuda/vendor/blas_matmul.h"
 
 #include "executor/cuda/device/device.h"

@@ -1,3 +1,4 @@
+/* dropout.c - reads the ratio, and whether anything is dropped. */
 #include "executor/operators/elementwise/dropout.h"
 
 /* What the operator itself says about whether it drops: an input since operator set 12; before it, inference is what the file

@@ -1,3 +1,4 @@
+/* random_source.c - reads the distribution and its parameters. */
 #include "executor/operators/elementwise/random_source.h"
 
 #include <string.h>

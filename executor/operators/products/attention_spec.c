@@ -1,3 +1,4 @@
+/* attention_spec.c - reads sizes, scale, masks and strides of Q, K, V and Y. */
 #include "executor/operators/products/attention_spec.h"
 
 #include <math.h>

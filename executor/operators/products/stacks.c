@@ -1,3 +1,4 @@
+/* stacks.c - stacks of matrices from arrays: transposed, broadcast, folded into one matrix. */
 #include "executor/operators/products/stacks.h"
 
 mp_stack mp_stack_transposed(mp_stack a)

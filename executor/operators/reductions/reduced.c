@@ -1,3 +1,4 @@
+/* reduced.c - finds the row of a Reduce operator, and the dimensions it reduces. */
 #include "executor/operators/reductions/reduced.h"
 
 #include <string.h>

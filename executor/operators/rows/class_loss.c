@@ -1,3 +1,4 @@
+/* class_loss.c - reads the reduction, the ignored target and the lines along the classes. */
 #include "executor/operators/rows/class_loss.h"
 
 #include <string.h>

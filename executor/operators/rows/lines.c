@@ -1,3 +1,4 @@
+/* lines.c - cuts an array into lines, neighbouring dimensions merged. */
 #include "executor/operators/rows/lines.h"
 
 mp_lines mp_lines_of(const mp_array *a, uint32_t line)

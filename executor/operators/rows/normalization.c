@@ -1,3 +1,4 @@
+/* normalization.c - which dimensions of an operator share statistics, as a loop nest. */
 #include "executor/operators/rows/normalization.h"
 
 #include <string.h>

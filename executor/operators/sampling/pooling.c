@@ -1,3 +1,4 @@
+/* pooling.c - reads the rule and the window of a pool. */
 #include "executor/operators/sampling/pooling.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* sliding.c - reads a window's attributes, and settles pads that they leave open. */
 #include "executor/operators/sampling/sliding.h"
 
 #include <string.h>
