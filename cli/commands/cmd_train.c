@@ -153,7 +153,7 @@ static mp_hyper hyper_of(const options *o)
     if (option_given(o, OPT_MOMENTUM)) h.momentum = o->momentum;
     if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->weight_decay;
     h.nesterov = o->nesterov;
-    h.schedule = (mp_schedule)mp_schedule_find(o->schedule);
+    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->schedule);
     h.warmup_steps = o->warmup;
     h.n_steps = o->steps ? o->steps : STEPS;
     return h;

@@ -38,7 +38,7 @@ static const char *solver_choice(size_t k)
 }
 static const char *schedule_choice(size_t k)
 {
-    return k < MP_N_SCHEDULES ? mp_schedule_name((mp_schedule)k) : NULL;
+    return k < MP_N_RATES ? mp_rate_schedule_name((mp_rate_schedule)k) : NULL;
 }
 static const char *dtype_choice(size_t k)
 {

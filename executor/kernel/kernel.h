@@ -1,4 +1,4 @@
-/* kernel.h - what a backend's kernel is: a table row that prepares calls, and a prepared call that runs again and again.
+/* kernel.h - what a backend's kernel is: a table row that prepares calls, and a prepared call that runs any number of times.
  *
  * A kernel is prepared once per node, when the graph is built: it says whether it can do this at all, and how much workspace it
  * takes (a library's scratchpad included), so that both are in the plan. A prepared call allocates nothing when it runs; all
@@ -21,22 +21,23 @@ typedef enum mp_mode {
 /* The operands of one node. The arrays are described in full (type, sizes, strides) when the call is prepared, and the same
  * when it runs; only `data` changes from run to run.
  *
- * forward:  reads in[], writes out[] and extra[].
- * backward: reads d_out[] and what the registry's row says that the gradients of inputs [from, to) need (`needs` under the
- *           executor's rules): of in[], out[] and extra[] only those have data, besides small constants and what the node
- * happens to share a storage with; a kernel must not look at the others. Writes d_in[i] for each i in [from, to) that is there
- * (dtype not UNDEFINED). Bit i of `adds` asks to add to d_in[i] instead of overwriting it; where an
- *           operand is there twice (Mul(x, x)) both gradients lie at one address, and the second adds to the first.
+ * Forward reads in[], and writes out[] and extra[].
+ *
+ * Backward reads d_out[], and of in[], out[] and extra[] what the registry's row says that the gradients of inputs [from, to)
+ * need (`needs` under the executor's rules); only those are sure to have data, and a kernel must not look at the others. It
+ * writes d_in[i] for each i in [from, to) whose dtype is not UNDEFINED. Bit i of `adds` asks to add to d_in[i] instead of
+ * overwriting it; where an operand occurs twice (Mul(x, x)) both gradients are at one address, and the second adds to the
+ * first.
  *
  * Where the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see training_forward.c and training_backward.c) an output
- * may lie at the very address of an input of its size: a kernel reads each element before it writes it there. */
+ * may be at the very address of an input of its size: a kernel reads each element before it writes it there. */
 typedef struct mp_operands {
     const mp_model *model;
     const mp_operator *op;
     int op_index; /* of op in the model; random kernels count by it */
     mp_mode mode;
     bool is_backward;
-    int alternative;       /* the form of the node: 0 is the base */
+    int alternative;       /* of the node: 0 is the base */
     const char *algorithm; /* which of the backend's algorithms (mp_backend.algorithms) computes it; NULL: its own choice */
     int from, to;
     uint64_t adds;
@@ -44,7 +45,7 @@ typedef struct mp_operands {
     mp_array *in, *out;     /* n_in, n_out; small constants (axes, scalars) have data already when the call is prepared, in
                             the program's memory; when it runs all data lies where calls run */
     mp_array *d_in, *d_out; /* backward only, else NULL; an output without gradient is UNDEFINED: its gradient is zero */
-    mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: nobody wants it */
+    mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: not demanded */
     void *workspace;               /* call->workspace_bytes, aligned to 64 */
 } mp_operands;
 
@@ -64,7 +65,7 @@ int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
 /* What the registry's readers of attributes take; missing_value then says whether a constant was asked for that is none. */
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
 
-/* What a run knows besides its operands. */
+/* What a run knows that is not in its operands. */
 typedef struct mp_run {
     uint64_t seed;
     uint32_t step;  /* counts every pass through the network, micro-batches included */

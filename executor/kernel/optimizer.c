@@ -7,14 +7,14 @@
 static const char *const schedule_names[] = {"constant", "cosine", "linear"};
 static const double pi = 3.14159265358979323846;
 
-const char *mp_schedule_name(mp_schedule schedule)
+const char *mp_rate_schedule_name(mp_rate_schedule schedule)
 {
     return schedule_names[schedule];
 }
 
-int mp_schedule_find(const char *name)
+int mp_rate_schedule_find(const char *name)
 {
-    for (int k = 0; k < MP_N_SCHEDULES; k++)
+    for (int k = 0; k < MP_N_RATES; k++)
         if (!strcmp(schedule_names[k], name)) return k;
     return -1;
 }
@@ -51,10 +51,10 @@ double mp_learning_rate(const mp_hyper *h, int64_t step)
 {
     if (step < h->warmup_steps) return h->learning_rate * (double)(step + 1) / (double)h->warmup_steps;
     int64_t length = h->n_steps - h->warmup_steps;
-    if (h->schedule == MP_SCHEDULE_CONSTANT || length <= 0) return h->learning_rate;
+    if (h->schedule == MP_RATE_CONSTANT || length <= 0) return h->learning_rate;
     double part = (double)(step - h->warmup_steps) / (double)length;
     if (part > 1) part = 1;
-    return h->learning_rate * (h->schedule == MP_SCHEDULE_COSINE ? (1 + cos(pi * part)) / 2 : 1 - part);
+    return h->learning_rate * (h->schedule == MP_RATE_COSINE ? (1 + cos(pi * part)) / 2 : 1 - part);
 }
 
 mp_update_factors mp_update_factors_at(const mp_hyper *h, int64_t step)

@@ -5,7 +5,7 @@
 #include "estimator/training/training.h"
 #include "memplan/optimizer.h"
 
-/* What of an update depends on the step and not on the parameter. */
+/* Per-step constants of an optimizer update, the same for all parameters. */
 typedef struct mp_update_factors {
     mp_optimizer optimizer;
     bool nesterov;

@@ -11,13 +11,13 @@ static void list(const mp_program *program, const mp_plan *plan, bool one_by_one
                  mp_steps_calls *out)
 {
     for (size_t t = 0; t < plan->n_steps; t++) {
-        const bool update = is_update(program, plan, t), beside = two_streams && plan->steps[t].until;
+        const bool update = is_update(program, plan, t), side = two_streams && plan->steps[t].until;
         mp_steps_call *last = out->n ? &out->calls[out->n - 1] : NULL;
         if (last && update && last->is_update && !one_by_one && !waited[t] &&
             (!two_streams || plan->steps[t].until == plan->steps[last->step].until))
             last->n_steps++;
         else
-            out->calls[out->n++] = (mp_steps_call){t, 1, update, beside, -1};
+            out->calls[out->n++] = (mp_steps_call){t, 1, update, side, -1};
     }
 }
 
@@ -34,7 +34,7 @@ mp_status mp_steps_calls_of(const mp_program *program, const mp_plan *plan, bool
         if (plan->steps[t].until) waited[plan->steps[t].until] = true;
     list(program, plan, one_by_one, two_streams, waited, out);
     for (size_t k = 0; k < out->n; k++)
-        if (out->calls[k].is_beside) mark[plan->steps[out->calls[k].step].until] = ++n_marks;
+        if (out->calls[k].is_side) mark[plan->steps[out->calls[k].step].until] = ++n_marks;
     for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
 done:
     mp_free(mark);

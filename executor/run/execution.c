@@ -230,11 +230,11 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
     int n_marks = 0;
     for (size_t k = 0; k < e->calls.n; k++) {
         const mp_steps_call *call = &e->calls.calls[k];
-        const bool beside = call->is_beside && (kind & PASS_UPDATES);
+        const bool side = call->is_side && (kind & PASS_UPDATES);
         double from = e->options.profile ? mp_clock_now() : 0;
-        if (beside) MP_TRY(b->side_begin(err));
+        if (side) MP_TRY(b->side_begin(err));
         MP_TRY(run_call(e, call, pass, kind, err));
-        if (beside) MP_TRY(b->side_end(n_marks++, err));
+        if (side) MP_TRY(b->side_end(n_marks++, err));
         if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(call->wait, err));
         if (e->options.profile) b->wait();
         MP_TRY(end_call(e, call, e->options.profile ? mp_clock_now() - from : 0, err));

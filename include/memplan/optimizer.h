@@ -9,16 +9,16 @@
 
 #include "memplan/training.h"
 
-typedef enum mp_schedule { MP_SCHEDULE_CONSTANT, MP_SCHEDULE_COSINE, MP_SCHEDULE_LINEAR, MP_N_SCHEDULES } mp_schedule;
+typedef enum mp_rate_schedule { MP_RATE_CONSTANT, MP_RATE_COSINE, MP_RATE_LINEAR, MP_N_RATES } mp_rate_schedule;
 /* "constant", "cosine", "linear". */
-const char *mp_schedule_name(mp_schedule schedule);
-int mp_schedule_find(const char *name); /* -1: none */
+const char *mp_rate_schedule_name(mp_rate_schedule schedule);
+int mp_rate_schedule_find(const char *name); /* -1: none */
 
 typedef struct mp_hyper {
     mp_optimizer optimizer;
     double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
     bool nesterov;
-    mp_schedule schedule;          /* what follows the warm-up */
+    mp_rate_schedule schedule;     /* what follows the warm-up */
     int64_t warmup_steps, n_steps; /* the rate rises linearly over the first, and reaches 0 (cosine, linear) after the second */
 } mp_hyper;
 

@@ -128,10 +128,10 @@ static void the_rate_rises_and_falls(void **state)
     assert_true(fabs(mp_learning_rate(&h, 0) - 0.25) < 1e-12);
     assert_true(fabs(mp_learning_rate(&h, 3) - 1) < 1e-12);
     assert_true(mp_learning_rate(&h, 100) == 1);
-    h.schedule = MP_SCHEDULE_LINEAR;
+    h.schedule = MP_RATE_LINEAR;
     assert_true(fabs(mp_learning_rate(&h, 8) - 0.5) < 1e-12);
     assert_true(fabs(mp_learning_rate(&h, 12)) < 1e-12 && fabs(mp_learning_rate(&h, 99)) < 1e-12);
-    h.schedule = MP_SCHEDULE_COSINE;
+    h.schedule = MP_RATE_COSINE;
     assert_true(fabs(mp_learning_rate(&h, 4) - 1) < 1e-12);
     assert_true(fabs(mp_learning_rate(&h, 6) - 0.853553390593) < 1e-9);
     assert_true(fabs(mp_learning_rate(&h, 8) - 0.5) < 1e-9);

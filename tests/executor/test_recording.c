@@ -43,7 +43,7 @@ static outcome run(training_case *t, const mp_plan *plan, mp_optimizer optimizer
     mp_execution *e;
     mp_execution_options options = {
         .hyper = mp_hyper_default(optimizer), .clip_norm = clip_norm, .seed = 3, .by_call = by_call};
-    options.hyper.schedule = MP_SCHEDULE_COSINE;
+    options.hyper.schedule = MP_RATE_COSINE;
     options.hyper.warmup_steps = 2;
     options.hyper.n_steps = STEPS;
     if (mp_execution_new(t->program, plan, &options, &e, &err) != MP_OK) fail_msg("%s", err.message);

@@ -1,5 +1,5 @@
 /* normalizations.c - layer, root-mean-square, group, instance and mean-variance normalization: where statistics are kept, and
- * what of them is an output. */
+ * which of them are outputs. */
 #include <string.h>
 
 #include "executor/cpu/base/families.h"

@@ -1,4 +1,4 @@
-/* recording.c - a pass as a CUDA graph: what the stream is told while it captures, launched again and again. */
+/* recording.c - a pass as a CUDA graph: captured from the streams once, launched any number of times. */
 #include "executor/cuda/device/recording.h"
 
 #include "executor/cuda/device/errors.h"

@@ -1,6 +1,6 @@
 /* step.h - what kernels read of the step they run in, where they can read it: on the device.
  *
- * A captured pass runs again with other values, which lie at the same place: they are copied there before it, from pinned
+ * A captured pass is replayed with other values at the same place: they are copied there before it, from pinned
  * memory of the host. Until a pass has ended its values may not change; the loss is read at its end.
  */
 #ifndef EXECUTOR_CUDA_STEP_H

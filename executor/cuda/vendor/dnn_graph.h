@@ -1,4 +1,4 @@
-/* dnn_graph.h - operation graphs of cuDNN: described as plain data, planned once, run again and again. Private to
+/* dnn_graph.h - operation graphs of cuDNN: described as plain data, planned once, run any number of times. Private to
  * executor/cuda/.
  *
  * A graph is a list of tensors and of operations on them. Its plan is an engine configuration of cuDNN's: the first that its
