@@ -1,15 +1,14 @@
-/* arena.h - offsets in one block for everything that comes and goes in a plan.
+/* arena.h - the arena of a plan gives every instance and every workspace an offset in one block of memory.
  *
  * An item is an instance of a storage, or the workspace of a step; instances that take over each other's memory in place are
- * one item, and so are the two lives of a carried gradient, whose bytes have to stay where they are from one step of training
- * to the next. Items that live together must not overlap. This is dynamic storage allocation (NP-hard: Garey, Johnson 1979,
+ * one item, and so are the two lives of a carried gradient, whose bytes stay where they are from one step of training to the
+ * next. Items that are live together must not overlap. This is dynamic storage allocation (NP-hard: Garey and Johnson 1979,
  * SR2).
  *
- * Method: items are placed one after the other into the lowest, or the tightest, gap; in several orders (by size, by size times
- * lifetime, by lifetime, by start, around the fullest step), and then again with whatever was on top put first. The lowest
- * height wins; the sum of what lives at the fullest step is a lower bound, and where it is reached the search ends. Where it is
- * not, an exact search (memplan/pack.h) of bounded length looks for something lower, or for the proof that there is
- * nothing.
+ * Method: items are placed one after the other, by first fit and by best fit, in several orders (by size, by size times
+ * lifetime, by lifetime, by beginning, around the fullest step); then a local search moves items on top up in the order. The
+ * lowest height wins. The live bytes of the fullest step are a lower bound, and where they are reached the search ends; else an
+ * exact search (memplan/pack.h) of bounded length looks for a lower arena, or for the proof that there is none.
  */
 #ifndef MEMPLAN_ARENA_H
 #define MEMPLAN_ARENA_H
@@ -18,17 +17,18 @@
 #include "memplan/plan.h"
 
 /* Gives every instance and workspace of the plan's steps its offset, a multiple of the graph's alignment: sets places, n_places
- * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant; of more than
- * 20,000 a few orders by an index, in practice about O(n log^2 n). MP_INVALID: as mp_timeline_build. MP_NOMEM. */
+ * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant; more than
+ * 20,000 items by first fit in a few orders, through an index, in practice about O(n log^2 n). MP_INVALID: as
+ * mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
-/* The same, with the exact search as long as the options say (NULL: as short as there). Height and bound are bytes; of
- * `enough` too, which is a height that will do. */
+/* The same, with an exact search as long as the options say (NULL: as short as there). Height, bound and the options' `enough`
+ * are bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* No layout of the plan's steps, in-place items at one offset, has a lower arena: what is live at the fullest step,
- * or more if mp_arena_layout's search has proved more. As mp_arena_layout, but the plan is not changed. */
+/* A lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the fullest step, or
+ * more if the exact search proves more. Else as mp_arena_layout, but the plan is not changed. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
 
 #endif

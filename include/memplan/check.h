@@ -1,6 +1,6 @@
-/* check.h - is this plan right? Replays a plan by the rules of the training graph, sharing no code with the timeline, and
- * compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the updates, waits for
- * the second stream, recompute flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
+/* check.h - the checker judges a plan: it replays the steps by the rules of the training graph, sharing no code with the
+ * timeline, and compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the
+ * updates, waits for the second stream, recompute flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
  */
 #ifndef MEMPLAN_CHECK_H
 #define MEMPLAN_CHECK_H

@@ -1,4 +1,4 @@
-/* fates.h - what becomes of the tensors of the forward pass under an order of steps: the colours of every picture. */
+/* fates.h - the fate of a tensor of the forward pass under an order of steps: kept, recomputed, or read by no backward node. */
 #ifndef MEMPLAN_FATES_H
 #define MEMPLAN_FATES_H
 
