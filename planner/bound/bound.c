@@ -9,8 +9,7 @@
 #include "planner/bound/bound_explain.h"
 #include "planner/bound/interval/bound_branch.h"
 #include "planner/bound/overlap/bound_exchange.h"
-
-enum { BRANCHINGS = 64, NEXT_EFFORT = 2, NARROWS = 3, LEAST_DEMAND = 2 };
+#include "planner/math/tuning.h"
 
 /* The stages of one effort, over the best chain of intervals. */
 typedef struct pass {
@@ -88,7 +87,7 @@ static mp_status branch(pass *p, mp_error *err)
         mp_bound_value value;
         mp_bound_interval_start(c->interval, p->nodes[i]);
         mp_bound_interval_end(c->interval, i + 1 < p->n ? p->nodes[i + 1] : -1);
-        MP_TRY(mp_bound_branch(c->interval, (int64_t)BRANCHINGS * c->options.effort, &c->options, &value, err));
+        MP_TRY(mp_bound_branch(c->interval, (int64_t)MP_BOUND_BRANCHINGS * c->options.effort, &c->options, &value, err));
         c->infeasible = c->infeasible || value.infeasible;
         sum += value.ticks;
     }
@@ -199,8 +198,8 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
     mp_bound_options own = *options;
     mp_bound_work unused = {0};
     const int most = order->only_vertex >= 0 ? 0 : options->effort;
-    for (own.effort = most > 0; own.effort <= most && !bound->infeasible; own.effort *= NEXT_EFFORT) {
-        const bool is_last = own.effort > most / NEXT_EFFORT;
+    for (own.effort = most > 0; own.effort <= most && !bound->infeasible; own.effort *= MP_BOUND_NEXT_EFFORT) {
+        const bool is_last = own.effort > most / MP_BOUND_NEXT_EFFORT;
         selection.thorough = own.effort > 1 && is_last;
         MP_TRY(run_pass(order, budget_bytes, &own, -1, &selection, bound, &unused, err));
         if (!own.effort || is_last) break;
@@ -219,13 +218,13 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
     mp_bound_work work = {0};
     mp_bound_found found = {0, -1};
     mp_bound_options own = *options;
-    int nodes[NARROWS];
+    int nodes[MP_BOUND_NARROWS];
     bool promising = false;
     int64_t ticks = bound->ticks;
     own.report = NULL;
     MP_TRY(mp_bound_demand_new(order, budget_bytes, options, &d, err));
     if (d) MP_TRY(mp_bound_demand_is_promising(d, ticks, &promising, err));
-    for (int n = promising ? mp_bound_demand_narrows(d, nodes, NARROWS) : 0, k = 0; k < n; k++) {
+    for (int n = promising ? mp_bound_demand_narrows(d, nodes, MP_BOUND_NARROWS) : 0, k = 0; k < n; k++) {
         mp_bound_selection selection = {0};
         mp_bound before = {0};
         st = run_pass(order, budget_bytes, &own, nodes[k], &selection, &before, &work, err);
@@ -310,7 +309,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     if (!bound.infeasible) {
         MP_TRY(mp_precedence_new(graph, !options->any_order, &order, err));
         if (mp_bound_is_on(options, MP_BOUND_INTERVAL)) MP_TRY(run_passes(order, budget_bytes, options, &bound, err));
-        if (!bound.infeasible && options->effort >= LEAST_DEMAND && mp_bound_is_on(options, MP_BOUND_DEMAND))
+        if (!bound.infeasible && options->effort >= MP_BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
             MP_TRY(run_demand(order, budget_bytes, options, &bound, err));
         MP_TRY(explain(order, budget_bytes, options, &bound, err));
     }

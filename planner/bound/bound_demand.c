@@ -7,21 +7,7 @@
 #include "planner/bound/bound_labels.h"
 #include "planner/bound/bound_remakes.h"
 #include "planner/math/bits.h"
-
-enum {
-    MOST_NODES = 2048,
-    FEW_LABELS = 8192,   /* where it is not known yet whether it is worth more */
-    MOST_LABELS = 32768, /* at a boundary, while it is settled what is held */
-    MOST_WORK = 1 << 29, /* about, in units of a look at a label, while one target is tried; a set that is put costs some */
-    FEW_WORK = MOST_WORK / 8,
-    WORK_OF_PUT = 128,
-    MOST_TABLE = 1 << 23, /* of 64 bits */
-    STARTS = 3,
-    FAR = 24,
-    TRIES = 6,
-    STEP = 16,
-    AROUND = 4 /* boundaries on each side of a narrow one */
-};
+#include "planner/math/tuning.h"
 
 /* An earlier boundary, and what has to run after it in any case. */
 struct start {
@@ -40,7 +26,7 @@ struct mp_bound_demand {
     mp_bound_labels_table now, next;
     /* of one boundary */
     int at;
-    struct start starts[STARTS];
+    struct start starts[MP_DEMAND_STARTS];
     int n_starts;
     /* of one target */
     int64_t target, best, work_left;
@@ -84,18 +70,18 @@ mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, 
     mp_status st = MP_OK;
     mp_bound_demand *d = NULL;
     *out = NULL;
-    if (order->only_vertex >= 0 || order->n > MOST_NODES) return MP_OK;
+    if (order->only_vertex >= 0 || order->n > MP_DEMAND_NODES) return MP_OK;
     MP_REQUIRE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     d->options = options;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &d->x, err));
     MP_TRY(find_boundaries(d, err));
     MP_TRY(mp_bound_ranks_init(&d->ranks, d->x, err));
-    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MOST_TABLE / (order->n / 64 + 1)) goto done;
+    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MP_DEMAND_TABLE / (order->n / 64 + 1)) goto done;
     MP_TRY(mp_bound_remakes_init(&d->remakes, d->x, &d->ranks, d->nodes, d->n, err));
     d->set = mp_alloc((size_t)d->ranks.words, sizeof *d->set);
     d->runs = mp_alloc((size_t)d->remakes.words, sizeof *d->runs);
     MP_REQUIRE(d->set && d->runs, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
-    for (int k = 0; k < STARTS; k++) {
+    for (int k = 0; k < MP_DEMAND_STARTS; k++) {
         d->starts[k].nodes = mp_alloc((size_t)d->remakes.words, sizeof *d->starts[k].nodes);
         MP_REQUIRE(d->starts[k].nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     }
@@ -114,7 +100,7 @@ void mp_bound_demand_free(mp_bound_demand *d)
     mp_bound_remakes_clear(&d->remakes);
     mp_bound_ranks_clear(&d->ranks);
     mp_bound_interval_free(d->x);
-    for (int k = 0; k < STARTS; k++) mp_free(d->starts[k].nodes);
+    for (int k = 0; k < MP_DEMAND_STARTS; k++) mp_free(d->starts[k].nodes);
     mp_free(d->nodes);
     mp_free(d->room_bytes);
     mp_free(d->before);
@@ -125,7 +111,7 @@ void mp_bound_demand_free(mp_bound_demand *d)
 
 static bool is_narrow(const mp_bound_demand *d, int i)
 {
-    for (int k = i - AROUND; k <= i + AROUND; k++)
+    for (int k = i - MP_DEMAND_AROUND; k <= i + MP_DEMAND_AROUND; k++)
         if (k >= 0 && k < d->n && k != i && d->room_bytes[k] < d->room_bytes[i] + (k > i)) return false;
     return i > 0 && i < d->n - 1;
 }
@@ -152,15 +138,15 @@ static void choose_starts(mp_bound_demand *d)
 {
     const size_t size = (size_t)d->remakes.words * sizeof *d->runs;
     d->n_starts = 0;
-    for (int i = d->at - 1; i >= 0 && i >= d->at - FAR; i--) {
+    for (int i = d->at - 1; i >= 0 && i >= d->at - MP_DEMAND_FAR; i--) {
         memset(d->runs, 0, size);
         for (int k = i; k < d->at; k++)
             mp_bound_remakes_add(&d->remakes, i, d->remakes.needed + (size_t)k * (size_t)d->ranks.words, d->runs);
         const int64_t ticks = d->before[i] + mp_bound_remakes_ticks(&d->remakes, d->runs);
         int place = d->n_starts;
         while (place > 0 && ticks > d->starts[place - 1].ticks) place--;
-        if (place == STARTS) continue;
-        if (d->n_starts < STARTS) d->n_starts++;
+        if (place == MP_DEMAND_STARTS) continue;
+        if (d->n_starts < MP_DEMAND_STARTS) d->n_starts++;
         const struct start spare = d->starts[d->n_starts - 1];
         memmove(d->starts + place + 1, d->starts + place, (size_t)(d->n_starts - 1 - place) * sizeof *d->starts);
         d->starts[place] = (struct start){i, ticks, spare.nodes};
@@ -184,7 +170,7 @@ static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 
 static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t used)
 {
-    d->work_left -= WORK_OF_PUT;
+    d->work_left -= MP_DEMAND_PUT_WORK;
     if (ticks + ticks_before(d, set) >= d->target) return;
     if (!mp_bound_labels_put(&d->next, set, ticks, used)) d->full = true;
 }
@@ -241,7 +227,6 @@ static void go_back(mp_bound_demand *d)
 /* Back from the end as far as labels last; *n_few: how many narrow boundaries had few of them. */
 static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
-    enum { FEW = 4 };
     mp_status st = MP_OK;
     d->target = target;
     d->best = 0;
@@ -269,7 +254,7 @@ static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t wo
             d->best = least;
             d->best_at = d->at;
         }
-        if (is_narrow(d, d->at) && d->now.n <= FEW) ++*n_few;
+        if (is_narrow(d, d->at) && d->now.n <= MP_DEMAND_FEW_AT_NARROW) ++*n_few;
     }
     d->x->work.n_states += work - d->work_left;
 done:
@@ -284,7 +269,7 @@ const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d)
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err)
 {
     int n_few;
-    const mp_status st = follow(d, ticks + ticks / STEP + 1, FEW_LABELS, FEW_WORK, &n_few, err);
+    const mp_status st = follow(d, ticks + ticks / MP_DEMAND_STEP + 1, MP_DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err);
     *promising = st == MP_OK && (n_few > 0 || !d->full);
     return st;
 }
@@ -293,11 +278,11 @@ mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_fo
 {
     mp_status st = MP_OK;
     int n_few;
-    int64_t step = *ticks / STEP + 1;
+    int64_t step = *ticks / MP_DEMAND_STEP + 1;
     *found = (mp_bound_found){0, -1};
-    for (int k = 0; k < TRIES && step > 0 && !has_ended(d); k++) {
+    for (int k = 0; k < MP_DEMAND_TARGETS && step > 0 && !has_ended(d); k++) {
         const int64_t target = *ticks + step;
-        MP_TRY(follow(d, target, MOST_LABELS, MOST_WORK, &n_few, err));
+        MP_TRY(follow(d, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
         if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};
         if (d->best > *ticks) *ticks = d->best;
         if (d->best < target && !d->full) break; /* a higher target leaves more, not others */

@@ -5,8 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
-
-enum { MOST_COMPARED = 1000 };
+#include "planner/math/tuning.h"
 
 mp_status mp_bound_labels_init(mp_bound_labels_table *t, int most, int words, mp_error *err)
 {
@@ -94,7 +93,7 @@ static int choose(mp_bound_labels_table *t)
     for (int k = 0; k < n; k++) {
         const int i = (int)t->keys[2 * k + 1];
         bool dominated = false;
-        for (int j = 0; j < n_left && j < MOST_COMPARED && !dominated; j++)
+        for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
             dominated = is_part(mp_bound_labels_set(t, (int)t->keys[j]), mp_bound_labels_set(t, i), t->words);
         if (!dominated) t->keys[n_left++] = i; /* n_left <= k: what it overwrites has been read */
     }

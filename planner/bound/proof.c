@@ -6,11 +6,12 @@
 #include <time.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 
 int mp_proof_effort(const mp_graph *graph)
 {
     const size_t n = graph->n_nodes;
-    return n < 150 ? 8 : n < 500 ? 4 : n < 2500 ? 2 : n < 8000 ? 1 : 0;
+    return n < MP_PROOF_NODES_8 ? 8 : n < MP_PROOF_NODES_4 ? 4 : n < MP_PROOF_NODES_2 ? 2 : n < MP_PROOF_NODES_1 ? 1 : 0;
 }
 
 mp_status mp_prove(const mp_graph *graph, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,

@@ -13,10 +13,7 @@
 
 #include "planner/floor/floor_held.h"
 #include "planner/math/bits.h"
-
-/* Beyond so many nodes there are no minimum cuts; and what they may cost, in vertices, arcs and storages looked at. */
-enum { MOST_CUT_NODES = 8192 };
-static const int64_t most_work = 40000000;
+#include "planner/math/tuning.h"
 
 /* Whether all that is before and after each node is known. */
 static bool has_sets(const mp_precedence *o)
@@ -178,7 +175,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
         if (least_bytes[i] > highest) highest = least_bytes[i];
     }
     mp_floor_rank_sort(ranks, (size_t)n);
-    for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < most_work / 2; k++) {
+    for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < MP_FLOOR_WORK / 2; k++) {
         const int i = ranks[k].node;
         if ((ranks[k].bytes <= highest && o->repeatable[i]) || ranks[k].bytes <= least_bytes[i]) continue;
         MP_TRY(mp_floor_cut_least(cut, mp_precedence_ancestors(o, i), i, i, &bytes, err));
@@ -222,7 +219,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
         again[i] = own_bytes(o, i, true, NULL, best);
         least[i] += own[i];
     }
-    const bool cuts = has_sets(o) && n <= MOST_CUT_NODES;
+    const bool cuts = has_sets(o) && n <= MP_FLOOR_CUT_NODES;
     if (cuts) {
         MP_TRY(mp_floor_cut_new(o, &cut, err));
         MP_TRY(raise_by_cuts(cut, own, least, err));
@@ -233,7 +230,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
         *floor_bytes = end;
         reason->node = -1;
     }
-    if (cuts) MP_TRY(mp_floor_held(cut, &(mp_floor_needs){least, again}, most_work, floor_bytes, reason, err));
+    if (cuts) MP_TRY(mp_floor_held(cut, &(mp_floor_needs){least, again}, MP_FLOOR_WORK, floor_bytes, reason, err));
     *floor_bytes += mp_graph_static_bytes(graph);
 done:
     mp_floor_cut_free(cut);

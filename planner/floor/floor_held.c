@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "planner/math/bits.h"
-
-enum { LONGEST_CHAIN = 16 };
+#include "planner/math/tuning.h"
 
 struct search {
     mp_floor_cut *cut;
@@ -110,7 +109,7 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
     const mp_storage *storages = o->graph->storages;
     int64_t held = storages[s].bytes;
     x->chain++;
-    for (int length = 0, output = s; length < LONGEST_CHAIN && output >= 0; length++) {
+    for (int length = 0, output = s; length < MP_FLOOR_CHAIN && output >= 0; length++) {
         const int maker = o->graph->producer[output];
         int input = -1;
         if (storages[output].bytes < held) held = storages[output].bytes;

@@ -14,14 +14,12 @@
 
 /* Exact searches pay on tiny graphs only, integer programmes on small ones. On large ones labels by a minimum cut are ahead of
  * all that cuts the list into segments, which is tried there only if no plan is found without. */
-enum { EXACT_NODES = 32, ILP_NODES = 48 };
 
 /* What the searchers before the one that improves on plans may take of the time limit: little, except on large graphs, where
  * moves are slow. */
 static double share_of(const mp_graph *graph)
 {
-    const double SMALL = 0.35, LARGE = 0.85;
-    return graph->n_nodes > MP_LARGE_GRAPH_NODES ? LARGE : SMALL;
+    return graph->n_nodes > MP_LARGE_GRAPH_NODES ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
 }
 
 /* Whether a searcher has a part in this search. */
@@ -31,8 +29,8 @@ static bool takes_part(const mp_solver *solver, const mp_request *request)
     if (request->solvers_off >> (1 + (solver - mp_portfolio_row(0))) & 1) return false;
     if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
-    if (solver->run == mp_run_exact) return request->graph->n_nodes <= EXACT_NODES;
-    return solver->run != mp_run_ilp || request->graph->n_nodes <= ILP_NODES;
+    if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
+    return solver->run != mp_run_ilp || request->graph->n_nodes <= MP_AUTO_ILP_NODES;
 }
 
 /* Whether a plan within the budget is found. */

@@ -29,9 +29,8 @@ const mp_solver *mp_solver_row(size_t k)
 
 int64_t mp_default_moves(const mp_graph *graph)
 {
-    enum { WORK = 4480000, LEAST = 480, MOST = 12800 };
-    const int64_t moves = WORK / (int64_t)(graph->n_nodes + 1);
-    return moves < LEAST ? LEAST : moves > MOST ? MOST : moves;
+    const int64_t moves = MP_OFFER_WORK / (int64_t)(graph->n_nodes + 1);
+    return moves < MP_LEAST_OFFERS ? MP_LEAST_OFFERS : moves > MP_MOST_OFFERS ? MP_MOST_OFFERS : moves;
 }
 
 static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
@@ -65,17 +64,15 @@ done:
 /* Ends the bound before the search, which needs most of the time. */
 static bool ends_first_bound(void *data)
 {
-    const double SHARE = 0.25;
     mp_search *search = data;
     mp_search_heed(search);
-    return search->stopped || mp_search_elapsed(search) > SHARE;
+    return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 
 /* Ends the one beside it. */
 static bool ends_proof(void *data)
 {
-    const double SHARE = 0.5;
-    return mp_search_elapsed(data) > SHARE;
+    return mp_search_elapsed(data) > MP_PROOF_SHARE;
 }
 
 static bool is_bounded(const mp_request *request)

@@ -1,8 +1,7 @@
 #include "planner/bound/interval/bound_chain.h"
 
 #include "estimator/base/memory.h"
-
-enum { MOST_CANDIDATES = 2048, FEW_CANDIDATES = 128, POINTS = 16 };
+#include "planner/math/tuning.h"
 
 bool mp_bound_chain_ended(mp_bound_chain *c)
 {
@@ -19,7 +18,7 @@ static void find_candidates(mp_bound_chain *c)
 {
     const mp_precedence *o = c->order;
     mp_bound_interval *x = c->interval;
-    const int most = c->options.effort > 0 ? MOST_CANDIDATES : FEW_CANDIDATES;
+    const int most = c->options.effort > 0 ? MP_BOUND_CANDIDATES : MP_BOUND_FEW_CANDIDATES;
     const int stride = o->only_vertex >= 0 ? 1 : (o->n + most - 1) / most;
     for (int k = 0; k < o->n && !mp_bound_chain_ended(c); k += stride) {
         const int v = o->sequence[k];
@@ -151,10 +150,10 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
     c->order = order;
     c->options = *options;
     c->best_single = -1;
-    c->most = options->effort > 0 ? POINTS * options->effort : 1;
+    c->most = options->effort > 0 ? MP_BOUND_POINTS * options->effort : 1;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     c->interval->until = until;
-    c->candidates = mp_alloc(MOST_CANDIDATES, sizeof *c->candidates);
+    c->candidates = mp_alloc(MP_BOUND_CANDIDATES, sizeof *c->candidates);
     c->point = mp_alloc((size_t)c->most, sizeof *c->point);
     c->single = mp_alloc((size_t)c->most, sizeof *c->single);
     c->rest = mp_alloc((size_t)c->most, sizeof *c->rest);

@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 
-enum { ONE = 1024, PATIENCE = 4 }; /* fixed-point unit of labels; rounds without gain before the step is halved */
+enum { ONE = 1024 }; /* fixed-point unit of labels */
 
 typedef struct couple {
     mp_bound_interval *x;
@@ -88,7 +89,7 @@ mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t
             best = bound;
             waited = 0;
             memcpy(c.best_multiplier, c.multiplier, size * sizeof *c.multiplier);
-        } else if (++waited == PATIENCE) {
+        } else if (++waited == MP_BOUND_COUPLE_PATIENCE) {
             waited = 0;
             gain /= 2;
             memcpy(c.multiplier, c.best_multiplier, size * sizeof *c.multiplier);

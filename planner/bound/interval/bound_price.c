@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-
-enum { MOST_CUTS = 24 };
+#include "planner/math/tuning.h"
 
 /* A labelling: its ticks, as they are and scaled, and the bytes it holds. */
 struct line {
@@ -146,7 +145,7 @@ enum { OVER, FITS };
 /* Closes in on the best price between the lines of two labellings; the best bound on the way, and its multiplier. */
 static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t room_bytes, int64_t best, double *multiplier)
 {
-    for (int k = 0; k < MOST_CUTS; k++) {
+    for (int k = 0; k < MP_BOUND_CUTS; k++) {
         const int64_t numerator = lines[FITS].scaled - lines[OVER].scaled;
         const int64_t denominator = lines[OVER].bytes - lines[FITS].bytes;
         if (numerator <= 0 || denominator <= 0) break;

@@ -4,10 +4,9 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/overlap/bound_tree.h"
+#include "planner/math/tuning.h"
 
-enum { SHIFTS = 6, PARTS = 3, WAYS = SHIFTS + PARTS, SEARCHED = 4 };
-
-static const int64_t EXCHANGE = 10000000, SEARCH = 20000000; /* work of linear programmes, for each of effort */
+enum { SHIFTS = 6, PARTS = 3, WAYS = SHIFTS + PARTS };
 
 static int candidate_of(const mp_bound_chain *c, int node)
 {
@@ -69,7 +68,7 @@ mp_status mp_bound_exchange(mp_bound_chain *c, mp_bound_selection *s, int64_t *t
     mp_status st = MP_OK;
     int *nodes = mp_alloc((size_t)c->n_candidates + 1, sizeof *nodes);
     MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    s->work_left = EXCHANGE * c->options.effort;
+    s->work_left = (int64_t)MP_BOUND_EXCHANGE_WORK * c->options.effort;
     for (int k = 0, idle = 0; s->n && idle < WAYS * s->n && s->work_left > 0 && !mp_bound_chain_ended(c); k++, idle++) {
         const int64_t value = s->value;
         const int n = neighbour(c, s, k % (WAYS * s->n), nodes);
@@ -86,14 +85,14 @@ mp_status mp_bound_exchange_tree(mp_bound_chain *c, const mp_bound_selection *s,
 {
     mp_status st = MP_OK;
     int n = s->n;
-    int *nodes = mp_alloc((size_t)n + SEARCHED, sizeof *nodes);
+    int *nodes = mp_alloc((size_t)n + MP_BOUND_TREE_BOUNDARIES, sizeof *nodes);
     MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, s->nodes, (size_t)n * sizeof *nodes);
-    for (int k = 0; k >= 0 && n < SEARCHED;) {
+    for (int k = 0; k >= 0 && n < MP_BOUND_TREE_BOUNDARIES;) {
         k = next_peak(c, nodes, n);
         if (k >= 0 && mp_bound_insert(c, nodes, n, c->candidates[k].node)) n++;
     }
-    st = mp_bound_tree(c->interval, nodes, n, &c->options, SEARCH * c->options.effort, ticks, err);
+    st = mp_bound_tree(c->interval, nodes, n, &c->options, (int64_t)MP_BOUND_TREE_WORK * c->options.effort, ticks, err);
     c->infeasible = st == MP_INFEASIBLE;
     if (c->infeasible) st = MP_OK;
 done:

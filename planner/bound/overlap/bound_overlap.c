@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 
 struct mp_bound_item {
     int64_t price, bytes;
@@ -149,11 +150,10 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
  * 1974). After `most` steps what is certain by then. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
-    enum { MOST_STEPS = 20000 };
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
     size_t k = 0;
     for (size_t i = 0; i < n; i++) items[i].taken = false;
-    for (int step = 0; step < MOST_STEPS; step++) {
+    for (int step = 0; step < MP_BOUND_KNAPSACK_STEPS; step++) {
         if (k < n && sum + earned_in_part(items, k, n, room) > best) {
             items[k].taken = items[k].bytes <= room;
             if (items[k].taken) {

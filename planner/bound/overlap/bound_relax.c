@@ -12,6 +12,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/math/linear.h"
+#include "planner/math/tuning.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
@@ -219,7 +220,6 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 
 mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err)
 {
-    enum { PER_MILLE = 1000 };
     mp_status st = MP_OK;
     mp_bound_overlap *o = r->o;
     const int n_solved = o->n_pairs, n = o->n * (o->n + 1);
@@ -232,7 +232,7 @@ mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *
         int best = 0;
         for (int k = 1; k < n; k++)
             if (more[k] > more[best]) best = k;
-        if (more[best] < 1.0 / PER_MILLE) break;
+        if (more[best] < 1.0 / MP_BOUND_SHORTFALL_SHARE) break;
         more[best] = 0;
         MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err));
     }

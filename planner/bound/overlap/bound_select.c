@@ -6,24 +6,7 @@
 #include "estimator/base/memory.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "planner/bound/overlap/bound_relax.h"
-
-enum {
-    ROUNDS = 32,
-    FEW_ROUNDS = 6,
-    TRIALS = 4,
-    ROWS = 2500, /* of a linear programme */
-    BOUNDARIES = 8,
-    PROGRAMMES = 2,
-    SELECTIONS = 1,
-    REFINEMENTS = 3,
-    BESIDE = 3,
-    SPARSE = 2, /* intervals that nest or follow each other make a programme this much easier */
-    LEAST_WORTH = 64,
-    SMALL = 500, /* rows of an interval */
-    MOST_EFFORT = 8
-};
-
-static const int64_t WORK = 18000000; /* of linear programmes, for each of effort */
+#include "planner/math/tuning.h"
 
 /* The bound of coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
@@ -52,7 +35,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
 {
     mp_status st = MP_OK;
     int64_t finally = 0;
-    const int n_tried = TRIALS * c->options.effort;
+    const int n_tried = MP_BOUND_SPLIT_TRIALS * c->options.effort;
     int *best = mp_alloc(2 * ((size_t)*n + MP_BOUND_MOST_SPLITS), sizeof *best);
     MP_REQUIRE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     int *trial = best + *n + MP_BOUND_MOST_SPLITS;
@@ -63,7 +46,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
             const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
             memcpy(trial, nodes, (size_t)*n * sizeof *trial);
             if (!mp_bound_insert(c, trial, *n, c->candidates[candidate].node)) continue;
-            MP_TRY(couple(c, trial, *n + 1, FEW_ROUNDS, &found, err));
+            MP_TRY(couple(c, trial, *n + 1, MP_BOUND_SPLIT_ROUNDS, &found, err));
             if (found <= most) continue;
             most = found;
             memcpy(best, trial, (size_t)(*n + 1) * sizeof *best);
@@ -72,7 +55,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
         *ticks = most;
         memcpy(nodes, best, (size_t)++ * n * sizeof *nodes);
     }
-    if (!mp_bound_chain_ended(c) && *n > 1) MP_TRY(couple(c, nodes, *n, ROUNDS, &finally, err));
+    if (!mp_bound_chain_ended(c) && *n > 1) MP_TRY(couple(c, nodes, *n, MP_BOUND_COUPLE_ROUNDS, &finally, err));
     if (finally > *ticks) *ticks = finally;
 done:
     mp_free(best);
@@ -115,7 +98,7 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     int n_left = 0;
     for (int i = 0; i < n; i++) sum += worth[i] / n;
     for (int i = 0; i < n; i++)
-        if (!i || worth[i] > sum / LEAST_WORTH) nodes[n_left++] = nodes[i];
+        if (!i || worth[i] > sum / MP_BOUND_LEAST_WORTH) nodes[n_left++] = nodes[i];
     return n_left;
 }
 
@@ -127,7 +110,8 @@ static bool is_worthless(const mp_bound_selection *s)
 
 bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s, int64_t ticks)
 {
-    if (!s->is_done || !s->thorough || mp_bound_chain_ended(c) || s->value <= 0 || (s->n < 2 && s->rows_per_pair > SMALL))
+    if (!s->is_done || !s->thorough || mp_bound_chain_ended(c) || s->value <= 0 ||
+        (s->n < 2 && s->rows_per_pair > MP_BOUND_SMALL_ROWS))
         return false;
     return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
 }
@@ -212,24 +196,24 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 {
     mp_status st = MP_OK;
     const int effort = c->options.effort;
-    s->rows = (int64_t)ROWS * (effort < MOST_EFFORT ? effort : MOST_EFFORT);
+    s->rows = (int64_t)MP_BOUND_ROWS * (effort < MP_BOUND_ROWS_EFFORT ? effort : MP_BOUND_ROWS_EFFORT);
     s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
-    s->work_left = WORK * effort;
+    s->work_left = (int64_t)MP_BOUND_OVERLAP_WORK * effort;
     s->place = 0;
     s->is_done = false;
-    int64_t most = (SPARSE * s->rows / s->rows_per_pair + 1) / 2;
-    if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > SMALL))) return MP_OK;
-    if (most > BOUNDARIES + effort / 2) most = BOUNDARIES + effort / 2;
+    int64_t most = (MP_BOUND_SPARSE * s->rows / s->rows_per_pair + 1) / 2;
+    if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > MP_BOUND_SMALL_ROWS))) return MP_OK;
+    if (most > MP_BOUND_BOUNDARIES + effort / 2) most = MP_BOUND_BOUNDARIES + effort / 2;
     if (most < n) most = n;
     mp_free(s->looked_at);
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
     MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, ticks, err));
-    for (int k = 1; k < SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
+    for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
-    for (int k = 0; k < REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
+    for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
         if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room for more intervals */
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * BESIDE, PROGRAMMES, ticks, err));
+        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
 done:

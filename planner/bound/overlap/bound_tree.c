@@ -5,8 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/overlap/bound_relax.h"
-
-enum { PROGRAMMES = 4, TRIED = 8, RELIABLE = 4, MOST_LEAVES = 1 << 14, VISITS_WITH_ALL = 12 };
+#include "planner/math/tuning.h"
 
 /* A leaf, or what was one: what its parent has, and one storage more settled. */
 struct leaf {
@@ -94,7 +93,7 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     bool solved = false;
     for (int i = 0; i < o->n; i++) MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){i, i + 1}, err));
     for (int i = 0; i < o->n; i++) MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){i, o->n}, err));
-    for (int k = 0; k < PROGRAMMES && t->work_left > 0; k++) {
+    for (int k = 0; k < MP_BOUND_TREE_PROGRAMMES && t->work_left > 0; k++) {
         const int before = o->n_pairs;
         if (k) MP_TRY(mp_bound_relax_add_pairs(t->relax, o->n_pairs + o->n, err));
         if (k && o->n_pairs == before) break;
@@ -109,7 +108,7 @@ done:
 /* How much further some iterations bring the programme with a storage settled; all is put back. */
 static double look(tree *t, int place, bool held, double part)
 {
-    enum { ITERATIONS = 50, MOST = 1000000 };
+    enum { MOST = 1000000 };
     mp_linear *l = mp_bound_relax_linear(t->relax);
     struct history *h = &t->history[place];
     size_t size;
@@ -117,7 +116,7 @@ static double look(tree *t, int place, bool held, double part)
     const unsigned char *basis = mp_linear_basis(l, &size);
     memcpy(t->basis, basis, size);
     settle(t, place, held ? MP_BOUND_HELD : MP_BOUND_NOT_HELD);
-    mp_linear_advance(l, ITERATIONS);
+    mp_linear_advance(l, MP_BOUND_TREE_LOOK);
     const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
     t->work_left -= l->work;
     t->o.x->work.n_pivots += l->work;
@@ -171,13 +170,13 @@ static mp_status choose_place(tree *t, int *place, mp_error *err)
     MP_REQUIRE(part && score, err, MP_NOMEM, "no memory for a bound of %zu nodes", t->o.n_nodes);
     *place = -1;
     score_places(t, part, score);
-    for (int idle = 0; idle < TRIED && t->work_left > 0; idle++) {
+    for (int idle = 0; idle < MP_BOUND_TREE_TRIED && t->work_left > 0; idle++) {
         int k = 0;
         for (int j = 1; j < (int)n; j++)
             if (score[j] > score[k]) k = j;
         if (score[k] < 0) break;
         const struct history *h = &t->history[k];
-        const bool reliable = h->n[false] >= RELIABLE && h->n[true] >= RELIABLE;
+        const bool reliable = h->n[false] >= MP_BOUND_TREE_RELIABLE && h->n[true] >= MP_BOUND_TREE_RELIABLE;
         const double without = reliable ? expect(h, false, part[k]) : look(t, k, false, part[k]);
         const double with = reliable ? expect(h, true, 1 - part[k]) : look(t, k, true, 1 - part[k]);
         score[k] = -1;
@@ -223,12 +222,13 @@ static mp_status grow(tree *t, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_bound_options *options = t->o.options;
-    for (int visits = 0; t->work_left > 0 && t->n < MOST_LEAVES && !(options->stop && options->stop(options->data)); visits++) {
+    for (int visits = 0; t->work_left > 0 && t->n < MP_BOUND_TREE_LEAVES && !(options->stop && options->stop(options->data));
+         visits++) {
         const int leaf = best_leaf(t);
         if (leaf < 0) break;
         const int64_t before = t->leaves[leaf].value;
         int place;
-        if (visits == VISITS_WITH_ALL) MP_TRY(drop_idle(t, err));
+        if (visits == MP_BOUND_TREE_ALL_VISITS) MP_TRY(drop_idle(t, err));
         MP_TRY(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
         if (place < 0 && value == before) break; /* it is not to be parted, and no other takes less */
