@@ -1,10 +1,10 @@
 /* bound.h - a certified lower bound: the time that every plan within a budget takes at least, and which stage proved it.
  *
- * While node i runs for the first time, what repeatable forward nodes made before and what is read later fits beside what has
- * to live then anyway. Whatever nodes between i and a later j read, and that was not held at i, is made again in between, from
- * what was held. The cheapest choice of what is held, with the memory priced (Lagrange), is a minimum cut; intervals (i, j]
- * that follow each other add up. What orders leave open (in-place pairs, alternatives, what may run on either side) is given
- * away.
+ * Fix two nodes i and j, i before j in every plan. While i first runs, the retained activations fit into the budget less the
+ * memory that every plan needs there. Every activation that a node of (i, j] reads and that was not retained must be recomputed
+ * in between. Choosing the retained set that minimises recomputation is a knapsack-constrained closure problem; relaxing the
+ * memory constraint with a multiplier leaves a minimum cut. The bounds of disjoint intervals add up. docs/bound.md has the
+ * proof, an example of six nodes and what each stage adds.
  */
 #ifndef MEMPLAN_BOUND_H
 #define MEMPLAN_BOUND_H

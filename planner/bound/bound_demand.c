@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/bound/bound_labels.h"
-#include "planner/bound/bound_remakes.h"
+#include "planner/bound/bound_states.h"
+#include "planner/bound/bound_reruns.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 

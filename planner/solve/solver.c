@@ -1,6 +1,11 @@
+<<<<<<< HEAD
 /* solver.c - a request answered: what happens around the searcher that runs, its start, a bound before it and a better one
  * beside it, and the check of what it leaves. */
 
+=======
+/* solver.c - the table of searchers, and what happens around one that runs: a first plan, a bound before it, a better bound in a
+ * thread, and the check of its plan. */
+>>>>>>> cff06b7 (auto sees the table through the search; the bound's comments in the field's words, first part)
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -61,7 +66,7 @@ done:
     return st;
 }
 
-/* Ends the bound before the search, which needs most of the time. */
+/* Whether the bound before the search has had its share of the time limit. */
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;
@@ -69,7 +74,7 @@ static bool ends_first_bound(void *data)
     return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 
-/* Ends the one beside it. */
+/* The same of the proof in a thread. */
 static bool ends_proof(void *data)
 {
     return mp_search_elapsed(data) > MP_PROOF_SHARE;
@@ -80,8 +85,8 @@ static bool is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < INT64_MAX;
 }
 
-/* What is proved soon, and the start of what takes longer. What is told of every offer has to be the same every time, so that
- * nothing can be left to run beside it then. */
+/* A bound of little effort, then the start of the proof in a thread. With `on_offer` the sequence of offers must be
+ * reproducible, so no proof may end the search at a time of its own, and all of it comes before. */
 static mp_status find_bound(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -107,8 +112,8 @@ done:
     return st;
 }
 
-/* The rest of the bound, unless it can't be better than the plan. A plan that meets it is the only one there is: what else
- * would have been tried depends on when that was known. */
+/* The rest of the bound, unless it can't be better than the plan. Once a plan meets the bound the search ends and reports only
+ * that plan: listing others would depend on timing and so not be reproducible. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -143,8 +148,8 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
     return st;
 }
 
-/* What is there before the bound is begun, so that a search that is soon cut short has a plan: the one it starts from,
- * keep-all, and in large graphs something that fits. */
+/* First plans, found before any time is spent on the bound, so that a search with a short time limit returns something: the
+ * plan it starts from, keep-all, and on large graphs one that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false};
@@ -185,6 +190,8 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
     mp_search search = {.request = request,
                         .seen = *request,
+                        .solvers = solvers,
+                        .n_solvers = sizeof solvers / sizeof *solvers,
                         .has_algorithms = mp_graph_has_algorithms(graph),
                         .known = {.ticks = -1},
                         .proved = {.ticks = -1},

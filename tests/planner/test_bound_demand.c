@@ -8,8 +8,8 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
-#include "planner/bound/bound_labels.h"
-#include "planner/bound/bound_remakes.h"
+#include "planner/bound/bound_states.h"
+#include "planner/bound/bound_reruns.h"
 #include "planner/bound/interval/bound_chain.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"

@@ -1,4 +1,5 @@
-/* bound_branch.c - a tree of decisions, each to hold a storage at the start or not, opened where the bound is lowest. */
+/* bound_branch.c - a tree of decisions, each that a storage is live at the start or not; the leaf of the lowest bound is opened
+ * first. */
 #include "planner/bound/interval/bound_branch.h"
 
 #include "estimator/base/memory.h"

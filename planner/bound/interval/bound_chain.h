@@ -1,8 +1,8 @@
-/* bound_chain.h - chains of intervals, one after the other, that add up to the most. For bound.c.
+/* bound_chain.h - the chain of disjoint intervals whose bounds have the largest sum. For bound.c.
  *
- * Runs in intervals that share no step are different runs. So the ticks of intervals (i, j], (j, k], ... add up, wherever i is
- * before j, j before k, and so on. Points are where the most would have to be made again: those at which what is read later
- * goes over the room by the most, one of each stretch of the order.
+ * Runs in intervals that share no step are different runs, so the ticks of intervals (i, j], (j, k], ... add up wherever i
+ * precedes j, j precedes k, and so on. Points, the possible boundaries, are nodes at which memory is shortest: one of each
+ * stretch of the order.
  */
 #ifndef PLANNER_BOUND_CHAIN_H
 #define PLANNER_BOUND_CHAIN_H
@@ -10,7 +10,7 @@
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
 
-/* A node after which memory is short: what is read later goes over the room by so much. */
+/* A node at which memory is short: the live-in storages exceed the free memory. */
 typedef struct mp_bound_candidate {
     int node;
     int64_t shortage_bytes, room_bytes;

@@ -1,9 +1,9 @@
-/* bound_couple.c - Lagrangian coupling of intervals that follow on each other.
+/* bound_couple.c - Lagrangian coupling of consecutive intervals.
  *
- * What is held at a boundary was there in the interval before it: held at that one's start, or made in it. Let a multiplier
- * >= 0 for each storage and boundary price that: whoever holds it pays, whoever has it there before is paid as much. In a plan
- * nobody loses by that, so the intervals, each at its cheapest, still bound the ticks of every plan; and the multipliers that
- * make them disagree the least give the best bound.
+ * A storage that is live at a boundary was live at the start of the interval before it, or produced in it. A multiplier >= 0
+ * for each storage and boundary relaxes this constraint: the interval that begins there pays it for a live storage, the one
+ * that ends there is paid as much for having it. In a plan the two cancel or leave a gain, so the intervals, each at its
+ * cheapest, still bound the ticks of every plan. The best multipliers are those with which neighbours disagree the least.
  */
 #include "planner/bound/interval/bound_couple.h"
 

@@ -1,5 +1,5 @@
-/* bound_couple.h - a better bound for a chain of intervals than their sum: what one holds at its start has to be there in the
- * one before. For bound.c.
+/* bound_couple.h - a tighter bound for a chain of intervals than their sum: what is live at the start of one was live or
+ * produced in the one before. For bound.c.
  */
 #ifndef PLANNER_BOUND_COUPLE_H
 #define PLANNER_BOUND_COUPLE_H
@@ -8,8 +8,8 @@
 #include "planner/bound/interval/bound_interval.h"
 
 /* At least *ticks are taken beyond first runs in the intervals (nodes[0], nodes[1]], .., after nodes[n - 1], each node before
- * the next. Prices for what is held are moved `rounds` times (subgradient with the step of Polyak 1969). x comes back without
- * prices; MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. O(rounds * n * cuts) time, O(n * storages) bytes. */
+ * the next. Multipliers for what is live at boundaries are moved `rounds` times (subgradients with the step of Polyak 1969). x
+ * comes back without any; MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. O(rounds * n * cuts) time, O(n * storages) bytes. */
 mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t rounds, const mp_bound_options *options,
                           int64_t *ticks, mp_error *err);
 

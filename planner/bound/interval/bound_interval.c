@@ -1,9 +1,10 @@
-/* bound_interval.c - an interval as a closure problem: who may run in it, what has to be there, what room is left for what is
- * held.
+/* bound_interval.c - an interval as a closure problem: which nodes may run in it, what they read, how much memory is free at its
+ * start.
  *
- * A vertex per repeatable node (it runs in the interval) and per storage that one of them reads or makes (it is there when it
- * is read). On the side of the source is what is true. Who runs needs what it reads: unbounded arcs. What is needed is made
- * again or held, at the price of its bytes: an arc to its maker. Who runs takes ticks: its capacity to the sink.
+ * The network has a vertex for each repeatable node (it runs in the interval) and each storage that one of them reads or
+ * produces (it is available when it is read). What is true is on the side of the source. A node that runs needs what it reads:
+ * unbounded arcs. A storage that is needed is recomputed, or live at the start for the multiplier times its bytes: an arc to its
+ * producer. A node that runs takes ticks: its capacity to the sink.
  */
 #include "planner/bound/interval/bound_interval.h"
 

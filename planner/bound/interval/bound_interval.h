@@ -1,5 +1,8 @@
-/* bound_interval.h - what has to be recomputed between the first runs of two nodes when memory is short at the first of them.
- * For bound.c.
+/* bound_interval.h - the recomputation that is necessary between the first runs of two nodes when memory is short at the first.
+ * For the bound's stages.
+ *
+ * Calls come in this order: mp_bound_interval_start, mp_bound_interval_end, then the caller may set fates and multipliers, then
+ * mp_bound_interval_solve. *Scaled* ticks are ticks * scale_num / scale_den, for multipliers that are integers.
  */
 #ifndef PLANNER_BOUND_INTERVAL_H
 #define PLANNER_BOUND_INTERVAL_H

@@ -1,8 +1,8 @@
-/* bound_price.c - the closure problem of an interval, with memory priced.
+/* bound_price.c - the Lagrangian relaxation of an interval: the closure problem with a multiplier on memory.
  *
- * With a price of p ticks a byte the cut is at most p * (bytes held) + ticks for every true labelling, so ticks are at least
- * cut - p * room. That is concave in p: each labelling is a line, and the best p lies where the lines of a labelling that fits
- * and of one that does not cross. Prices of storages are rounded down, which keeps the bound.
+ * At a multiplier of p ticks a byte the minimum cut is at most p * (bytes live at the start) + ticks, for every feasible
+ * labelling. So ticks are at least cut - p * (free memory). That is concave in p: each labelling is a line, and the best p is
+ * where the line of a labelling that fits crosses that of one that does not. Capacities are rounded down, which keeps the bound.
  */
 #include "planner/bound/interval/bound_interval.h"
 

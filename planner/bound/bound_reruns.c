@@ -1,9 +1,9 @@
-#include "planner/bound/bound_remakes.h"
+#include "planner/bound/bound_reruns.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/bound/bound_labels.h"
+#include "planner/bound/bound_states.h"
 #include "planner/math/bits.h"
 
 mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_error *err)

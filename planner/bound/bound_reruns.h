@@ -1,4 +1,4 @@
-/* bound_remakes.h - which nodes certainly run again after a boundary for a storage to be there. For bound_demand.c.
+/* bound_reruns.h - which nodes certainly run again after a boundary for a storage to be there. For bound_demand.c.
  *
  * At a boundary a storage that is larger than the room is not held. If it is wanted later its maker runs, and so does, in turn,
  * the maker of whatever that reads and that is not held either. For a set of storages these nodes, each once, are a bound.

@@ -1,4 +1,4 @@
-/* bound_labels.h - sets of what is wanted, each with the least ticks that it was reached with. For bound_demand.c. */
+/* bound_states.h - sets of what is wanted, each with the least ticks that it was reached with. For bound_demand.c. */
 #ifndef PLANNER_BOUND_LABELS_H
 #define PLANNER_BOUND_LABELS_H
 

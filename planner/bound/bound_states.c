@@ -1,4 +1,4 @@
-#include "planner/bound/bound_labels.h"
+#include "planner/bound/bound_states.h"
 
 #include <stdlib.h>
 #include <string.h>
