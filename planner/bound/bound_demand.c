@@ -1,11 +1,11 @@
-/* bound_demand.c - labels from boundary to boundary, backwards; which of them a target leaves. */
+/* bound_demand.c - live-in sets from boundary to boundary, backward; which of them a target leaves. */
 #include "planner/bound/bound_demand.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/bound/bound_states.h"
 #include "planner/bound/bound_reruns.h"
+#include "planner/bound/bound_states.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
@@ -20,10 +20,10 @@ struct mp_bound_demand {
     mp_bound_interval *x;
     const mp_bound_options *options;
     int *nodes, n;                /* the boundaries, each before the next */
-    int64_t *room_bytes, *before; /* per boundary; before: at least so many ticks */
+    int64_t *free_bytes, *before; /* per boundary; before: at least so many ticks */
     mp_bound_ranks ranks;
-    mp_bound_remakes remakes;
-    mp_bound_labels_table now, next;
+    mp_bound_reruns reruns;
+    mp_bound_states now, next;
     /* of one boundary */
     int at;
     struct start starts[MP_DEMAND_STARTS];
@@ -31,7 +31,7 @@ struct mp_bound_demand {
     /* of one target */
     int64_t target, best, work_left;
     int best_at;          /* the boundary that `best` was found at */
-    bool full;            /* no room for more labels, or no work left */
+    bool full;            /* the table of states is full, or no work is left */
     uint64_t *set, *runs; /* work: of ranks, of nodes */
 };
 
@@ -46,9 +46,9 @@ static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
     mp_status st = MP_OK;
     const mp_precedence *o = d->x->order;
     d->nodes = mp_alloc((size_t)o->n, sizeof *d->nodes);
-    d->room_bytes = mp_alloc((size_t)o->n, sizeof *d->room_bytes);
+    d->free_bytes = mp_alloc((size_t)o->n, sizeof *d->free_bytes);
     d->before = mp_alloc((size_t)o->n, sizeof *d->before);
-    MP_REQUIRE(d->nodes && d->room_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    MP_REQUIRE(d->nodes && d->free_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE)
@@ -56,8 +56,8 @@ static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
         if (d->n && !mp_precedes(o, d->nodes[d->n - 1], v)) continue;
         mp_bound_interval_start(d->x, v);
         mp_bound_interval_end(d->x, -1);
-        if (mp_bound_interval_demand(d->x) <= d->x->room_bytes) continue;
-        d->room_bytes[d->n] = d->x->room_bytes;
+        if (mp_bound_interval_live_in(d->x) <= d->x->free_bytes) continue;
+        d->free_bytes[d->n] = d->x->free_bytes;
         d->nodes[d->n++] = v;
     }
 done:
@@ -77,12 +77,12 @@ mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, 
     MP_TRY(find_boundaries(d, err));
     MP_TRY(mp_bound_ranks_init(&d->ranks, d->x, err));
     if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MP_DEMAND_TABLE / (order->n / 64 + 1)) goto done;
-    MP_TRY(mp_bound_remakes_init(&d->remakes, d->x, &d->ranks, d->nodes, d->n, err));
+    MP_TRY(mp_bound_reruns_init(&d->reruns, d->x, &d->ranks, d->nodes, d->n, err));
     d->set = mp_alloc((size_t)d->ranks.words, sizeof *d->set);
-    d->runs = mp_alloc((size_t)d->remakes.words, sizeof *d->runs);
+    d->runs = mp_alloc((size_t)d->reruns.words, sizeof *d->runs);
     MP_REQUIRE(d->set && d->runs, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     for (int k = 0; k < MP_DEMAND_STARTS; k++) {
-        d->starts[k].nodes = mp_alloc((size_t)d->remakes.words, sizeof *d->starts[k].nodes);
+        d->starts[k].nodes = mp_alloc((size_t)d->reruns.words, sizeof *d->starts[k].nodes);
         MP_REQUIRE(d->starts[k].nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     }
     *out = d;
@@ -95,14 +95,14 @@ done:
 void mp_bound_demand_free(mp_bound_demand *d)
 {
     if (!d) return;
-    mp_bound_labels_clear(&d->now);
-    mp_bound_labels_clear(&d->next);
-    mp_bound_remakes_clear(&d->remakes);
+    mp_bound_states_clear(&d->now);
+    mp_bound_states_clear(&d->next);
+    mp_bound_reruns_clear(&d->reruns);
     mp_bound_ranks_clear(&d->ranks);
     mp_bound_interval_free(d->x);
     for (int k = 0; k < MP_DEMAND_STARTS; k++) mp_free(d->starts[k].nodes);
     mp_free(d->nodes);
-    mp_free(d->room_bytes);
+    mp_free(d->free_bytes);
     mp_free(d->before);
     mp_free(d->set);
     mp_free(d->runs);
@@ -112,7 +112,7 @@ void mp_bound_demand_free(mp_bound_demand *d)
 static bool is_narrow(const mp_bound_demand *d, int i)
 {
     for (int k = i - MP_DEMAND_AROUND; k <= i + MP_DEMAND_AROUND; k++)
-        if (k >= 0 && k < d->n && k != i && d->room_bytes[k] < d->room_bytes[i] + (k > i)) return false;
+        if (k >= 0 && k < d->n && k != i && d->free_bytes[k] < d->free_bytes[i] + (k > i)) return false;
     return i > 0 && i < d->n - 1;
 }
 
@@ -136,13 +136,13 @@ void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks)
 /* Earlier boundaries from which on the most has to run in any case. */
 static void choose_starts(mp_bound_demand *d)
 {
-    const size_t size = (size_t)d->remakes.words * sizeof *d->runs;
+    const size_t size = (size_t)d->reruns.words * sizeof *d->runs;
     d->n_starts = 0;
     for (int i = d->at - 1; i >= 0 && i >= d->at - MP_DEMAND_FAR; i--) {
         memset(d->runs, 0, size);
         for (int k = i; k < d->at; k++)
-            mp_bound_remakes_add(&d->remakes, i, d->remakes.needed + (size_t)k * (size_t)d->ranks.words, d->runs);
-        const int64_t ticks = d->before[i] + mp_bound_remakes_ticks(&d->remakes, d->runs);
+            mp_bound_reruns_add(&d->reruns, i, d->reruns.needed + (size_t)k * (size_t)d->ranks.words, d->runs);
+        const int64_t ticks = d->before[i] + mp_bound_reruns_ticks(&d->reruns, d->runs);
         int place = d->n_starts;
         while (place > 0 && ticks > d->starts[place - 1].ticks) place--;
         if (place == MP_DEMAND_STARTS) continue;
@@ -154,15 +154,15 @@ static void choose_starts(mp_bound_demand *d)
     }
 }
 
-/* At least so many ticks before the boundary for these ranks to be there at it, or made right after it. */
+/* The ticks that are certainly taken before the boundary if these ranks are live at it, or produced right after it. */
 static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 {
     int64_t most = d->before[d->at];
     for (int k = 0; k < d->n_starts; k++) {
         const struct start *start = &d->starts[k];
-        memcpy(d->runs, start->nodes, (size_t)d->remakes.words * sizeof *d->runs);
-        mp_bound_remakes_add(&d->remakes, start->at, set, d->runs);
-        const int64_t ticks = d->before[start->at] + mp_bound_remakes_ticks(&d->remakes, d->runs);
+        memcpy(d->runs, start->nodes, (size_t)d->reruns.words * sizeof *d->runs);
+        mp_bound_reruns_add(&d->reruns, start->at, set, d->runs);
+        const int64_t ticks = d->before[start->at] + mp_bound_reruns_ticks(&d->reruns, d->runs);
         if (ticks > most) most = ticks;
     }
     return most;
@@ -172,24 +172,24 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
 {
     d->work_left -= MP_DEMAND_PUT_WORK;
     if (ticks + ticks_before(d, set) >= d->target) return;
-    if (!mp_bound_labels_put(&d->next, set, ticks, used)) d->full = true;
+    if (!mp_bound_states_put(&d->next, set, ticks, used)) d->full = true;
 }
 
-/* What is wanted of a rank is held at the boundary or made after it; higher ranks are settled: what is wanted of them is held.
- */
+/* Decides for every state whether this rank, if the set has it, is live at the boundary or produced after it. Higher ranks are
+ * decided: those of them that a set has are live. */
 static void settle(mp_bound_demand *d, int rank)
 {
-    mp_bound_labels_table *t = &d->next;
+    mp_bound_states *t = &d->next;
     const mp_precedence *o = d->x->order;
     const int s = d->ranks.storage[rank], v = o->graph->producer[s];
     const int64_t bytes = d->x->bytes[s];
     d->work_left -= t->n;
     if (d->work_left < 0) d->full = true;
     for (int i = 0, n = t->n; i < n && !d->full; i++) {
-        if (t->ticks[i] == INT64_MAX || !mp_bits_has(mp_bound_labels_set(t, i), rank)) continue;
-        memcpy(d->set, mp_bound_labels_set(t, i), (size_t)t->words * sizeof *d->set);
+        if (t->ticks[i] == INT64_MAX || !mp_bits_has(mp_bound_states_set(t, i), rank)) continue;
+        memcpy(d->set, mp_bound_states_set(t, i), (size_t)t->words * sizeof *d->set);
         const int64_t ticks = t->ticks[i], used = t->used[i];
-        if (used + bytes > d->x->room_bytes || !bytes)
+        if (used + bytes > d->x->free_bytes || !bytes)
             t->ticks[i] = INT64_MAX;
         else
             t->used[i] += bytes;
@@ -206,20 +206,20 @@ static void settle(mp_bound_demand *d, int rank)
 /* From the labels of the boundary after it to those of boundary `at`. */
 static void go_back(mp_bound_demand *d)
 {
-    const uint64_t *needed = d->remakes.needed + (size_t)d->at * (size_t)d->ranks.words;
+    const uint64_t *needed = d->reruns.needed + (size_t)d->at * (size_t)d->ranks.words;
     mp_bound_interval_start(d->x, d->nodes[d->at]);
     choose_starts(d);
-    mp_bound_labels_empty(&d->next);
+    mp_bound_states_empty(&d->next);
     uint64_t *set = d->set;
     for (int i = 0; i < d->now.n && !d->full; i++) {
-        memcpy(set, mp_bound_labels_set(&d->now, i), (size_t)d->ranks.words * sizeof *set);
+        memcpy(set, mp_bound_states_set(&d->now, i), (size_t)d->ranks.words * sizeof *set);
         for (int w = 0; w < d->ranks.words; w++) set[w] |= needed[w];
         put(d, set, d->now.ticks[i], 0);
     }
     for (int r = d->ranks.n - 1; r >= 0 && !d->full; r--) settle(d, r);
     if (d->full) return;
-    mp_bound_labels_drop_dominated(&d->next);
-    const mp_bound_labels_table t = d->now;
+    mp_bound_states_drop_dominated(&d->next);
+    const mp_bound_states t = d->now;
     d->now = d->next;
     d->next = t;
 }
@@ -234,20 +234,20 @@ static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t wo
     d->work_left = work;
     *n_few = 0;
     if (d->now.most != most) {
-        mp_bound_labels_clear(&d->now);
-        mp_bound_labels_clear(&d->next);
-        MP_TRY(mp_bound_labels_init(&d->now, most, d->ranks.words, err));
-        MP_TRY(mp_bound_labels_init(&d->next, most, d->ranks.words, err));
+        mp_bound_states_clear(&d->now);
+        mp_bound_states_clear(&d->next);
+        MP_TRY(mp_bound_states_init(&d->now, most, d->ranks.words, err));
+        MP_TRY(mp_bound_states_init(&d->next, most, d->ranks.words, err));
     }
-    mp_bound_labels_empty(&d->now);
+    mp_bound_states_empty(&d->now);
     memset(d->set, 0, (size_t)d->ranks.words * sizeof *d->set);
-    mp_bound_labels_put(&d->now, d->set, 0, 0);
+    mp_bound_states_put(&d->now, d->set, 0, 0);
     for (d->at = d->n - 1; d->at >= 0 && d->now.n && !has_ended(d); d->at--) {
         int64_t least = target;
         go_back(d);
         if (d->full) break;
         for (int i = 0; i < d->now.n; i++) {
-            const int64_t ticks = d->now.ticks[i] + ticks_before(d, mp_bound_labels_set(&d->now, i));
+            const int64_t ticks = d->now.ticks[i] + ticks_before(d, mp_bound_states_set(&d->now, i));
             if (ticks < least) least = ticks;
         }
         if (least > d->best) {

@@ -1,10 +1,12 @@
-/* bound_demand.h - the bound of intervals at every loss and backward node, exact as long as few sets are wanted. For bound.c.
+/* bound_demand.h - live-in sets at loss and backward nodes, followed backward from the end of the step. For bound.c.
  *
- * From the end of the step back to its turn-around: what is wanted at a boundary was held at the boundary before it, where
- * there is room for it, or made in between, from what was there. All sets that can be wanted are followed, each with the least
- * ticks that it takes from there to the end. What comes before a boundary takes at least what a bound of the intervals up to
- * there says (the caller's), and at least what has to run for the wanted set since an earlier boundary, because it has no room
- * there. Sets with which a target is reached are dropped: the target itself bounds them.
+ * A backward dynamic programme from the end of the step to the end of forward. A state is a live-in set: the activations that
+ * will be read after boundary k and are not produced after it; its value is the least recomputation from there to the end. A
+ * storage of the set at k + 1 was live at k, if it fits, or was produced in between. Exact as long as all states are kept.
+ *
+ * What comes before a boundary takes at least what the other stages prove up to there (mp_bound_demand_before), and at least
+ * the recomputations that the set makes necessary since an earlier boundary, where it did not fit. States that reach a target
+ * value are dropped: the target itself bounds them.
  */
 #ifndef PLANNER_BOUND_DEMAND_H
 #define PLANNER_BOUND_DEMAND_H
@@ -20,13 +22,12 @@ mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, 
                               mp_bound_demand **out, mp_error *err);
 void mp_bound_demand_free(mp_bound_demand *d);
 
-/* The last boundaries with the least room around, where little can be held, at most `most` of them, the last one first: their
- * nodes. */
+/* The nodes of the last boundaries that have less free memory than their neighbours, at most `most`, the last one first. */
 int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);
 /* Plans take at least `ticks` beyond first runs before the first run of this node, a boundary. O(boundaries). */
 void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
 
-/* Whether few sets are wanted at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
+/* Whether few states are left at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
  * MP_NOMEM. */
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err);
 /* The best that a search has proved: ticks beyond first runs, 0: nothing; and the boundary where it did. */
@@ -35,7 +36,7 @@ typedef struct mp_bound_found {
     int node;
 } mp_bound_found;
 
-/* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 sets
+/* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 states
  * at each boundary, and about a second, for each of at most 6 targets. After the relaxed decision diagrams of Bergman et al.
  * 2016, from whose layers nothing is merged. */
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);

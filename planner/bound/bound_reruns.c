@@ -46,33 +46,33 @@ void mp_bound_ranks_clear(mp_bound_ranks *k)
     memset(k, 0, sizeof *k);
 }
 
-static uint64_t *nodes_for(const mp_bound_remakes *m, int i, int rank)
+static uint64_t *nodes_for(const mp_bound_reruns *m, int i, int rank)
 {
     return m->nodes + ((size_t)i * (size_t)m->ranks->n + (size_t)rank) * (size_t)m->words;
 }
 
 /* Of boundary i, where x starts. */
-static void find_nodes(mp_bound_remakes *m, const mp_bound_interval *x, int i)
+static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
 {
     const mp_precedence *o = m->order;
     for (int r = 0; r < m->ranks->n; r++) {
         const int s = m->ranks->storage[r], v = o->graph->producer[s];
         uint64_t *nodes = nodes_for(m, i, r);
-        if (x->bytes[s] <= x->room_bytes || !o->repeatable[v]) continue;
+        if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            const int read = m->ranks->rank[o->reads[k]]; /* made before, so known by now */
+            const int read = m->ranks->rank[o->reads[k]]; /* produced before, so known by now */
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }
     }
 }
 
-mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
-                                int n, mp_error *err)
+mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
+                               int n, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_precedence *o = x->order;
-    *m = (mp_bound_remakes){.order = o, .ranks = ranks, .n = n, .words = (int)mp_bits_words((size_t)o->n)};
+    *m = (mp_bound_reruns){.order = o, .ranks = ranks, .n = n, .words = (int)mp_bits_words((size_t)o->n)};
     m->nodes = mp_alloc((size_t)n * (size_t)ranks->n * (size_t)m->words, sizeof *m->nodes);
     m->needed = mp_alloc((size_t)n * (size_t)ranks->words, sizeof *m->needed);
     MP_REQUIRE(m->nodes && m->needed, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
@@ -82,28 +82,28 @@ mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const
         mp_bound_interval_end(x, i + 1 < n ? boundaries[i + 1] : -1);
         for (size_t k = 0; k < x->n_required; k++) {
             const int s = x->required[k];
-            if (!x->for_two[s]) mp_bits_add(m->needed + (size_t)i * (size_t)ranks->words, ranks->rank[s]);
+            if (!x->covers_two[s]) mp_bits_add(m->needed + (size_t)i * (size_t)ranks->words, ranks->rank[s]);
         }
     }
 done:
     return st;
 }
 
-void mp_bound_remakes_clear(mp_bound_remakes *m)
+void mp_bound_reruns_clear(mp_bound_reruns *m)
 {
     mp_free(m->nodes);
     mp_free(m->needed);
     memset(m, 0, sizeof *m);
 }
 
-void mp_bound_remakes_add(const mp_bound_remakes *m, int i, const uint64_t *ranks, uint64_t *nodes)
+void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes)
 {
     for (int w = 0; w < m->ranks->words; w++)
         for (uint64_t left = ranks[w]; left;)
             mp_bits_unite(nodes, nodes_for(m, i, w * 64 + mp_bits_take(&left)), (size_t)m->words);
 }
 
-int64_t mp_bound_remakes_ticks(const mp_bound_remakes *m, const uint64_t *nodes)
+int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes)
 {
     int64_t sum = 0;
     for (int w = 0; w < m->words; w++)

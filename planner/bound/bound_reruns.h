@@ -1,14 +1,15 @@
-/* bound_reruns.h - which nodes certainly run again after a boundary for a storage to be there. For bound_demand.c.
+/* bound_reruns.h - the nodes that are certainly recomputed after a boundary if a storage is read later. For bound_demand.c.
  *
- * At a boundary a storage that is larger than the room is not held. If it is wanted later its maker runs, and so does, in turn,
- * the maker of whatever that reads and that is not held either. For a set of storages these nodes, each once, are a bound.
+ * A storage that is larger than the free memory at a boundary is not live there. If it is read later its producer is
+ * recomputed, and in turn the producer of whatever that reads and that cannot be live either. For a set of storages these
+ * nodes, each once, are a bound.
  */
 #ifndef PLANNER_BOUND_REMAKES_H
 #define PLANNER_BOUND_REMAKES_H
 
 #include "planner/bound/interval/bound_interval.h"
 
-/* Storages by rank: makers in an order that obeys "before", all that a node makes side by side. */
+/* Storages by rank: in a topological order of their producers, the outputs of a node side by side. */
 typedef struct mp_bound_ranks {
     int n, words;
     int *rank;        /* per storage, -1: none */
@@ -21,22 +22,22 @@ typedef struct mp_bound_ranks {
 mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x, mp_error *err);
 void mp_bound_ranks_clear(mp_bound_ranks *ranks);
 
-typedef struct mp_bound_remakes {
+typedef struct mp_bound_reruns {
     const mp_precedence *order;
     const mp_bound_ranks *ranks;
     int n, words;     /* boundaries; of a set of nodes */
     uint64_t *nodes;  /* per boundary and rank */
     uint64_t *needed; /* per boundary: ranks that nodes between it and the next read */
-} mp_bound_remakes;
+} mp_bound_reruns;
 
-/* Released with mp_bound_remakes_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64).
+/* Released with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64).
  */
-mp_status mp_bound_remakes_init(mp_bound_remakes *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
-                                int n, mp_error *err);
-void mp_bound_remakes_clear(mp_bound_remakes *m);
+mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
+                               int n, mp_error *err);
+void mp_bound_reruns_clear(mp_bound_reruns *m);
 
 /* Adds to a set of nodes what runs after boundary i for a set of ranks. */
-void mp_bound_remakes_add(const mp_bound_remakes *m, int i, const uint64_t *ranks, uint64_t *nodes);
-int64_t mp_bound_remakes_ticks(const mp_bound_remakes *m, const uint64_t *nodes);
+void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
+int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);
 
 #endif

@@ -7,10 +7,10 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
-mp_status mp_bound_labels_init(mp_bound_labels_table *t, int most, int words, mp_error *err)
+mp_status mp_bound_states_init(mp_bound_states *t, int most, int words, mp_error *err)
 {
     mp_status st = MP_OK;
-    *t = (mp_bound_labels_table){.most = most, .words = words, .n_slots = 2 * (size_t)most + 1};
+    *t = (mp_bound_states){.most = most, .words = words, .n_slots = 2 * (size_t)most + 1};
     t->ticks = mp_alloc((size_t)most, sizeof *t->ticks);
     t->used = mp_alloc((size_t)most, sizeof *t->used);
     t->sets = mp_alloc((size_t)most * (size_t)words, sizeof *t->sets);
@@ -18,12 +18,12 @@ mp_status mp_bound_labels_init(mp_bound_labels_table *t, int most, int words, mp
     t->keys = mp_alloc(2 * (size_t)most, sizeof *t->keys);
     MP_REQUIRE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound",
                most);
-    mp_bound_labels_empty(t);
+    mp_bound_states_empty(t);
 done:
     return st;
 }
 
-void mp_bound_labels_clear(mp_bound_labels_table *t)
+void mp_bound_states_clear(mp_bound_states *t)
 {
     mp_free(t->ticks);
     mp_free(t->used);
@@ -33,24 +33,24 @@ void mp_bound_labels_clear(mp_bound_labels_table *t)
     memset(t, 0, sizeof *t);
 }
 
-void mp_bound_labels_empty(mp_bound_labels_table *t)
+void mp_bound_states_empty(mp_bound_states *t)
 {
     t->n = 0;
     for (size_t k = 0; k < t->n_slots; k++) t->slots[k] = -1;
 }
 
-uint64_t *mp_bound_labels_set(const mp_bound_labels_table *t, int label)
+uint64_t *mp_bound_states_set(const mp_bound_states *t, int label)
 {
     return t->sets + (size_t)label * (size_t)t->words;
 }
 
-bool mp_bound_labels_put(mp_bound_labels_table *t, const uint64_t *set, int64_t ticks, int64_t used)
+bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks, int64_t used)
 {
     const size_t size = (size_t)t->words * sizeof *set;
     size_t at = mp_bits_hash(set, (size_t)t->words) % t->n_slots;
     for (; t->slots[at] >= 0; at = (at + 1) % t->n_slots) {
         const int i = t->slots[at];
-        if (memcmp(mp_bound_labels_set(t, i), set, size)) continue;
+        if (memcmp(mp_bound_states_set(t, i), set, size)) continue;
         if (ticks < t->ticks[i]) {
             t->ticks[i] = ticks;
             t->used[i] = used;
@@ -61,7 +61,7 @@ bool mp_bound_labels_put(mp_bound_labels_table *t, const uint64_t *set, int64_t 
     t->slots[at] = t->n;
     t->ticks[t->n] = ticks;
     t->used[t->n] = used;
-    memcpy(mp_bound_labels_set(t, t->n++), set, size);
+    memcpy(mp_bound_states_set(t, t->n++), set, size);
     return true;
 }
 
@@ -81,7 +81,7 @@ static bool is_part(const uint64_t *set, const uint64_t *other, int words)
 }
 
 /* `keys` becomes the list of those that are left. */
-static int choose(mp_bound_labels_table *t)
+static int choose(mp_bound_states *t)
 {
     int n = 0, n_left = 0;
     for (int i = 0; i < t->n; i++) {
@@ -94,13 +94,13 @@ static int choose(mp_bound_labels_table *t)
         const int i = (int)t->keys[2 * k + 1];
         bool dominated = false;
         for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
-            dominated = is_part(mp_bound_labels_set(t, (int)t->keys[j]), mp_bound_labels_set(t, i), t->words);
+            dominated = is_part(mp_bound_states_set(t, (int)t->keys[j]), mp_bound_states_set(t, i), t->words);
         if (!dominated) t->keys[n_left++] = i; /* n_left <= k: what it overwrites has been read */
     }
     return n_left;
 }
 
-void mp_bound_labels_drop_dominated(mp_bound_labels_table *t)
+void mp_bound_states_drop_dominated(mp_bound_states *t)
 {
     const int n = choose(t);
     /* in place: those that are left, by number, move down; a swap would do for their order, which matters to nobody */
@@ -110,7 +110,7 @@ void mp_bound_labels_drop_dominated(mp_bound_labels_table *t)
         if (t->used[i] != -1 || t->ticks[i] == INT64_MAX) continue;
         t->ticks[n_left] = t->ticks[i];
         t->used[n_left] = 0;
-        memmove(mp_bound_labels_set(t, n_left), mp_bound_labels_set(t, i), (size_t)t->words * sizeof *t->sets);
+        memmove(mp_bound_states_set(t, n_left), mp_bound_states_set(t, i), (size_t)t->words * sizeof *t->sets);
         n_left++;
     }
     t->n = n_left;

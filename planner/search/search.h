@@ -25,8 +25,6 @@ struct mp_search {
     mp_request seen; /* by the searcher that runs: its graph may be the relaxed one */
     mp_relaxed_graph relaxed;
     bool has_algorithms;
-    const mp_solver *solvers; /* the table of searchers */
-    size_t n_solvers;
     const char *solver; /* the searcher that runs */
     mp_candidate best, smallest;
     int64_t baseline_ticks, n_offers, n_offers_of_solver, n_moves, moves;

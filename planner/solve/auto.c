@@ -9,7 +9,6 @@
 #include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
 #include "planner/priced/priced.h"
-#include "planner/search/search.h"
 #include "planner/segments/none.h"
 #include "planner/solve/portfolio.h"
 
@@ -20,17 +19,10 @@ static double share_of(const mp_graph *graph)
 }
 
 /* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones. */
-static bool takes_part(const mp_search *search, const mp_solver *solver)
+static bool takes_part(const mp_solver *solver, const mp_request *request)
 {
-<<<<<<< HEAD
     if (solver->run == mp_run_none) return true;
     if (request->solvers_off >> (1 + (solver - mp_portfolio_row(0))) & 1) return false;
-=======
-    const mp_request *request = mp_search_request(search);
-    if (solver->run == mp_run_auto) return false;
-    if (solver->run == mp_run_none) return true;
-    if (request->solvers_off >> (solver - search->solvers) & 1) return false;
->>>>>>> cff06b7 (auto sees the table through the search; the bound's comments in the field's words, first part)
     if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
@@ -41,7 +33,7 @@ static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     mp_error ours = {0};
     const bool improves = solver->run == mp_run_anneal;
-    if (!takes_part(search, solver)) return MP_OK;
+    if (!takes_part(solver, mp_search_request(search))) return MP_OK;
     if (solver->run != mp_run_none && mp_search_settled(search)) return MP_OK;
     const mp_status st = mp_search_delegate(search, solver, improves ? 1 : share_of(mp_search_request(search)->graph), &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
@@ -50,17 +42,11 @@ static mp_status run(mp_search *search, const mp_solver *solver, mp_error *err)
 }
 
 /* The row of a searcher. */
-static const mp_solver *row_of(const mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err))
+static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
 {
-<<<<<<< HEAD
     size_t k = 0;
     while (mp_portfolio_row(k)->run != searcher) k++;
     return mp_portfolio_row(k);
-=======
-    const mp_solver *row = search->solvers;
-    while (row->run != searcher) row++;
-    return row;
->>>>>>> cff06b7 (auto sees the table through the search; the bound's comments in the field's words, first part)
 }
 
 /* First the baseline, then a searcher that may prove its plan, which ends the search, then a quick one. */
@@ -77,20 +63,12 @@ static bool goes_first(const mp_solver *solver)
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
-<<<<<<< HEAD
-    bool is_enough = false;
     for (int k = 0; k < N_FIRST; k++) MP_TRY(run(search, row_of(first[k]), err));
-    if (mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES) MP_TRY(find_out(search, &is_enough, err));
-    for (size_t k = 0; k < mp_portfolio_count() && !mp_search_stopped(search); k++) {
-        const mp_solver *solver = mp_portfolio_row(k);
-=======
-    for (int k = 0; k < N_FIRST; k++) MP_TRY(run(search, row_of(search, first[k]), err));
     /* on large graphs cuts are ahead of all that cuts the list into segments, which is tried only if there is no plan yet */
     const bool is_large = mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
     const bool is_enough = is_large && mp_search_best_ticks(search) < INT64_MAX;
-    for (size_t k = 0; k < search->n_solvers && !mp_search_stopped(search); k++) {
-        const mp_solver *solver = &search->solvers[k];
->>>>>>> cff06b7 (auto sees the table through the search; the bound's comments in the field's words, first part)
+    for (size_t k = 0; k < mp_portfolio_count() && !mp_search_stopped(search); k++) {
+        const mp_solver *solver = mp_portfolio_row(k);
         if (!goes_first(solver) && (!is_enough || solver->run == mp_run_anneal)) MP_TRY(run(search, solver, err));
     }
 done:

@@ -1,11 +1,5 @@
-<<<<<<< HEAD
-/* solver.c - a request answered: what happens around the searcher that runs, its start, a bound before it and a better one
- * beside it, and the check of what it leaves. */
-
-=======
-/* solver.c - the table of searchers, and what happens around one that runs: a first plan, a bound before it, a better bound in a
- * thread, and the check of its plan. */
->>>>>>> cff06b7 (auto sees the table through the search; the bound's comments in the field's words, first part)
+/* solver.c - a request answered: a first plan, a bound before the searcher runs, a better bound in a thread, and the check of its
+ * plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -190,8 +184,6 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
     mp_search search = {.request = request,
                         .seen = *request,
-                        .solvers = solvers,
-                        .n_solvers = sizeof solvers / sizeof *solvers,
                         .has_algorithms = mp_graph_has_algorithms(graph),
                         .known = {.ticks = -1},
                         .proved = {.ticks = -1},

@@ -8,8 +8,8 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
-#include "planner/bound/bound_states.h"
 #include "planner/bound/bound_reruns.h"
+#include "planner/bound/bound_states.h"
 #include "planner/bound/interval/bound_chain.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
@@ -148,30 +148,30 @@ static void two_outputs_of_a_node_take_one_run(void **state)
 static void labels_keep_the_least_and_drop_what_is_dominated(void **state)
 {
     (void)state;
-    mp_bound_labels_table t;
-    assert_int_equal(mp_bound_labels_init(&t, 4, 2, NULL), MP_OK);
+    mp_bound_states t;
+    assert_int_equal(mp_bound_states_init(&t, 4, 2, NULL), MP_OK);
     const uint64_t a[] = {1, 2}, b[] = {1, 3}, c[] = {0, 3}, e[] = {5, 0}, more[] = {7, 7};
-    assert_true(mp_bound_labels_put(&t, a, 9, 1));
-    assert_true(mp_bound_labels_put(&t, a, 7, 2));
-    assert_true(mp_bound_labels_put(&t, a, 8, 3));
+    assert_true(mp_bound_states_put(&t, a, 9, 1));
+    assert_true(mp_bound_states_put(&t, a, 7, 2));
+    assert_true(mp_bound_states_put(&t, a, 8, 3));
     assert_int_equal(t.n, 1);
     assert_int_equal(t.ticks[0], 7);
     assert_int_equal(t.used[0], 2);
-    assert_true(mp_bound_labels_put(&t, b, 7, 0)); /* wants more than a, for as much */
-    assert_true(mp_bound_labels_put(&t, c, 6, 0));
-    assert_true(mp_bound_labels_put(&t, e, 9, 0));
-    assert_false(mp_bound_labels_put(&t, more, 1, 0));
-    assert_true(mp_bound_labels_put(&t, e, 8, 0)); /* it is there already */
+    assert_true(mp_bound_states_put(&t, b, 7, 0)); /* wants more than a, for as much */
+    assert_true(mp_bound_states_put(&t, c, 6, 0));
+    assert_true(mp_bound_states_put(&t, e, 9, 0));
+    assert_false(mp_bound_states_put(&t, more, 1, 0));
+    assert_true(mp_bound_states_put(&t, e, 8, 0)); /* it is there already */
     t.ticks[2] = INT64_MAX;
-    mp_bound_labels_drop_dominated(&t);
+    mp_bound_states_drop_dominated(&t);
     assert_int_equal(t.n, 2);
-    assert_memory_equal(mp_bound_labels_set(&t, 0), a, sizeof a);
-    assert_memory_equal(mp_bound_labels_set(&t, 1), e, sizeof e);
+    assert_memory_equal(mp_bound_states_set(&t, 0), a, sizeof a);
+    assert_memory_equal(mp_bound_states_set(&t, 1), e, sizeof e);
     assert_int_equal(t.ticks[0], 7);
     assert_int_equal(t.ticks[1], 8);
-    mp_bound_labels_empty(&t);
-    assert_true(mp_bound_labels_put(&t, more, 1, 0));
-    mp_bound_labels_clear(&t);
+    mp_bound_states_empty(&t);
+    assert_true(mp_bound_states_put(&t, more, 1, 0));
+    mp_bound_states_clear(&t);
 }
 
 /* A chain where nothing has room at a boundary: to have the output of layer l there again, layers 0 .. l run. */
@@ -183,7 +183,7 @@ static void what_has_no_room_is_made_from_the_start(void **state)
     mp_precedence *order;
     mp_bound_interval *x;
     mp_bound_ranks ranks;
-    mp_bound_remakes m;
+    mp_bound_reruns m;
     assert_int_equal(chain_graph(LAYERS, 10, 100, true, &graph, NULL), MP_OK);
     assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
     int last = -1;
@@ -195,21 +195,21 @@ static void what_has_no_room_is_made_from_the_start(void **state)
     for (int64_t budget = 100; budget < 400; budget += 10) {
         assert_int_equal(mp_bound_interval_new(order, budget, &x, NULL), MP_OK);
         assert_int_equal(mp_bound_ranks_init(&ranks, x, NULL), MP_OK);
-        assert_int_equal(mp_bound_remakes_init(&m, x, &ranks, &last, 1, NULL), MP_OK);
+        assert_int_equal(mp_bound_reruns_init(&m, x, &ranks, &last, 1, NULL), MP_OK);
         mp_bound_interval_start(x, last);
         int64_t before = 0;
         for (int r = 0; r < ranks.n; r++) {
             uint64_t set = UINT64_C(1) << r, nodes = 0;
             const int s = ranks.storage[r];
-            mp_bound_remakes_add(&m, 0, &set, &nodes);
-            const int64_t ticks = mp_bound_remakes_ticks(&m, &nodes);
-            if (x->bytes[s] <= x->room_bytes)
+            mp_bound_reruns_add(&m, 0, &set, &nodes);
+            const int64_t ticks = mp_bound_reruns_ticks(&m, &nodes);
+            if (x->bytes[s] <= x->free_bytes)
                 assert_int_equal(ticks, 0);
             else
                 assert_int_equal(ticks, before + order->ticks[graph->producer[s]]);
             before = ticks;
         }
-        mp_bound_remakes_clear(&m);
+        mp_bound_reruns_clear(&m);
         mp_bound_ranks_clear(&ranks);
         mp_bound_interval_free(x);
     }

@@ -196,10 +196,10 @@ static void check_moment(const char *name)
     mp_bound_interval_start(interval, find_node(name));
     mp_bound_interval_end(interval, -1);
     const double free_bytes = number_of("at", name, "free");
-    assert_int_equal(interval->room_bytes, free_bytes);
-    assert_int_equal(budget() - interval->room_bytes, number_of("at", name, "needs itself"));
-    assert_int_equal(mp_bound_interval_demand(interval), number_of("at", name, "live-in if nothing is recomputed"));
-    assert_true(mp_bound_interval_demand(interval) > interval->room_bytes);
+    assert_int_equal(interval->free_bytes, free_bytes);
+    assert_int_equal(budget() - interval->free_bytes, number_of("at", name, "needs itself"));
+    assert_int_equal(mp_bound_interval_live_in(interval), number_of("at", name, "live-in if nothing is recomputed"));
+    assert_true(mp_bound_interval_live_in(interval) > interval->free_bytes);
 }
 
 static void memory_is_short_at_two_moments(void **state)
@@ -210,7 +210,7 @@ static void memory_is_short_at_two_moments(void **state)
     for (int v = 0; v < (int)graph->n_nodes; v++) {
         mp_bound_interval_start(interval, v);
         mp_bound_interval_end(interval, -1);
-        n += mp_bound_interval_demand(interval) > interval->room_bytes;
+        n += mp_bound_interval_live_in(interval) > interval->free_bytes;
     }
     assert_int_equal(n, 2);
 }

@@ -22,7 +22,7 @@ static void runs_are_shared_out(void **state)
         random_source random = {seed};
         int64_t ticks[N], run[PAIRS];
         mp_bound_pair pairs[PAIRS];
-        mp_bound_interval interval = {.up = 4, .down = 1};
+        mp_bound_interval interval = {.scale_num = 4, .scale_den = 1};
         mp_bound_overlap o = {.x = &interval, .n = N, .n_nodes = 1, .pairs = pairs, .ticks = ticks, .run = run};
         for (int i = 0; i < N; i++) ticks[i] = i && ticks[i - 1] ? 25 : random_chance(&random, 50) ? 25 : 0;
         for (int i = 0; i < N; i++)
@@ -65,29 +65,29 @@ static void rooms_are_filled_best(void **state)
         assert_int_equal(mp_bound_interval_new(order, 100000, &interval, NULL), MP_OK);
         assert_int_equal(mp_bound_overlap_init(&o, interval, nodes, 1, &(mp_bound_options){.effort = 1}, NULL), MP_OK);
         assert_int_equal(mp_bound_overlap_add(&o, (mp_bound_pair){0, 1}, NULL), MP_OK);
-        assert_int_equal(mp_bound_overlap_make_room(&o, NULL), MP_OK);
+        assert_int_equal(mp_bound_overlap_reserve(&o, NULL), MP_OK);
         const int n = (int)o.n_storages < N ? (int)o.n_storages : N;
         for (size_t s = 0; s < o.n_storages; s++) o.bytes[s] = 0;
         for (int s = 0; s < n; s++) {
             o.bytes[s] = 1 + random_below(&random, 20);
-            o.held[s] = random_below(&random, 40);
-            o.fate[s] = random_chance(&random, 15)   ? MP_BOUND_HELD
-                        : random_chance(&random, 15) ? MP_BOUND_NOT_HELD
+            o.live[s] = random_below(&random, 40);
+            o.fate[s] = random_chance(&random, 15)   ? MP_BOUND_LIVE
+                        : random_chance(&random, 15) ? MP_BOUND_NOT_LIVE
                                                      : MP_BOUND_OPEN;
             n_settled += o.fate[s] != MP_BOUND_OPEN;
         }
-        o.room_bytes[0] = random_below(&random, 80);
+        o.free_bytes[0] = random_below(&random, 80);
         int64_t most = -1;
         for (int set = 0; set < 1 << n; set++) {
             int64_t bytes = 0, sum = 0;
             bool allowed = true;
             for (int s = 0; s < n; s++) {
                 const bool held = set >> s & 1;
-                allowed = allowed && o.fate[s] != (held ? MP_BOUND_NOT_HELD : MP_BOUND_HELD);
+                allowed = allowed && o.fate[s] != (held ? MP_BOUND_NOT_LIVE : MP_BOUND_LIVE);
                 bytes += held ? o.bytes[s] : 0;
-                sum += held ? o.held[s] : 0;
+                sum += held ? o.live[s] : 0;
             }
-            if (allowed && bytes <= o.room_bytes[0] && sum > most) most = sum;
+            if (allowed && bytes <= o.free_bytes[0] && sum > most) most = sum;
         }
         const int64_t value = mp_bound_overlap_value(&o);
         n_full += most < 0;
@@ -119,10 +119,10 @@ static void large_rooms_are_filled_nearly_best(void **state)
     assert_int_equal(mp_bound_interval_new(order, 100000, &interval, NULL), MP_OK);
     assert_int_equal(mp_bound_overlap_init(&o, interval, &node, 1, &(mp_bound_options){.effort = 1}, NULL), MP_OK);
     assert_int_equal(mp_bound_overlap_add(&o, (mp_bound_pair){0, 1}, NULL), MP_OK);
-    assert_int_equal(mp_bound_overlap_make_room(&o, NULL), MP_OK);
-    for (int s = 0; s < LAYERS; s++) o.held[s] = o.bytes[s] = 2 * (20 + s % 7); /* even: a room of odd size is never full */
+    assert_int_equal(mp_bound_overlap_reserve(&o, NULL), MP_OK);
+    for (int s = 0; s < LAYERS; s++) o.live[s] = o.bytes[s] = 2 * (20 + s % 7); /* even: a room of odd size is never full */
     for (int s = LAYERS; s < (int)o.n_storages; s++) o.bytes[s] = 0;
-    o.room_bytes[0] = ROOM;
+    o.free_bytes[0] = ROOM;
     mp_bound_overlap_value(&o);
     assert_true(o.earned[0] >= ROOM - 1 && o.earned[0] <= ROOM + 1);
     mp_bound_overlap_clear(&o);
@@ -145,10 +145,10 @@ static int64_t cost_of(const mp_bound_interval *x, const int *nodes, int n, int 
             made = made || (o->recomputable[s] && graph->producer[s] == nodes[k]);
             for (int r = o->reads_start[nodes[k]]; r < o->reads_start[nodes[k] + 1]; r++) needed = needed || o->reads[r] == s;
         }
-        const int64_t there = (made ? 0 : x->held_price[s]) - x->reward[s];
+        const int64_t there = (made ? 0 : x->live_multiplier[s]) - x->reward[s];
         cost += needed || there < 0 ? there : 0;
     }
-    for (int k = 0; k < n; k++) cost += set >> k & 1 ? x->run_price[nodes[k]] : 0;
+    for (int k = 0; k < n; k++) cost += set >> k & 1 ? x->run_ticks[nodes[k]] : 0;
     return cost;
 }
 
@@ -179,16 +179,16 @@ static void priced_intervals_cost_the_least(void **state)
             held[s] = random_below(&random, 40);
             reward[s] = x->storage_vertex[s] >= 0 && random_chance(&random, 40) ? random_below(&random, 40) : 0;
         }
-        x->held_price = held;
+        x->live_multiplier = held;
         x->reward = reward;
-        x->run_price = run;
+        x->run_ticks = run;
         if (n < MOST) {
             int64_t least = INT64_MAX;
             for (int set = 0; set < 1 << n; set++) {
                 const int64_t cost = cost_of(x, nodes, n, set);
                 if (cost < least) least = cost;
             }
-            assert_int_equal(mp_bound_interval_priced(x), least);
+            assert_int_equal(mp_bound_interval_at_multipliers(x), least);
             n_cases++;
             for (int k = 0; k < n; k++) n_earning += run[nodes[k]] < 0;
         }

@@ -26,9 +26,9 @@ static void find_candidates(mp_bound_chain *c)
         if (x->until >= 0 && !mp_precedes(o, v, x->until)) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
-        c->infeasible = x->room_bytes < 0;
-        const int64_t shortage = mp_bound_interval_demand(x) - x->room_bytes;
-        if (shortage > 0) c->candidates[c->n_candidates++] = (mp_bound_candidate){v, shortage, x->room_bytes};
+        c->infeasible = x->free_bytes < 0;
+        const int64_t shortage = mp_bound_interval_live_in(x) - x->free_bytes;
+        if (shortage > 0) c->candidates[c->n_candidates++] = (mp_bound_candidate){v, shortage, x->free_bytes};
     }
 }
 

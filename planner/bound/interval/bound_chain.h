@@ -13,7 +13,7 @@
 /* A node at which memory is short: the live-in storages exceed the free memory. */
 typedef struct mp_bound_candidate {
     int node;
-    int64_t shortage_bytes, room_bytes;
+    int64_t shortage_bytes, free_bytes;
 } mp_bound_candidate;
 
 typedef struct mp_bound_chain {

@@ -20,7 +20,7 @@ typedef struct couple {
     int n;
     size_t n_storages;
     int64_t *multiplier, *best_multiplier; /* per boundary and storage, scaled ticks */
-    int *excess;                           /* per boundary and storage: how far it is held and was not there, in units of ONE */
+    int *excess;                           /* per boundary and storage: how far it is live and was not there, in units of ONE */
     bool infeasible;
 } couple;
 
@@ -32,7 +32,7 @@ static int64_t evaluate(couple *c)
     int64_t sum = 0;
     memset(c->excess, 0, (size_t)(c->n - 1) * m * sizeof *c->excess);
     for (int k = 0; k < c->n && !c->infeasible; k++) {
-        x->held_price = k > 0 ? c->multiplier + (size_t)(k - 1) * m : NULL;
+        x->live_multiplier = k > 0 ? c->multiplier + (size_t)(k - 1) * m : NULL;
         x->reward = k < c->n - 1 ? c->multiplier + (size_t)k * m : NULL;
         mp_bound_interval_start(x, c->nodes[k]);
         mp_bound_interval_end(x, k < c->n - 1 ? c->nodes[k + 1] : -1);
@@ -42,14 +42,14 @@ static int64_t evaluate(couple *c)
         const int share[] = {(int)(value.share * ONE), ONE - (int)(value.share * ONE)};
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
-                if (k > 0 && x->labels[l].held[s] && !x->for_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
+                if (k > 0 && x->labels[l].live[s] && !x->covers_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
                 /* what costs nothing to have there is there */
-                const bool there = x->labels[l].there[s] || !x->bytes[s];
+                const bool there = x->labels[l].available[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
             }
         }
     }
-    x->held_price = x->reward = NULL;
+    x->live_multiplier = x->reward = NULL;
     return sum;
 }
 
@@ -65,7 +65,7 @@ static bool move(couple *c, int64_t gain)
     }
     for (size_t i = 0; i < n && norm; i++) {
         const int64_t moved = c->multiplier[i] + (int64_t)((__int128)gain * c->excess[i] * ONE / norm);
-        c->multiplier[i] = moved < 0 ? 0 : moved > c->x->most ? c->x->most : moved;
+        c->multiplier[i] = moved < 0 ? 0 : moved > c->x->ticks_bound ? c->x->ticks_bound : moved;
     }
     return norm > 0;
 }

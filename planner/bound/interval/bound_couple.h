@@ -9,7 +9,8 @@
 
 /* At least *ticks are taken beyond first runs in the intervals (nodes[0], nodes[1]], .., after nodes[n - 1], each node before
  * the next. Multipliers for what is live at boundaries are moved `rounds` times (subgradients with the step of Polyak 1969). x
- * comes back without any; MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. O(rounds * n * cuts) time, O(n * storages) bytes. */
+ * comes back without any; MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. O(rounds * n * cuts) time, O(n * storages) bytes.
+ */
 mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t rounds, const mp_bound_options *options,
                           int64_t *ticks, mp_error *err);
 

@@ -1,10 +1,10 @@
-/* bound_interval.c - an interval as a closure problem: which nodes may run in it, what they read, how much memory is free at its
- * start.
+/* bound_interval.c - an interval as a closure problem: which nodes may run in it, what they read, how much memory is free at
+ * its start.
  *
  * The network has a vertex for each repeatable node (it runs in the interval) and each storage that one of them reads or
  * produces (it is available when it is read). What is true is on the side of the source. A node that runs needs what it reads:
- * unbounded arcs. A storage that is needed is recomputed, or live at the start for the multiplier times its bytes: an arc to its
- * producer. A node that runs takes ticks: its capacity to the sink.
+ * unbounded arcs. A storage that is needed is recomputed, or live at the start for the multiplier times its bytes: an arc to
+ * its producer. A node that runs takes ticks: its capacity to the sink.
  */
 #include "planner/bound/interval/bound_interval.h"
 
@@ -39,7 +39,7 @@ static mp_status build_network(mp_bound_interval *x, mp_error *err)
     }
     x->n_unbounded = n_arcs;
     for (size_t s = 0; s < graph->n_storages; s++) {
-        x->make_arc[s] = o->recomputable[s] ? (int)n_arcs : -1;
+        x->producer_arc[s] = o->recomputable[s] ? (int)n_arcs : -1;
         if (!o->recomputable[s]) continue;
         from[n_arcs] = x->storage_vertex[s];
         to[n_arcs++] = x->node_vertex[graph->producer[s]];
@@ -65,30 +65,30 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->available_bytes = budget_bytes - mp_graph_static_bytes(graph);
     x->node_vertex = mp_alloc(n, sizeof *x->node_vertex);
     x->storage_vertex = mp_alloc(m, sizeof *x->storage_vertex);
-    x->make_arc = mp_alloc(m, sizeof *x->make_arc);
+    x->producer_arc = mp_alloc(m, sizeof *x->producer_arc);
     x->bytes = mp_alloc(m, sizeof *x->bytes);
     x->ticks = mp_alloc(n, sizeof *x->ticks);
     x->kept = mp_alloc(m, sizeof *x->kept);
     x->required = mp_alloc(m, sizeof *x->required);
     x->is_required = mp_alloc(m, sizeof *x->is_required);
-    x->for_two = mp_alloc(m, sizeof *x->for_two);
+    x->covers_two = mp_alloc(m, sizeof *x->covers_two);
     x->fate = mp_alloc(m, sizeof *x->fate);
     x->stack = mp_alloc(m, sizeof *x->stack);
     x->runs = mp_alloc(n, sizeof *x->runs);
-    MP_REQUIRE(x->node_vertex && x->storage_vertex && x->make_arc && x->bytes && x->ticks && x->kept && x->required &&
-                   x->is_required && x->for_two && x->fate && x->stack && x->runs,
+    MP_REQUIRE(x->node_vertex && x->storage_vertex && x->producer_arc && x->bytes && x->ticks && x->kept && x->required &&
+                   x->is_required && x->covers_two && x->fate && x->stack && x->runs,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int k = 0; k < 3; k++) {
         struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
-        labels->held = mp_alloc(m, sizeof *labels->held);
-        labels->there = mp_alloc(m, sizeof *labels->there);
-        MP_REQUIRE(labels->held && labels->there, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+        labels->live = mp_alloc(m, sizeof *labels->live);
+        labels->available = mp_alloc(m, sizeof *labels->available);
+        MP_REQUIRE(labels->live && labels->available, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     }
     for (size_t v = 0; v < n; v++) sum += order->ticks[v];
-    x->up = x->down = 1;
-    while (sum && sum * x->up < MOST_TICKS / 2) x->up *= 2;
-    while (sum / x->down > MOST_TICKS) x->down *= 2;
-    x->most = (int64_t)((__int128)sum * x->up / x->down);
+    x->scale_num = x->scale_den = 1;
+    while (sum && sum * x->scale_num < MOST_TICKS / 2) x->scale_num *= 2;
+    while (sum / x->scale_den > MOST_TICKS) x->scale_den *= 2;
+    x->ticks_bound = (int64_t)((__int128)sum * x->scale_num / x->scale_den);
     MP_TRY(build_network(x, err));
     *out = x;
     x = NULL;
@@ -103,24 +103,25 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_mincut_free(x->cut);
     mp_free(x->node_vertex);
     mp_free(x->storage_vertex);
-    mp_free(x->make_arc);
+    mp_free(x->producer_arc);
     mp_free(x->bytes);
     mp_free(x->ticks);
     mp_free(x->kept);
     mp_free(x->required);
     mp_free(x->is_required);
-    mp_free(x->for_two);
+    mp_free(x->covers_two);
     mp_free(x->fate);
     mp_free(x->stack);
     mp_free(x->runs);
     for (int k = 0; k < 3; k++) {
-        mp_free(k < 2 ? x->labels[k].held : x->spare.held);
-        mp_free(k < 2 ? x->labels[k].there : x->spare.there);
+        mp_free(k < 2 ? x->labels[k].live : x->spare.live);
+        mp_free(k < 2 ? x->labels[k].available : x->spare.available);
     }
     mp_free(x);
 }
 
-/* Whether s, which cannot be made again, certainly lives while `node` first runs: made before, and read or added to later. */
+/* Whether s, which cannot be recomputed, certainly lives while `node` first runs: produced before, and read or added to later.
+ */
 static bool certainly_kept(const mp_precedence *o, int node, int s)
 {
     const mp_graph *graph = o->graph;
@@ -138,7 +139,7 @@ static bool certainly_kept(const mp_precedence *o, int node, int s)
     return false;
 }
 
-/* The bytes of a list that are not counted otherwise: not always live, not kept anyway, not read in every form. */
+/* The bytes of a list that are not counted elsewhere: not always live, not kept anyway, not always read. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;
@@ -173,7 +174,8 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_form *form)
     return bytes;
 }
 
-/* What a form of the node has beside what is kept, and beside what can be made again and every form reads. */
+/* What the node occupies itself in this alternative, but for storages that are kept, and recomputable ones that it always
+ * reads. */
 static int64_t form_bytes(const mp_bound_interval *x, const mp_form *form)
 {
     return form->workspace_bytes + own_bytes(x, form->reads, form->n_reads) + own_bytes(x, form->writes, form->n_writes) +
@@ -187,11 +189,11 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
     const mp_node *start = &graph->nodes[node];
     int64_t least = INT64_MAX;
     x->at = node;
-    x->room_bytes = x->available_bytes;
+    x->free_bytes = x->available_bytes;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
         x->kept[s] = !mp_storage_is_static(storage) && !o->recomputable[s] && certainly_kept(o, node, s);
-        if (x->kept[s]) x->room_bytes -= storage->bytes;
+        if (x->kept[s]) x->free_bytes -= storage->bytes;
         x->bytes[s] = 0;
         if (o->recomputable[s] || (x->storage_vertex[s] >= 0 && !x->kept[s] && mp_precedes(o, graph->producer[s], node)))
             x->bytes[s] = storage->bytes;
@@ -203,11 +205,11 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
         for (size_t i = 0; i < form->n_writes; i++) x->bytes[form->writes[i]] = 0;
         for (size_t i = 0; i < form->n_reads; i++) x->bytes[form->reads[i]] = 0;
     }
-    x->room_bytes -= least;
+    x->free_bytes -= least;
     for (int r = o->reads_start[node]; r < o->reads_start[node + 1]; r++) {
         const int s = o->reads[r];
         if (!o->recomputable[s]) continue;
-        x->room_bytes -= graph->storages[s].bytes;
+        x->free_bytes -= graph->storages[s].bytes;
         x->bytes[s] = 0;
     }
     for (int v = 0; v < (int)graph->n_nodes; v++) {
@@ -222,19 +224,19 @@ static void require(mp_bound_interval *x, int s)
     x->required[x->n_required++] = s;
 }
 
-/* One of two storages has to be there, and neither has to for another reason. The second is made from the first: so either the
- * first is there, or the second is held. Let the first, at the lower price of the two, stand for both, and the second be there
- * for nothing: no plan takes more by that. */
+/* One of two storages has to be available, and none is for another reason. The second is produced from the first, so either the
+ * first is available or the second is live. The first, at the smaller bytes of the two, stands for both, and the second is
+ * free: no plan takes more by that. */
 static void require_either(mp_bound_interval *x, int first, int second)
 {
     if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;
     if (x->bytes[second] < x->bytes[first]) x->bytes[first] = x->bytes[second];
     x->bytes[second] = 0;
-    x->for_two[first] = true;
+    x->covers_two[first] = true;
     require(x, first);
 }
 
-/* What the nodes between the start and `node`, that one counted, read in every form; or what they can choose between. */
+/* What the nodes between the start and `node`, that one counted, read in every alternative; or what they can choose between. */
 static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_precedence *o = x->order;
@@ -256,14 +258,14 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 
 void mp_bound_interval_end(mp_bound_interval *x, int node)
 {
-    for (size_t i = 0; i < x->n_required; i++) x->is_required[x->required[i]] = x->for_two[x->required[i]] = false;
+    for (size_t i = 0; i < x->n_required; i++) x->is_required[x->required[i]] = x->covers_two[x->required[i]] = false;
     x->n_required = 0;
     if (node < 0) node = x->until;
     require_of_nodes(x, node, false);
     require_of_nodes(x, node, true);
 }
 
-int64_t mp_bound_interval_demand(const mp_bound_interval *x)
+int64_t mp_bound_interval_live_in(const mp_bound_interval *x)
 {
     const mp_precedence *o = x->order;
     int64_t bytes = 0;

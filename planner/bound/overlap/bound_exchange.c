@@ -15,12 +15,12 @@ static int candidate_of(const mp_bound_chain *c, int node)
     return k;
 }
 
-/* The candidate that leaves the least room in a stretch, ends not counted; -1: there is none. */
+/* The candidate that leaves the least free memory in a stretch, ends not counted; -1: there is none. */
 static int least_room(const mp_bound_chain *c, int after, int before)
 {
     int best = -1;
     for (int k = after + 1; k < before; k++)
-        if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+        if (best < 0 || c->candidates[k].free_bytes <= c->candidates[best].free_bytes) best = k;
     return best;
 }
 
@@ -41,7 +41,8 @@ static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
     return best;
 }
 
-/* The k-th neighbour of the selection: one boundary shifted, or one more; nodes has room for it. Its length; 0: no such. */
+/* The k-th neighbour of the selection: one boundary shifted, or one more; `nodes` has space for it. Its length; 0: there is
+ * none. */
 static int neighbour(const mp_bound_chain *c, const mp_bound_selection *s, int k, int *nodes)
 {
     static const int shifts[SHIFTS] = {-1, 1, -3, 3, -8, 8};

@@ -1,11 +1,11 @@
-/* bound_overlap.c - the bound that prices give.
+/* bound_overlap.c - the bound that a choice of multipliers gives.
  *
- * Let H be what is held at a boundary, R what runs again between it and the next, C what runs in an interval: only what is in
- * an R of it. If of the ticks of a run each interval that contains it gets a share, the longer ones none below zero, and the
- * shortest what is left, be that more or less than zero, then the ticks of all R are at least the sum over intervals of (share
- * * C). Whoever holds a storage at the start of an interval pays there and is paid as much where H is chosen; whoever has it
- * there in an interval is paid what H at its end pays. So the sum of all intervals, each at its cheapest, and of all choices of
- * H within the room, each at its cheapest, is a bound.
+ * Let H be the set that is live at a boundary, R the recomputations between it and the next boundary, C those within an
+ * interval: a part of the R that it contains. Each interval that contains a run gets a share of its ticks, the longer intervals
+ * none below zero, the shortest what is left, of either sign; so the ticks of all R are at least the sum of share * C over
+ * intervals. An interval pays a multiplier for each storage that is live at its start, which is paid out where H is chosen; an
+ * interval that has a storage is paid what H at its end pays for it. So the sum over all intervals, each at its cheapest, less
+ * the most that each H can earn in the free memory, is a bound.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -25,7 +25,7 @@ size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
     return (size_t)(pair.from * (o->n + 1) + pair.to) * o->n_storages;
 }
 
-/* What the boundaries and all intervals between them ask for. False: not even what a node needs has room. */
+/* Free memory and bytes at boundaries, required storages of all intervals. False: not even what a node needs itself fits. */
 static bool measure(mp_bound_overlap *o)
 {
     mp_bound_interval *x = o->x;
@@ -33,8 +33,8 @@ static bool measure(mp_bound_overlap *o)
         for (int j = i + 1; j <= o->n; j++) {
             mp_bound_interval_start(x, o->nodes[i]);
             if (j == i + 1) {
-                o->room_bytes[i] = x->room_bytes;
-                if (x->room_bytes < 0) return false;
+                o->free_bytes[i] = x->free_bytes;
+                if (x->free_bytes < 0) return false;
                 for (size_t s = 0; s < o->n_storages; s++)
                     o->bytes[(size_t)i * o->n_storages + s] = x->storage_vertex[s] < 0 ? -1 : x->bytes[s];
                 for (size_t v = 0; v < o->n_nodes; v++)
@@ -42,7 +42,7 @@ static bool measure(mp_bound_overlap *o)
             }
             mp_bound_interval_end(x, j < o->n ? o->nodes[j] : -1);
             bool *needed = o->needed + mp_bound_overlap_place(o, (mp_bound_pair){i, j});
-            for (size_t s = 0; s < o->n_storages; s++) needed[s] = x->is_required[s] && !x->for_two[s];
+            for (size_t s = 0; s < o->n_storages; s++) needed[s] = x->is_required[s] && !x->covers_two[s];
         }
     }
     return true;
@@ -56,14 +56,14 @@ mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const
     const size_t points = (size_t)n;
     *o = (mp_bound_overlap){.x = x, .options = options, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
     o->nodes = mp_alloc(points, sizeof *o->nodes);
-    o->room_bytes = mp_alloc(points, sizeof *o->room_bytes);
+    o->free_bytes = mp_alloc(points, sizeof *o->free_bytes);
     o->bytes = mp_alloc(points * o->n_storages, sizeof *o->bytes);
     o->ticks = mp_alloc(points * o->n_nodes, sizeof *o->ticks);
     o->needed = mp_alloc(points * (points + 1) * o->n_storages, sizeof *o->needed);
     o->fate = mp_alloc(points * o->n_storages, sizeof *o->fate);
     o->earned = mp_alloc(points, sizeof *o->earned);
     o->items = mp_alloc(o->n_storages, sizeof *o->items);
-    MP_REQUIRE(o->nodes && o->room_bytes && o->bytes && o->ticks && o->needed && o->fate && o->earned && o->items, err,
+    MP_REQUIRE(o->nodes && o->free_bytes && o->bytes && o->ticks && o->needed && o->fate && o->earned && o->items, err,
                MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     memcpy(o->nodes, nodes, points * sizeof *nodes);
     if (!measure(o)) st = MP_INFEASIBLE;
@@ -74,7 +74,7 @@ done:
 void mp_bound_overlap_clear(mp_bound_overlap *o)
 {
     mp_free(o->nodes);
-    mp_free(o->room_bytes);
+    mp_free(o->free_bytes);
     mp_free(o->bytes);
     mp_free(o->ticks);
     mp_free(o->needed);
@@ -82,7 +82,7 @@ void mp_bound_overlap_clear(mp_bound_overlap *o)
     mp_free(o->earned);
     mp_free(o->items);
     mp_free(o->pairs);
-    mp_free(o->held);
+    mp_free(o->live);
     mp_free(o->reward);
     mp_free(o->run);
     memset(o, 0, sizeof *o);
@@ -98,16 +98,16 @@ mp_status mp_bound_overlap_add(mp_bound_overlap *o, mp_bound_pair pair, mp_error
     return MP_OK;
 }
 
-mp_status mp_bound_overlap_make_room(mp_bound_overlap *o, mp_error *err)
+mp_status mp_bound_overlap_reserve(mp_bound_overlap *o, mp_error *err)
 {
     const size_t n = (size_t)o->n_pairs;
-    mp_free(o->held);
+    mp_free(o->live);
     mp_free(o->reward);
     mp_free(o->run);
-    o->held = mp_alloc(n * o->n_storages, sizeof *o->held);
+    o->live = mp_alloc(n * o->n_storages, sizeof *o->live);
     o->reward = mp_alloc(n * o->n_storages, sizeof *o->reward);
     o->run = mp_alloc(n * o->n_nodes, sizeof *o->run);
-    if (o->held && o->reward && o->run) return MP_OK;
+    if (o->live && o->reward && o->run) return MP_OK;
     return MP_FAIL(err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
 }
 
@@ -135,7 +135,7 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* What the items from k on can earn in a room, at most one of them in part. */
+/* The most that items from k on can earn in so much memory, at most one of them in part. */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;
@@ -146,8 +146,8 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
     return sum;
 }
 
-/* The most that items, by worth, earn in a room, each wholly or not at all: branch and bound, depth first (Horowitz and Sahni
- * 1974). After `most` steps what is certain by then. */
+/* The most that items, sorted by worth, earn in so much memory, each wholly or not at all: branch and bound, depth first
+ * (Horowitz and Sahni 1974). After `most` steps what is certain by then. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
@@ -173,20 +173,20 @@ static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room
     return certain;
 }
 
-/* The most that holding storages at a boundary can earn in its room; INT64_MAX: what is settled to be held has no room. */
+/* The most that live storages at a boundary can earn in its free memory; INT64_MAX: what is settled to be live does not fit. */
 static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
-    int64_t room = o->room_bytes[i], sum = 0;
+    int64_t room = o->free_bytes[i], sum = 0;
     size_t n = 0;
     for (size_t s = 0; s < o->n_storages; s++) {
         const unsigned char fate = o->fate[(size_t)i * o->n_storages + s];
         struct mp_bound_item item = {0, o->bytes[(size_t)i * o->n_storages + s], false};
-        if (item.bytes <= 0 || fate == MP_BOUND_NOT_HELD) continue;
+        if (item.bytes <= 0 || fate == MP_BOUND_NOT_LIVE) continue;
         for (int p = 0; p < o->n_pairs; p++) {
-            if (o->pairs[p].from == i) item.price += o->held[(size_t)p * o->n_storages + s];
+            if (o->pairs[p].from == i) item.price += o->live[(size_t)p * o->n_storages + s];
             if (o->pairs[p].to == i) item.price -= o->reward[(size_t)p * o->n_storages + s];
         }
-        if (fate == MP_BOUND_HELD) {
+        if (fate == MP_BOUND_LIVE) {
             room -= item.bytes;
             sum += item.price;
         } else if (item.price > 0) {
@@ -198,14 +198,14 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
-/* What is settled of a boundary goes for an interval from it. What is held is paid for where it serves; and who stands for two
- * may be there for the other. */
+/* Applies what is settled at a boundary to an interval from it: what is not live is barred. What is live stays open, as it is
+ * paid for where it is chosen; so does a storage that stands for two. */
 static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {
         const size_t place = (size_t)boundary * o->n_storages + s;
-        const bool barred = o->fate[place] == MP_BOUND_NOT_HELD && o->bytes[place] > 0 && !o->x->for_two[s];
-        o->x->fate[s] = barred ? MP_BOUND_NOT_HELD : MP_BOUND_OPEN;
+        const bool barred = o->fate[place] == MP_BOUND_NOT_LIVE && o->bytes[place] > 0 && !o->x->covers_two[s];
+        o->x->fate[s] = barred ? MP_BOUND_NOT_LIVE : MP_BOUND_OPEN;
     }
 }
 
@@ -221,15 +221,15 @@ int64_t mp_bound_overlap_value(mp_bound_overlap *o)
     for (size_t v = 0; v < o->n_nodes; v++) mp_bound_overlap_share_out(o, v);
     for (int p = 0; p < o->n_pairs; p++) {
         const mp_bound_pair pair = o->pairs[p];
-        x->held_price = o->held + (size_t)p * o->n_storages;
+        x->live_multiplier = o->live + (size_t)p * o->n_storages;
         x->reward = o->reward + (size_t)p * o->n_storages;
-        x->run_price = o->run + (size_t)p * o->n_nodes;
+        x->run_ticks = o->run + (size_t)p * o->n_nodes;
         mp_bound_interval_start(x, o->nodes[pair.from]);
         mp_bound_interval_end(x, pair.to < o->n ? o->nodes[pair.to] : -1);
         settle(o, pair.from);
-        sum += mp_bound_interval_priced(x);
+        sum += mp_bound_interval_at_multipliers(x);
     }
-    x->held_price = x->reward = x->run_price = NULL;
+    x->live_multiplier = x->reward = x->run_ticks = NULL;
     memset(x->fate, MP_BOUND_OPEN, o->n_storages);
     return sum;
 }

@@ -1,10 +1,10 @@
-/* bound_relax.c - the linear programme over overlapping intervals, whose rows' prices are what bound_overlap.c is after.
+/* bound_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of bound_overlap.c.
  *
- * Columns: what is held at each boundary, and what runs again between each and the next; for every interval, what runs in it
- * (no more than between its boundaries). A storage that is needed in an interval, that somebody who runs there reads, or that
- * is held at its end was held at its start or is made in it: a row for each of these. None has to be bounded by 1: more is of
- * no use. Only what some row asks for gets a column: intervals are looked at from the last boundary on, and storages from the
- * last that is made on.
+ * Columns: what is live at each boundary, what is recomputed between each and the next, and for every interval, what runs in it
+ * (no more than between its boundaries). Rows: a storage that is required in an interval, that a node which runs there reads,
+ * or that is live at its end, was live at its start or is produced in it. No column needs the bound 1: more is of no use.
+ * Columns are added when some row asks for them: intervals are looked at from the last boundary on, storages in the reverse
+ * order of their producers.
  */
 #include "planner/bound/overlap/bound_relax.h"
 
@@ -20,15 +20,15 @@ struct mp_bound_relax {
     mp_bound_overlap *o;
     mp_linear linear;
     double unit;             /* of ticks */
-    int *room_row;           /* per boundary */
+    int *memory_row;         /* per boundary */
     double *bytes_unit;      /* per boundary */
-    int *held;               /* per boundary and storage: its column */
+    int *live;               /* per boundary and storage: its column */
     int *runs;               /* per boundary and node: its column */
     int *in;                 /* per node, of one interval */
     int *run_row;            /* per pair and node, -1: none */
-    int *held_row, *n_rows;  /* per pair and storage: its rows, one after the other */
+    int *live_row, *n_rows;  /* per pair and storage: its rows, one after the other */
     int *reward_row;         /* per pair and storage, -1: none; one of those */
-    int *latest, n_storages; /* storages that can be held, the last that is made first */
+    int *latest, n_storages; /* storages that can be live, the last that is produced first */
     double *made;            /* per node, of one interval: how much of it can run there */
 };
 
@@ -37,30 +37,30 @@ static const mp_precedence *order_of(const mp_bound_relax *r)
     return r->o->x->order;
 }
 
-/* The room, and which columns there may be. */
+/* The row of the free memory, and which columns there may be. */
 static void add_boundary(mp_bound_relax *r, int i)
 {
     const mp_bound_overlap *o = r->o;
     const int64_t *bytes = o->bytes + (size_t)i * o->n_storages, *ticks = o->ticks + (size_t)i * o->n_nodes;
     int64_t most = 1;
     for (size_t s = 0; s < o->n_storages; s++) {
-        r->held[(size_t)i * o->n_storages + s] = bytes[s] > 0 ? OPEN : ALWAYS;
+        r->live[(size_t)i * o->n_storages + s] = bytes[s] > 0 ? OPEN : ALWAYS;
         if (bytes[s] > most) most = bytes[s];
     }
     for (size_t v = 0; v < o->n_nodes; v++)
         r->runs[(size_t)i * o->n_nodes + v] = !order_of(r)->repeatable[v] ? NONE : ticks[v] ? OPEN : ALWAYS;
     r->bytes_unit[i] = (double)most;
-    r->room_row[i] = mp_linear_row(&r->linear, -(double)o->room_bytes[i] / (double)most);
+    r->memory_row[i] = mp_linear_row(&r->linear, -(double)o->free_bytes[i] / (double)most);
 }
 
-static int held_column(mp_bound_relax *r, int i, int s)
+static int live_column(mp_bound_relax *r, int i, int s)
 {
     const size_t place = (size_t)i * r->o->n_storages + (size_t)s;
-    if (r->held[place] == OPEN) {
-        r->held[place] = mp_linear_column(&r->linear, 0);
-        mp_linear_entry(&r->linear, r->room_row[i], r->held[place], -(double)r->o->bytes[place] / r->bytes_unit[i]);
+    if (r->live[place] == OPEN) {
+        r->live[place] = mp_linear_column(&r->linear, 0);
+        mp_linear_entry(&r->linear, r->memory_row[i], r->live[place], -(double)r->o->bytes[place] / r->bytes_unit[i]);
     }
-    return r->held[place];
+    return r->live[place];
 }
 
 static int run_column(mp_bound_relax *r, int i, int v)
@@ -87,16 +87,16 @@ static int in_column(mp_bound_relax *r, int p, int v)
     return r->in[v];
 }
 
-/* As much of s as of a column (or all of it: NONE) is held at the start or made. */
-static void add_row(mp_bound_relax *r, int p, int s, int wanted)
+/* As much of s as of a column (or all of it: NONE) is live at the start or produced. */
+static void add_row(mp_bound_relax *r, int p, int s, int demanded)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
-    const int held = held_column(r, r->o->pairs[p].from, s), in = in_column(r, p, order_of(r)->graph->producer[s]);
-    const int row = mp_linear_row(&r->linear, wanted == NONE);
-    mp_linear_entry(&r->linear, row, held, 1);
+    const int live = live_column(r, r->o->pairs[p].from, s), in = in_column(r, p, order_of(r)->graph->producer[s]);
+    const int row = mp_linear_row(&r->linear, demanded == NONE);
+    mp_linear_entry(&r->linear, row, live, 1);
     if (in != NONE) mp_linear_entry(&r->linear, row, in, 1);
-    if (wanted != NONE) mp_linear_entry(&r->linear, row, wanted, -1);
-    if (!r->n_rows[place]++) r->held_row[place] = row;
+    if (demanded != NONE) mp_linear_entry(&r->linear, row, demanded, -1);
+    if (!r->n_rows[place]++) r->live_row[place] = row;
 }
 
 static void add_storage(mp_bound_relax *r, int p, int s)
@@ -105,7 +105,7 @@ static void add_storage(mp_bound_relax *r, int p, int s)
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
     const mp_bound_pair pair = o->pairs[p];
-    if (r->held[(size_t)pair.from * o->n_storages + (size_t)s] == ALWAYS) return;
+    if (r->live[(size_t)pair.from * o->n_storages + (size_t)s] == ALWAYS) return;
     if (o->needed[mp_bound_overlap_place(o, pair) + (size_t)s]) {
         add_row(r, p, s, NONE);
         return;
@@ -114,9 +114,9 @@ static void add_storage(mp_bound_relax *r, int p, int s)
         const int v = graph->readers[k];
         if (r->in[v] >= 0 && mp_always_reads(order, v, s)) add_row(r, p, s, r->in[v]);
     }
-    const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
-    if (held < 0) return;
-    add_row(r, p, s, held);
+    const int live = pair.to < o->n ? r->live[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
+    if (live < 0) return;
+    add_row(r, p, s, live);
     r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows - 1;
 }
 
@@ -150,24 +150,25 @@ done:
     return st;
 }
 
-/* The price of a row, in scaled ticks. */
-static int64_t price_of(const mp_bound_relax *r, int row)
+/* The multiplier of a row, in scaled ticks. */
+static int64_t multiplier_of(const mp_bound_relax *r, int row)
 {
     const mp_bound_interval *x = r->o->x;
-    const double price = r->linear.dual[row] * (r->unit * (double)x->up / (double)x->down);
-    return price < (double)x->most ? (int64_t)price : x->most;
+    const double price = r->linear.dual[row] * (r->unit * (double)x->scale_num / (double)x->scale_den);
+    return price < (double)x->ticks_bound ? (int64_t)price : x->ticks_bound;
 }
 
-static void read_prices(const mp_bound_relax *r)
+static void read_multipliers(const mp_bound_relax *r)
 {
     const mp_bound_overlap *o = r->o;
-    for (size_t k = 0; k < (size_t)o->n_pairs * o->n_nodes; k++) o->run[k] = r->run_row[k] < 0 ? 0 : price_of(r, r->run_row[k]);
+    for (size_t k = 0; k < (size_t)o->n_pairs * o->n_nodes; k++)
+        o->run[k] = r->run_row[k] < 0 ? 0 : multiplier_of(r, r->run_row[k]);
     for (size_t k = 0; k < (size_t)o->n_pairs * o->n_storages; k++) {
-        o->reward[k] = r->reward_row[k] < 0 ? 0 : price_of(r, r->reward_row[k]);
-        o->held[k] = 0;
-        for (int row = r->held_row[k]; row < r->held_row[k] + r->n_rows[k]; row++) {
-            o->held[k] += price_of(r, row);
-            if (o->held[k] > o->x->most) o->held[k] = o->x->most;
+        o->reward[k] = r->reward_row[k] < 0 ? 0 : multiplier_of(r, r->reward_row[k]);
+        o->live[k] = 0;
+        for (int row = r->live_row[k]; row < r->live_row[k] + r->n_rows[k]; row++) {
+            o->live[k] += multiplier_of(r, row);
+            if (o->live[k] > o->x->ticks_bound) o->live[k] = o->x->ticks_bound;
         }
     }
 }
@@ -186,7 +187,7 @@ static double value_of(const mp_bound_relax *r, int column)
 /* How much of s is there, given what runs in the interval. */
 static double share_there(const mp_bound_relax *r, int from, int s)
 {
-    const int column = r->held[(size_t)from * r->o->n_storages + (size_t)s], producer = order_of(r)->graph->producer[s];
+    const int column = r->live[(size_t)from * r->o->n_storages + (size_t)s], producer = order_of(r)->graph->producer[s];
     return column == ALWAYS ? 1 : at_most_one(value_of(r, column) + r->made[producer]);
 }
 
@@ -210,10 +211,10 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
         r->made[v] = at_most_one(made);
     }
     for (size_t s = 0; s < o->n_storages; s++) {
-        const int held = pair.to < o->n ? r->held[(size_t)pair.to * o->n_storages + s] : ALWAYS;
-        const double wanted = needed[s] ? 1 : held == ALWAYS ? 0 : value_of(r, held);
-        const double there = wanted > 0 ? share_there(r, pair.from, (int)s) : 1;
-        if (there < wanted) sum += wanted - there;
+        const int live = pair.to < o->n ? r->live[(size_t)pair.to * o->n_storages + s] : ALWAYS;
+        const double demanded = needed[s] ? 1 : live == ALWAYS ? 0 : value_of(r, live);
+        const double there = demanded > 0 ? share_there(r, pair.from, (int)s) : 1;
+        if (there < demanded) sum += demanded - there;
     }
     return sum;
 }
@@ -259,18 +260,18 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     r->o = o;
     r->unit = 1;
     r->linear = (mp_linear){.stop = o->options->stop, .stop_data = o->options->data};
-    r->room_row = mp_alloc(n, sizeof *r->room_row);
+    r->memory_row = mp_alloc(n, sizeof *r->memory_row);
     r->bytes_unit = mp_alloc(n, sizeof *r->bytes_unit);
-    r->held = mp_alloc(n * o->n_storages, sizeof *r->held);
+    r->live = mp_alloc(n * o->n_storages, sizeof *r->live);
     r->runs = mp_alloc(n * o->n_nodes, sizeof *r->runs);
     r->in = mp_alloc(o->n_nodes, sizeof *r->in);
     r->run_row = mp_alloc(n_pairs * o->n_nodes, sizeof *r->run_row);
-    r->held_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->held_row);
+    r->live_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->live_row);
     r->n_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r->n_rows);
     r->reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->reward_row);
     r->latest = mp_alloc(o->n_storages, sizeof *r->latest);
     r->made = mp_alloc(o->n_nodes, sizeof *r->made);
-    MP_REQUIRE(r->room_row && r->bytes_unit && r->held && r->runs && r->in && r->run_row && r->held_row && r->n_rows &&
+    MP_REQUIRE(r->memory_row && r->bytes_unit && r->live && r->runs && r->in && r->run_row && r->live_row && r->n_rows &&
                    r->reward_row && r->latest && r->made,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
@@ -279,7 +280,7 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
     MP_TRY(find_latest(r, err));
     for (int i = 0; i < o->n; i++) add_boundary(r, i);
-    for (int i = o->n - 1; i >= 0; i--) /* what is held at an end is known when an interval that ends there is added */
+    for (int i = o->n - 1; i >= 0; i--) /* what is live at an end is known when an interval that ends there is added */
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(r, p);
     *out = r;
@@ -293,13 +294,13 @@ void mp_bound_relax_free(mp_bound_relax *r)
 {
     if (!r) return;
     mp_linear_clear(&r->linear);
-    mp_free(r->room_row);
+    mp_free(r->memory_row);
     mp_free(r->bytes_unit);
-    mp_free(r->held);
+    mp_free(r->live);
     mp_free(r->runs);
     mp_free(r->in);
     mp_free(r->run_row);
-    mp_free(r->held_row);
+    mp_free(r->live_row);
     mp_free(r->n_rows);
     mp_free(r->reward_row);
     mp_free(r->latest);
@@ -312,7 +313,7 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
-    if (st == MP_OK && r->linear.value > 0) read_prices(r); /* broken off or infeasible: worth as much as its value */
+    if (st == MP_OK && r->linear.value > 0) read_multipliers(r); /* broken off or infeasible: worth as much as its value */
     return st;
 }
 
@@ -321,7 +322,7 @@ mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t 
     mp_status st = MP_OK;
     mp_bound_relax_free(*r);
     *r = NULL;
-    MP_TRY(mp_bound_overlap_make_room(o, err));
+    MP_TRY(mp_bound_overlap_reserve(o, err));
     MP_TRY(mp_bound_relax_new(o, r, err));
     MP_TRY(mp_bound_relax_solve(*r, *work_left, solved, err));
     *work_left -= (*r)->linear.work;
@@ -334,7 +335,7 @@ mp_linear *mp_bound_relax_linear(mp_bound_relax *r)
     return &r->linear;
 }
 
-int mp_bound_relax_held(const mp_bound_relax *r, int boundary, int storage)
+int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage)
 {
-    return r->held[(size_t)boundary * r->o->n_storages + (size_t)storage];
+    return r->live[(size_t)boundary * r->o->n_storages + (size_t)storage];
 }

@@ -71,7 +71,7 @@ static int spread_place(int k, int n)
 }
 
 /* More boundaries beside those there are, up to `most`: of some candidates around each next place after the first of them the
- * one that leaves the least room, if it was not tried before. */
+ * one that leaves the least free memory, if it was not tried before. */
 static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
@@ -82,7 +82,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
         int best = -1;
         for (int k = middle - beside; k <= middle + beside; k++) {
             if (k <= first || k >= c->n_candidates || s->looked_at[k]) continue;
-            if (best < 0 || c->candidates[k].room_bytes <= c->candidates[best].room_bytes) best = k;
+            if (best < 0 || c->candidates[k].free_bytes <= c->candidates[best].free_bytes) best = k;
         }
         if (best < 0) continue;
         s->looked_at[best] = true;
@@ -117,8 +117,8 @@ bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s
 }
 
 /* At least *value scaled ticks by linear programmes between these boundaries: over the intervals between neighbours and from
- * the first on, in further rounds also over those in which most is missing. worth[i]: what the room of boundary i counts for in
- * the best. */
+ * the first on, in further rounds also over those in which most is missing. worth[i]: what the free memory of boundary i counts
+ * for in the best. */
 static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
                          int64_t *worth, mp_error *err)
 {
@@ -212,7 +212,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room for more intervals */
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no memory for more intervals */
         MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;

@@ -11,7 +11,7 @@
 struct leaf {
     int parent;
     int place; /* boundary * storages + storage */
-    bool held;
+    bool live;
     bool open;
     int64_t value; /* scaled ticks, certified; INT64_MAX: nothing fits */
 };
@@ -31,49 +31,49 @@ typedef struct tree {
     int n;
     struct history *history; /* per place */
     unsigned char *basis;    /* work: of the programme, put back after a look */
-    bool *used;              /* per pair: its prices counted in some leaf */
+    bool *used;              /* per pair: its multipliers counted in some leaf */
 } tree;
 
 static int column_of(const tree *t, int place)
 {
-    return mp_bound_relax_held(t->relax, place / (int)t->o.n_storages, place % (int)t->o.n_storages);
+    return mp_bound_relax_live(t->relax, place / (int)t->o.n_storages, place % (int)t->o.n_storages);
 }
 
 static void settle(tree *t, int place, unsigned char fate)
 {
     const int column = column_of(t, place);
     t->o.fate[place] = fate;
-    if (column < 0) return; /* no interval that is left asks for it: the fate counts by the room alone */
-    mp_linear_limit(mp_bound_relax_linear(t->relax), column, fate == MP_BOUND_HELD ? 1 : 0,
-                    fate == MP_BOUND_NOT_HELD ? 0 : INFINITY);
+    if (column < 0) return; /* no interval that is left asks for it: the fate counts by the free memory alone */
+    mp_linear_limit(mp_bound_relax_linear(t->relax), column, fate == MP_BOUND_LIVE ? 1 : 0,
+                    fate == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
 
 static void settle_all(tree *t, int leaf, bool settled)
 {
     for (; leaf > 0; leaf = t->leaves[leaf].parent)
-        settle(t, t->leaves[leaf].place, !settled ? MP_BOUND_OPEN : t->leaves[leaf].held ? MP_BOUND_HELD : MP_BOUND_NOT_HELD);
+        settle(t, t->leaves[leaf].place, !settled ? MP_BOUND_OPEN : t->leaves[leaf].live ? MP_BOUND_LIVE : MP_BOUND_NOT_LIVE);
 }
 
-static mp_status add_leaf(tree *t, int parent, int place, bool held, int64_t value, mp_error *err)
+static mp_status add_leaf(tree *t, int parent, int place, bool live, int64_t value, mp_error *err)
 {
     mp_status st = MP_OK;
     MP_REQUIRE(mp_grow(&t->leaves, &t->capacity, (size_t)t->n + 1, sizeof *t->leaves), err, MP_NOMEM,
                "no memory for %d leaves of a bound", t->n);
-    t->leaves[t->n++] = (struct leaf){parent, place, held, true, value};
+    t->leaves[t->n++] = (struct leaf){parent, place, live, true, value};
 done:
     return st;
 }
 
-/* Which intervals' prices count. */
+/* Which intervals' multipliers count. */
 static void mark_used(tree *t)
 {
     const mp_bound_overlap *o = &t->o;
     for (int p = 0; p < o->n_pairs; p++)
         for (size_t k = (size_t)p * o->n_storages; k < (size_t)(p + 1) * o->n_storages && !t->used[p]; k++)
-            t->used[p] = o->held[k] || o->reward[k];
+            t->used[p] = o->live[k] || o->reward[k];
 }
 
-/* Leaves the intervals whose prices counted, and those between neighbours. */
+/* Leaves the intervals whose multipliers counted, and those between neighbours. */
 static mp_status drop_idle(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -106,7 +106,7 @@ done:
 }
 
 /* How much further some iterations bring the programme with a storage settled; all is put back. */
-static double look(tree *t, int place, bool held, double part)
+static double look(tree *t, int place, bool live, double part)
 {
     enum { MOST = 1000000 };
     mp_linear *l = mp_bound_relax_linear(t->relax);
@@ -115,7 +115,7 @@ static double look(tree *t, int place, bool held, double part)
     const double before = l->value;
     const unsigned char *basis = mp_linear_basis(l, &size);
     memcpy(t->basis, basis, size);
-    settle(t, place, held ? MP_BOUND_HELD : MP_BOUND_NOT_HELD);
+    settle(t, place, live ? MP_BOUND_LIVE : MP_BOUND_NOT_LIVE);
     mp_linear_advance(l, MP_BOUND_TREE_LOOK);
     const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
     t->work_left -= l->work;
@@ -124,15 +124,15 @@ static double look(tree *t, int place, bool held, double part)
     memcpy(mp_linear_basis(l, &size), t->basis, size);
     l->value = before;
     if (l->infeasible) return gain;
-    h->gain[held] += gain / part;
-    h->n[held]++;
+    h->gain[live] += gain / part;
+    h->n[live]++;
     return gain;
 }
 
 /* What is expected of a storage that was looked at before. */
-static double expect(const struct history *h, bool held, double part)
+static double expect(const struct history *h, bool live, double part)
 {
-    return h->n[held] ? h->gain[held] / h->n[held] * part : 0;
+    return h->n[live] ? h->gain[live] / h->n[live] * part : 0;
 }
 
 static double score_of(double without, double with)
@@ -141,7 +141,8 @@ static double score_of(double without, double with)
     return fmax(without, least) * fmax(with, least);
 }
 
-/* Which of the storages that are held in part promise something: by experience, and without any by what they take of the room.
+/* Which of the storages that are live in part promise something: by experience, and without any by what they take of the free
+ * memory.
  */
 static void score_places(const tree *t, double *part, double *score)
 {
@@ -157,11 +158,11 @@ static void score_places(const tree *t, double *part, double *score)
             score[k] = score_of(expect(h, false, part[k]), expect(h, true, 1 - part[k]));
         else
             score[k] =
-                (double)t->o.bytes[k] / (double)(t->o.room_bytes[k / (int)t->o.n_storages] + 1) * fmin(part[k], 1 - part[k]);
+                (double)t->o.bytes[k] / (double)(t->o.free_bytes[k / (int)t->o.n_storages] + 1) * fmin(part[k], 1 - part[k]);
     }
 }
 
-/* Where to branch, -1: all that is held is so wholly. */
+/* Where to branch, -1: all that is live is so wholly. */
 static mp_status choose_place(tree *t, int *place, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -200,7 +201,7 @@ static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
     settle_all(t, leaf, true);
     MP_TRY(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
-    const int64_t value = mp_bound_overlap_value(&t->o); /* without an answer by the prices before, which are as valid */
+    const int64_t value = mp_bound_overlap_value(&t->o); /* without an answer by the multipliers before, which are as valid */
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
     if (solved && value < INT64_MAX && t->work_left > 0) MP_TRY(choose_place(t, place, err));
@@ -234,7 +235,7 @@ static mp_status grow(tree *t, mp_error *err)
         if (place < 0 && value == before) break; /* it is not to be parted, and no other takes less */
         if (place < 0) continue;
         t->leaves[leaf].open = false;
-        for (int held = 0; held < 2; held++) MP_TRY(add_leaf(t, leaf, place, held, value, err));
+        for (int live = 0; live < 2; live++) MP_TRY(add_leaf(t, leaf, place, live, value, err));
     }
 done:
     return st;

@@ -1,4 +1,4 @@
-/* bound_tree.h - branch and bound on what is held at boundaries, over the linear programme of overlapping intervals. For
+/* bound_tree.h - branch and bound on what is live at boundaries, over the linear programme of overlapping intervals. For
  * bound.c.
  */
 #ifndef PLANNER_BOUND_TREE_H
@@ -7,7 +7,7 @@
 #include "planner/bound/overlap/bound_overlap.h"
 
 /* At least *ticks are taken beyond first runs after nodes[0], each node before the next; *ticks comes back as that, or as it
- * was, if that is more. Where what is held is all or nothing at every boundary, no labelling is in part any more, so that with
+ * was, if that is more. Where what is live is all or nothing at every boundary, no labelling is in part any more, so that with
  * enough work the bound is what these boundaries can prove at most. `work`: of linear programmes, iterations * rows.
  * MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. Best first (Land and Doig 1960), on the storage for which both branches
  * promise the most (reliability branching: Achterberg, Koch and Martin 2005). */
