@@ -1,3 +1,4 @@
+/* bound_reruns.c - ranks of storages, and for each boundary the set of nodes that a storage read later makes necessary. */
 #include "planner/bound/bound_reruns.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* bound_states.c - live-in sets in a hash table with open addressing, and which of them others dominate. */
 #include "planner/bound/bound_states.h"
 
 #include <stdlib.h>

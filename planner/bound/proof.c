@@ -1,3 +1,4 @@
+/* proof.c - the bound of a search: how much effort it is worth, for which orders, and the thread that it runs in. */
 #include "planner/bound/proof.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* arena_solve.c - searches repeated with smaller or larger budgets until the plan fits with its arena. */
 #include "memplan/arena_solve.h"
 
 #include "estimator/base/clock.h"

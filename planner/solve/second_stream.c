@@ -1,3 +1,4 @@
+/* second_stream.c - updates moved to a second stream, one by one, as long as memory and time permit. */
 #include "memplan/second_stream.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* solver.c - a request answered: a first plan, a bound before the searcher runs, a better bound in a thread, and the check of its
- * plan. */
+/* solver.c - a request answered: a first plan, a bound before the searcher runs, a better bound in a thread, and the check of
+ * its plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* bound_chain.c - candidates for boundaries, and the longest path over the intervals between them. */
 #include "planner/bound/interval/bound_chain.h"
 
 #include "estimator/base/memory.h"

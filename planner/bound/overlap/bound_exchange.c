@@ -1,3 +1,4 @@
+/* bound_exchange.c - local search over the boundaries of overlapping intervals, and the boundaries that the tree gets. */
 #include "planner/bound/overlap/bound_exchange.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* bound_tree.c - branch and bound over which storages are live at the boundaries, with a linear programme in each leaf. */
 #include "planner/bound/overlap/bound_tree.h"
 
 #include <math.h>
