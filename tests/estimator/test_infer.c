@@ -30,6 +30,11 @@ static void elementwise_operators_keep_or_broadcast_the_shape(void **state)
           {"Equal", 13, "int64[2,1] int64[3]", "", "bool[2,3]"},
           {"Where", 16, "bool[2,1] float32[3] float32[4,1,1]", "", "float32[4,2,3]"},
           {"IsNaN", 13, "float64[7]", "", "bool[7]"}, {"PRelu", 16, "float32[2,3,4] float32[3,1]", "", "float32[2,3,4]"},
+          {"com.microsoft:BiasGelu", 1, "float16[2,3,4] float16[4]", "", "float16[2,3,4]"},
+          {"com.microsoft:BiasGelu", 1, "float32[2,3] float32[2]", "", "!has 2 elements for rows of 3"},
+          {"com.microsoft:BiasGelu", 1, "float32[2,3] float32[1,3]", "", "!has 2 dimensions instead of 1"},
+          {"com.microsoft:FastGelu", 1, "float32[]", "", "float32[]"},
+          {"com.microsoft:FastGelu", 1, "float32[2,3] float32[4]", "", "!has 4 elements for rows of 3"},
           {"Add", 14, "float32[2,3] float32[2]", "", "!does not broadcast"},
           {"Where", 16, "bool[2] float32[3] float32[3]", "", "!does not broadcast"});
 }

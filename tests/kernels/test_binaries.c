@@ -45,8 +45,28 @@ static void other_gradients_are_those_of_differences(void **state)
         {"Where", 16, "bool[3,1] float32[2,3,4] float32[]", "", 1, -1, 1, 6, 1e-3, 1e-2},
         {"com.microsoft:FastGelu", 1, "float32[2,3,4] float32[4]", "", 1, -2, 2, 0, 1e-3, 1e-2},
         {"com.microsoft:FastGelu", 1, "float32[2,3,4]", "", 1, -2, 2, 0, 1e-3, 1e-2},
+        {"com.microsoft:BiasGelu", 1, "float32[2,3,4] float32[4]", "", 1, -2, 2, 0, 1e-3, 1e-2},
+        {"com.microsoft:BiasGelu", 1, "float32[5] float32[5]", "", 1, -2, 2, 0, 1e-3, 1e-2},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
+}
+
+/* x + bias, and of that the normal distribution function and its tanh form. */
+static void gelu_is_of_the_sum_with_the_bias(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"com.microsoft:BiasGelu", "com.microsoft:FastGelu"};
+    const double sums[] = {-2.25, 0.25, 1.5, -0.75, 1.75, 3};
+    for (int k = 0; k < 2; k++) {
+        kernel_case c = {kinds[k], 1, "float32[2,3]={-2,-0.25,0.5,-0.5,1.25,2} float32[3]={-0.25,0.5,1}", "", 1, 0, 0, 0, 0, 0};
+        double expected[6];
+        for (int e = 0; e < 6; e++) {
+            double z = sums[e];
+            expected[e] =
+                k == 0 ? z / 2 * (1 + erf(z / sqrt(2))) : z / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (z + 0.044715 * z * z * z)));
+        }
+        kernel_check_values(&c, MP_MODE_TRAIN, 0, expected, 6, 1e-6);
+    }
 }
 
 static void whole(const char *kind, const char *attributes, const char *inputs, const double *expected, int64_t n)
@@ -163,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_every_broadcast_are_those_of_differences),
         cmocka_unit_test(other_gradients_are_those_of_differences),
+        cmocka_unit_test(gelu_is_of_the_sum_with_the_bias),
         cmocka_unit_test(whole_numbers_follow_the_rules_of_onnx),
         cmocka_unit_test(an_axis_of_an_old_operator_set_is_honoured),
         cmocka_unit_test(third_operand_may_lie_where_the_result_goes),

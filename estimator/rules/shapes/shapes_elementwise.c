@@ -1,4 +1,5 @@
 /* shapes_elementwise.c - shape rules of operators that work element by element, with and without broadcasting. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
@@ -10,6 +11,22 @@ mp_status mp_shape_same(mp_infer *c)
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_status st = MP_OK;
     for (int k = 0; k < c->op->n_out && st == MP_OK; k++) st = mp_infer_set(c, k, x->dtype, x->rank, x->dims);
+    return st;
+}
+
+/* Y is like X; the bias, a vector, has an element for each position along the last dimension. */
+mp_status mp_shape_biased(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x, *bias;
+    MP_TRY(mp_rule_input(c, 0, mp_infer_in(c, 1) ? 1 : 0, -1, &x));
+    if (mp_infer_in(c, 1)) {
+        MP_TRY(mp_rule_input(c, 1, 1, 1, &bias));
+        MP_FIT(bias->dims[0] == x->dims[x->rank - 1], "the bias '%s' has %" PRId64 " elements for rows of %" PRId64, bias->name,
+               bias->dims[0], x->dims[x->rank - 1]);
+    }
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+done:
     return st;
 }
 

@@ -234,9 +234,22 @@ done:
     return st;
 }
 
-/* Where and FastGelu: the terms of up to two gradients, then room for their sums. */
+/* Functions of x + bias: with the bias, and of x alone. */
+typedef struct biased {
+    const char *kind;
+    mp_formula with, with_slope, alone, alone_slope;
+} biased;
+
+static const biased biased_functions[] = {
+    {"FastGelu", MP_FORMULA_biased_tanh_gelu, MP_FORMULA_biased_tanh_gelu_slope, MP_FORMULA_tanh_gelu,
+     MP_FORMULA_tanh_gelu_slope},
+    {"BiasGelu", MP_FORMULA_biased_gelu, MP_FORMULA_biased_gelu_slope, MP_FORMULA_gelu, MP_FORMULA_gelu_slope},
+};
+
+/* Where and functions of x + bias: the terms of up to two gradients, then room for their sums. */
 typedef struct terms_state {
     const mp_engine *engine;
+    const biased *b; /* NULL: Where */
     int64_t slot_bytes, sums_at;
 } terms_state;
 
@@ -306,8 +319,8 @@ mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     return prepare_terms(engine, x, 2, call, err);
 }
 
-/* FastGelu(x, bias): the tanh form of x + bias. */
-static mp_status run_fast_gelu(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+/* Both gradients have the same terms. */
+static mp_status run_biased(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const terms_state *s = call->state;
     const double none[MP_FORMULA_PARAMETERS] = {0};
@@ -315,19 +328,26 @@ static mp_status run_fast_gelu(const mp_call *call, const mp_operands *x, const 
     (void)run;
     if (!x->is_backward) {
         const mp_array *in[] = {&x->in[0], bias};
-        s->engine->floats(bias ? MP_FORMULA_biased_gelu : MP_FORMULA_tanh_gelu, none, in, bias ? 2 : 1, &x->out[0]);
+        s->engine->floats(bias ? s->b->with : s->b->alone, none, in, bias ? 2 : 1, &x->out[0]);
         return s->engine->end(err);
     }
     const mp_array *in[] = {g, &x->in[0], bias, g};
     mp_array terms = terms_of(x, g->dtype);
-    s->engine->floats(bias ? MP_FORMULA_biased_gelu_slope : MP_FORMULA_tanh_gelu_slope, none, in, bias ? 4 : 2, &terms);
+    s->engine->floats(bias ? s->b->with_slope : s->b->alone_slope, none, in, bias ? 4 : 2, &terms);
     for (int i = x->from; i < x->to; i++)
         if (x->d_in[i].dtype) sum_terms(call, x, &terms, i);
     return s->engine->end(err);
 }
 
-mp_status mp_fast_gelu_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
+mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    call->run = run_fast_gelu;
-    return prepare_terms(engine, x, 1, call, err);
+    mp_status st = MP_OK;
+    if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
+    MP_TRY(prepare_terms(engine, x, 1, call, err));
+    terms_state *s = call->state;
+    for (size_t k = 0; k < sizeof biased_functions / sizeof *biased_functions; k++)
+        if (!strcmp(biased_functions[k].kind, x->op->op->name)) s->b = &biased_functions[k];
+    call->run = run_biased;
+done:
+    return st;
 }

@@ -1,4 +1,5 @@
-/* binaries.h - operators of two or three operands that broadcast, for every backend: those of binaries.def, Where, FastGelu. */
+/* binaries.h - operators of two or three operands that broadcast, for every backend: those of binaries.def, Where,
+ * FastGelu, BiasGelu. */
 #ifndef EXECUTOR_BINARIES_H
 #define EXECUTOR_BINARIES_H
 
@@ -7,6 +8,6 @@
 /* An mp_prepare with the engine that is to run it. */
 mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
-mp_status mp_fast_gelu_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 
 #endif

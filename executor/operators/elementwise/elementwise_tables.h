@@ -16,9 +16,9 @@ static mp_status prepare_where(const mp_operands *x, mp_call *call, mp_error *er
 {
     return mp_where_prepare(MP_ENGINE, x, call, err);
 }
-static mp_status prepare_fast_gelu(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_biased(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    return mp_fast_gelu_prepare(MP_ENGINE, x, call, err);
+    return mp_biased_prepare(MP_ENGINE, x, call, err);
 }
 
 #define UNARY_OP(kind, domain, f, slope, whole, ...) \
@@ -33,6 +33,7 @@ const mp_kernel MP_UNARIES[] = {
 const mp_kernel MP_BINARIES[] = {
 #include "executor/operators/elementwise/binaries.def"
     {"Where", "", prepare_where, prepare_where},
-    {"FastGelu", "com.microsoft", prepare_fast_gelu, prepare_fast_gelu},
+    {"FastGelu", "com.microsoft", prepare_biased, prepare_biased},
+    {"BiasGelu", "com.microsoft", prepare_biased, prepare_biased},
     {0},
 };
