@@ -126,6 +126,25 @@ static void sampling_takes_its_size_from_the_points(void **state)
           {"GridSample", 16, "float32[2,3,9,9] float32[1,5,6,2]", "", "!is for 1 samples"});
 }
 
+static void images_are_put_together_from_columns(void **state)
+{
+    (void)state;
+    CHECK({"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={1,5}", "", "float32[1,1,5,5]"},
+          {"Col2Im", 18, "float16[2,18,9] int64[2]={5,5} int64[2]={3,3}", "", "float16[2,2,5,5]"},
+          {"Col2Im", 18, "float32[1,9,4] int64[2]={5,5} int64[2]={3,3}", "strides=[2,2]", "float32[1,1,5,5]"},
+          {"Col2Im", 18, "float32[1,5,15] int64[2]={5,5} int64[2]={1,5}", "pads=[0,1,0,1]", "float32[1,1,5,5]"},
+          {"Col2Im", 18, "float32[1,4,5] int64[2]={6,6} int64[2]={2,2}", "dilations=[1,5]", "float32[1,1,6,6]"},
+          {"Col2Im", 18, "float32[3,10,12] int64[3]={3,4,5} int64[3]={1,1,5}", "", "float32[3,2,3,4,5]"},
+          {"Col2Im", 18, "float32[3,4,8] int64[1]={9} int64[1]={2}", "", "float32[3,2,9]"},
+          {"Col2Im", 18, "float32[1,5,6] int64[2]={5,5} int64[2]={1,5}", "", "!has 5 places in the image"},
+          {"Col2Im", 18, "float32[1,7,5] int64[2]={5,5} int64[2]={1,5}", "", "!7 rows do not divide into blocks of 5"},
+          {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={1,6}", "", "!does not fit into 5"},
+          {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={0,5}", "", "!a block of 0"},
+          {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[1]={5}", "", "!a block of 1 dimensions"},
+          {"Col2Im", 18, "float32[1,5,5] int64[2] int64[2]={1,5}", "", "!known only at run time"},
+          {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={1,5}", "pads=[1,1]", "!pads has 2 values instead of 4"});
+}
+
 static void resizing_follows_factors_or_sizes_in_every_version(void **state)
 {
     (void)state;
@@ -421,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_transposed_convolution_turns_the_sizes_around),
         cmocka_unit_test(pools_round_down_or_up_but_no_window_begins_in_the_padding),
         cmocka_unit_test(sampling_takes_its_size_from_the_points),
+        cmocka_unit_test(images_are_put_together_from_columns),
         cmocka_unit_test(resizing_follows_factors_or_sizes_in_every_version),
         cmocka_unit_test(matrix_products_broadcast_their_batches_and_take_vectors),
         cmocka_unit_test(attention_takes_stacks_of_matrices_over_one_batch),

@@ -347,6 +347,50 @@ static void gradients_of_grid_sample_are_those_of_differences(void **state)
     kernel_check_gradient(&space);
 }
 
+/* Every element of the columns is added where its tap lies, window after window. */
+static void columns_add_up_to_images(void **state)
+{
+    (void)state;
+    enum { N = 2, C = 3, HEIGHT = 7, WIDTH = 6 };
+    static const struct {
+        int kernel[2], stride[2], dilation[2], pads[4], stops[2];
+    } windows[] = {
+        {{3, 2}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 5}}, {{3, 2}, {2, 3}, {1, 1}, {1, 0, 2, 1}, {4, 2}},
+        {{2, 3}, {3, 1}, {4, 2}, {0, 2, 1, 3}, {2, 7}}, {{1, 1}, {2, 4}, {1, 1}, {0, 0, 0, 0}, {4, 2}},
+        {{2, 2}, {5, 5}, {1, 1}, {4, 4, 4, 4}, {3, 3}}, /* a window in the padding */
+    };
+    for (size_t k = 0; k < sizeof windows / sizeof *windows; k++) {
+        const int *a = windows[k].kernel, *s = windows[k].stride, *d = windows[k].dilation, *p = windows[k].pads;
+        int taps = a[0] * a[1], n = windows[k].stops[0] * windows[k].stops[1];
+        char inputs[128], attributes[128];
+        double image[N][C][HEIGHT][WIDTH] = {{{{0}}}};
+        snprintf(inputs, sizeof inputs, "float32[%d,%d,%d] int64[2]={%d,%d} int64[2]={%d,%d}", N, C * taps, n, HEIGHT, WIDTH,
+                 a[0], a[1]);
+        snprintf(attributes, sizeof attributes, "strides=[%d,%d] dilations=[%d,%d] pads=[%d,%d,%d,%d]", s[0], s[1], d[0], d[1],
+                 p[0], p[1], p[2], p[3]);
+        kernel_case c = {"Col2Im", 18, inputs, attributes, 1, 0, 0, 0, 0, 0};
+        kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
+        kernel_forward(r);
+        for (int e = 0; e < N * C * taps * n; e++) {
+            int stop = e % n, tap = e / n % taps;
+            int row = stop / windows[k].stops[1] * s[0] + tap / a[1] * d[0] - p[0];
+            int column = stop % windows[k].stops[1] * s[1] + tap % a[1] * d[1] - p[1];
+            if (row < 0 || row >= HEIGHT || column < 0 || column >= WIDTH) continue;
+            image[e / n / taps / C][e / n / taps % C][row][column] += kernel_get(&r->forward.in[0], e);
+        }
+        for (int e = 0; e < N * C * HEIGHT * WIDTH; e++)
+            if (fabs(kernel_get(&r->forward.out[0], e) - ((double *)image)[e]) > 1e-5)
+                fail_msg("window %d: element %d is %g, not %g", (int)k, e, kernel_get(&r->forward.out[0], e),
+                         ((double *)image)[e]);
+        kernel_end(r);
+        kernel_check_gradient(&c);
+    }
+    kernel_case line = {"Col2Im", 18, "float32[2,6,4] int64[1]={9} int64[1]={3}", "strides=[2]", 1, 0, 0, 0, 0, 0};
+    kernel_check_gradient(&line);
+    kernel_case space = {"Col2Im", 18, "float32[1,8,6] int64[3]={2,3,4} int64[3]={2,2,2}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_gradient(&space);
+}
+
 static void gradients_of_regions_are_those_of_differences(void **state)
 {
     (void)state;
@@ -395,6 +439,7 @@ int main(void)
         cmocka_unit_test(weights_add_up_to_one),
         cmocka_unit_test(gradients_of_resize_are_those_of_differences),
         cmocka_unit_test(gradients_of_grid_sample_are_those_of_differences),
+        cmocka_unit_test(columns_add_up_to_images),
         cmocka_unit_test(gradients_of_regions_are_those_of_differences),
         cmocka_unit_test(gradients_are_the_same_for_any_number_of_threads),
     };

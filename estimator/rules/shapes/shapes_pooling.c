@@ -5,6 +5,7 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
+#include "estimator/rules/operands/columns.h"
 #include "estimator/rules/operands/window.h"
 
 mp_status mp_shape_pool(mp_infer *c)
@@ -68,6 +69,27 @@ mp_status mp_shape_max_unpool(mp_infer *c)
         MP_TRY(mp_window_unslide(c, &window, x->dims + 2, NULL, dims + 2));
     }
     MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
+done:
+    return st;
+}
+
+/* The image that the windows are summed into. */
+mp_status mp_shape_col2im(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    mp_columns columns;
+    bool known;
+    const mp_tensor *x = mp_infer_in(c, 0);
+    int64_t dims[MP_RANK_MAX];
+    MP_TRY(mp_columns_read(c, &columns, &known));
+    if (!known) {
+        mp_infer_defer(c, 0, x->dtype);
+        goto done;
+    }
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1] / columns.n_taps;
+    for (int k = 0; k < columns.window.n; k++) dims[k + 2] = columns.image[k];
+    MP_TRY(mp_infer_set(c, 0, x->dtype, columns.window.n + 2, dims));
 done:
     return st;
 }

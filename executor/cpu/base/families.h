@@ -32,6 +32,7 @@
     X(determinants)         /* Det */                                                                  \
     X(resizes)              /* Resize, Upsample */                                                     \
     X(grid_samples)         /* GridSample */                                                           \
+    X(columns)              /* Col2Im */                                                               \
     X(regions)              /* RoiAlign, MaxRoiPool */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)

@@ -25,6 +25,7 @@ extern "C" {
     X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */      \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */      \
     X(samplings)            /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */                   \
+    X(columns)              /* Col2Im */                                                               \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */        \
     X(einsums)              /* Einsum */                                                               \
     X(tops)                 /* TopK */                                                                 \
