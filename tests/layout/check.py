@@ -43,7 +43,9 @@ def main(root: Path, folder: str) -> int:
         found += [v for v in strays if v.file.startswith(folder + "/") and (v.file, v.line) not in listed]
     for violation in found:
         print(violation)
-    print(f"layout: {len(strays)} functions are defined in a file of another name than their header ({tables.MAX_STRAYS} allowed)")
+    print(
+        f"layout: {len(strays)} functions are defined in a file of another name than their header ({tables.MAX_STRAYS} allowed)"
+    )
     if found:
         counts = Counter(v.rule for v in found)
         print(f"layout: {len(found)} violations: " + ", ".join(f"{rule} {n}" for rule, n in sorted(counts.items())))

@@ -124,8 +124,12 @@ def foreign_libraries(tree: Tree) -> Iterator[Violation]:
         for include in source.includes:
             for start, places in tables.FOREIGN:
                 if include.path.startswith(start) and not tree.resolve(source, include) and not within(source.path, places):
-                    yield Violation(source.path, include.line, "foreign_libraries",
-                                    f"<{include.path}> may be included in {', '.join(places)} only")
+                    yield Violation(
+                        source.path,
+                        include.line,
+                        "foreign_libraries",
+                        f"<{include.path}> may be included in {', '.join(places)} only",
+                    )
 
 
 # Circles
@@ -174,7 +178,9 @@ def header_circles(tree: Tree) -> Iterator[Violation]:
         targets = (tree.resolve(header, i) for i in header.includes)
         arrows[header.path] = {t.path: "" for t in targets if t and t.suffix in HEADERS}
     for circle in circles(arrows):
-        yield Violation(circle[0], 1, "header_circles", f"these headers include each other: {' -> '.join([*circle, circle[0]])}")
+        yield Violation(
+            circle[0], 1, "header_circles", f"these headers include each other: {' -> '.join([*circle, circle[0]])}"
+        )
 
 
 @rule
@@ -215,7 +221,9 @@ def names_unique(tree: Tree) -> Iterator[Violation]:
         for other, other_line, other_kind in {p[0].path: p for p in reversed(places)}.values():
             completes = {kind, other_kind} == {"typedef", "tag"} and tree.home(first) == tree.home(other)  # an opaque type
             if other is not first and not completes:
-                yield Violation(other.path, other_line, "names_unique", f"{name} is the name of a {kind} in {first.path}:{line} too")
+                yield Violation(
+                    other.path, other_line, "names_unique", f"{name} is the name of a {kind} in {first.path}:{line} too"
+                )
 
 
 def strays(tree: Tree, allowed: Container[str] = tables.STRAYS_ALLOWED) -> Iterator[Violation]:
@@ -235,8 +243,12 @@ def declared_where_defined(tree: Tree) -> Iterator[Violation]:
     found = list(strays(tree))
     if len(found) > tables.MAX_STRAYS:
         yield from found
-        yield Violation("tests/layout/tables.py", 1, "declared_where_defined",
-                        f"{len(found)} functions are defined in a file of another name than their header; {tables.MAX_STRAYS} are the most")
+        yield Violation(
+            "tests/layout/tables.py",
+            1,
+            "declared_where_defined",
+            f"{len(found)} functions are defined in a file of another name than their header; {tables.MAX_STRAYS} are the most",
+        )
 
 
 # What files say and hold
@@ -282,23 +294,37 @@ def kinds_not_compared(tree: Tree) -> Iterator[Violation]:
             text = arguments(source.code, m.end())
             literals = re.findall(r'"([^"]*)"', text)
             if literals and (kinds & set(literals) or re.search(r"\bop(erator)?->(op->name|kind)\b|->op->name\b", text)):
-                yield Violation(source.path, source.line_of(m.start()), "kinds_not_compared",
-                                f'compares an operator\'s name with "{literals[0]}": make it a column of ops.def')
+                yield Violation(
+                    source.path,
+                    source.line_of(m.start()),
+                    "kinds_not_compared",
+                    f'compares an operator\'s name with "{literals[0]}": make it a column of ops.def',
+                )
         for m in re.finditer(r"\bcase\s+MP_OP\w*", source.bare):
-            yield Violation(source.path, source.line_of(m.start()), "kinds_not_compared",
-                            "switches on an operator's kind: make it a column of ops.def")
+            yield Violation(
+                source.path,
+                source.line_of(m.start()),
+                "kinds_not_compared",
+                "switches on an operator's kind: make it a column of ops.def",
+            )
 
 
 @rule
 def library_is_silent(tree: Tree) -> Iterator[Violation]:
     """The library never prints, exits or aborts."""
-    talk = re.compile(r"\b(?:printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|assert)\s*\(|\b(?:stdout|stderr)\b")
+    talk = re.compile(
+        r"\b(?:printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|assert)\s*\(|\b(?:stdout|stderr)\b"
+    )
     for source in tree.sources.values():
         if source.path.split("/")[0] in tables.LIBRARY and source.path not in tables.SPEAKERS:
             for m in talk.finditer(source.bare):
                 word = re.sub(r"\W", "", m[0])
-                yield Violation(source.path, source.line_of(m.start()), "library_is_silent",
-                                f"the library never prints or ends the process: {word}")
+                yield Violation(
+                    source.path,
+                    source.line_of(m.start()),
+                    "library_is_silent",
+                    f"the library never prints or ends the process: {word}",
+                )
 
 
 @rule
@@ -320,7 +346,10 @@ def anchors(page: Source) -> set[str]:
 def links(tree: Tree) -> Iterator[Violation]:
     """Every link in a document leads to a file of the repository that is there, and to a heading in it."""
     for page in tree.documents.values():
-        for m in re.finditer(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page.text, flags=re.MULTILINE | re.DOTALL)):
+        for m in re.finditer(
+            r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)",
+            re.sub(r"^```.*?^```|`[^`\n]*`", "", page.text, flags=re.MULTILINE | re.DOTALL),
+        ):
             path = os.path.normpath(os.path.join(page.folder, m[1])) if m[1] else page.path
             target = tree.documents.get(path)
             if not (tree.root / path).exists() or (m[2] and target and m[2] not in anchors(target)):
@@ -358,11 +387,16 @@ def formatted(tree: Tree) -> Iterator[Violation]:
     """Code is laid out as clang-format does it (make format)."""
     program = shutil.which("clang-format")
     if not program:
-        yield Violation("Makefile", 1, "formatted", "clang-format is not installed, so the layout of the code was not looked at")
+        yield Violation(
+            "Makefile", 1, "formatted", "clang-format is not installed, so the layout of the code was not looked at"
+        )
         return
     paths = [s.path for s in tree.sources.values() if s.suffix in (*HEADERS, *UNITS)]
-    jobs = [subprocess.Popen([program, "--dry-run", *part], cwd=tree.root, stderr=subprocess.PIPE, text=True)
-            for part in (paths[::2], paths[1::2]) if part]
+    jobs = [
+        subprocess.Popen([program, "--dry-run", *part], cwd=tree.root, stderr=subprocess.PIPE, text=True)
+        for part in (paths[::2], paths[1::2])
+        if part
+    ]
     first: dict[str, int] = {}
     for job in jobs:
         for m in re.finditer(r"^(\S+?):(\d+):\d+: (?:warning|error)", job.communicate()[1], re.MULTILINE):

@@ -34,7 +34,10 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cudnn", ("executor/cuda/device", "executor/cuda/vendor")),
     ("cublas", ("executor/cuda/device", "executor/cuda/vendor")),
     ("uthash.h", ("estimator/base",)),
-    ("xxhash.h", ("estimator/graph/graph_hash.c", "planner/math/bits.c", "planner/pack/pack_search.c", "executor/data", "executor/run")),
+    (
+        "xxhash.h",
+        ("estimator/graph/graph_hash.c", "planner/math/bits.c", "planner/pack/pack_search.c", "executor/data", "executor/run"),
+    ),
     ("cmocka.h", ("tests",)),
 )
 

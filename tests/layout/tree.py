@@ -234,7 +234,9 @@ class Tree:
             if s.suffix == ".c":
                 units.setdefault(s.name.partition(".")[0], []).append(s.folder)
         homes = {name: folders[0] for name, folders in units.items() if len(folders) == 1}
-        return homes | {s.name.partition(".")[0]: s.folder for s in library if s.suffix == ".h" and s.name.partition(".")[0] in units}
+        return homes | {
+            s.name.partition(".")[0]: s.folder for s in library if s.suffix == ".h" and s.name.partition(".")[0] in units
+        }
 
     def home(self, source: Source) -> str:
         """The folder that a file belongs to: its own; of a public header, where its private part or its .c is, "" if nowhere."""
