@@ -3,19 +3,6 @@
 
 #include <string.h>
 
-int mp_run_list_find(const mp_runs *x, const mp_run_list *list, int position)
-{
-    int low = 0, high = list->n;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (x->runs[list->runs[middle]].position < position)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 {
     if (!mp_grow(&list->runs, &list->capacity, (size_t)list->n + 1, sizeof *list->runs)) {
