@@ -67,9 +67,9 @@ typedef struct mp_timeline {
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
 
-/* The instances that are live at a step, largest first (ties by storage): up to `room` indices into timeline->spans are
+/* The instances that are live at a step, largest first (ties by storage): up to `most` indices into timeline->spans are
  * written to `spans`; returns how many there are in all. O(spans). */
-size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t room);
+size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t most);
 
 /* What is in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
  * the last. O(spans + steps). */
