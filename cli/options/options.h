@@ -50,7 +50,7 @@ typedef struct options {
     const char *budget, *checkpoints; /* NULL: not given */
     const char *solver;
     bool explain_bound;
-    const char *without; /* NULL: not given */
+    const char *without;                               /* NULL: not given */
     const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */
     int64_t seed, moves;                               /* moves 0: the solver's own default */
     double time_limit;                                 /* 0: none */
