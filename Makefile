@@ -71,6 +71,7 @@ test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass 
 bench: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
 	@tests/bench/bench_planner.sh $B/memplan
 	@tests/bench/bench_search.py $B/memplan ../shared
+	@tests/bench/bench_ablation.py $B/memplan ../shared
 	@tests/bench/bench_arena.sh $B/memplan ../shared/models
 	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench/bench_pack.sh $B/memplan
 	@tests/bench/bench_training.sh $B
