@@ -184,10 +184,10 @@ static void print_floor_held(const outcome *out)
     report_node(graph, why->node);
     printf(", which reads %s. In any order one of these is needed at once:\n", mp_storage_title(graph, why->storage, &label));
     printf("  %12s  to hold it, or what it is made from", bytes_short(why->beside_bytes, text));
-    printf(" (%s), while ", bytes_short(why->held_bytes, text));
+    printf(" (%s), while ", bytes_short(why->live_bytes, text));
     report_node(graph, why->beside);
     printf(" runs\n  %12s  to make it again behind that, from ", bytes_short(why->again_bytes, text));
-    report_node(graph, why->maker);
+    report_node(graph, why->producer);
     printf(" on\n  and ");
     report_static(graph);
 }

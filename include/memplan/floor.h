@@ -20,11 +20,11 @@
 typedef struct mp_floor_reason {
     int node;             /* whose sum it is, -1: the end of backward, or no nodes */
     int storage;          /* read by this node, and kept live or recomputed; -1: the sum is that of the node's own run */
-    int maker;            /* the node to be recomputed: it produces the storage, or what that is computed from */
+    int producer;         /* the node to be recomputed: it produces the storage, or what that is computed from */
     int beside;           /* ... unless the storage, or what it is computed from, is live while this node runs, */
-    int64_t held_bytes;   /* so many bytes at least, */
+    int64_t live_bytes;   /* so many bytes at least, */
     int64_t beside_bytes; /* which then takes at least this; */
-    int64_t again_bytes;  /* a run of `maker` after it takes at least this (both without static bytes) */
+    int64_t again_bytes;  /* a run of `producer` after it takes at least this (both without static bytes) */
 } mp_floor_reason;
 
 /* *floor_bytes, and why (reason->storage >= 0: static bytes and the smaller of beside_bytes and again_bytes). O(nodes * (edges

@@ -1,10 +1,10 @@
 /* floor.c - what every schedule must hold at some moment.
  *
  * Let "u before v" mean that in every schedule the first run of u comes before the first run of v (precedence.h). At the first
- * run of v all nodes before v have run and no node after v has. A storage whose makers run once can't be made again: if one of
- * them is before v, and one that reads or adds to it is after v, it is live then; of the others floor_cut.h tells the least
- * that is live. To these come v's own storages and workspace, in its cheapest form, less what in-place pairs could save at
- * best. Only what holds in every form of a node counts as certain.
+ * run of v all nodes before v have run and no node after v has. A storage whose producers run once cannot be recomputed: if one
+ * of them is before v, and one that reads or adds to it is after v, it is live then; of the others floor_cut.h tells the least
+ * that is live. To these come v's own storages and workspace, in its cheapest alternative, less what in-place pairs could save
+ * at best. Only what holds in every alternative of a node counts as certain.
  *
  * Example: backward nodes g3 -> g2 -> g1, each writing the gradient of a parameter, and updates after all of backward. When g1
  * runs, the gradients of parameters 3 and 2 are live in every schedule.
@@ -21,7 +21,7 @@ static bool has_sets(const mp_precedence *o)
     return o->only_vertex < 0;
 }
 
-static bool made_once(const mp_precedence *o, int s)
+static bool is_produced_once(const mp_precedence *o, int s)
 {
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
@@ -46,9 +46,9 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
 }
 
-/* Adds to held_bytes[v] every storage that certainly lives at the first run of v (at the end of backward, for the vertex behind
+/* Adds to live_bytes[v] every storage that certainly lives at the first run of v (at the end of backward, for the vertex after
  * the nodes: at_end tells which), and that v does not use itself. */
-static mp_status hold(const mp_precedence *o, int64_t *held_bytes, bool *at_end, mp_error *err)
+static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
     if (!has_sets(o)) return MP_OK;
@@ -57,7 +57,7 @@ static mp_status hold(const mp_precedence *o, int64_t *held_bytes, bool *at_end,
     to = from + o->words;
     own = to + o->words;
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        if (!graph->storages[s].bytes || !made_once(o, s)) continue;
+        if (!graph->storages[s].bytes || !is_produced_once(o, s)) continue;
         certain_life(o, s, from, to);
         for (size_t w = 0; w < o->words; w++) own[w] = 0;
         if (graph->producer[s] >= 0) mp_bits_add(own, graph->producer[s]);
@@ -66,7 +66,7 @@ static mp_status hold(const mp_precedence *o, int64_t *held_bytes, bool *at_end,
         for (size_t w = 0; w < o->words; w++) {
             for (uint64_t left = from[w] & to[w] & ~own[w]; left;) {
                 const size_t v = w * 64 + (size_t)mp_bits_take(&left);
-                held_bytes[v] += graph->storages[s].bytes;
+                live_bytes[v] += graph->storages[s].bytes;
                 at_end[s] |= v == graph->n_nodes;
             }
         }
@@ -83,7 +83,7 @@ static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_ru
     if (mp_storage_is_static(from) || mp_storage_is_static(to) || from->bytes < to->bytes) return false;
     int first = graph->adders_start[p.to]; /* an output that is a sum begins with its first contribution */
     if (first < graph->adders_start[p.to + 1] && mp_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
-    if (any_run || !has_sets(o) || !made_once(o, p.from)) return true;
+    if (any_run || !has_sets(o) || !is_produced_once(o, p.from)) return true;
     /* an input that is used later on does not die here */
     const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
@@ -121,7 +121,7 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
     return bytes;
 }
 
-/* What a node itself needs in its cheapest form, beside what is counted already, at its first run or at any. */
+/* What a node itself needs in its cheapest alternative, beside what is counted already, at its first run or at any. */
 static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];
@@ -158,7 +158,7 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
     return least < INT64_MAX ? least : 0;
 }
 
-/* Raises least_bytes by minimum cuts, for nodes that may get over the highest of them, if need be with something held beside.
+/* Raises least_bytes by minimum cuts, for nodes that may get over the highest of them, if need be with something live beside.
  */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
@@ -205,7 +205,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
     int64_t *least = NULL, *own = NULL, *again = NULL, *best = NULL;
     bool *at_end = NULL;
     MP_TRY(mp_precedence_new(graph, false, &o, err));
-    least = mp_alloc((size_t)n + 1, sizeof *least); /* what is held, so far */
+    least = mp_alloc((size_t)n + 1, sizeof *least); /* what is live, so far */
     own = mp_alloc((size_t)n, sizeof *own);
     again = mp_alloc((size_t)n, sizeof *again);
     best = mp_alloc(graph->n_storages, sizeof *best);
@@ -224,7 +224,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
         MP_TRY(mp_floor_cut_new(o, &cut, err));
         MP_TRY(raise_by_cuts(cut, own, least, err));
     }
-    *reason = (mp_floor_reason){.storage = -1, .maker = -1, .beside = -1};
+    *reason = (mp_floor_reason){.storage = -1, .producer = -1, .beside = -1};
     *floor_bytes = highest_of(least, n, &reason->node);
     if (end > *floor_bytes) {
         *floor_bytes = end;

@@ -8,8 +8,9 @@
 enum side { UNKNOWN, DONE, LATER };
 
 struct mp_floor_life {
-    int storage, makers, users, end; /* nodes[makers .. users) make it: one of them at least is first; [users .. end) use it */
-    bool stays;                      /* it lives to the end of the step */
+    int storage;
+    int producers, users, end; /* nodes[producers .. users) produce it, nodes[users .. end) use it */
+    bool stays;                /* it lives to the end of the step */
 };
 
 static bool runs_once(const mp_precedence *o, int node)
@@ -17,14 +18,14 @@ static bool runs_once(const mp_precedence *o, int node)
     return !o->repeatable[node];
 }
 
-/* Lists who certainly makes s and who certainly uses it; nothing if that is nobody, or if s can be made again. */
+/* Lists who certainly produces s and who certainly uses it; nothing if that is nobody, or if s can be recomputed. */
 static void find_life(mp_floor_cut *cut, int s, int *n)
 {
     const mp_precedence *o = cut->order;
     const mp_graph *graph = o->graph;
     const mp_storage *storage = &graph->storages[s];
     const int producer = graph->producer[s], first = graph->adders_start[s], end = graph->adders_start[s + 1];
-    struct mp_floor_life life = {.storage = s, .makers = *n, .stays = storage->carried};
+    struct mp_floor_life life = {.storage = s, .producers = *n, .stays = storage->carried};
     if (!storage->bytes || mp_storage_is_static(storage) || (producer >= 0 && !runs_once(o, producer))) return;
     const bool chain = mp_adds_in_turn(o, s);
     if (producer >= 0 && mp_always_writes(o, producer, s)) cut->nodes[(*n)++] = producer;
@@ -36,17 +37,17 @@ static void find_life(mp_floor_cut *cut, int s, int *n)
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
         if (mp_always_reads(o, graph->readers[r], s)) cut->nodes[(*n)++] = graph->readers[r];
     life.end = *n;
-    if (life.users == life.makers || (life.end == life.users && !life.stays))
-        *n = life.makers;
+    if (life.users == life.producers || (life.end == life.users && !life.stays))
+        *n = life.producers;
     else
         cut->lives[cut->n_lives++] = life;
 }
 
-/* Adds the storage to every place between its first maker and its last user; `level_bytes` holds differences so far. */
+/* Adds the storage to every place between its first producer and its last user; `level_bytes` holds differences so far. */
 static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 {
     int from = cut->order->n, to = life->stays ? cut->order->n : 0;
-    for (int k = life->makers; k < life->users; k++)
+    for (int k = life->producers; k < life->users; k++)
         if (cut->position[cut->nodes[k]] < from) from = cut->position[cut->nodes[k]];
     for (int k = life->users; k < life->end; k++)
         if (cut->position[cut->nodes[k]] > to) to = cut->position[cut->nodes[k]];
@@ -147,23 +148,23 @@ static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
     return true;
 }
 
-/* A storage of which it is not known whether it lives: the vertices `made` (in X as soon as a maker is; -1: it is) and `used`
- * (in X only if all users are; -1: it is not). */
-static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_made, bool is_used_later)
+/* A storage of which it is not known whether it lives: the vertices `made` (in X as soon as a producer is; -1: it is) and
+ * `used` (in X only if all users are; -1: it is not). */
+static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_produced, bool is_used_later)
 {
     const int64_t bytes = cut->order->graph->storages[life->storage].bytes;
     int made = -1, used = -1, node;
-    if (!is_made && !add_vertex(cut, &made)) return false;
-    for (int k = life->makers; k < life->users && !is_made; k++)
+    if (!is_produced && !add_vertex(cut, &made)) return false;
+    for (int k = life->producers; k < life->users && !is_produced; k++)
         if (cut->side[cut->nodes[k]] == UNKNOWN && !(vertex_of(cut, cut->nodes[k], &node) && add_arc(cut, node, made, -1)))
             return false;
     if (!is_used_later && !add_vertex(cut, &used)) return false;
     for (int k = life->users; k < life->end && !is_used_later; k++)
         if (cut->side[cut->nodes[k]] == UNKNOWN && !(vertex_of(cut, cut->nodes[k], &node) && add_arc(cut, used, node, -1)))
             return false;
-    if (is_made) cut->supply[used] = bytes;
+    if (is_produced) cut->supply[used] = bytes;
     if (is_used_later) cut->drain[made] = bytes;
-    return is_made || is_used_later || add_arc(cut, made, used, bytes);
+    return is_produced || is_used_later || add_arc(cut, made, used, bytes);
 }
 
 /* The storages: *certain what certainly lives, the others into the network. */
@@ -171,16 +172,16 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 {
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
-        int makers[3] = {0}, users[3] = {0}; /* by side */
+        int producers[3] = {0}, users[3] = {0}; /* by side */
         if (cut->touched[life->storage] == running + 1) continue;
-        for (int i = life->makers; i < life->users; i++) makers[(int)cut->side[cut->nodes[i]]]++;
+        for (int i = life->producers; i < life->users; i++) producers[(int)cut->side[cut->nodes[i]]]++;
         for (int i = life->users; i < life->end; i++) users[(int)cut->side[cut->nodes[i]]]++;
-        const bool is_made = makers[DONE], is_used_later = users[LATER] || life->stays;
-        cut->work += life->end - life->makers;
-        if ((!is_made && !makers[UNKNOWN]) || (!is_used_later && !users[UNKNOWN])) continue;
-        if (is_made && is_used_later)
+        const bool is_produced = producers[DONE], is_used_later = users[LATER] || life->stays;
+        cut->work += life->end - life->producers;
+        if ((!is_produced && !producers[UNKNOWN]) || (!is_used_later && !users[UNKNOWN])) continue;
+        if (is_produced && is_used_later)
             *certain += cut->order->graph->storages[life->storage].bytes;
-        else if (!add_life(cut, life, is_made, is_used_later))
+        else if (!add_life(cut, life, is_produced, is_used_later))
             return false;
     }
     return true;

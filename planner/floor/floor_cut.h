@@ -1,14 +1,14 @@
-/* floor_cut.h - the least that storages made once take at a moment of which only some of what has run is known. For the
+/* floor_cut.h - the least that storages produced once take at a moment of which only some of what has run is known. For the
  * planner's own use.
  *
  * A moment is the set X of the nodes that have run for the first time. X holds, with a node, all that is before it
- * (precedence.h). A storage whose makers run once is live if one of them is in X and one that certainly reads or adds to it is
- * not, for it can't be made again. Where it is known of some nodes that they are in X, of some that they are not, and of the
- * others nothing, the least that can be live is a minimum cut (Picard 1976, closures of a graph): each storage an arc from its
- * maker, endless arcs on to its users, and endless arcs from each node to those before it.
+ * (precedence.h). A storage whose producers run once is live if one of them is in X and one that certainly reads or adds to it
+ * is not, for it cannot be recomputed. Where it is known of some nodes that they are in X, of some that they are not, and of
+ * the others nothing, the least that can be live is a minimum cut (Picard 1976, closures of a graph): each storage an arc from
+ * its producer, arcs of unbounded capacity on to its users, and arcs of unbounded capacity from each node to those before it.
  *
- * Example: a data gradient d, from which a node w, of which nothing is known, makes the gradient p of a parameter. Either w has
- * not run, then d lives, or it has, then p does: at least the smaller of the two.
+ * Example: a data gradient d, from which a node w, of which nothing is known, produces the gradient p of a parameter. Either w
+ * has not run, then d lives, or it has, then p does: at least the smaller of the two.
  */
 #ifndef PLANNER_FLOOR_CUT_H
 #define PLANNER_FLOOR_CUT_H
@@ -20,9 +20,9 @@ typedef struct mp_floor_cut {
     int *position;        /* per vertex: its place in the order's sequence */
     int64_t *level_bytes; /* per place: the listed storages that are live just before it in that sequence: one of the moments
                              that there may be, so that the least of several is never more */
-    size_t n_lives;       /* storages made once, with bytes, certain makers and certain users */
+    size_t n_lives;       /* storages produced once, with bytes, certain producers and certain users */
     struct mp_floor_life *lives;
-    int *nodes;   /* their makers and users */
+    int *nodes;   /* their producers and users */
     int64_t work; /* what cuts have cost so far, in vertices, arcs and storages looked at */
     char *side;   /* the rest is for the time of a call only */
     int *vertex;  /* per vertex of the order; -1: not in the network */
@@ -37,9 +37,9 @@ typedef struct mp_floor_cut {
 mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_error *err);
 void mp_floor_cut_free(mp_floor_cut *cut);
 
-/* *bytes: the least that is live of storages made once that node `running` names in no form, at a moment when all of `done`
- * have run (a set that holds all that is before any of its members), and `next`, which is not in it, has not. MP_NOMEM. O(pairs
- * + list lengths) and a minimum cut over the nodes of which nothing is known. */
+/* *bytes: the least that is live of storages produced once that node `running` names in no alternative, at a moment when all of
+ * `done` have run (a set that holds all that is before any of its members), and `next`, which is not in it, has not. MP_NOMEM.
+ * O(pairs + list lengths) and a minimum cut over the nodes of which nothing is known. */
 mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err);
 
 #endif

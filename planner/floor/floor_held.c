@@ -1,4 +1,4 @@
-/* floor_held.c - chains of repeatable nodes, and behind which nodes their first one has to run again. */
+/* floor_held.c - chains of repeatable nodes, and after which nodes their first one has to be recomputed. */
 #include "planner/floor/floor_held.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@ struct search {
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run once, those that need most first */
-    int *names;          /* per node: the last chain of which it names a storage in some form */
+    int *names;          /* per node: the last chain of which it names a storage in some alternative */
     int chain;           /* counts the chains */
     uint64_t *done;      /* a set of vertices */
-    mp_floor_rank *over; /* of one (j, s, P0): before j, naming nothing of the chain, over the floor if the chain is held */
+    mp_floor_rank *over; /* of one (j, s, P0): before j, naming nothing of the chain, over the floor if the chain is live */
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -32,8 +32,8 @@ void mp_floor_rank_sort(mp_floor_rank *ranks, size_t n)
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
-/* The least while `maker` runs behind the first n of `over`, and before j. */
-static mp_status again(struct search *x, size_t n, int j, int maker, int64_t *bytes, mp_error *err)
+/* The least while `producer` runs after the first n of `over`, and before j. */
+static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_precedence *o = x->order;
@@ -44,8 +44,8 @@ static mp_status again(struct search *x, size_t n, int j, int maker, int64_t *by
         mp_bits_unite(x->done, earlier, o->words);
         mp_bits_add(x->done, v);
     }
-    MP_TRY(mp_floor_cut_least(x->cut, x->done, j, maker, bytes, err));
-    *bytes += x->needs->again_bytes[maker];
+    MP_TRY(mp_floor_cut_least(x->cut, x->done, j, producer, bytes, err));
+    *bytes += x->needs->again_bytes[producer];
 done:
     return st;
 }
@@ -62,10 +62,10 @@ static int64_t least_level(const struct search *x, size_t n, int j)
     return least;
 }
 
-/* The floor of (j, s, maker), the smallest storage of the chain having `held` bytes, if it is above the one so far. With
- * over[0 .. k) behind it, the maker's run takes again(k), which rises with k; and over[k] with the chain held beside it takes
+/* The floor of (j, s, producer), the smallest storage of the chain having `held` bytes, if it is above the one so far. With
+ * over[0 .. k) after it, the producer's run takes again(k), which rises with k; and over[k] with the chain live beside it takes
  * what falls with k. The floor lies where they meet. */
-static mp_status try_maker(struct search *x, int j, int s, int maker, int64_t held, mp_error *err)
+static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t n = 0, low = 1; /* the meeting point is in [low, n] */
@@ -74,13 +74,13 @@ static mp_status try_maker(struct search *x, int j, int s, int maker, int64_t he
         const int v = x->once[i].node;
         if (x->names[v] != x->chain && mp_precedes(x->order, v, j)) x->over[n++] = x->once[i];
     }
-    if (!n || x->needs->again_bytes[maker] + least_level(x, n, j) <= x->bytes) return MP_OK;
-    MP_TRY(again(x, n, j, maker, &bytes, err));
+    if (!n || x->needs->again_bytes[producer] + least_level(x, n, j) <= x->bytes) return MP_OK;
+    MP_TRY(again(x, n, j, producer, &bytes, err));
     if (bytes <= x->bytes) goto done;
     int64_t at_meeting = bytes;
     for (size_t high = n; low < high;) {
         const size_t k = (low + high) / 2;
-        MP_TRY(again(x, k, j, maker, &bytes, err));
+        MP_TRY(again(x, k, j, producer, &bytes, err));
         if (bytes >= x->over[k].bytes + held) {
             high = k;
             at_meeting = bytes;
@@ -90,7 +90,7 @@ static mp_status try_maker(struct search *x, int j, int s, int maker, int64_t he
     }
     const mp_floor_rank *beside = &x->over[low - 1];
     x->bytes = at_meeting < beside->bytes + held ? at_meeting : beside->bytes + held;
-    *x->reason = (mp_floor_reason){j, s, maker, beside->node, held, beside->bytes + held, at_meeting};
+    *x->reason = (mp_floor_reason){j, s, producer, beside->node, held, beside->bytes + held, at_meeting};
 done:
     return st;
 }
@@ -110,13 +110,13 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
     int64_t held = storages[s].bytes;
     x->chain++;
     for (int length = 0, output = s; length < MP_FLOOR_CHAIN && output >= 0; length++) {
-        const int maker = o->graph->producer[output];
+        const int producer = o->graph->producer[output];
         int input = -1;
         if (storages[output].bytes < held) held = storages[output].bytes;
         if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work) break;
         name_readers(x, output);
-        MP_TRY(try_maker(x, j, s, maker, held, err));
-        for (int r = o->reads_start[maker]; r < o->reads_start[maker + 1]; r++)
+        MP_TRY(try_producer(x, j, s, producer, held, err));
+        for (int r = o->reads_start[producer]; r < o->reads_start[producer + 1]; r++)
             if (o->recomputable[o->reads[r]] && (input < 0 || storages[o->reads[r]].bytes > storages[input].bytes))
                 input = o->reads[r];
         output = input;

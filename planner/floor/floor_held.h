@@ -1,16 +1,16 @@
-/* floor_held.h - what a tensor costs that can be made again: it is held, or it is run again. For the planner's own use.
+/* floor_held.h - what a tensor costs that can be recomputed: it is live, or it is recomputed. For the planner's own use.
  *
- * Let a node j that runs once read s in every form, and let s be made through a chain of repeatable nodes P0 -> .. -> s, each
- * reading the former's output in every form. The s that j reads comes from one run of P0, the last one that matters. Let v be a
- * node that runs once and comes before j in every order. If P0's run comes before v, then at v some storage of the chain is
- * live, beside all that v's own floor counts, unless v itself names one: so at least the smallest of the chain, b. If that is
- * more than F for each v in a set D, then a schedule of at most F runs P0 after all of D, and before j: with all that P0 needs
- * then, and with the least that storages made once take at such a moment (floor_cut.h). If this is more than F too, no schedule
- * fits in F. The smallest F for which it isn't is the floor of (j, s, P0).
+ * Let a node j that runs once read s in every alternative, and let s be produced through a chain of repeatable nodes P0 -> ..
+ * -> s, each reading the former's output in every alternative. The s that j reads comes from one run of P0, the last one that
+ * matters. Let v be a node that runs once and comes before j in every order. If P0's run comes before v, then at v some storage
+ * of the chain is live, beside all that v's own floor counts, unless v itself names one: so at least the smallest of the chain,
+ * b. If that is more than F for each v in a set D, then a schedule of at most F runs P0 after all of D, and before j: with all
+ * that P0 needs then, and with the least that storages produced once take at such a moment (floor_cut.h). If this is more than
+ * F too, no schedule fits in F. The smallest F for which it isn't is the floor of (j, s, P0).
  *
- * Example: a convolution of the batch makes c of 10 bytes with 35 of workspace, a relu makes a in c's room; v reads g and makes
- * h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is held at v: 40 and 10. Or the convolution runs behind
- * v, beside h: 45 and 10. Less than 50 won't do.
+ * Example: a convolution of the batch produces c of 10 bytes with 35 of workspace, a relu produces a in the memory of c; v
+ * reads g and produces h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is live at v: 40 and 10. Or the
+ * convolution runs after v, beside h: 45 and 10. Less than 50 won't do.
  */
 #ifndef PLANNER_FLOOR_HELD_H
 #define PLANNER_FLOOR_HELD_H

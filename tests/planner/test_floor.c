@@ -203,8 +203,8 @@ static bool judge(const mp_graph *graph, uint64_t seed, mp_floor_reason *reason,
     assert_int_equal(mp_floor_explained(graph, &floor_bytes, reason, NULL), MP_OK);
     if (!oracle_exact(graph, floor_bytes - 1, true, &ticks)) return false;
     if (ticks >= 0)
-        fail_msg("seed %llu: floor %lld, node %d, storage %d, maker %d, beside %d, and a schedule fits below",
-                 (unsigned long long)seed, (long long)floor_bytes, reason->node, reason->storage, reason->maker,
+        fail_msg("seed %llu: floor %lld, node %d, storage %d, producer %d, beside %d, and a schedule fits below",
+                 (unsigned long long)seed, (long long)floor_bytes, reason->node, reason->storage, reason->producer,
                  reason->beside);
     if (reason->storage >= 0) {
         int64_t least = reason->beside_bytes < reason->again_bytes ? reason->beside_bytes : reason->again_bytes;
@@ -331,7 +331,7 @@ static void an_activation_is_held_or_run_again(void **state)
         assert_true(is_met || v_reads_it);
         assert_int_equal(node, expected_node[i]);
         assert_int_equal(reason.storage, i == 1 || i == 2 ? a : -1);
-        if (reason.storage >= 0) assert_int_equal(reason.maker, 0);
+        if (reason.storage >= 0) assert_int_equal(reason.producer, 0);
         if (reason.storage >= 0) assert_int_equal(reason.beside, 3);
         mp_graph_free(g);
     }
