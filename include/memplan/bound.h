@@ -23,21 +23,21 @@ typedef enum mp_bound_orders {
 const char *mp_bound_orders_text(mp_bound_orders orders);
 
 typedef struct mp_bound {
-    int64_t ticks;   /* no plan within the budget takes less; at least what every node once takes in its fastest form */
+    int64_t ticks;   /* no plan within the budget takes less; at least one run of every node in its fastest alternative */
     bool infeasible; /* no such plan fits the budget; ticks is then the sum over nodes */
     mp_bound_orders orders;
     mp_bound_stage stage; /* which proved it */
-    int from, to;         /* the interval that counts for the most: between the first runs of these nodes. `from` -1: there is
-                             none; `to` -1: to the end of the step. Where nothing fits: at `from`, -1: it is known of no node */
-    double multiplier;    /* ticks a byte of memory is worth at the start of this interval */
+    int from,
+        to; /* the interval that proves the most by itself: between the first runs of these nodes. `from` -1: there is
+               none; `to` -1: to the end of the step. Where no plan fits: the node at which memory does not suffice, or -1 */
+    double multiplier; /* ticks a byte of memory is worth at the start of this interval */
 } mp_bound;
 
 /* The bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input gives the
- * same bound and report, unless `stop` ends it. Beyond 32767 nodes only the one interval from
- * the turn-around on. MP_NOMEM. O(nodes * edges / 64) time and O(nodes^2 / 4) bytes for the order of nodes, beyond 32767 nodes
- * O(graph) both; for each k of effort some hundreds of cuts, in practice about linear each, and linear programmes of about 10^8
- * rows * iterations. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976), intervals coupled by
- * subgradients (Polyak 1969), branch and bound best first (Land and Doig 1960). */
+ * same bound and report, unless `stop` ends it. Beyond 32,767 nodes only the one interval from the end of forward. MP_NOMEM.
+ * O(nodes * edges / 64) time and O(nodes^2 / 4) bytes for the precedence relation, beyond 32,767 nodes O(graph) both; for each
+ * k of effort some hundreds of minimum cuts, in practice about linear each, and linear programmes of about 10^8 rows *
+ * iterations. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err);
 

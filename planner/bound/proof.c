@@ -38,7 +38,7 @@ done:
     return st;
 }
 
-/* ---- beside a search ---- */
+/* ---- in a thread ---- */
 
 struct mp_proof {
     const mp_graph *graph;

@@ -36,8 +36,8 @@ struct mp_search {
     mp_bound known;  /* what was proved without it; ticks -1: nothing ... */
     mp_bound proved; /* ... and in all */
     mp_bound_report first_report,
-        proof_report; /* of the bound before the search and of the one beside it, where one is asked for */
-    bool has_proof;   /* there was one beside it */
+        proof_report; /* of the bound before the search and of that in the thread, where one is asked for */
+    bool has_proof;   /* a thread was started */
     bool stopped;
     bool was_cut; /* a searcher ended with its share of the time */
 };
