@@ -31,12 +31,12 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, const int *reads, 
     n->op = "Layer";
     n->name = mp_pool_format(graph->pool, "%s%d", mp_phase_name(phase), k);
     n->forward_of = phase == MP_PHASE_BACKWARD ? k - 1 : -1;
-    n->forms->ticks = ticks;
-    n->forms->n_reads = n_reads;
-    n->forms->reads = mp_graph_list(graph, reads, n_reads);
-    n->forms->n_writes = 1;
-    n->forms->writes = mp_graph_list(graph, &writes, 1);
-    return n->name && n->forms->reads && n->forms->writes ? MP_OK : MP_FAIL(err, MP_NOMEM, "a node");
+    n->alternatives->ticks = ticks;
+    n->alternatives->n_reads = n_reads;
+    n->alternatives->reads = mp_graph_list(graph, reads, n_reads);
+    n->alternatives->n_writes = 1;
+    n->alternatives->writes = mp_graph_list(graph, &writes, 1);
+    return n->name && n->alternatives->reads && n->alternatives->writes ? MP_OK : MP_FAIL(err, MP_NOMEM, "a node");
 }
 
 /* Storages: a_k is number k (a_0 the input), the gradient of a_k is number LAYERS + 1 + k. */

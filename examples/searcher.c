@@ -14,10 +14,10 @@ static size_t first_late_read(const mp_graph *graph, const mp_step *steps, size_
     bool is_late = false;
     for (size_t t = 0; t < n; t++) {
         const mp_node *reader = &graph->nodes[steps[t].node];
-        const mp_form *form = &reader->forms[steps[t].form];
+        const mp_alternative *alternative = &reader->alternatives[steps[t].alternative];
         is_late = is_late || reader->phase != MP_PHASE_FORWARD;
-        for (size_t k = 0; k < form->n_reads && is_late; k++)
-            if (graph->producer[form->reads[k]] == node) return t;
+        for (size_t k = 0; k < alternative->n_reads && is_late; k++)
+            if (graph->producer[alternative->reads[k]] == node) return t;
     }
     return n;
 }

@@ -25,9 +25,9 @@ static mp_status new_costs(const mp_program *program, mp_node_cost **out, mp_err
         MP_REQUIRE(costs[i].algorithms, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
         costs[i].n_algorithms = node->n_algorithms;
         for (size_t k = 0; k < node->n_algorithms; k++) {
-            const mp_form *form = &g->nodes[i].forms[k];
-            costs[i].algorithms[k] = (mp_algorithm_cost){.name = form->algorithm,
-                                                         .workspace_bytes = form->workspace_bytes,
+            const mp_alternative *alternative = &g->nodes[i].alternatives[k];
+            costs[i].algorithms[k] = (mp_algorithm_cost){.name = alternative->algorithm,
+                                                         .workspace_bytes = alternative->workspace_bytes,
                                                          .is_deterministic = node->algorithms[k].is_deterministic};
         }
     }
@@ -48,11 +48,12 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     const mp_graph *g = t->subject.graph;
     mp_report report = {0};
     mp_plan *plan = NULL;
-    int *forms = mp_alloc(g->n_nodes, sizeof *forms);
-    MP_REQUIRE(forms, err, MP_NOMEM, "%zu steps", g->n_nodes);
+    int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
+    MP_REQUIRE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
     for (size_t i = 0; i < g->n_nodes; i++)
-        if (round && costs[i].n_algorithms) forms[i] = (int)(round < costs[i].n_algorithms ? round : costs[i].n_algorithms - 1);
-    MP_TRY(train_keep_all(g, forms, &plan, err));
+        if (round && costs[i].n_algorithms)
+            alternatives[i] = (int)(round < costs[i].n_algorithms ? round : costs[i].n_algorithms - 1);
+    MP_TRY(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
     MP_TRY(mp_train(request, &report, err));
     const double steps = (double)(report.n_losses - 1);
@@ -68,7 +69,7 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
 done:
     mp_report_free(&report);
     mp_plan_free(plan);
-    mp_free(forms);
+    mp_free(alternatives);
     return st;
 }
 

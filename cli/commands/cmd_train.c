@@ -110,17 +110,17 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
     mp_status st = MP_OK;
     const mp_graph *g = t->subject.graph;
     mp_plan *keep_all = NULL;
-    int *forms = mp_alloc(g->n_nodes, sizeof *forms);
-    MP_REQUIRE(forms, err, MP_NOMEM, "%zu steps", g->n_nodes);
+    int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
+    MP_REQUIRE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
     for (size_t k = 0; k < t->plan->n_steps; k++) {
         const mp_step *step = &t->plan->steps[k];
-        if (mp_node_has_algorithms(&g->nodes[step->node])) forms[step->node] = step->form;
+        if (mp_node_has_algorithms(&g->nodes[step->node])) alternatives[step->node] = step->alternative;
     }
-    MP_TRY(train_keep_all(g, forms, &keep_all, err));
+    MP_TRY(train_keep_all(g, alternatives, &keep_all, err));
     mp_plan_free(t->keep_all);
     t->keep_all = keep_all;
 done:
-    mp_free(forms);
+    mp_free(alternatives);
     return st;
 }
 

@@ -98,7 +98,8 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     size_t n = 0, n_slower = 0;
     for (size_t k = 0; k < graph->n_nodes; k++) n += mp_node_has_algorithms(&graph->nodes[k]);
     for (size_t t = 0; t < plan->n_steps; t++)
-        n_slower += !plan->recompute[t] && plan->steps[t].form && mp_node_has_algorithms(&graph->nodes[plan->steps[t].node]);
+        n_slower +=
+            !plan->recompute[t] && plan->steps[t].alternative && mp_node_has_algorithms(&graph->nodes[plan->steps[t].node]);
     if (n) printf("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
 }
 
@@ -206,10 +207,10 @@ static void print_floor(const outcome *out)
         return;
     }
     const mp_node *node = &graph->nodes[out->floor_reason.node];
-    const mp_form *form = &node->forms[0];
-    const int *const lists[] = {form->reads, form->writes, form->adds};
-    const size_t lengths[] = {form->n_reads, form->n_writes, form->n_adds};
-    int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - form->workspace_bytes;
+    const mp_alternative *alternative = &node->alternatives[0];
+    const int *const lists[] = {alternative->reads, alternative->writes, alternative->adds};
+    const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
+    int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
     int last = -1; /* the storage shown last; the next one is the largest that comes after it by (bytes, index) */
     char text[QUANTITY_MAX];
     mp_label label;
@@ -232,7 +233,7 @@ static void print_floor(const outcome *out)
             printf("  %12s  %s  %s\n", bytes_short(graph->storages[best].bytes, text), mp_kind_name(graph->storages[best].kind),
                    mp_storage_title(graph, best, &label));
     }
-    if (form->workspace_bytes) printf("  %12s  workspace\n", bytes_short(form->workspace_bytes, text));
+    if (alternative->workspace_bytes) printf("  %12s  workspace\n", bytes_short(alternative->workspace_bytes, text));
     if (rest > 0) printf("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
     if (rest < 0) printf("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
     printf("  and ");

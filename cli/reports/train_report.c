@@ -92,14 +92,14 @@ void print_profile(const mp_graph *g, const double *node_seconds, double n_steps
                (long long)shares[s].n, seconds_text(shares[s].seconds / n_steps, text), 100 * shares[s].seconds / total);
 }
 
-mp_status train_keep_all(const mp_graph *graph, const int *forms, mp_plan **out, mp_error *err)
+mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     mp_plan *plan = NULL;
     MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
     mp_keep_all(graph, steps);
-    for (size_t t = 0; forms && t < graph->n_nodes; t++) steps[t].form = forms[steps[t].node];
+    for (size_t t = 0; alternatives && t < graph->n_nodes; t++) steps[t].alternative = alternatives[steps[t].node];
     MP_TRY(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
     MP_TRY(mp_arena_layout(graph, plan, err));
     *out = plan;

@@ -19,8 +19,9 @@ typedef struct train_outcome {
 
 /* True if both runs have the same losses and the same weights, bit for bit. */
 bool train_identical(const train_outcome *t);
-/* Keep-all with offsets; every node in the alternative that forms[node] says (NULL: the base). Released with mp_plan_free. */
-mp_status train_keep_all(const mp_graph *graph, const int *forms, mp_plan **out, mp_error *err);
+/* Keep-all with offsets; every node in the alternative that alternatives[node] says (NULL: the base). Released with
+ * mp_plan_free. */
+mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
 /* Where the time goes, by kind of operator and phase: seconds per node over so many steps. */
 void print_profile(const mp_graph *graph, const double *node_seconds, double n_steps);
 void print_train(const train_outcome *t, const options *o);

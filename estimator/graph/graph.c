@@ -98,11 +98,16 @@ mp_status mp_graph_storage(mp_graph *graph, mp_storage **out, mp_error *err)
 
 mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err)
 {
-    mp_form *form = mp_pool_alloc(graph->pool, 1, sizeof *form);
-    if (!form || !mp_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes))
+    mp_alternative *alternative = mp_pool_alloc(graph->pool, 1, sizeof *alternative);
+    if (!alternative || !mp_grow(&graph->nodes, &graph->nodes_capacity, graph->n_nodes + 1, sizeof *graph->nodes))
         return MP_FAIL(err, MP_NOMEM, "no memory for node %zu of the graph '%s'", graph->n_nodes, graph->name);
     mp_node *node = &graph->nodes[graph->n_nodes];
-    *node = (mp_node){.id = (int64_t)graph->n_nodes, .name = "", .op = "", .forward_of = -1, .n_forms = 1, .forms = form};
+    *node = (mp_node){.id = (int64_t)graph->n_nodes,
+                      .name = "",
+                      .op = "",
+                      .forward_of = -1,
+                      .n_alternatives = 1,
+                      .alternatives = alternative};
     graph->n_nodes++;
     *out = node;
     return MP_OK;
@@ -146,7 +151,7 @@ const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *label
 
 bool mp_node_has_algorithms(const mp_node *node)
 {
-    return node->forms[0].algorithm != NULL;
+    return node->alternatives[0].algorithm != NULL;
 }
 
 bool mp_storage_is_static(const mp_storage *storage)

@@ -7,7 +7,7 @@
 
 #include "estimator/base/memory.h"
 
-/* What a form of one node does with a storage; a mark is valid while `stamp` is that of the form. */
+/* What an alternative of one node does with a storage; a mark is valid while `stamp` is that of the alternative. */
 struct mark {
     int stamp;
     bool read, written, added;
@@ -15,10 +15,10 @@ struct mark {
 
 struct checker {
     mp_graph *graph;
-    int stamp;          /* of the form that is checked */
+    int stamp;          /* of the alternative that is checked */
     struct mark *marks; /* per storage */
-    bool *base_adds;    /* per storage: the base form of the node adds to it */
-    int *adder;         /* per storage: a node with a form that adds to it, -1: none */
+    bool *base_adds;    /* per storage: the base alternative of the node adds to it */
+    int *adder;         /* per storage: a node with an alternative that adds to it, -1: none */
     mp_error *err;
 };
 
@@ -80,7 +80,7 @@ done:
     return st;
 }
 
-/* One list of a form: in range, nothing twice. `field` picks the mark's flag. */
+/* One list of an alternative: in range, nothing twice. `field` picks the mark's flag. */
 static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
 {
     mp_status st = MP_OK;
@@ -110,39 +110,39 @@ static bool marked(const struct checker *c, int s, size_t field)
            *(const bool *)((const char *)&c->marks[s] + field);
 }
 
-static mp_status check_form(struct checker *c, int node, const mp_form *form, bool base)
+static mp_status check_alternative(struct checker *c, int node, const mp_alternative *alternative, bool base)
 {
     mp_status st = MP_OK;
     mp_graph *graph = c->graph;
     mp_phase phase = graph->nodes[node].phase;
     c->stamp++;
-    MP_TRY(mark_list(c, node, form->reads, form->n_reads, "reads", offsetof(struct mark, read)));
-    MP_TRY(mark_list(c, node, form->writes, form->n_writes, "writes", offsetof(struct mark, written)));
-    MP_TRY(mark_list(c, node, form->adds, form->n_adds, "adds to", offsetof(struct mark, added)));
-    MP_REQUIRE(form->workspace_bytes >= 0 && form->workspace_bytes <= most_bytes, c->err, MP_PARSE,
-               "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)form->workspace_bytes);
-    MP_REQUIRE(form->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
-               (long long)form->ticks);
-    MP_REQUIRE(!form->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
+    MP_TRY(mark_list(c, node, alternative->reads, alternative->n_reads, "reads", offsetof(struct mark, read)));
+    MP_TRY(mark_list(c, node, alternative->writes, alternative->n_writes, "writes", offsetof(struct mark, written)));
+    MP_TRY(mark_list(c, node, alternative->adds, alternative->n_adds, "adds to", offsetof(struct mark, added)));
+    MP_REQUIRE(alternative->workspace_bytes >= 0 && alternative->workspace_bytes <= most_bytes, c->err, MP_PARSE,
+               "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)alternative->workspace_bytes);
+    MP_REQUIRE(alternative->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
+               (long long)alternative->ticks);
+    MP_REQUIRE(!alternative->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
                "%s is a %s node and adds to %s, but only loss and backward nodes may add", mp_node_label(graph, node).text,
-               mp_phase_name(phase), mp_storage_label(graph, form->adds[0]).text);
-    for (size_t i = 0; i < form->n_writes; i++) {
-        int s = form->writes[i];
+               mp_phase_name(phase), mp_storage_label(graph, alternative->adds[0]).text);
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        int s = alternative->writes[i];
         if (mp_kind_is_static(graph->storages[s].kind)) continue;
         MP_REQUIRE(graph->producer[s] < 0 || graph->producer[s] == node, c->err, MP_PARSE, "%s is written by %s and by %s",
                    mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
                    mp_node_label(graph, node).text);
         graph->producer[s] = node;
     }
-    for (size_t i = 0; i < form->n_adds; i++) {
-        int s = form->adds[i];
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        int s = alternative->adds[i];
         if (base) c->base_adds[s] = true;
         c->adder[s] = node;
         MP_REQUIRE(c->base_adds[s], c->err, MP_PARSE, "an alternative of %s adds to %s, and its base form does not",
                    mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        mp_in_place p = form->in_place[i];
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        mp_in_place p = alternative->in_place[i];
         MP_REQUIRE(marked(c, p.from, offsetof(struct mark, read)) &&
                        (marked(c, p.to, offsetof(struct mark, written)) || marked(c, p.to, offsetof(struct mark, added))),
                    c->err, MP_PARSE, "%s has an in-place pair that does not lead from a read to a write",
@@ -159,8 +159,8 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* Whether two forms do the same with the same storages. */
-static bool alike(const mp_form *a, const mp_form *b)
+/* Whether two alternatives do the same with the same storages. */
+static bool alike(const mp_alternative *a, const mp_alternative *b)
 {
     return same_list(a->reads, a->n_reads, b->reads, b->n_reads) && same_list(a->writes, a->n_writes, b->writes, b->n_writes) &&
            same_list(a->adds, a->n_adds, b->adds, b->n_adds) && a->n_in_place == b->n_in_place &&
@@ -171,15 +171,15 @@ static mp_status check_algorithms(struct checker *c, int i)
 {
     mp_status st = MP_OK;
     const mp_node *node = &c->graph->nodes[i];
-    for (size_t k = 0; k < node->n_forms; k++) {
-        const mp_form *form = &node->forms[k];
-        MP_REQUIRE(!form->algorithm == !node->forms[0].algorithm, c->err, MP_PARSE,
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        const mp_alternative *alternative = &node->alternatives[k];
+        MP_REQUIRE(!alternative->algorithm == !node->alternatives[0].algorithm, c->err, MP_PARSE,
                    "%s has forms with an algorithm and forms without one", mp_node_label(c->graph, i).text);
-        MP_REQUIRE(!form->algorithm || alike(form, &node->forms[0]), c->err, MP_PARSE,
+        MP_REQUIRE(!alternative->algorithm || alike(alternative, &node->alternatives[0]), c->err, MP_PARSE,
                    "the algorithms of %s differ in more than seconds and workspace", mp_node_label(c->graph, i).text);
-        for (size_t j = 0; form->algorithm && j < k; j++)
-            MP_REQUIRE(strcmp(form->algorithm, node->forms[j].algorithm) != 0, c->err, MP_PARSE,
-                       "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text, form->algorithm);
+        for (size_t j = 0; alternative->algorithm && j < k; j++)
+            MP_REQUIRE(strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0, c->err, MP_PARSE,
+                       "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text, alternative->algorithm);
     }
 done:
     return st;
@@ -195,16 +195,16 @@ static mp_status check_nodes(struct checker *c)
         int64_t slowest = 0;
         MP_REQUIRE((unsigned)node->phase < MP_N_PHASES, c->err, MP_PARSE, "%s has no known phase",
                    mp_node_label(graph, i).text);
-        MP_REQUIRE(node->n_forms >= 1, c->err, MP_PARSE, "%s has no form", mp_node_label(graph, i).text);
+        MP_REQUIRE(node->n_alternatives >= 1, c->err, MP_PARSE, "%s has no form", mp_node_label(graph, i).text);
         MP_REQUIRE(node->forward_of >= -1 && node->forward_of < (int)graph->n_nodes &&
                        (node->forward_of < 0 || graph->nodes[node->forward_of].phase == MP_PHASE_FORWARD),
                    c->err, MP_PARSE, "%s belongs to a node that is no forward node", mp_node_label(graph, i).text);
-        for (size_t k = 0; k < node->n_forms; k++) {
-            MP_TRY(check_form(c, i, &node->forms[k], k == 0));
-            if (node->forms[k].ticks > slowest) slowest = node->forms[k].ticks;
+        for (size_t k = 0; k < node->n_alternatives; k++) {
+            MP_TRY(check_alternative(c, i, &node->alternatives[k], k == 0));
+            if (node->alternatives[k].ticks > slowest) slowest = node->alternatives[k].ticks;
         }
         MP_TRY(check_algorithms(c, i));
-        for (size_t k = 0; k < node->forms[0].n_adds; k++) c->base_adds[node->forms[0].adds[k]] = false;
+        for (size_t k = 0; k < node->alternatives[0].n_adds; k++) c->base_adds[node->alternatives[0].adds[k]] = false;
         MP_REQUIRE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
                    "up to %s the nodes add up to more ticks than can be counted", mp_node_label(graph, i).text);
     }
@@ -216,7 +216,8 @@ done:
     return st;
 }
 
-/* Fills start[0..n_storages] and *lists with the nodes that add to (in the base form) or read (in any form) each storage. */
+/* Fills start[0..n_storages] and *lists with the nodes that add to (in the base alternative) or read (in any alternative) each
+ * storage. */
 static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -229,11 +230,11 @@ static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp
         for (size_t s = 0; s < n; s++) last[s] = -1;
         for (int i = 0; i < (int)graph->n_nodes; i++) {
             const mp_node *node = &graph->nodes[i];
-            for (size_t k = 0; k < (adds ? 1 : node->n_forms); k++) {
-                const mp_form *form = &node->forms[k];
-                size_t n_list = adds ? form->n_adds : form->n_reads;
+            for (size_t k = 0; k < (adds ? 1 : node->n_alternatives); k++) {
+                const mp_alternative *alternative = &node->alternatives[k];
+                size_t n_list = adds ? alternative->n_adds : alternative->n_reads;
                 for (size_t j = 0; j < n_list; j++) {
-                    int s = adds ? form->adds[j] : form->reads[j];
+                    int s = adds ? alternative->adds[j] : alternative->reads[j];
                     if (last[s] == i) continue;
                     last[s] = i;
                     if (round == 0)
@@ -265,9 +266,9 @@ static void drop_derived(mp_graph *graph)
 
 static bool reads(const mp_node *node, int s)
 {
-    for (size_t f = 0; f < node->n_forms; f++)
-        for (size_t k = 0; k < node->forms[f].n_reads; k++)
-            if (node->forms[f].reads[k] == s) return true;
+    for (size_t f = 0; f < node->n_alternatives; f++)
+        for (size_t k = 0; k < node->alternatives[f].n_reads; k++)
+            if (node->alternatives[f].reads[k] == s) return true;
     return false;
 }
 
@@ -281,9 +282,9 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     for (size_t s = 0; s < graph->n_storages; s++) graph->writer[s] = -1;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
-        for (size_t f = 0; f < node->n_forms && node->phase != MP_PHASE_UPDATE; f++)
-            for (size_t k = 0; k < node->forms[f].n_writes; k++) {
-                const int s = node->forms[f].writes[k];
+        for (size_t f = 0; f < node->n_alternatives && node->phase != MP_PHASE_UPDATE; f++)
+            for (size_t k = 0; k < node->alternatives[f].n_writes; k++) {
+                const int s = node->alternatives[f].writes[k];
                 const bool is_alone = graph->writer[s] == -1 || graph->writer[s] == (int)i;
                 if (!mp_storage_is_static(&graph->storages[s])) continue;
                 graph->writer[s] = is_alone && !reads(node, s) ? (int)i : SEVERAL;

@@ -71,20 +71,20 @@ static void put_node(struct stream *s, const mp_node *node)
     put_double(s, node->flops);
     put(s, (uint64_t)(int64_t)node->forward_of);
     put(s, node->flags | (mp_node_has_algorithms(node) ? UINT64_C(1) << 32 : 0));
-    put(s, node->n_forms);
-    for (size_t k = 0; k < node->n_forms; k++) {
-        const mp_form *form = &node->forms[k];
-        put_list(s, form->reads, form->n_reads);
-        put_list(s, form->writes, form->n_writes);
-        put_list(s, form->adds, form->n_adds);
-        put(s, form->n_in_place);
-        for (size_t i = 0; i < form->n_in_place; i++) {
-            put(s, (uint64_t)form->in_place[i].from);
-            put(s, (uint64_t)form->in_place[i].to);
+    put(s, node->n_alternatives);
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        const mp_alternative *alternative = &node->alternatives[k];
+        put_list(s, alternative->reads, alternative->n_reads);
+        put_list(s, alternative->writes, alternative->n_writes);
+        put_list(s, alternative->adds, alternative->n_adds);
+        put(s, alternative->n_in_place);
+        for (size_t i = 0; i < alternative->n_in_place; i++) {
+            put(s, (uint64_t)alternative->in_place[i].from);
+            put(s, (uint64_t)alternative->in_place[i].to);
         }
-        put(s, (uint64_t)form->workspace_bytes);
-        put(s, (uint64_t)form->ticks);
-        if (form->algorithm) put_text(s, form->algorithm);
+        put(s, (uint64_t)alternative->workspace_bytes);
+        put(s, (uint64_t)alternative->ticks);
+        if (alternative->algorithm) put_text(s, alternative->algorithm);
     }
 }
 

@@ -32,9 +32,9 @@ static int dependency(const mp_graph *graph, int v, int k)
 {
     int n = (int)graph->n_nodes;
     if (v < n) {
-        const mp_form *form = &graph->nodes[v].forms[0];
-        if ((size_t)k >= form->n_reads) return -2;
-        return is_made(graph, form->reads[k]) ? n + form->reads[k] : -1;
+        const mp_alternative *alternative = &graph->nodes[v].alternatives[0];
+        if ((size_t)k >= alternative->n_reads) return -2;
+        return is_made(graph, alternative->reads[k]) ? n + alternative->reads[k] : -1;
     }
     int s = v - n, first = graph->adders_start[s];
     if (is_sum(graph, s)) return first + k < graph->adders_start[s + 1] ? graph->adders[first + k] : -2;
@@ -99,13 +99,13 @@ mp_status mp_graph_check_order(const mp_graph *graph, mp_error *err)
     mp_keep_all(graph, steps);
     for (size_t t = 0; t < graph->n_nodes; t++) {
         int node = steps[t].node;
-        const mp_form *form = &graph->nodes[node].forms[0];
-        for (size_t i = 0; i < form->n_reads; i++) {
-            int s = form->reads[i], makers = is_sum(graph, s) ? graph->adders_start[s + 1] - graph->adders_start[s] : 1;
+        const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            int s = alternative->reads[i], makers = is_sum(graph, s) ? graph->adders_start[s + 1] - graph->adders_start[s] : 1;
             if (is_made(graph, s) && made[s] < makers) MP_TRY(explain(graph, node, s, ran, err));
         }
-        for (size_t i = 0; i < form->n_writes; i++) made[form->writes[i]]++;
-        for (size_t i = 0; i < form->n_adds; i++) made[form->adds[i]]++;
+        for (size_t i = 0; i < alternative->n_writes; i++) made[alternative->writes[i]]++;
+        for (size_t i = 0; i < alternative->n_adds; i++) made[alternative->adds[i]]++;
         ran[node] = true;
     }
 done:

@@ -3,14 +3,14 @@
 
 #include "memplan/timeline.h"
 
-/* Whether some backward node reads the storage in its base form. */
+/* Whether some backward node reads the storage in its base alternative. */
 static bool read_by_backward(const mp_graph *graph, int storage)
 {
     for (int k = graph->readers_start[storage]; k < graph->readers_start[storage + 1]; k++) {
         const mp_node *node = &graph->nodes[graph->readers[k]];
         if (node->phase != MP_PHASE_BACKWARD) continue;
-        for (size_t r = 0; r < node->forms[0].n_reads; r++)
-            if (node->forms[0].reads[r] == storage) return true;
+        for (size_t r = 0; r < node->alternatives[0].n_reads; r++)
+            if (node->alternatives[0].reads[r] == storage) return true;
     }
     return false;
 }
@@ -28,13 +28,13 @@ static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary
     }
 }
 
-static void summarize_writes(const mp_graph *graph, const mp_form *form, mp_operator_summary *row)
+static void summarize_writes(const mp_graph *graph, const mp_alternative *alternative, mp_operator_summary *row)
 {
-    for (size_t k = 0; k < form->n_writes; k++) {
-        const mp_storage *storage = &graph->storages[form->writes[k]];
+    for (size_t k = 0; k < alternative->n_writes; k++) {
+        const mp_storage *storage = &graph->storages[alternative->writes[k]];
         if (mp_storage_is_static(storage)) continue;
         row->output_bytes += storage->payload_bytes;
-        if (read_by_backward(graph, form->writes[k])) row->saved_bytes += storage->payload_bytes;
+        if (read_by_backward(graph, alternative->writes[k])) row->saved_bytes += storage->payload_bytes;
     }
 }
 
@@ -80,29 +80,29 @@ mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, m
     summarize_storages(graph, rules, &sum);
     for (size_t n = 0; n < graph->n_nodes; n++) {
         const mp_node *node = &graph->nodes[n];
-        const mp_form *form = &node->forms[0];
+        const mp_alternative *alternative = &node->alternatives[0];
         mp_operator_summary *row = NULL;
-        if (form->workspace_bytes > sum.workspace_bytes) sum.workspace_bytes = form->workspace_bytes;
+        if (alternative->workspace_bytes > sum.workspace_bytes) sum.workspace_bytes = alternative->workspace_bytes;
         if (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_LOSS) {
             row = &sum.operators[sum.n_operators++];
             row_of[n] = (int)sum.n_operators;
             *row = (mp_operator_summary){.node = (int)n,
                                          .flops = node->flops,
-                                         .forward_ticks = form->ticks,
+                                         .forward_ticks = alternative->ticks,
                                          .backward_live_before_bytes = -1,
                                          .backward_live_after_bytes = -1};
-            summarize_writes(graph, form, row);
+            summarize_writes(graph, alternative, row);
             sum.forward_flops += node->flops;
-            sum.forward_ticks += form->ticks;
+            sum.forward_ticks += alternative->ticks;
         } else if (node->phase == MP_PHASE_BACKWARD) {
-            sum.backward_ticks += form->ticks;
+            sum.backward_ticks += alternative->ticks;
             int owner = node->forward_of >= 0 ? row_of[node->forward_of] : 0;
             if (owner) row = &sum.operators[owner - 1];
-            if (row) row->backward_ticks += form->ticks;
+            if (row) row->backward_ticks += alternative->ticks;
         } else {
-            sum.update_ticks += form->ticks;
+            sum.update_ticks += alternative->ticks;
         }
-        if (row && form->workspace_bytes > row->workspace_bytes) row->workspace_bytes = form->workspace_bytes;
+        if (row && alternative->workspace_bytes > row->workspace_bytes) row->workspace_bytes = alternative->workspace_bytes;
     }
     MP_TRY(summarize_live(graph, row_of, &sum, err));
     *out = sum;

@@ -60,26 +60,26 @@ static mp_status leave_alone(struct walk *w, int t, mp_step step, int s, bool ch
                    until);
 }
 
-static mp_status leave_all_alone(struct walk *w, int t, mp_step step, const mp_form *form)
+static mp_status leave_all_alone(struct walk *w, int t, mp_step step, const mp_alternative *alternative)
 {
     mp_status st = MP_OK;
-    for (size_t i = 0; i < form->n_reads; i++) MP_TRY(leave_alone(w, t, step, form->reads[i], false));
-    for (size_t i = 0; i < form->n_adds; i++) MP_TRY(leave_alone(w, t, step, form->adds[i], true));
-    for (size_t i = 0; i < form->n_writes; i++) MP_TRY(leave_alone(w, t, step, form->writes[i], true));
+    for (size_t i = 0; i < alternative->n_reads; i++) MP_TRY(leave_alone(w, t, step, alternative->reads[i], false));
+    for (size_t i = 0; i < alternative->n_adds; i++) MP_TRY(leave_alone(w, t, step, alternative->adds[i], true));
+    for (size_t i = 0; i < alternative->n_writes; i++) MP_TRY(leave_alone(w, t, step, alternative->writes[i], true));
 done:
     return st;
 }
 
 /* From the next step on, what a step uses that was issued on the second stream is in its use. */
-static void hold(struct walk *w, int until, const mp_form *form)
+static void hold(struct walk *w, int until, const mp_alternative *alternative)
 {
     struct state *states = w->states;
-    for (size_t i = 0; i < form->n_reads; i++)
-        states[form->reads[i]].read_until = later(states[form->reads[i]].read_until, until);
-    for (size_t i = 0; i < form->n_adds; i++)
-        states[form->adds[i]].changed_until = later(states[form->adds[i]].changed_until, until);
-    for (size_t i = 0; i < form->n_writes; i++)
-        states[form->writes[i]].changed_until = later(states[form->writes[i]].changed_until, until);
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        states[alternative->reads[i]].read_until = later(states[alternative->reads[i]].read_until, until);
+    for (size_t i = 0; i < alternative->n_adds; i++)
+        states[alternative->adds[i]].changed_until = later(states[alternative->adds[i]].changed_until, until);
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        states[alternative->writes[i]].changed_until = later(states[alternative->writes[i]].changed_until, until);
 }
 
 static int compare_storages(const void *a, const void *b)
@@ -152,27 +152,27 @@ static mp_status run(struct walk *w, const mp_step *steps, int t)
 {
     mp_status st = MP_OK;
     const mp_step step = steps[t];
-    const mp_form *form = &w->graph->nodes[step.node].forms[step.form];
+    const mp_alternative *alternative = &w->graph->nodes[step.node].alternatives[step.alternative];
     const int end = mp_step_end(steps, t);
     size_t begun = t ? w->timeline->n_spans : 0;
-    MP_TRY(leave_all_alone(w, t, step, form));
-    for (size_t i = 0; i < form->n_reads; i++) MP_TRY(read_storage(w, t, end, step.node, form->reads[i]));
-    for (size_t i = 0; i < form->n_adds; i++) MP_TRY(add_to_storage(w, t, end, step.node, form->adds[i]));
-    for (size_t i = 0; i < form->n_writes; i++) {
-        struct state *state = &w->states[form->writes[i]];
+    MP_TRY(leave_all_alone(w, t, step, alternative));
+    for (size_t i = 0; i < alternative->n_reads; i++) MP_TRY(read_storage(w, t, end, step.node, alternative->reads[i]));
+    for (size_t i = 0; i < alternative->n_adds; i++) MP_TRY(add_to_storage(w, t, end, step.node, alternative->adds[i]));
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        struct state *state = &w->states[alternative->writes[i]];
         state->begun = true;
         if (state->span == ALWAYS_LIVE) continue;
-        begin(w, form->writes[i], t);
-        live_until(w, form->writes[i], end);
+        begin(w, alternative->writes[i], t);
+        live_until(w, alternative->writes[i], end);
     }
     order_spans(w, begun);
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        const struct state *from = &w->states[form->in_place[i].from], *to = &w->states[form->in_place[i].to];
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        const struct state *from = &w->states[alternative->in_place[i].from], *to = &w->states[alternative->in_place[i].to];
         if (from->span < 0 || to->span < 0 || t < later(from->read_until, from->changed_until)) continue;
         w->pairs[w->n_pairs++] = (struct pair){t, from->span, to->span};
     }
-    if (end > t + 1) hold(w, step.until, form);
-    MP_REQUIRE(!__builtin_add_overflow(w->timeline->ticks, form->ticks, &w->timeline->ticks), w->err, MP_INVALID,
+    if (end > t + 1) hold(w, step.until, alternative);
+    MP_REQUIRE(!__builtin_add_overflow(w->timeline->ticks, alternative->ticks, &w->timeline->ticks), w->err, MP_INVALID,
                "step %d: the steps take more ticks than can be counted", t);
 done:
     return st;
@@ -198,7 +198,7 @@ static void add_workspaces(struct walk *w, const mp_step *steps)
 {
     mp_timeline *tl = w->timeline;
     for (int t = 0; t < (int)tl->n_steps; t++) {
-        const int64_t bytes = w->graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
+        const int64_t bytes = w->graph->nodes[steps[t].node].alternatives[steps[t].alternative].workspace_bytes;
         const int end = mp_step_end(steps, t);
         tl->live_bytes[t] += bytes;
         tl->live_bytes[end] -= bytes;
@@ -247,8 +247,8 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         MP_REQUIRE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
                    "step %zu names node number %d, which is not there", t, steps[t].node);
         const mp_node *node = &graph->nodes[steps[t].node];
-        MP_REQUIRE(steps[t].form >= 0 && (size_t)steps[t].form < node->n_forms, err, MP_INVALID,
-                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].form);
+        MP_REQUIRE(steps[t].alternative >= 0 && (size_t)steps[t].alternative < node->n_alternatives, err, MP_INVALID,
+                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].alternative);
         MP_REQUIRE(!steps[t].until || node->phase == MP_PHASE_UPDATE, err, MP_INVALID,
                    "step %zu: %s is no update, and only updates run on the second stream", t,
                    mp_node_label(graph, steps[t].node).text);
@@ -256,8 +256,8 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
                    "step %zu: %s runs on the second stream, and no step after it waits for it", t,
                    mp_node_label(graph, steps[t].node).text);
         concurrent |= steps[t].until != 0;
-        most_spans += node->forms[steps[t].form].n_writes + node->forms[steps[t].form].n_adds;
-        most_pairs += node->forms[steps[t].form].n_in_place;
+        most_spans += node->alternatives[steps[t].alternative].n_writes + node->alternatives[steps[t].alternative].n_adds;
+        most_pairs += node->alternatives[steps[t].alternative].n_in_place;
     }
     for (size_t s = 0; s < graph->n_storages; s++) most_spans += graph->storages[s].carried;
     MP_REQUIRE(most_spans < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);

@@ -75,14 +75,14 @@ static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *tim
     const mp_graph *g = c->graph;
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &g->nodes[steps[t].node];
-        const mp_form *form = &node->forms[steps[t].form];
+        const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
         if (!(node->flags & MP_NODE_VIEW)) {
-            for (size_t k = 0; k < form->n_reads; k++) touch(c, form->reads[k], true, false);
-            for (size_t k = 0; k < form->n_adds; k++) {
-                touch(c, form->adds[k], begun[form->adds[k]], true);
-                begun[form->adds[k]] = true;
+            for (size_t k = 0; k < alternative->n_reads; k++) touch(c, alternative->reads[k], true, false);
+            for (size_t k = 0; k < alternative->n_adds; k++) {
+                touch(c, alternative->adds[k], begun[alternative->adds[k]], true);
+                begun[alternative->adds[k]] = true;
             }
-            for (size_t k = 0; k < form->n_writes; k++) touch(c, form->writes[k], false, true);
+            for (size_t k = 0; k < alternative->n_writes; k++) touch(c, alternative->writes[k], false, true);
         }
         for (size_t k = end_start[t]; k < end_start[t + 1]; k++) {
             const int s = timeline->spans[ends[k]].storage;

@@ -55,23 +55,23 @@ static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const i
     return out;
 }
 
-/* In-place pairs whose source the form still reads. */
-static size_t kept_pairs(mp_form *form)
+/* In-place pairs whose source the alternative still reads. */
+static size_t kept_pairs(mp_alternative *alternative)
 {
     size_t n = 0;
-    for (size_t p = 0; p < form->n_in_place; p++) {
+    for (size_t p = 0; p < alternative->n_in_place; p++) {
         bool reads = false;
-        for (size_t r = 0; r < form->n_reads; r++) reads |= form->reads[r] == form->in_place[p].from;
-        if (reads) form->in_place[n++] = form->in_place[p];
+        for (size_t r = 0; r < alternative->n_reads; r++) reads |= alternative->reads[r] == alternative->in_place[p].from;
+        if (reads) alternative->in_place[n++] = alternative->in_place[p];
     }
     return n;
 }
 
-static int64_t bytes_of(const mp_builder *b, const mp_form *form)
+static int64_t bytes_of(const mp_builder *b, const mp_alternative *alternative)
 {
     int64_t bytes = 1;
-    for (size_t k = 0; k < form->n_reads; k++) bytes += b->graph->storages[form->reads[k]].payload_bytes;
-    for (size_t k = 0; k < form->n_writes; k++) bytes += b->graph->storages[form->writes[k]].payload_bytes;
+    for (size_t k = 0; k < alternative->n_reads; k++) bytes += b->graph->storages[alternative->reads[k]].payload_bytes;
+    for (size_t k = 0; k < alternative->n_writes; k++) bytes += b->graph->storages[alternative->writes[k]].payload_bytes;
     return bytes;
 }
 
@@ -82,9 +82,9 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
     mp_node *node = &b->graph->nodes[index];
     bool mask = keeps_mask(b, op), output = node->phase == MP_PHASE_BACKWARD && starts_from_output(b, op);
     if (!mask && !output) goto done;
-    mp_form *forms = mp_pool_alloc(b->graph->pool, 2, sizeof *forms), *f = forms + 1;
-    MP_REQUIRE(forms, b->err, MP_NOMEM, "out of memory");
-    forms[0] = forms[1] = node->forms[0];
+    mp_alternative *alternatives = mp_pool_alloc(b->graph->pool, 2, sizeof *alternatives), *f = alternatives + 1;
+    MP_REQUIRE(alternatives, b->err, MP_NOMEM, "out of memory");
+    alternatives[0] = alternatives[1] = node->alternatives[0];
     int more[3] = {-1, -1, -1}, drop = -1;
     if (mask) {
         more[0] = b->extras[k][0];
@@ -96,17 +96,17 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
     }
     f->in_place = mp_pool_alloc(b->graph->pool, f->n_in_place, sizeof *f->in_place);
     MP_REQUIRE(f->in_place, b->err, MP_NOMEM, "out of memory");
-    memcpy(f->in_place, forms[0].in_place, f->n_in_place * sizeof *f->in_place);
+    memcpy(f->in_place, alternatives[0].in_place, f->n_in_place * sizeof *f->in_place);
     if (mask && node->phase == MP_PHASE_FORWARD)
-        f->writes = changed(b, forms[0].writes, &f->n_writes, -1, more, 1);
+        f->writes = changed(b, alternatives[0].writes, &f->n_writes, -1, more, 1);
     else
-        f->reads = changed(b, forms[0].reads, &f->n_reads, drop, more, 3);
+        f->reads = changed(b, alternatives[0].reads, &f->n_reads, drop, more, 3);
     MP_REQUIRE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
     f->n_in_place = kept_pairs(f);
     /* memory-bound, as all of them are: time goes with the bytes that move */
-    f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, forms));
-    node->forms = forms;
-    node->n_forms = 2;
+    f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
+    node->alternatives = alternatives;
+    node->n_alternatives = 2;
 done:
     return st;
 }

@@ -103,23 +103,24 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
     bound->nodes[bound->n_nodes++] = b->binding;
     MP_TRY(b->target->cost(b->target, &work, &cost, b->err));
     MP_TRY(mp_graph_node(g, &node, b->err));
-    mp_form *form = node->forms;
+    mp_alternative *alternative = node->alternatives;
     node->name = mp_pool_text(g->pool, name, strlen(name));
     node->op = mp_pool_text(g->pool, kind, strlen(kind));
     node->phase = phase;
     node->flops = flops;
     node->forward_of = forward_of;
-    form->ticks = llround(cost.seconds / g->tick_seconds);
-    form->workspace_bytes = cost.workspace_bytes;
-    form->reads = mp_graph_list(g, b->reads.items, form->n_reads = b->reads.n);
-    form->writes = mp_graph_list(g, b->writes.items, form->n_writes = b->writes.n);
-    form->adds = mp_graph_list(g, b->adds.items, form->n_adds = b->adds.n);
-    form->n_in_place = b->pairs.n / 2;
-    form->in_place = mp_pool_alloc(g->pool, form->n_in_place, sizeof *form->in_place);
-    MP_REQUIRE(node->name && node->op && form->reads && form->writes && form->adds && form->in_place, b->err, MP_NOMEM,
-               "out of memory");
-    for (size_t k = 0; k < form->n_in_place; k++)
-        form->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
+    alternative->ticks = llround(cost.seconds / g->tick_seconds);
+    alternative->workspace_bytes = cost.workspace_bytes;
+    alternative->reads = mp_graph_list(g, b->reads.items, alternative->n_reads = b->reads.n);
+    alternative->writes = mp_graph_list(g, b->writes.items, alternative->n_writes = b->writes.n);
+    alternative->adds = mp_graph_list(g, b->adds.items, alternative->n_adds = b->adds.n);
+    alternative->n_in_place = b->pairs.n / 2;
+    alternative->in_place = mp_pool_alloc(g->pool, alternative->n_in_place, sizeof *alternative->in_place);
+    MP_REQUIRE(node->name && node->op && alternative->reads && alternative->writes && alternative->adds &&
+                   alternative->in_place,
+               b->err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < alternative->n_in_place; k++)
+        alternative->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
     b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
     if (index) *index = (int)g->n_nodes - 1;
 done:

@@ -153,7 +153,7 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase)
     if (op->op->traits & MP_TRAIT_RANDOM) node->flags |= MP_NODE_RANDOM;
     if (mp_builder_is_view(b, op)) {
         node->flags |= MP_NODE_VIEW;
-        node->forms[0].ticks = 0;
+        node->alternatives[0].ticks = 0;
     }
 done:
     return st;

@@ -134,8 +134,8 @@ static mp_status ready(walker *w, int t, mp_error *err)
     const mp_program_node *node = &a->program->nodes[step->node];
     const mp_binding *b = &a->program->bindings->nodes[step->node];
     int workspace = -1;
-    *r =
-        (mp_ready_step){.node = step->node, .form = step->form, .first_run = !w->has_run[step->node], .n_slots = node->n_slots};
+    *r = (mp_ready_step){
+        .node = step->node, .alternative = step->alternative, .first_run = !w->has_run[step->node], .n_slots = node->n_slots};
     w->has_run[step->node] = true;
     for (; w->next < plan->n_places && plan->places[w->by_start[w->next]].begin <= t; w->next++) {
         const mp_place *p = &plan->places[w->by_start[w->next]];

@@ -9,7 +9,7 @@
 
 /* One step made ready. */
 typedef struct mp_ready_step {
-    int node, form;
+    int node, alternative;
     bool first_run; /* of its node within a pass */
     size_t n_slots, n_dead, n_guarded;
     char **slots; /* per slot of the node, NULL: not at hand */

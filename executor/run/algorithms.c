@@ -9,7 +9,7 @@ static void forget(mp_program_node *node)
     node->n_algorithms = 0;
 }
 
-/* Prepares the call of every form of node i; those that refuse are left out if `drops`. */
+/* Prepares the call of every alternative of node i; those that refuse are left out if `drops`. */
 static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -20,24 +20,24 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
     size_t n = 0;
     forget(node);
     MP_REQUIRE(x.op, err, MP_INVALID, "'%s' is no operator's, and has an algorithm", of->name);
-    node->algorithms = mp_pool_alloc(p->pool, of->n_forms, sizeof *node->algorithms);
+    node->algorithms = mp_pool_alloc(p->pool, of->n_alternatives, sizeof *node->algorithms);
     MP_REQUIRE(node->algorithms, err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < of->n_forms; k++) {
+    for (size_t k = 0; k < of->n_alternatives; k++) {
         mp_call *call = &node->algorithms[n].call;
-        mp_form form = of->forms[k];
-        x.algorithm = form.algorithm;
+        mp_alternative alternative = of->alternatives[k];
+        x.algorithm = alternative.algorithm;
         st = p->backend->algorithms ? mp_call_prepare(p->backend->kernel(x.op), &x, call, &refusal) : MP_UNSUPPORTED;
         if (st == MP_UNSUPPORTED && drops) continue;
         MP_REQUIRE(st != MP_UNSUPPORTED, err, st, "the %s backend has no algorithm '%s' here for '%s' (%s); profile it again",
-                   p->backend->name, form.algorithm, of->name, of->op);
+                   p->backend->name, alternative.algorithm, of->name, of->op);
         MP_REQUIRE(st == MP_OK, err, st, "%s", refusal.message);
         node->n_algorithms = ++n;
-        MP_REQUIRE(mp_round_up(call->workspace_bytes, p->backend->alignment, &form.workspace_bytes), err, MP_INVALID,
+        MP_REQUIRE(mp_round_up(call->workspace_bytes, p->backend->alignment, &alternative.workspace_bytes), err, MP_INVALID,
                    "'%s' needs too much workspace", of->name);
-        of->forms[n - 1] = form;
+        of->alternatives[n - 1] = alternative;
     }
     st = MP_OK;
-    of->n_forms = n;
+    of->n_alternatives = n;
 done:
     return st;
 }
@@ -52,34 +52,35 @@ done:
     return st;
 }
 
-/* The algorithms of node i as its forms. */
+/* The algorithms of node i as its alternatives. */
 static mp_status list(mp_program *p, size_t i, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_node *of = &p->graph->nodes[i];
-    const mp_form base = of->forms[0];
+    const mp_alternative base = of->alternatives[0];
     mp_algorithms found = {0};
-    if (!p->nodes[i].operands.op || of->n_forms > 1) goto done;
+    if (!p->nodes[i].operands.op || of->n_alternatives > 1) goto done;
     MP_TRY(p->backend->algorithms(&p->nodes[i].operands, &found, err));
     if (found.n < 2) goto done;
-    mp_form *forms = mp_pool_alloc(p->graph->pool, (size_t)found.n, sizeof *forms);
-    MP_REQUIRE(forms, err, MP_NOMEM, "out of memory");
+    mp_alternative *alternatives = mp_pool_alloc(p->graph->pool, (size_t)found.n, sizeof *alternatives);
+    MP_REQUIRE(alternatives, err, MP_NOMEM, "out of memory");
     for (int k = 0; k < found.n; k++) {
-        forms[k] = base;
-        forms[k].algorithm = mp_pool_text(p->graph->pool, found.list[k].name, strlen(found.list[k].name));
-        MP_REQUIRE(forms[k].algorithm, err, MP_NOMEM, "out of memory");
+        alternatives[k] = base;
+        alternatives[k].algorithm = mp_pool_text(p->graph->pool, found.list[k].name, strlen(found.list[k].name));
+        MP_REQUIRE(alternatives[k].algorithm, err, MP_NOMEM, "out of memory");
     }
-    of->forms = forms;
-    of->n_forms = (size_t)found.n;
+    of->alternatives = alternatives;
+    of->n_alternatives = (size_t)found.n;
     MP_TRY(prepare(p, i, true, err));
     mp_program_algorithm *taken = p->nodes[i].algorithms;
-    for (size_t k = 0; k < of->n_forms; k++)
+    for (size_t k = 0; k < of->n_alternatives; k++)
         for (int f = 0; f < found.n; f++)
-            if (!strcmp(found.list[f].name, of->forms[k].algorithm)) taken[k].is_deterministic = found.list[f].is_deterministic;
-    if (of->n_forms > 1) goto done;
+            if (!strcmp(found.list[f].name, of->alternatives[k].algorithm))
+                taken[k].is_deterministic = found.list[f].is_deterministic;
+    if (of->n_alternatives > 1) goto done;
     forget(&p->nodes[i]); /* nothing to choose from after all */
-    forms[0] = base;
-    of->n_forms = 1;
+    alternatives[0] = base;
+    of->n_alternatives = 1;
 done:
     return st;
 }

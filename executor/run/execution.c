@@ -160,11 +160,11 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     uint64_t all = x->adds;
     for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
     x->workspace = r->workspace;
-    x->alternative = r->form;
+    x->alternative = r->alternative;
     if (!added) x->adds = b->adds;
-    x->algorithm = e->program->graph->nodes[r->node].forms[r->form].algorithm;
-    st =
-        mp_call_run(node->n_algorithms ? &node->algorithms[r->form].call : &node->call, x, &run, e->program->backend->add, err);
+    x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
+    st = mp_call_run(node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, &run,
+                     e->program->backend->add, err);
     x->adds = all;
     return st;
 }

@@ -195,13 +195,14 @@ static bool in_list(const int *list, size_t n, int storage)
     return false;
 }
 
-/* True if some form of the node touches the storage. */
+/* True if some alternative of the node touches the storage. */
 static bool touches(const mp_node *node, int storage)
 {
-    for (size_t f = 0; f < node->n_forms; f++) {
-        const mp_form *form = &node->forms[f];
-        if (in_list(form->reads, form->n_reads, storage) || in_list(form->writes, form->n_writes, storage) ||
-            in_list(form->adds, form->n_adds, storage))
+    for (size_t f = 0; f < node->n_alternatives; f++) {
+        const mp_alternative *alternative = &node->alternatives[f];
+        if (in_list(alternative->reads, alternative->n_reads, storage) ||
+            in_list(alternative->writes, alternative->n_writes, storage) ||
+            in_list(alternative->adds, alternative->n_adds, storage))
             return true;
     }
     return false;

@@ -26,8 +26,8 @@ typedef struct mp_program_algorithm {
 typedef struct mp_program_node {
     mp_call call;                     /* empty for nodes that are no operator's */
     mp_operands operands;             /* likewise */
-    size_t n_algorithms;              /* as the node's forms, where they are algorithms (algorithms.h); else 0 */
-    mp_program_algorithm *algorithms; /* per form; in place of `call` */
+    size_t n_algorithms;              /* as the node's alternatives, where they are algorithms (algorithms.h); else 0 */
+    mp_program_algorithm *algorithms; /* per alternative; in place of `call` */
     size_t n_slots;
     mp_slot *slots;
 } mp_program_node;

@@ -62,10 +62,10 @@ static void choose_layers(mp_timeline_columns *c, int *span)
     for (size_t s = 0; s < c->graph->n_storages; s++) span[s] = -1;
     for (size_t t = 0; t < c->n_steps; t++) {
         const mp_node *node = &c->graph->nodes[c->steps[t].node];
-        const mp_form *form = &node->forms[c->steps[t].form];
+        const mp_alternative *alternative = &node->alternatives[c->steps[t].alternative];
         if (c->activity[t] != MP_ACTIVITY_FORWARD) {
-            for (size_t k = 0; k < form->n_reads; k++) {
-                int at = span[form->reads[k]];
+            for (size_t k = 0; k < alternative->n_reads; k++) {
+                int at = span[alternative->reads[k]];
                 if (at >= 0 && c->layer[at] == MP_LAYER_FORWARD_ONLY) c->layer[at] = MP_LAYER_KEPT;
             }
         }
@@ -93,7 +93,8 @@ static void add_up(mp_timeline_columns *c, int64_t *live)
     for (size_t t = 1; t < c->n_steps; t++)
         for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += live[(t - 1) * MP_N_LAYERS + k];
     for (size_t t = 0; t < c->n_steps; t++) {
-        live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += c->graph->nodes[c->steps[t].node].forms[c->steps[t].form].workspace_bytes;
+        live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] +=
+            c->graph->nodes[c->steps[t].node].alternatives[c->steps[t].alternative].workspace_bytes;
         if (tl->concurrent_bytes) live[t * MP_N_LAYERS + MP_LAYER_WORKSPACE] += tl->concurrent_bytes[t];
         for (size_t k = 0; k < MP_N_LAYERS; k++) live[t * MP_N_LAYERS + k] += c->always[k];
     }

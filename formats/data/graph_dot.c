@@ -210,7 +210,7 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     MP_TRY(mp_graph_node(r->graph, &n, r->err));
     n->phase = phase;
     s->name = n->name = copy_name(r, agnameof(node));
-    MP_TRY(bytes_of(node, "workspace", false, &n->forms[0].workspace_bytes, r->err));
+    MP_TRY(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
     MP_TRY(seconds_of(node, &r->seconds[place], r->err));
     for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges are one read */
         int from = place_of[index_of(agtail(e))];
@@ -218,10 +218,10 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
         seen[from] = written + 1;
         reads[n_reads++] = from;
     }
-    n->forms[0].reads = mp_graph_list(r->graph, reads, n->forms[0].n_reads = n_reads);
-    n->forms[0].writes = mp_graph_list(r->graph, &written, n->forms[0].n_writes = 1);
-    MP_REQUIRE(s->name && n->forms[0].reads && n->forms[0].writes, r->err, MP_NOMEM, "no memory for a graph of %zu nodes",
-               r->n);
+    n->alternatives[0].reads = mp_graph_list(r->graph, reads, n->alternatives[0].n_reads = n_reads);
+    n->alternatives[0].writes = mp_graph_list(r->graph, &written, n->alternatives[0].n_writes = 1);
+    MP_REQUIRE(s->name && n->alternatives[0].reads && n->alternatives[0].writes, r->err, MP_NOMEM,
+               "no memory for a graph of %zu nodes", r->n);
 done:
     return st;
 }
@@ -234,7 +234,7 @@ static mp_status set_ticks(reader *r)
     MP_REQUIRE(ticks, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     MP_TRY(mp_ticks_choose(r->seconds, r->n, &r->graph->tick_seconds, &culprit, r->err));
     MP_TRY(mp_ticks_convert(r->seconds, r->n, r->graph->tick_seconds, ticks, r->err));
-    for (size_t k = 0; k < r->n; k++) r->graph->nodes[k].forms[0].ticks = ticks[k];
+    for (size_t k = 0; k < r->n; k++) r->graph->nodes[k].alternatives[0].ticks = ticks[k];
 done:
     mp_free(ticks);
     return st;

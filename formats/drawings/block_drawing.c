@@ -78,9 +78,9 @@ static void add_node(mp_block_facts *facts, const bool *counted, int node)
 {
     int block = facts->blocks->block_of[node];
     mp_block_fact *fact = &facts->of[block];
-    const mp_form *form = &facts->graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_writes; i++) {
-        int s = form->writes[i];
+    const mp_alternative *alternative = &facts->graph->nodes[node].alternatives[0];
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        int s = alternative->writes[i];
         if (counted[s]) continue;
         const mp_storage *storage = &facts->graph->storages[s];
         if (storage->kind == MP_KIND_BUFFER || storage->kind == MP_KIND_PARAMETER || storage->kind == MP_KIND_OPTIMIZER_STATE)
@@ -106,9 +106,9 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
     MP_REQUIRE(counted && facts.fates && facts.checkpoint && facts.of, err, MP_NOMEM, "no memory for a picture");
     MP_TRY(find_fates(&facts, err));
     for (size_t k = 0; k < blocks->n_nodes; k++) {
-        const mp_form *form = &graph->nodes[blocks->nodes[k]].forms[0];
+        const mp_alternative *alternative = &graph->nodes[blocks->nodes[k]].alternatives[0];
         add_node(&facts, counted, blocks->nodes[k]);
-        for (size_t i = 0; i < form->n_writes; i++) counted[form->writes[i]] = true;
+        for (size_t i = 0; i < alternative->n_writes; i++) counted[alternative->writes[i]] = true;
     }
     *out = facts;
     facts = (mp_block_facts){0};
@@ -137,15 +137,15 @@ static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *bloc
     if (block->n > 1) n += (size_t)snprintf(text, TOOLTIP_MAX, "%.200s: %.200s", block->title, block->subtitle);
     for (size_t k = 0; k < shown && n < TOOLTIP_MAX - 400; k++) {
         const mp_node *node = &graph->nodes[facts->blocks->nodes[block->first + k]];
-        const mp_form *form = &node->forms[0];
+        const mp_alternative *alternative = &node->alternatives[0];
         n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%.120s%s%.40s%s", n ? "\n" : "", node->name, *node->op ? " (" : "",
                               node->op, *node->op ? ")" : "");
-        for (size_t i = 0; i < form->n_writes && i < 2; i++) {
-            const mp_storage *s = &graph->storages[form->writes[i]];
+        for (size_t i = 0; i < alternative->n_writes && i < 2; i++) {
+            const mp_storage *s = &graph->storages[alternative->writes[i]];
             if (s->kind == MP_KIND_BUFFER) continue;
-            n +=
-                (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
-                                 facts->checkpoint[form->writes[i]] ? "checkpoint" : fates[facts->fates[form->writes[i]]].text);
+            n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
+                                  facts->checkpoint[alternative->writes[i]] ? "checkpoint"
+                                                                            : fates[facts->fates[alternative->writes[i]]].text);
         }
     }
     if (shown < block->n) snprintf(text + n, TOOLTIP_MAX - n, "\n... and %zu more", block->n - shown);

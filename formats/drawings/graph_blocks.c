@@ -268,15 +268,15 @@ static mp_status find_edges(builder *b)
     int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* block + 1 */
     if (!writer) MP_TRY(MP_NO_MEMORY(b->err));
     for (size_t k = 0; k < out->n_nodes; k++) {
-        const mp_form *form = &graph->nodes[out->nodes[k]].forms[0];
+        const mp_alternative *alternative = &graph->nodes[out->nodes[k]].alternatives[0];
         int to = out->block_of[out->nodes[k]];
-        for (size_t i = 0; i < form->n_reads; i++) {
-            int from = writer[form->reads[i]] - 1;
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            int from = writer[alternative->reads[i]] - 1;
             if (from < 0 || from == to) continue;
             if (!mp_grow(&edges, &capacity, n + 1, sizeof *edges)) MP_TRY(MP_NO_MEMORY(b->err));
             edges[n++] = (mp_block_edge){from, to};
         }
-        for (size_t i = 0; i < form->n_writes; i++) writer[form->writes[i]] = to + 1;
+        for (size_t i = 0; i < alternative->n_writes; i++) writer[alternative->writes[i]] = to + 1;
     }
     if (n) qsort(edges, n, sizeof *edges, by_ends);
     out->edges = mp_pool_alloc(out->pool, n, sizeof *edges);

@@ -99,10 +99,12 @@ static void find_boxes(const drawing *d, panel *p)
         int row = row_of(d, p->steps[t].node);
         if (row < 0) continue;
         if (node->phase == MP_PHASE_BACKWARD) {
-            const mp_form *form = &node->forms[p->steps[t].form];
+            const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
             p->box[BACKWARD][row] = p->present[BACKWARD] = true;
-            for (size_t i = 0; i < form->n_writes; i++) p->gradient_bytes[row] += d->graph->storages[form->writes[i]].bytes;
-            for (size_t i = 0; i < form->n_adds; i++) p->gradient_bytes[row] += d->graph->storages[form->adds[i]].bytes;
+            for (size_t i = 0; i < alternative->n_writes; i++)
+                p->gradient_bytes[row] += d->graph->storages[alternative->writes[i]].bytes;
+            for (size_t i = 0; i < alternative->n_adds; i++)
+                p->gradient_bytes[row] += d->graph->storages[alternative->adds[i]].bytes;
         } else if (p->plan && p->plan->recompute && p->plan->recompute[t]) {
             ran[row] = p->present[AGAIN] = true;
         }
@@ -167,15 +169,15 @@ static mp_status find_lanes(drawing *d, int side)
     if (!reach || !end || !writer) MP_TRY(MP_NO_MEMORY(d->err));
     for (size_t node = 0; node < d->graph->n_nodes; node++) {
         const mp_node *it = &d->graph->nodes[node];
-        const mp_form *form = &it->forms[0];
+        const mp_alternative *alternative = &it->alternatives[0];
         int row = row_of(d, (int)node);
         if (row < 0 || (it->phase == MP_PHASE_BACKWARD) != (side == 1)) continue;
-        for (size_t i = 0; i < form->n_reads; i++) {
-            int from = writer[form->reads[i]] - 1, distance = from < 0 ? 0 : side ? from - row : row - from;
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            int from = writer[alternative->reads[i]] - 1, distance = from < 0 ? 0 : side ? from - row : row - from;
             if (distance > 1 && distance > reach[from]) reach[from] = distance;
         }
-        for (size_t i = 0; i < form->n_writes; i++) writer[form->writes[i]] = row + 1;
-        for (size_t i = 0; i < form->n_adds; i++) writer[form->adds[i]] = row + 1;
+        for (size_t i = 0; i < alternative->n_writes; i++) writer[alternative->writes[i]] = row + 1;
+        for (size_t i = 0; i < alternative->n_adds; i++) writer[alternative->adds[i]] = row + 1;
     }
     for (size_t k = 0; k < n; k++) { /* in the direction of the wires; end is in that direction, too */
         int from = side ? (int)(n - 1 - k) : (int)k;
@@ -266,13 +268,13 @@ static mp_status draw_links(const drawing *d, const panel *p)
     if (!producer) MP_TRY(MP_NO_MEMORY(d->err));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
-        const mp_form *form = &node->forms[p->steps[t].form];
+        const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
         int row = row_of(d, p->steps[t].node);
         if (row < 0) continue;
         bool again = p->plan && p->plan->recompute && p->plan->recompute[t];
         column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : again ? AGAIN : FORWARD;
-        for (size_t i = 0; i < form->n_reads; i++) {
-            const struct producer *m = &producer[form->reads[i]];
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            const struct producer *m = &producer[alternative->reads[i]];
             link one = {m->column, c, m->row - 1, row};
             if (!m->row || (one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one))
                 continue;
@@ -280,8 +282,8 @@ static mp_status draw_links(const drawing *d, const panel *p)
             links[n_links++] = one;
             MP_TRY(draw_link(d, p, &one));
         }
-        for (size_t i = 0; i < form->n_writes; i++) producer[form->writes[i]] = (struct producer){c, row + 1};
-        for (size_t i = 0; i < form->n_adds; i++) producer[form->adds[i]] = (struct producer){c, row + 1};
+        for (size_t i = 0; i < alternative->n_writes; i++) producer[alternative->writes[i]] = (struct producer){c, row + 1};
+        for (size_t i = 0; i < alternative->n_adds; i++) producer[alternative->adds[i]] = (struct producer){c, row + 1};
     }
 done:
     mp_free(links);

@@ -79,16 +79,16 @@ done:
 
 static void set_ticks(mp_node *node, int64_t ticks)
 {
-    int64_t base = node->forms[0].ticks;
-    for (size_t f = 0; f < node->n_forms; f++) {
-        double part = base > 0 ? (double)node->forms[f].ticks / (double)base : 1;
-        node->forms[f].ticks = f ? llround(part * (double)ticks) : ticks;
+    int64_t base = node->alternatives[0].ticks;
+    for (size_t f = 0; f < node->n_alternatives; f++) {
+        double part = base > 0 ? (double)node->alternatives[f].ticks / (double)base : 1;
+        node->alternatives[f].ticks = f ? llround(part * (double)ticks) : ticks;
     }
 }
 
-/* One algorithm as an alternative of the node; *form is left alone where the options do not permit it. */
-static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_form *others,
-                                size_t n, mp_form *form, bool *permitted)
+/* One algorithm as an alternative of the node; *alternative is left alone where the options do not permit it. */
+static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_alternative *others,
+                                size_t n, mp_alternative *alternative, bool *permitted)
 {
     mp_status st = MP_OK;
     const char *name;
@@ -104,18 +104,18 @@ static mp_status read_algorithm(const reader *r, const mp_json_record *row, cons
         if (!strcmp(others[k].algorithm, name)) MP_TRY(mp_json_record_fail(row, "the algorithm '%.60s' is there twice", name));
     *permitted = (deterministic || r->options->fast) && !(r->options->workspace_limit && bytes > r->options->workspace_limit);
     if (!*permitted) goto done;
-    *form = node->forms[0];
-    form->ticks = ticks;
-    form->workspace_bytes = bytes;
-    form->algorithm = mp_pool_text(r->graph->pool, name, strlen(name));
-    MP_REQUIRE(form->algorithm, r->err, MP_NOMEM, "no memory for the costs");
+    *alternative = node->alternatives[0];
+    alternative->ticks = ticks;
+    alternative->workspace_bytes = bytes;
+    alternative->algorithm = mp_pool_text(r->graph->pool, name, strlen(name));
+    MP_REQUIRE(alternative->algorithm, r->err, MP_NOMEM, "no memory for the costs");
 done:
     return st;
 }
 
 static int faster_then_smaller(const void *a, const void *b)
 {
-    const mp_form *x = a, *y = b;
+    const mp_alternative *x = a, *y = b;
     if (x->ticks != y->ticks) return x->ticks < y->ticks ? -1 : 1;
     if (x->workspace_bytes != y->workspace_bytes) return x->workspace_bytes < y->workspace_bytes ? -1 : 1;
     return strcmp(x->algorithm, y->algorithm);
@@ -129,24 +129,25 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     size_t n = 0, kept = 0;
     MP_TRY(mp_json_get_array(row, "algorithms", false, &list));
     if (!json_array_size(list)) goto done;
-    MP_REQUIRE(node->n_forms == 1, r->err, MP_INVALID, "the file has algorithms for '%s', which has alternatives already",
-               node->name);
-    mp_form *forms = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *forms);
-    MP_REQUIRE(forms, r->err, MP_NOMEM, "no memory for the costs");
+    MP_REQUIRE(node->n_alternatives == 1, r->err, MP_INVALID,
+               "the file has algorithms for '%s', which has alternatives already", node->name);
+    mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *alternatives);
+    MP_REQUIRE(alternatives, r->err, MP_NOMEM, "no memory for the costs");
     for (size_t k = 0; k < json_array_size(list); k++) {
         mp_json_record one = *row; /* so that messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
         if (!json_is_object(one.object)) MP_TRY(mp_json_record_fail(row, "algorithm %zu is no object", k));
-        MP_TRY(read_algorithm(r, &one, node, forms, n, &forms[n], &permitted));
+        MP_TRY(read_algorithm(r, &one, node, alternatives, n, &alternatives[n], &permitted));
         n += permitted;
     }
     if (!n) goto done;
-    qsort(forms, n, sizeof *forms, faster_then_smaller);
+    qsort(alternatives, n, sizeof *alternatives, faster_then_smaller);
     for (size_t k = 0; k < n; k++)
-        if (!kept || forms[k].workspace_bytes < forms[kept - 1].workspace_bytes) forms[kept++] = forms[k];
-    node->forms = forms;
-    node->n_forms = kept;
+        if (!kept || alternatives[k].workspace_bytes < alternatives[kept - 1].workspace_bytes)
+            alternatives[kept++] = alternatives[k];
+    node->alternatives = alternatives;
+    node->n_alternatives = kept;
 done:
     return st;
 }

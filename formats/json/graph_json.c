@@ -20,14 +20,15 @@ static const struct {
 } flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
 enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 
-/* The pairs of `base` that fit the lists of `form`, into pairs[]; how many. */
-static size_t inherited_pairs(const mp_form *base, const mp_form *form, mp_in_place *pairs)
+/* The pairs of `base` that fit the lists of `alternative`, into pairs[]; how many. */
+static size_t inherited_pairs(const mp_alternative *base, const mp_alternative *alternative, mp_in_place *pairs)
 {
     size_t n = 0;
     for (size_t i = 0; i < base->n_in_place; i++) {
         mp_in_place p = base->in_place[i];
-        if (mp_list_has(form->reads, form->n_reads, p.from) &&
-            (mp_list_has(form->writes, form->n_writes, p.to) || mp_list_has(form->adds, form->n_adds, p.to)))
+        if (mp_list_has(alternative->reads, alternative->n_reads, p.from) &&
+            (mp_list_has(alternative->writes, alternative->n_writes, p.to) ||
+             mp_list_has(alternative->adds, alternative->n_adds, p.to)))
             pairs[n++] = p;
     }
     return n;
@@ -40,7 +41,7 @@ struct reader {
     mp_ids ids;   /* of storages */
     size_t *seen; /* per storage: number of the list that named it last */
     size_t n_lists;
-    double *seconds; /* of all alternatives, in their order */
+    double *seconds; /* of all listed, in their order */
     size_t n_seconds, seconds_capacity;
     mp_error *err;
 };
@@ -114,7 +115,8 @@ done:
     return st;
 }
 
-static mp_status read_pairs(struct reader *r, const mp_json_record *row, const mp_form *base, mp_form *form)
+static mp_status read_pairs(struct reader *r, const mp_json_record *row, const mp_alternative *base,
+                            mp_alternative *alternative)
 {
     mp_status st = MP_OK;
     const json_t *array = NULL;
@@ -122,7 +124,7 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
     size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
     mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
     if (!pairs) MP_TRY(MP_NO_MEMORY(r->err));
-    if (!array && base) n = inherited_pairs(base, form, pairs);
+    if (!array && base) n = inherited_pairs(base, alternative, pairs);
     for (size_t i = 0; array && i < n; i++) {
         const json_t *pair = json_array_get(array, i);
         int64_t from, to;
@@ -133,28 +135,29 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
         if (pairs[i].from < 0 || pairs[i].to < 0)
             MP_TRY(mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
     }
-    form->in_place = pairs;
-    form->n_in_place = n;
+    alternative->in_place = pairs;
+    alternative->n_in_place = n;
 done:
     return st;
 }
 
 /* Reads what the row says about an alternative; `base` is NULL for the base itself, else what it inherits from. */
-static mp_status read_form(struct reader *r, const mp_json_record *row, const mp_form *base, double base_seconds, mp_form *form)
+static mp_status read_alternative(struct reader *r, const mp_json_record *row, const mp_alternative *base, double base_seconds,
+                                  mp_alternative *alternative)
 {
     mp_status st = MP_OK;
     double seconds = base_seconds;
     const char *algorithm = "";
-    if (base) *form = *base;
-    MP_TRY(read_list(r, row, "reads", !base, &form->reads, &form->n_reads));
-    MP_TRY(read_list(r, row, "writes", !base, &form->writes, &form->n_writes));
-    MP_TRY(read_list(r, row, "adds", false, &form->adds, &form->n_adds));
-    MP_TRY(read_pairs(r, row, base, form));
-    MP_TRY(mp_json_get_int(row, "workspace_bytes", false, &form->workspace_bytes));
-    if (form->workspace_bytes < 0) MP_TRY(mp_json_record_fail(row, "\"workspace_bytes\" is negative"));
+    if (base) *alternative = *base;
+    MP_TRY(read_list(r, row, "reads", !base, &alternative->reads, &alternative->n_reads));
+    MP_TRY(read_list(r, row, "writes", !base, &alternative->writes, &alternative->n_writes));
+    MP_TRY(read_list(r, row, "adds", false, &alternative->adds, &alternative->n_adds));
+    MP_TRY(read_pairs(r, row, base, alternative));
+    MP_TRY(mp_json_get_int(row, "workspace_bytes", false, &alternative->workspace_bytes));
+    if (alternative->workspace_bytes < 0) MP_TRY(mp_json_record_fail(row, "\"workspace_bytes\" is negative"));
     MP_TRY(mp_json_get_real(row, "seconds", !base, &seconds));
     MP_TRY(copy_text(r, row, "algorithm", &algorithm));
-    form->algorithm = algorithm[0] ? algorithm : NULL;
+    alternative->algorithm = algorithm[0] ? algorithm : NULL;
     if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(MP_NO_MEMORY(r->err));
     r->seconds[r->n_seconds++] = seconds;
 done:
@@ -181,7 +184,7 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     mp_status st = MP_OK;
     mp_node *node;
     const char *phase = NULL;
-    const json_t *alternatives = NULL;
+    const json_t *listed = NULL;
     MP_TRY(mp_graph_node(r->graph, &node, r->err));
     MP_TRY(mp_json_get_int(row, "id", false, &node->id));
     MP_TRY(copy_text(r, row, "name", &node->name));
@@ -192,18 +195,18 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     node->phase = (mp_phase)found;
     MP_TRY(mp_json_get_real(row, "flops", false, &node->flops));
     MP_TRY(read_flags(row, &node->flags));
-    MP_TRY(mp_json_get_array(row, "alternatives", false, &alternatives));
-    size_t n = json_array_size(alternatives) + 1, first = r->n_seconds;
-    mp_form *forms = mp_pool_alloc(r->graph->pool, n, sizeof *forms);
-    if (!forms) MP_TRY(MP_NO_MEMORY(r->err));
-    node->forms = forms;
-    node->n_forms = n;
-    MP_TRY(read_form(r, row, NULL, 0, &forms[0]));
+    MP_TRY(mp_json_get_array(row, "alternatives", false, &listed));
+    size_t n = json_array_size(listed) + 1, first = r->n_seconds;
+    mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, n, sizeof *alternatives);
+    if (!alternatives) MP_TRY(MP_NO_MEMORY(r->err));
+    node->alternatives = alternatives;
+    node->n_alternatives = n;
+    MP_TRY(read_alternative(r, row, NULL, 0, &alternatives[0]));
     for (size_t k = 1; k < n; k++) {
         mp_json_record alternative = *row; /* so that messages name the node */
-        alternative.object = json_array_get(alternatives, k - 1);
+        alternative.object = json_array_get(listed, k - 1);
         if (!json_is_object(alternative.object)) MP_TRY(mp_json_record_fail(row, "alternative %zu is no object", k));
-        MP_TRY(read_form(r, &alternative, &forms[0], r->seconds[first], &forms[k]));
+        MP_TRY(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
     }
 done:
     return st;
@@ -231,11 +234,11 @@ done:
 }
 
 /* The node of the alternative that has this number, counted over all nodes. */
-static int node_of_form(const mp_graph *graph, size_t number)
+static int node_of_alternative(const mp_graph *graph, size_t number)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        if (number < graph->nodes[i].n_forms) return (int)i;
-        number -= graph->nodes[i].n_forms;
+        if (number < graph->nodes[i].n_alternatives) return (int)i;
+        number -= graph->nodes[i].n_alternatives;
     }
     return 0;
 }
@@ -249,14 +252,15 @@ static mp_status set_ticks(struct reader *r, const mp_json_record *top)
     double chosen, given = 0;
     mp_error fault = {0};
     if (mp_ticks_choose(r->seconds, r->n_seconds, &chosen, &culprit, &fault) != MP_OK)
-        MP_REQUIRE(false, r->err, MP_PARSE, "%s: %s", mp_node_label(graph, node_of_form(graph, culprit)).text, fault.message);
+        MP_REQUIRE(false, r->err, MP_PARSE, "%s: %s", mp_node_label(graph, node_of_alternative(graph, culprit)).text,
+                   fault.message);
     MP_TRY(mp_json_get_real(top, "tick_seconds", false, &given));
     MP_REQUIRE(isfinite(given) && given >= 0, r->err, MP_PARSE, "\"tick_seconds\" is %g", given);
     graph->tick_seconds = given > 0 ? given : chosen;
     MP_REQUIRE(ticks = mp_alloc(r->n_seconds, sizeof *ticks), r->err, MP_NOMEM, "no memory for the graph '%s'", graph->name);
     MP_TRY(mp_ticks_convert(r->seconds, r->n_seconds, graph->tick_seconds, ticks, r->err));
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (size_t f = 0; f < graph->nodes[i].n_forms; f++) graph->nodes[i].forms[f].ticks = ticks[k++];
+        for (size_t f = 0; f < graph->nodes[i].n_alternatives; f++) graph->nodes[i].alternatives[f].ticks = ticks[k++];
 done:
     mp_free(ticks);
     return st;
@@ -335,19 +339,20 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
 }
 
 /* Whether the alternative has the pairs that a reader would give it. */
-static bool same_pairs(const mp_form *base, const mp_form *form)
+static bool same_pairs(const mp_alternative *base, const mp_alternative *alternative)
 {
     size_t k = 0;
     for (size_t i = 0; i < base->n_in_place; i++) {
-        mp_form one = *base;
+        mp_alternative one = *base;
         mp_in_place p;
         one.in_place = &base->in_place[i];
         one.n_in_place = 1;
-        if (!inherited_pairs(&one, form, &p)) continue;
-        if (k == form->n_in_place || form->in_place[k].from != p.from || form->in_place[k].to != p.to) return false;
+        if (!inherited_pairs(&one, alternative, &p)) continue;
+        if (k == alternative->n_in_place || alternative->in_place[k].from != p.from || alternative->in_place[k].to != p.to)
+            return false;
         k++;
     }
-    return k == form->n_in_place;
+    return k == alternative->n_in_place;
 }
 
 static json_t *list_json(const mp_graph *graph, const int *list, size_t n)
@@ -357,29 +362,31 @@ static json_t *list_json(const mp_graph *graph, const int *list, size_t n)
     return array;
 }
 
-static json_t *pairs_json(const mp_graph *graph, const mp_form *form)
+static json_t *pairs_json(const mp_graph *graph, const mp_alternative *alternative)
 {
     json_t *array = json_array();
-    for (size_t i = 0; i < form->n_in_place; i++)
-        mp_json_append(&array, list_json(graph, (int[]){form->in_place[i].from, form->in_place[i].to}, 2));
+    for (size_t i = 0; i < alternative->n_in_place; i++)
+        mp_json_append(&array, list_json(graph, (int[]){alternative->in_place[i].from, alternative->in_place[i].to}, 2));
     return array;
 }
 
 /* Sets the fields of an alternative in its row: of the base itself (`base` NULL) all that are not empty, else all that differ.
  */
-static void set_form(json_t **row, const mp_graph *graph, const mp_form *form, const mp_form *base)
+static void set_alternative(json_t **row, const mp_graph *graph, const mp_alternative *alternative, const mp_alternative *base)
 {
-    if (!base || form->ticks != base->ticks) mp_json_set(row, "seconds", json_real((double)form->ticks * graph->tick_seconds));
-    if (base ? form->workspace_bytes != base->workspace_bytes : form->workspace_bytes != 0)
-        mp_json_set(row, "workspace_bytes", json_integer(form->workspace_bytes));
-    if (!base || !same_list(form->reads, form->n_reads, base->reads, base->n_reads))
-        mp_json_set(row, "reads", list_json(graph, form->reads, form->n_reads));
-    if (!base || !same_list(form->writes, form->n_writes, base->writes, base->n_writes))
-        mp_json_set(row, "writes", list_json(graph, form->writes, form->n_writes));
-    if (base ? !same_list(form->adds, form->n_adds, base->adds, base->n_adds) : form->n_adds > 0)
-        mp_json_set(row, "adds", list_json(graph, form->adds, form->n_adds));
-    if (form->algorithm) mp_json_set(row, "algorithm", mp_json_text(form->algorithm));
-    if (base ? !same_pairs(base, form) : form->n_in_place > 0) mp_json_set(row, "in_place", pairs_json(graph, form));
+    if (!base || alternative->ticks != base->ticks)
+        mp_json_set(row, "seconds", json_real((double)alternative->ticks * graph->tick_seconds));
+    if (base ? alternative->workspace_bytes != base->workspace_bytes : alternative->workspace_bytes != 0)
+        mp_json_set(row, "workspace_bytes", json_integer(alternative->workspace_bytes));
+    if (!base || !same_list(alternative->reads, alternative->n_reads, base->reads, base->n_reads))
+        mp_json_set(row, "reads", list_json(graph, alternative->reads, alternative->n_reads));
+    if (!base || !same_list(alternative->writes, alternative->n_writes, base->writes, base->n_writes))
+        mp_json_set(row, "writes", list_json(graph, alternative->writes, alternative->n_writes));
+    if (base ? !same_list(alternative->adds, alternative->n_adds, base->adds, base->n_adds) : alternative->n_adds > 0)
+        mp_json_set(row, "adds", list_json(graph, alternative->adds, alternative->n_adds));
+    if (alternative->algorithm) mp_json_set(row, "algorithm", mp_json_text(alternative->algorithm));
+    if (base ? !same_pairs(base, alternative) : alternative->n_in_place > 0)
+        mp_json_set(row, "in_place", pairs_json(graph, alternative));
 }
 
 static json_t *tensors_json(const mp_storage *s)
@@ -413,9 +420,9 @@ static json_t *flags_json(const mp_node *node)
 static json_t *alternatives_json(const mp_graph *graph, const mp_node *node)
 {
     json_t *list = json_array();
-    for (size_t k = 1; k < node->n_forms; k++) {
+    for (size_t k = 1; k < node->n_alternatives; k++) {
         json_t *alternative = json_object();
-        set_form(&alternative, graph, &node->forms[k], &node->forms[0]);
+        set_alternative(&alternative, graph, &node->alternatives[k], &node->alternatives[0]);
         mp_json_append(&list, alternative);
     }
     return list;
@@ -428,10 +435,10 @@ static json_t *node_json(const mp_graph *graph, const mp_node *node)
     if (node->op[0]) mp_json_set(&row, "op", mp_json_text(node->op));
     mp_json_set(&row, "phase", json_string(mp_phase_name(node->phase)));
     if (node->flops != 0) mp_json_set(&row, "flops", json_real(node->flops));
-    set_form(&row, graph, &node->forms[0], NULL);
+    set_alternative(&row, graph, &node->alternatives[0], NULL);
     if (node->forward_of >= 0) mp_json_set(&row, "forward_of", json_integer(graph->nodes[node->forward_of].id));
     if (node->flags) mp_json_set(&row, "flags", flags_json(node));
-    if (node->n_forms > 1) mp_json_set(&row, "alternatives", alternatives_json(graph, node));
+    if (node->n_alternatives > 1) mp_json_set(&row, "alternatives", alternatives_json(graph, node));
     return row;
 }
 

@@ -182,8 +182,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         mp_step *step = &plan->steps[t];
         MP_TRY(mp_json_record_at(steps, "steps", t, &row, r->err));
         MP_TRY(read_node(r, &row, &step->node));
-        MP_TRY(read_small(&row, "alternative", false, &step->form));
-        if (!json_is_integer(json_object_get(row.object, "alternative"))) step->form = 0;
+        MP_TRY(read_small(&row, "alternative", false, &step->alternative));
+        if (!json_is_integer(json_object_get(row.object, "alternative"))) step->alternative = 0;
         MP_TRY(read_small(&row, "until", false, &step->until));
         if (!json_is_integer(json_object_get(row.object, "until"))) step->until = 0;
         plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
@@ -192,8 +192,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         MP_TRY(read_frees(r, &row, t, &frees_capacity));
         claims_frees = claims_frees || json_object_get(row.object, "frees");
         const mp_node *node = &r->graph->nodes[step->node];
-        if (step->form >= 0 && (size_t)step->form < node->n_forms &&
-            __builtin_add_overflow(plan->ticks, node->forms[step->form].ticks, &plan->ticks))
+        if (step->alternative >= 0 && (size_t)step->alternative < node->n_alternatives &&
+            __builtin_add_overflow(plan->ticks, node->alternatives[step->alternative].ticks, &plan->ticks))
             MP_TRY(mp_json_record_fail(&row, "the steps up to here take more time than can be counted"));
     }
     plan->n_steps = n;
@@ -263,7 +263,7 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     MP_TRY(read_steps(&r, steps));
     MP_TRY(mp_json_get_array(&top, "offsets", false, &offsets));
     MP_TRY(read_offsets(&r, offsets));
-    for (size_t i = 0; i < graph->n_nodes; i++) r.plan->baseline_ticks += graph->nodes[i].forms[0].ticks;
+    for (size_t i = 0; i < graph->n_nodes; i++) r.plan->baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     *out = r.plan;
     r.plan = NULL;
 done:
@@ -342,7 +342,7 @@ static json_t *step_json(const mp_plan *plan, const mp_graph *graph, size_t t)
     const mp_step *step = &plan->steps[t];
     json_t *row = json_pack("{s:I}", "node", (json_int_t)graph->nodes[step->node].id);
     if (plan->recompute) mp_json_set(&row, "recompute", json_boolean(plan->recompute[t]));
-    if (step->form) mp_json_set(&row, "alternative", json_integer(step->form));
+    if (step->alternative) mp_json_set(&row, "alternative", json_integer(step->alternative));
     if (step->until) mp_json_set(&row, "until", json_integer(step->until));
     if (plan->frees_start) mp_json_set(&row, "frees", frees_json(plan, graph, t));
     return row;

@@ -28,9 +28,9 @@ typedef struct mp_costs_options {
 } mp_costs_options;
 
 /* Gives every node the seconds that the file has for its name, alternatives in proportion, and the graph a new hash. A node
- * with algorithms that may be taken gets them as its forms: the fastest is the base, and one that is neither faster nor smaller
- * than another is left out. MP_INVALID: a node that the file lacks (named), algorithms for one that has alternatives; MP_PARSE,
- * MP_IO, MP_NOMEM. O(size of the file + nodes). */
+ * with algorithms that may be taken gets them as its alternatives: the fastest is the base, and one that is neither faster nor
+ * smaller than another is left out. MP_INVALID: a node that the file lacks (named), algorithms for one that has alternatives;
+ * MP_PARSE, MP_IO, MP_NOMEM. O(size of the file + nodes). */
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err);
 
 #endif

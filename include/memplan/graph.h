@@ -59,14 +59,14 @@ typedef struct mp_in_place {
 } mp_in_place;
 
 /* One way to run a node. */
-typedef struct mp_form {
+typedef struct mp_alternative {
     size_t n_reads, n_writes, n_adds, n_in_place;
     int *reads, *writes, *adds; /* storages, each once per list */
     mp_in_place *in_place;
     int64_t workspace_bytes;
     int64_t ticks;
     const char *algorithm; /* which of the target's algorithms computes it; NULL: the one that it takes by itself */
-} mp_form;
+} mp_alternative;
 
 #define MP_NODE_ONCE 1u   /* may not be recomputed */
 #define MP_NODE_RANDOM 2u /* draws numbers: counter-based, so a second run draws the same */
@@ -80,9 +80,9 @@ typedef struct mp_node {
     double flops;
     int forward_of; /* backward: the forward node it belongs to; -1: unknown or none */
     unsigned flags;
-    size_t n_forms; /* >= 1; form 0 is the base, the fastest */
-    mp_form *forms; /* which of them are algorithms, all or none: then they differ in ticks and workspace only, and all runs of
-                       the node in a plan take the same one, because two algorithms round differently */
+    size_t n_alternatives;        /* >= 1; alternative 0 is the base, the fastest */
+    mp_alternative *alternatives; /* which of them are algorithms, all or none: then they differ in ticks and workspace only,
+                       and all runs of the node in a plan take the same one, because two algorithms round differently */
 } mp_node;
 
 typedef struct mp_graph {
@@ -102,7 +102,7 @@ typedef struct mp_graph {
     int *writer;                  /* per always-live storage: the only node but updates that writes it, if it does not read it
                                      too; whoever reads the storage, updates aside, runs after that node. -1: none */
     int *adders_start, *adders;   /* who adds to s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
-    int *readers_start, *readers; /* nodes that read s in some form, likewise */
+    int *readers_start, *readers; /* nodes that read s in some alternative, likewise */
     mp_pool *pool;                /* owns every array of nodes and storages, names included */
 } mp_graph;
 
@@ -111,19 +111,19 @@ mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err);
 void mp_graph_free(mp_graph *graph);
 
 /* Appends a zeroed storage or node with its id set to its index; the pointer is valid until the next one is appended. MP_NOMEM.
- * Amortised O(1). The node has one zeroed form. */
+ * Amortised O(1). The node has one zeroed alternative. */
 mp_status mp_graph_storage(mp_graph *graph, mp_storage **out, mp_error *err);
 mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err);
 /* Copies n storages into the graph's pool; NULL: out of memory. */
 int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 
 /* Checks the structure (ids distinct, every list in range and without repetition, at most one producer per storage of a kind
- * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base form
- * adds, algorithms of a node distinct and alike but for ticks and workspace, bytes and ticks >= 0 with sums that fit in an
- * int64_t, no node that reads and writes the same storage unless its kind is always live, in-place pairs lead from a read to a
- * write or add and not from a carried gradient, nothing both carried and always live, keep-all can run, no dependency cycle)
- * and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM. O(total list length + n
- * log n). */
+ * that is not always live, sums not written, adds by loss and backward nodes only and in alternatives only what the base
+ * alternative adds, algorithms of a node distinct and alike but for ticks and workspace, bytes and ticks >= 0 with sums that
+ * fit in an int64_t, no node that reads and writes the same storage unless its kind is always live, in-place pairs lead from a
+ * read to a write or add and not from a carried gradient, nothing both carried and always live, keep-all can run, no dependency
+ * cycle) and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM. O(total list
+ * length + n log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
 
 /* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes
@@ -139,7 +139,7 @@ mp_label mp_storage_label(const mp_graph *graph, int storage);
 /* How reports call a storage: by its first tensor, else its own name, else its number (then written into *space). */
 const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *space);
 
-/* Whether the node's forms are algorithms: one of them is for all its runs. */
+/* Whether the node's alternatives are algorithms: one of them is for all its runs. */
 bool mp_node_has_algorithms(const mp_node *node);
 
 /* Always live: by kind or because it is persistent. */

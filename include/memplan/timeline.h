@@ -31,7 +31,7 @@
 
 typedef struct mp_step {
     int node;
-    int form;  /* 0: the base; k: the node's k-th alternative */
+    int alternative; /* 0: the base; k: the node's k-th alternative */
     int until; /* 0: it runs in order; else it is issued on the second stream, and this step, or with the number of steps the
                   end, waits for it */
 } mp_step;
@@ -75,9 +75,9 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
  * the last. O(spans + steps). */
 void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 
-/* The order of the baseline of every percentage: keep-all. The nodes in list order, base forms, nothing twice; updates after
- * all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place). Writes
- * graph->n_nodes steps. */
+/* The order of the baseline of every percentage: keep-all. The nodes in list order, base alternatives, nothing twice; updates
+ * after all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place).
+ * Writes graph->n_nodes steps. */
 void mp_keep_all(const mp_graph *graph, mp_step *steps);
 
 #endif

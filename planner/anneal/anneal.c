@@ -63,7 +63,8 @@ static mp_status find_unit(const mp_graph *g, double *unit, mp_error *err)
     int64_t *ticks = mp_alloc(g->n_nodes, sizeof *ticks);
     MP_REQUIRE(ticks, err, MP_NOMEM, "out of memory for %zu nodes", g->n_nodes);
     for (size_t k = 0; k < g->n_nodes; k++)
-        if (g->nodes[k].phase == MP_PHASE_FORWARD && g->nodes[k].forms[0].ticks > 0) ticks[n++] = g->nodes[k].forms[0].ticks;
+        if (g->nodes[k].phase == MP_PHASE_FORWARD && g->nodes[k].alternatives[0].ticks > 0)
+            ticks[n++] = g->nodes[k].alternatives[0].ticks;
     qsort(ticks, n, sizeof *ticks, by_value);
     *unit = n ? (double)ticks[n / 2] : 1;
 done:
@@ -123,7 +124,7 @@ static mp_status begin(annealing *a, mp_error *err)
     a->n_moves = count_moves(a->search);
     for (size_t k = 0; k < request->graph->n_nodes; k++) {
         const mp_node *node = &request->graph->nodes[k];
-        if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->forms[0].ticks;
+        if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->alternatives[0].ticks;
     }
     mp_search_best(a->search, &steps, &n);
     MP_TRY(mp_anneal_order_copy(&a->best, steps, n, INT64_MAX, err));

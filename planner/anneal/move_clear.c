@@ -32,10 +32,10 @@ static bool advance(mp_mover *m, int s, int position)
     for (int r = mp_runs_next_read(x, s, position); r >= 0; r = mp_runs_next_read(x, s, x->runs[r].position))
         if (!add(m, &n, r)) return false;
     for (int i = 0; i < n; i++) { /* the list grows as we go */
-        const mp_form *form = mp_runs_form(x, m->list[i]);
-        for (size_t k = 0; k < form->n_reads; k++) {
-            const int producer = mp_runs_latest_producer(x, form->reads[k], x->runs[m->list[i]].position);
-            if (producer < 0 || mp_runs_latest_producer(x, form->reads[k], position) >= 0) continue;
+        const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
+        for (size_t k = 0; k < alternative->n_reads; k++) {
+            const int producer = mp_runs_latest_producer(x, alternative->reads[k], x->runs[m->list[i]].position);
+            if (producer < 0 || mp_runs_latest_producer(x, alternative->reads[k], position) >= 0) continue;
             if (producer == target || !add(m, &n, producer)) return false;
         }
     }
@@ -52,13 +52,13 @@ static bool delay(mp_mover *m, int run, int position)
     int n = 0, target = mp_runs_neighbour(x, position, 1);
     add(m, &n, run);
     for (int i = 0; i < n; i++) {
-        const mp_form *form = mp_runs_form(x, m->list[i]);
+        const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
         const int from = x->runs[m->list[i]].position;
-        for (size_t k = 0; k < form->n_writes; k++) {
-            if (mp_runs_latest_producer(x, form->writes[k], from) >= 0) continue;
-            int reader = mp_runs_next_read(x, form->writes[k], from);
+        for (size_t k = 0; k < alternative->n_writes; k++) {
+            if (mp_runs_latest_producer(x, alternative->writes[k], from) >= 0) continue;
+            int reader = mp_runs_next_read(x, alternative->writes[k], from);
             for (; reader >= 0 && x->runs[reader].position <= position;
-                 reader = mp_runs_next_read(x, form->writes[k], x->runs[reader].position))
+                 reader = mp_runs_next_read(x, alternative->writes[k], x->runs[reader].position))
                 if (!add(m, &n, reader)) return false;
         }
     }

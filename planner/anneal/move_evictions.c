@@ -4,12 +4,12 @@
 #include "planner/anneal/runs/runs_change.h"
 #include "planner/anneal/runs/runs_query.h"
 
-static int rerun(mp_mover *m, int node, int form, int before, double deeper);
+static int rerun(mp_mover *m, int node, int alternative, int before, double deeper);
 
 bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
 {
     mp_runs *x = m->runs;
-    const mp_form *f = mp_runs_form(x, run);
+    const mp_alternative *f = mp_runs_alternative(x, run);
     for (size_t k = 0; k < f->n_reads; k++) {
         const int s = f->reads[k];
         if (mp_storage_is_static(&x->graph->storages[s]) || mp_runs_is_live(x, s, x->runs[run].position)) continue;
@@ -17,19 +17,19 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
         if (producer < 0 || m->reruns_left <= 0 || !mp_is_repeatable(x->graph, x->runs[producer].node) ||
             mp_mover_uniform(m) >= chance)
             continue;
-        if (rerun(m, x->runs[producer].node, x->runs[producer].form, run, chance) < 0) return false;
+        if (rerun(m, x->runs[producer].node, x->runs[producer].alternative, run, chance) < 0) return false;
     }
     return true;
 }
 
 /* Recomputes a node before another run, and with some chance its inputs that are not live. -1: no position, or too many ticks.
  */
-static int rerun(mp_mover *m, int node, int form, int before, double deeper)
+static int rerun(mp_mover *m, int node, int alternative, int before, double deeper)
 {
-    const int64_t ticks = m->runs->graph->nodes[node].forms[form].ticks;
+    const int64_t ticks = m->runs->graph->nodes[node].alternatives[alternative].ticks;
     m->has_given_up = m->has_given_up || m->runs->ticks + m->pending_ticks + ticks > m->ticks_limit;
     if (m->has_given_up) return -1;
-    const int run = mp_runs_reserve(m->runs, node, form, before);
+    const int run = mp_runs_reserve(m->runs, node, alternative, before);
     if (run < 0) return -1;
     m->reruns_left--;
     m->pending_ticks += ticks;
@@ -40,13 +40,13 @@ static int rerun(mp_mover *m, int node, int form, int before, double deeper)
 }
 
 /* The same in place of an earlier run of the node (-1: none), which is dropped if it is dead then. */
-static bool rerun_later(mp_mover *m, int node, int form, int before, double deeper, int earlier)
+static bool rerun_later(mp_mover *m, int node, int alternative, int before, double deeper, int earlier)
 {
     mp_runs *x = m->runs;
     const bool is_extra = earlier >= 0 && mp_runs_is_extra(x, earlier);
-    const int64_t spared = is_extra ? x->graph->nodes[node].forms[x->runs[earlier].form].ticks : 0;
+    const int64_t spared = is_extra ? x->graph->nodes[node].alternatives[x->runs[earlier].alternative].ticks : 0;
     m->pending_ticks -= spared;
-    if (rerun(m, node, form, before, deeper) < 0) return false;
+    if (rerun(m, node, alternative, before, deeper) < 0) return false;
     m->pending_ticks += spared;
     if (is_extra && mp_runs_is_dead(x, earlier)) mp_mover_drop(m, earlier);
     return true;
@@ -61,7 +61,7 @@ static bool evict(mp_mover *m, int position, double deeper)
     if (s < 0) return false;
     const int producer = mp_runs_latest_producer(x, s, x->runs[reader].position);
     if (producer < 0 || !mp_is_repeatable(x->graph, x->runs[producer].node)) return false;
-    return rerun_later(m, x->runs[producer].node, x->runs[producer].form, reader, deeper, producer);
+    return rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, deeper, producer);
 }
 
 bool mp_move_evict(mp_mover *m)
@@ -88,8 +88,8 @@ bool mp_move_evict_window(mp_mover *m)
     const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
     for (int v = from; v <= from + width && v < (int)g->n_nodes && n < MP_MOVE_LIST; v++) {
         if (!mp_is_repeatable(g, v)) continue;
-        for (size_t k = 0; k < g->nodes[v].forms[0].n_writes; k++) {
-            const int w = g->nodes[v].forms[0].writes[k];
+        for (size_t k = 0; k < g->nodes[v].alternatives[0].n_writes; k++) {
+            const int w = g->nodes[v].alternatives[0].writes[k];
             if (mp_storage_is_static(&g->storages[w]) || !mp_runs_is_live(x, w, position)) continue;
             const int next_reader = mp_runs_next_read(x, w, position);
             if (next_reader < 0) continue;
@@ -101,15 +101,15 @@ bool mp_move_evict_window(mp_mover *m)
     m->reruns_left = MP_MOVE_RERUNS_SEVERAL;
     for (int k = 0; k < n; k++) {
         const int producer = x->of_node[m->list[k]].runs[0];
-        const int last = mp_runs_latest_producer(x, g->nodes[m->list[k]].forms[0].writes[0], x->runs[reader].position);
-        if (!rerun_later(m, m->list[k], x->runs[producer].form, reader, MP_MOVE_DEEPER, last)) return false;
+        const int last = mp_runs_latest_producer(x, g->nodes[m->list[k]].alternatives[0].writes[0], x->runs[reader].position);
+        if (!rerun_later(m, m->list[k], x->runs[producer].alternative, reader, MP_MOVE_DEEPER, last)) return false;
     }
     return n > 0;
 }
 
 static int64_t ticks_of(const mp_runs *x, int run)
 {
-    return x->graph->nodes[x->runs[run].node].forms[0].ticks;
+    return x->graph->nodes[x->runs[run].node].alternatives[0].ticks;
 }
 
 /* Evicts at a position what takes at most most_ticks to recompute, each before it is read next; if `until_fits`, no more once
@@ -122,11 +122,12 @@ static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool unti
     int n = 0;
     for (int i = 0; i < m->n_candidates && n < MP_MOVE_EVICT_CHEAP && !(until_fits && x->profile.total_over <= 0); i++) {
         const int s = m->candidates[(begin + i) % m->n_candidates];
-        if (g->nodes[g->producer[s]].forms[0].ticks > most_ticks || !mp_runs_is_live(x, s, position)) continue;
+        if (g->nodes[g->producer[s]].alternatives[0].ticks > most_ticks || !mp_runs_is_live(x, s, position)) continue;
         const int reader = mp_runs_next_read(x, s, position);
         const int producer = reader < 0 ? -1 : mp_runs_latest_producer(x, s, x->runs[reader].position);
         if (producer < 0 || !mp_is_repeatable(g, x->runs[producer].node)) continue;
-        if (!rerun_later(m, x->runs[producer].node, x->runs[producer].form, reader, MP_MOVE_DEEPER, producer)) return false;
+        if (!rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, MP_MOVE_DEEPER, producer))
+            return false;
         n++;
     }
     return n > 0;

@@ -21,9 +21,9 @@ bool mp_move_shift_extra(mp_mover *m)
     const mp_runs *x = m->runs;
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
-    const mp_form *form = mp_runs_form(x, run);
-    if (form->n_writes && mp_mover_below(m, 2)) { /* just in time */
-        const int s = form->writes[mp_mover_below(m, (int)form->n_writes)];
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
+    if (alternative->n_writes && mp_mover_below(m, 2)) { /* just in time */
+        const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;
     }
@@ -59,11 +59,11 @@ static bool send_away(mp_mover *m, int run, int before)
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
     if (before < 0 || before == run) return false;
-    const int there = mp_runs_reserve(x, r.node, r.form, before);
-    if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].position, run)) return false;
+    const int there = mp_runs_reserve(x, r.node, r.alternative, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, run)) return false;
     mp_runs_remove(x, run);
     m->reruns_left = MP_MOVE_RERUNS_SWAP;
-    m->pending_ticks += x->graph->nodes[r.node].forms[r.form].ticks;
+    m->pending_ticks += x->graph->nodes[r.node].alternatives[r.alternative].ticks;
     if (!mp_move_rerun_inputs(m, there, MP_MOVE_DEEPER_AWAY)) return false;
     mp_runs_turn_on(x, there);
     return true;
@@ -73,14 +73,14 @@ static bool send_away(mp_mover *m, int run, int before)
 static int run_between(mp_mover *m, int run)
 {
     const mp_runs *x = m->runs;
-    const mp_form *form = mp_runs_form(x, run);
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
     int first = 0, last = x->runs[x->end].position;
-    for (size_t k = 0; k < form->n_reads; k++) {
-        const mp_run_list *makers = &x->producers[form->reads[k]];
+    for (size_t k = 0; k < alternative->n_reads; k++) {
+        const mp_run_list *makers = &x->producers[alternative->reads[k]];
         if (makers->n && x->runs[makers->runs[0]].position > first) first = x->runs[makers->runs[0]].position;
     }
-    for (size_t k = 0; k < form->n_writes; k++) {
-        const int reader = mp_runs_next_read(x, form->writes[k], x->runs[run].position);
+    for (size_t k = 0; k < alternative->n_writes; k++) {
+        const int reader = mp_runs_next_read(x, alternative->writes[k], x->runs[run].position);
         if (reader >= 0 && x->runs[reader].position < last) last = x->runs[reader].position;
     }
     if (last <= first + 1) return -1;
@@ -90,9 +90,9 @@ static int run_between(mp_mover *m, int run)
 /* Whether a run reads what one of a list produces. */
 static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 {
-    const mp_form *form = mp_runs_form(x, run);
-    for (size_t k = 0; k < form->n_reads; k++)
-        if (mp_list_has(list, (size_t)n, mp_runs_latest_producer(x, form->reads[k], x->runs[run].position))) return true;
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
+    for (size_t k = 0; k < alternative->n_reads; k++)
+        if (mp_list_has(list, (size_t)n, mp_runs_latest_producer(x, alternative->reads[k], x->runs[run].position))) return true;
     return false;
 }
 

@@ -79,11 +79,11 @@ int mp_mover_any_live(mp_mover *m, int position, int *reader)
 void mp_mover_drop(mp_mover *m, int run)
 {
     mp_runs *x = m->runs;
-    const mp_form *form = mp_runs_form(x, run);
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
     const int position = x->runs[run].position;
     mp_runs_remove(x, run);
-    for (size_t k = 0; k < form->n_reads; k++) {
-        const int s = form->reads[k];
+    for (size_t k = 0; k < alternative->n_reads; k++) {
+        const int s = alternative->reads[k];
         if (mp_storage_is_static(&x->graph->storages[s])) continue;
         const int producer = mp_runs_latest_producer(x, s, position);
         if (producer >= 0 && mp_runs_is_extra(x, producer) && mp_runs_is_dead(x, producer)) mp_mover_drop(m, producer);
@@ -95,8 +95,8 @@ int mp_mover_relocate(mp_mover *m, int run, int before)
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
     if (before < 0 || before == run) return -1;
-    const int there = mp_runs_reserve(x, r.node, r.form, before);
-    if (there < 0 || !mp_runs_allows(x, r.node, r.form, x->runs[there].position, run)) return -1;
+    const int there = mp_runs_reserve(x, r.node, r.alternative, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, run)) return -1;
     if (m->keeps_order && x->runs[there].position < x->runs[x->of_node[r.node].runs[0]].position) return -1;
     mp_runs_remove(x, run);
     mp_runs_turn_on(x, there);
@@ -115,10 +115,10 @@ static double mean_reads(const mp_graph *g)
 {
     size_t n = 0, n_reads = 0;
     for (size_t v = 0; v < g->n_nodes; v++) {
-        const mp_form *form = &g->nodes[v].forms[0];
+        const mp_alternative *alternative = &g->nodes[v].alternatives[0];
         if (g->nodes[v].phase != MP_PHASE_FORWARD) continue;
         n++;
-        for (size_t k = 0; k < form->n_reads; k++) n_reads += !mp_storage_is_static(&g->storages[form->reads[k]]);
+        for (size_t k = 0; k < alternative->n_reads; k++) n_reads += !mp_storage_is_static(&g->storages[alternative->reads[k]]);
     }
     return n ? (double)n_reads / (double)n : 0;
 }
@@ -142,7 +142,7 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
         m.weights[m.n_candidates++] = sum;
     }
     for (size_t v = 0; v < g->n_nodes; v++)
-        if (g->nodes[v].n_forms > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
+        if (g->nodes[v].n_alternatives > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
     const bool wide = mean_reads(g) > MP_MOVE_WIDE_READS;
     m.n_reruns = wide ? MP_MOVE_RERUNS_WIDE : MP_MOVE_RERUNS;
     m.n_reruns_deep = wide ? MP_MOVE_RERUNS_WIDE_DEEP : MP_MOVE_RERUNS_DEEP;

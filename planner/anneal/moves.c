@@ -10,12 +10,12 @@
 /* ---- alternatives ---- */
 
 /* Runs a node in another alternative at the same place. The run there then; -1: it cannot be. */
-static int change_form(mp_mover *m, int run, int form)
+static int use_alternative(mp_mover *m, int run, int alternative)
 {
     mp_runs *x = m->runs;
-    if (x->runs[run].form == form) return run;
-    if (!mp_runs_can_change(x, run, form)) return -1;
-    const int there = mp_runs_reserve(x, x->runs[run].node, form, run);
+    if (x->runs[run].alternative == alternative) return run;
+    if (!mp_runs_can_change(x, run, alternative)) return -1;
+    const int there = mp_runs_reserve(x, x->runs[run].node, alternative, run);
     if (there < 0) return -1;
     mp_runs_remove(x, run);
     mp_runs_turn_on(x, there);
@@ -23,10 +23,10 @@ static int change_form(mp_mover *m, int run, int form)
 }
 
 /* The first alternative of a node that produces a storage; -1: none. */
-static int form_producing(const mp_node *node, int s)
+static int alternative_producing(const mp_node *node, int s)
 {
-    for (size_t f = 0; f < node->n_forms; f++)
-        if (mp_list_has(node->forms[f].writes, node->forms[f].n_writes, s)) return (int)f;
+    for (size_t f = 0; f < node->n_alternatives; f++)
+        if (mp_list_has(node->alternatives[f].writes, node->alternatives[f].n_writes, s)) return (int)f;
     return -1;
 }
 
@@ -35,12 +35,12 @@ static bool change_algorithm(mp_mover *m, int node)
 {
     const mp_runs *x = m->runs;
     const mp_run_list *runs = &x->of_node[node];
-    const int n = runs->n, n_forms = (int)x->graph->nodes[node].n_forms;
+    const int n = runs->n, n_alternatives = (int)x->graph->nodes[node].n_alternatives;
     if (n > MP_MOVE_LIST) return false;
-    const int form = (x->runs[runs->runs[0]].form + 1 + mp_mover_below(m, n_forms - 1)) % n_forms;
+    const int alternative = (x->runs[runs->runs[0]].alternative + 1 + mp_mover_below(m, n_alternatives - 1)) % n_alternatives;
     for (int k = 0; k < n; k++) m->list[k] = runs->runs[k];
     for (int k = 0; k < n; k++)
-        if (change_form(m, m->list[k], form) < 0) return false;
+        if (use_alternative(m, m->list[k], alternative) < 0) return false;
     return true;
 }
 
@@ -52,17 +52,18 @@ static bool change_alternative(mp_mover *m)
     const mp_node *node = &x->graph->nodes[m->choices[mp_mover_below(m, m->n_choices)]];
     const mp_run_list *runs = &x->of_node[node - x->graph->nodes];
     if (mp_node_has_algorithms(node)) return change_algorithm(m, (int)(node - x->graph->nodes));
-    const int run = runs->runs[mp_mover_below(m, runs->n)], old = x->runs[run].form;
-    const int form = (old + 1 + mp_mover_below(m, (int)node->n_forms - 1)) % (int)node->n_forms;
-    for (size_t k = 0; k < node->forms[form].n_reads; k++) {
-        const int s = node->forms[form].reads[k], producer = x->graph->producer[s];
+    const int run = runs->runs[mp_mover_below(m, runs->n)], old = x->runs[run].alternative;
+    const int alternative = (old + 1 + mp_mover_below(m, (int)node->n_alternatives - 1)) % (int)node->n_alternatives;
+    for (size_t k = 0; k < node->alternatives[alternative].n_reads; k++) {
+        const int s = node->alternatives[alternative].reads[k], producer = x->graph->producer[s];
         if (producer < 0 || x->producers[s].n || mp_storage_is_static(&x->graph->storages[s])) continue;
-        if (change_form(m, x->of_node[producer].runs[0], form_producing(&x->graph->nodes[producer], s)) < 0) return false;
+        if (use_alternative(m, x->of_node[producer].runs[0], alternative_producing(&x->graph->nodes[producer], s)) < 0)
+            return false;
     }
-    if (change_form(m, run, form) < 0) return false;
-    for (size_t k = 0; k < node->forms[old].n_reads; k++) {
-        const int s = node->forms[old].reads[k];
-        for (int i = 0; i < x->producers[s].n && !x->readers[s].n; i++) change_form(m, x->producers[s].runs[i], 0);
+    if (use_alternative(m, run, alternative) < 0) return false;
+    for (size_t k = 0; k < node->alternatives[old].n_reads; k++) {
+        const int s = node->alternatives[old].reads[k];
+        for (int i = 0; i < x->producers[s].n && !x->readers[s].n; i++) use_alternative(m, x->producers[s].runs[i], 0);
     }
     return true;
 }

@@ -82,7 +82,7 @@ static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece 
 
 static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
 {
-    return graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes;
+    return graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes;
 }
 
 static mp_status count_units(const mp_graph *graph, int64_t bytes, int64_t *units, mp_error *err)

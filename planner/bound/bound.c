@@ -267,9 +267,9 @@ static int64_t least_ticks(const mp_graph *graph)
     int64_t sum = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
-        int64_t least = node->forms[0].ticks;
-        for (size_t k = 1; k < node->n_forms; k++)
-            if (node->forms[k].ticks < least) least = node->forms[k].ticks;
+        int64_t least = node->alternatives[0].ticks;
+        for (size_t k = 1; k < node->n_alternatives; k++)
+            if (node->alternatives[k].ticks < least) least = node->alternatives[k].ticks;
         sum += least;
     }
     return sum;

@@ -9,8 +9,8 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     const mp_node *n = &chain->graph->nodes[node];
     int latest = -1;
     if (n->forward_of >= 0 && chain->graph->nodes[n->forward_of].phase == MP_PHASE_FORWARD) return chain->block[n->forward_of];
-    for (size_t i = 0; i < n->forms[0].n_reads; i++) {
-        const int p = chain->graph->producer[n->forms[0].reads[i]];
+    for (size_t i = 0; i < n->alternatives[0].n_reads; i++) {
+        const int p = chain->graph->producer[n->alternatives[0].reads[i]];
         if (p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD && chain->block[p] > latest) latest = chain->block[p];
     }
     return latest >= 0 ? latest : inherited;
@@ -50,17 +50,17 @@ done:
 static void see(mp_chain *chain, const mp_node *node, int block)
 {
     const mp_graph *graph = chain->graph;
-    const mp_form *form = &node->forms[0];
+    const mp_alternative *alternative = &node->alternatives[0];
     const bool forward = node->phase == MP_PHASE_FORWARD;
-    for (size_t i = 0; i < form->n_writes + form->n_adds; i++) {
-        const int s = i < form->n_writes ? form->writes[i] : form->adds[i - form->n_writes];
+    for (size_t i = 0; i < alternative->n_writes + alternative->n_adds; i++) {
+        const int s = i < alternative->n_writes ? alternative->writes[i] : alternative->adds[i - alternative->n_writes];
         if (mp_storage_is_static(&graph->storages[s])) continue;
         if (chain->producer_block[s] < block) chain->producer_block[s] = block;
         if (chain->until[s] > block) chain->until[s] = block;
         if (forward && node->flags & MP_NODE_ONCE) chain->pinned[s] = true;
     }
-    for (size_t i = 0; i < form->n_reads; i++) {
-        const int s = form->reads[i], p = graph->producer[s];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        const int s = alternative->reads[i], p = graph->producer[s];
         if (mp_storage_is_static(&graph->storages[s])) continue;
         if (!forward && chain->until[s] > block) chain->until[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
@@ -82,18 +82,18 @@ static void assign_storages(mp_chain *chain)
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
     for (size_t i = 0; i < graph->n_nodes; i++) { /* what the next block's backward reads is its input or pinned */
-        const mp_form *form = &graph->nodes[i].forms[0];
+        const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
-        for (size_t k = 0; k < form->n_reads; k++) {
-            const int s = form->reads[k], p = graph->producer[s];
+        for (size_t k = 0; k < alternative->n_reads; k++) {
+            const int s = alternative->reads[k], p = graph->producer[s];
             if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || mp_storage_is_static(&graph->storages[s])) continue;
             if (chain->block[p] < chain->block[i] && !chain->crosses[s]) chain->pinned[s] = true;
         }
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const mp_form *form = &graph->nodes[i].forms[0];
+        const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_UPDATE || graph->fuse == MP_FUSE_BACKWARD) continue;
-        for (size_t k = 0; k < form->n_reads; k++) chain->until[form->reads[k]] = -1;
+        for (size_t k = 0; k < alternative->n_reads; k++) chain->until[alternative->reads[k]] = -1;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (chain->pinned[s]) chain->crosses[s] = false;

@@ -49,14 +49,14 @@ static void demand(measure *x, int s)
 
 static void demand_reads(measure *x, int node)
 {
-    const mp_form *form = &x->chain->graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_reads; i++) demand(x, form->reads[i]);
+    const mp_alternative *alternative = &x->chain->graph->nodes[node].alternatives[0];
+    for (size_t i = 0; i < alternative->n_reads; i++) demand(x, alternative->reads[i]);
 }
 
 static void push(measure *x, int node)
 {
-    const mp_form *form = &x->chain->graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_writes; i++) x->live[form->writes[i]] = x->epoch;
+    const mp_alternative *alternative = &x->chain->graph->nodes[node].alternatives[0];
+    for (size_t i = 0; i < alternative->n_writes; i++) x->live[alternative->writes[i]] = x->epoch;
     x->nodes[x->n++] = node;
 }
 
@@ -85,9 +85,9 @@ static void demand_outputs(measure *x)
 {
     const mp_chain_run *first = &x->chain->blocks[x->k].first;
     for (size_t t = 0; t < first->n; t++) {
-        const mp_form *form = &x->chain->graph->nodes[first->nodes[t]].forms[0];
-        for (size_t i = 0; i < form->n_writes; i++)
-            if (mp_chain_is_output(x->chain, x->k, form->writes[i])) demand(x, form->writes[i]);
+        const mp_alternative *alternative = &x->chain->graph->nodes[first->nodes[t]].alternatives[0];
+        for (size_t i = 0; i < alternative->n_writes; i++)
+            if (mp_chain_is_output(x->chain, x->k, alternative->writes[i])) demand(x, alternative->writes[i]);
     }
 }
 
@@ -111,7 +111,7 @@ static mp_status end_run(measure *x, mp_chain_run *out, mp_error *err)
     out->n = x->n;
     out->ticks = 0;
     for (size_t t = 0; t < x->n; t++)
-        if (is_forward(x, x->nodes[t])) out->ticks += x->chain->graph->nodes[x->nodes[t]].forms[0].ticks;
+        if (is_forward(x, x->nodes[t])) out->ticks += x->chain->graph->nodes[x->nodes[t]].alternatives[0].ticks;
     return MP_OK;
 }
 
@@ -157,9 +157,9 @@ static int64_t kept_bytes(const measure *x, bool *keeps_output)
 static bool reads_input(const measure *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
-        const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
-        for (size_t i = 0; i < form->n_reads; i++)
-            if (mp_chain_is_input(x->chain, x->k, form->reads[i])) return true;
+        const mp_alternative *alternative = &x->chain->graph->nodes[run->nodes[t]].alternatives[0];
+        for (size_t i = 0; i < alternative->n_reads; i++)
+            if (mp_chain_is_input(x->chain, x->k, alternative->reads[i])) return true;
     }
     return false;
 }
@@ -212,9 +212,9 @@ static void find_needed(measure *x)
     size_t work = 0;
     x->n_needed = 0;
     for (int i = 0; i < chain->n_backward[x->k]; i++) {
-        const mp_form *form = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].forms[0];
-        for (size_t r = 0; r < form->n_reads; r++) {
-            const int s = form->reads[r];
+        const mp_alternative *alternative = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].alternatives[0];
+        for (size_t r = 0; r < alternative->n_reads; r++) {
+            const int s = alternative->reads[r];
             if (x->kept[s] || chain->producer_block[s] != x->k || !mp_chain_is_forward(chain, s) || chain->pinned[s]) continue;
             x->kept[s] = true;
             x->needed[x->n_needed++] = (needed){s, 0};
@@ -229,7 +229,7 @@ static void find_needed(measure *x)
         demand(x, s);
         run_demanded(x);
         x->kept[s] = true;
-        for (size_t t = 0; t < x->n; t++) ticks += graph->nodes[x->nodes[t]].forms[0].ticks;
+        for (size_t t = 0; t < x->n; t++) ticks += graph->nodes[x->nodes[t]].alternatives[0].ticks;
         x->needed[i].worth = (double)graph->storages[s].bytes / (double)ticks;
         work += x->n;
     }

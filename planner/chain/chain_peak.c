@@ -57,24 +57,25 @@ static bool is_live_before(const mp_chain_peaks *x, int s)
     return x->chain->producer_block[s] > x->k;
 }
 
-static size_t uses(const mp_form *form)
+static size_t uses(const mp_alternative *alternative)
 {
-    return form->n_reads + form->n_adds + form->n_writes;
+    return alternative->n_reads + alternative->n_adds + alternative->n_writes;
 }
 
-static int use(const mp_form *form, size_t i)
+static int use(const mp_alternative *alternative, size_t i)
 {
-    if (i < form->n_reads) return form->reads[i];
-    return i < form->n_reads + form->n_adds ? form->adds[i - form->n_reads] : form->writes[i - form->n_reads - form->n_adds];
+    if (i < alternative->n_reads) return alternative->reads[i];
+    return i < alternative->n_reads + alternative->n_adds ? alternative->adds[i - alternative->n_reads]
+                                                          : alternative->writes[i - alternative->n_reads - alternative->n_adds];
 }
 
 /* The bytes of the step's outputs that take over the memory of what dies in it. */
-static int64_t in_place_bytes(mp_chain_peaks *x, const mp_form *form, int step)
+static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
     const mp_storage *storages = x->chain->graph->storages;
     int64_t bytes = 0;
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        const int from = form->in_place[i].from, to = form->in_place[i].to;
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        const int from = alternative->in_place[i].from, to = alternative->in_place[i].to;
         if (!x->is_live[from] || x->last[from] != step || x->begins[to] != step) continue;
         if (storages[from].bytes < storages[to].bytes || x->taken[from] == step || x->taken[to] == step) continue;
         x->taken[from] = x->taken[to] = step;
@@ -87,9 +88,9 @@ static int64_t in_place_bytes(mp_chain_peaks *x, const mp_form *form, int step)
 static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
-        const mp_form *form = &x->chain->graph->nodes[run->nodes[t]].forms[0];
-        for (size_t i = 0; i < uses(form); i++) {
-            const int s = use(form, i);
+        const mp_alternative *alternative = &x->chain->graph->nodes[run->nodes[t]].alternatives[0];
+        for (size_t i = 0; i < uses(alternative); i++) {
+            const int s = use(alternative, i);
             x->begins[s] = x->taken[s] = 0;
             x->is_live[s] = is_counted(x, s) && is_live_before(x, s);
             x->last[s] = stays(x, s) ? 0 : (int)t + 1;
@@ -103,19 +104,19 @@ int64_t mp_chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
     int64_t peak = bytes;
     find_uses(x, run);
     for (size_t t = 0; t < run->n; t++) {
-        const mp_form *form = &graph->nodes[run->nodes[t]].forms[0];
+        const mp_alternative *alternative = &graph->nodes[run->nodes[t]].alternatives[0];
         const int step = (int)t + 1;
-        for (size_t i = form->n_reads; i < uses(form); i++) {
-            const int s = use(form, i);
+        for (size_t i = alternative->n_reads; i < uses(alternative); i++) {
+            const int s = use(alternative, i);
             if (x->is_live[s] || !is_counted(x, s)) continue;
             x->is_live[s] = true;
             x->begins[s] = step;
             bytes += graph->storages[s].bytes;
         }
-        const int64_t now = bytes + form->workspace_bytes - in_place_bytes(x, form, step);
+        const int64_t now = bytes + alternative->workspace_bytes - in_place_bytes(x, alternative, step);
         if (now > peak) peak = now;
-        for (size_t i = 0; i < uses(form); i++) {
-            const int s = use(form, i);
+        for (size_t i = 0; i < uses(alternative); i++) {
+            const int s = use(alternative, i);
             if (!x->is_live[s] || x->last[s] != step) continue;
             x->is_live[s] = false;
             bytes -= graph->storages[s].bytes;

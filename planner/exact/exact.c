@@ -54,7 +54,7 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
             MP_TRY(next_stage(x, *stage, &node->alternatives[k], &next));
             if (!mp_exact_is_safe(graph, &x->table.stages[*stage], &x->table.stages[next], *live, &node->alternatives[k], live))
                 continue;
-            if (steps) steps[(*n)++] = (mp_step){.node = v, .form = (int)k};
+            if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
             *stage = next;
             v = -1; /* from the first node on: others may be safe now */
             break;
@@ -147,7 +147,7 @@ static mp_status offer(exact *x, int k)
         int stage = 0; /* the first one has the number 0 */
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
-            steps[n++] = (mp_step){.node = s->alternative->node, .form = s->alternative->number};
+            steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};
             MP_TRY(next_stage(x, t->states[s->parent].stage, s->alternative, &stage));
         }
         MP_TRY(take_safe_steps(x, &stage, &live, steps, &n));

@@ -46,43 +46,45 @@ done:
     return st;
 }
 
-static bool writes_parameter(const reader *r, const mp_form *form, int s)
+static bool writes_parameter(const reader *r, const mp_alternative *alternative, int s)
 {
-    for (size_t i = 0; i < form->n_writes; i++)
-        if (form->writes[i] == s) return r->graph->storages[s].kind == MP_KIND_PARAMETER;
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        if (alternative->writes[i] == s) return r->graph->storages[s].kind == MP_KIND_PARAMETER;
     return false;
 }
 
 /* Whether the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the
  * nodes that have run say which of these are done. */
-static bool alternatives_agree(const reader *r, int v, const mp_form *form)
+static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
-    const mp_form *base = &r->graph->nodes[v].forms[0];
+    const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
     const mp_exact_set carried = r->x->carried;
-    if (form->n_adds != base->n_adds) return false; /* they add to nothing that the base does not add to */
-    if ((set_of(r, form->writes, form->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried) return false;
+    if (alternative->n_adds != base->n_adds) return false; /* they add to nothing that the base does not add to */
+    if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried)
+        return false;
     if (r->graph->nodes[v].phase != MP_PHASE_UPDATE) return true;
-    for (size_t i = 0; i < form->n_writes; i++)
-        if (writes_parameter(r, form, form->writes[i]) && !writes_parameter(r, base, form->writes[i])) return false;
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        if (writes_parameter(r, alternative, alternative->writes[i]) && !writes_parameter(r, base, alternative->writes[i]))
+            return false;
     for (size_t i = 0; i < base->n_writes; i++)
-        if (writes_parameter(r, base, base->writes[i]) && !writes_parameter(r, form, base->writes[i])) return false;
+        if (writes_parameter(r, base, base->writes[i]) && !writes_parameter(r, alternative, base->writes[i])) return false;
     return true;
 }
 
 /* Which nodes must have run, and which must not have, when an alternative runs. */
-static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_alternative *out)
+static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;
     const bool update = graph->nodes[v].phase == MP_PHASE_UPDATE;
     if (update && graph->fuse == MP_FUSE_NONE) out->after |= r->loss_and_backward;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        const int s = form->reads[i];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        const int s = alternative->reads[i];
         if (!update) *(graph->fuse == MP_FUSE_FORWARD ? &out->after : &out->before) |= r->updates[s];
         if (graph->writer[s] >= 0 && !update) out->after |= mp_exact_one(graph->writer[s]);
         if (r->bit[s] >= 0 && !graph->storages[s].carried) out->after |= r->x->adders[r->bit[s]];
     }
-    for (size_t i = 0; i < form->n_adds; i++) {
-        const int s = form->adds[i];
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        const int s = alternative->adds[i];
         if (graph->storages[s].any_sum_order) continue;
         for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1] && graph->adders[a] < v; a++)
             out->after |= mp_exact_one(graph->adders[a]);
@@ -92,23 +94,23 @@ static void read_rules(const reader *r, int v, const mp_form *form, mp_exact_alt
 static void read_alternative(const reader *r, int v, int number, mp_in_place **pairs, mp_exact_alternative *out)
 {
     mp_exact_graph *x = r->x;
-    const mp_form *form = &r->graph->nodes[v].forms[number];
+    const mp_alternative *alternative = &r->graph->nodes[v].alternatives[number];
     *out = (mp_exact_alternative){.node = v,
                                   .number = number,
-                                  .reads = set_of(r, form->reads, form->n_reads),
-                                  .writes = set_of(r, form->writes, form->n_writes),
-                                  .adds = set_of(r, form->adds, form->n_adds),
+                                  .reads = set_of(r, alternative->reads, alternative->n_reads),
+                                  .writes = set_of(r, alternative->writes, alternative->n_writes),
+                                  .adds = set_of(r, alternative->adds, alternative->n_adds),
                                   .pairs = *pairs,
-                                  .workspace_bytes = form->workspace_bytes,
-                                  .ticks = form->ticks};
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        const mp_in_place p = {r->bit[form->in_place[i].from], r->bit[form->in_place[i].to]};
+                                  .workspace_bytes = alternative->workspace_bytes,
+                                  .ticks = alternative->ticks};
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        const mp_in_place p = {r->bit[alternative->in_place[i].from], r->bit[alternative->in_place[i].to]};
         if (p.from < 0 || p.to < 0 || x->bytes[p.from] < x->bytes[p.to]) continue;
         out->pairs[out->n_pairs++] = p;
         out->from |= mp_exact_one(p.from);
     }
     *pairs += out->n_pairs;
-    read_rules(r, v, form, out);
+    read_rules(r, v, alternative, out);
     for (mp_exact_set produced = out->writes | out->adds; produced;) {
         const int s = mp_bits_take(&produced);
         x->producers[s] |= mp_exact_one(v);
@@ -123,12 +125,12 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     const mp_node *node = &r->graph->nodes[v];
     mp_exact_node *out = &x->nodes[v];
     *out = (mp_exact_node){.alternatives = alternatives,
-                           .n_alternatives = node->n_forms,
+                           .n_alternatives = node->n_alternatives,
                            .always_read = ~(mp_exact_set)0,
-                           .least_ticks = node->forms[0].ticks};
+                           .least_ticks = node->alternatives[0].ticks};
     if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) x->repeatable |= mp_exact_one(v);
-    for (size_t k = 0; k < node->n_forms; k++) {
-        MP_REQUIRE(alternatives_agree(r, v, &node->forms[k]), r->err, MP_NOT_APPLICABLE,
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        MP_REQUIRE(alternatives_agree(r, v, &node->alternatives[k]), r->err, MP_NOT_APPLICABLE,
                    "%s: its forms differ in the sums, carried gradients or parameters that they make",
                    mp_node_label(r->graph, v).text);
         read_alternative(r, v, (int)k, pairs, &alternatives[k]);
@@ -208,7 +210,8 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
     r.bit = mp_alloc(graph->n_storages, sizeof *r.bit);
     r.updates = mp_alloc(graph->n_storages, sizeof *r.updates);
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (size_t k = 0; k < graph->nodes[i].n_forms; k++, n_alternatives++) n_pairs += graph->nodes[i].forms[k].n_in_place;
+        for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++, n_alternatives++)
+            n_pairs += graph->nodes[i].alternatives[k].n_in_place;
     out->alternatives = mp_alloc(n_alternatives, sizeof *out->alternatives);
     out->pairs = mp_alloc(n_pairs, sizeof *out->pairs);
     MP_REQUIRE(r.bit && r.updates && out->alternatives && out->pairs, err, MP_NOMEM, "out of memory for %s", graph->name);
@@ -218,15 +221,15 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
         out->all |= mp_exact_one(v);
         if (node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD) r.loss_and_backward |= mp_exact_one(v);
         if (node->phase != MP_PHASE_UPDATE) continue;
-        for (size_t i = 0; i < node->forms[0].n_writes; i++)
-            if (writes_parameter(&r, &node->forms[0], node->forms[0].writes[i]))
-                r.updates[node->forms[0].writes[i]] |= mp_exact_one(v);
+        for (size_t i = 0; i < node->alternatives[0].n_writes; i++)
+            if (writes_parameter(&r, &node->alternatives[0], node->alternatives[0].writes[i]))
+                r.updates[node->alternatives[0].writes[i]] |= mp_exact_one(v);
     }
     mp_exact_alternative *alternatives = out->alternatives;
     mp_in_place *pairs = out->pairs;
     for (int v = 0; v < out->n_nodes; v++) {
         MP_TRY(read_node(&r, v, alternatives, &pairs));
-        alternatives += graph->nodes[v].n_forms;
+        alternatives += graph->nodes[v].n_alternatives;
     }
     if (in_order) keep_order(out);
     close_precedence(out);

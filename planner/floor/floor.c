@@ -93,12 +93,12 @@ static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_ru
 
 /* The most that in-place pairs can save: each input and each output counts once. `best` is zero per storage, before and after.
  */
-static int64_t most_saved(const mp_precedence *o, int node, const mp_form *form, bool any_run, int64_t *best)
+static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative *alternative, bool any_run, int64_t *best)
 {
     const mp_storage *storages = o->graph->storages;
     int64_t outputs = 0, inputs = 0;
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        mp_in_place p = form->in_place[i];
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        mp_in_place p = alternative->in_place[i];
         int64_t bytes = storages[p.to].bytes;
         if (!may_fit(o, node, p, any_run)) continue;
         if (!best[p.to]) outputs += best[p.to] = bytes;
@@ -107,7 +107,8 @@ static int64_t most_saved(const mp_precedence *o, int node, const mp_form *form,
             best[p.from] = bytes;
         }
     }
-    for (size_t i = 0; i < form->n_in_place; i++) best[form->in_place[i].from] = best[form->in_place[i].to] = 0;
+    for (size_t i = 0; i < alternative->n_in_place; i++)
+        best[alternative->in_place[i].from] = best[alternative->in_place[i].to] = 0;
     return outputs < inputs ? outputs : inputs;
 }
 
@@ -126,12 +127,12 @@ static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const b
 {
     const mp_node *x = &o->graph->nodes[node];
     int64_t least = INT64_MAX;
-    for (size_t k = 0; k < x->n_forms; k++) {
-        const mp_form *form = &x->forms[k];
-        int64_t bytes = form->workspace_bytes - most_saved(o, node, form, any_run, best);
-        bytes += list_bytes(o->graph, form->reads, form->n_reads, counted);
-        bytes += list_bytes(o->graph, form->writes, form->n_writes, counted);
-        bytes += list_bytes(o->graph, form->adds, form->n_adds, counted);
+    for (size_t k = 0; k < x->n_alternatives; k++) {
+        const mp_alternative *alternative = &x->alternatives[k];
+        int64_t bytes = alternative->workspace_bytes - most_saved(o, node, alternative, any_run, best);
+        bytes += list_bytes(o->graph, alternative->reads, alternative->n_reads, counted);
+        bytes += list_bytes(o->graph, alternative->writes, alternative->n_writes, counted);
+        bytes += list_bytes(o->graph, alternative->adds, alternative->n_adds, counted);
         if (bytes < least) least = bytes;
     }
     return least > 0 ? least : 0;

@@ -108,8 +108,8 @@ void mp_floor_cut_free(mp_floor_cut *cut)
 static void touch(mp_floor_cut *cut, int node)
 {
     const mp_node *x = &cut->order->graph->nodes[node];
-    for (size_t k = 0; k < x->n_forms; k++) {
-        const mp_form *f = &x->forms[k];
+    for (size_t k = 0; k < x->n_alternatives; k++) {
+        const mp_alternative *f = &x->alternatives[k];
         for (size_t i = 0; i < f->n_reads; i++) cut->touched[f->reads[i]] = node + 1;
         for (size_t i = 0; i < f->n_writes; i++) cut->touched[f->writes[i]] = node + 1;
         for (size_t i = 0; i < f->n_adds; i++) cut->touched[f->adds[i]] = node + 1;

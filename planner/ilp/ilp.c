@@ -78,7 +78,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
     const mp_graph *graph = x->graph;
     int64_t unit = 0;
     for (size_t k = 0; k < graph->n_storages; k++) unit = mp_gcd(unit, graph->storages[k].bytes);
-    for (size_t k = 0; k < graph->n_nodes; k++) unit = mp_gcd(unit, graph->nodes[k].forms[0].workspace_bytes);
+    for (size_t k = 0; k < graph->n_nodes; k++) unit = mp_gcd(unit, graph->nodes[k].alternatives[0].workspace_bytes);
     const int64_t even = (high - low) / MP_ILP_RUNGS;
     return unit > even ? unit : even > 0 ? even : 1;
 }

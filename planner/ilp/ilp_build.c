@@ -64,7 +64,7 @@ static int complete_at(const mp_ilp_model *m, int s, const int *place_of)
 
 static bool reads_in_base(const mp_ilp_model *m, int place, int s)
 {
-    const mp_form *base = mp_ilp_base(m, place);
+    const mp_alternative *base = mp_ilp_base(m, place);
     for (size_t i = 0; i < base->n_reads; i++)
         if (base->reads[i] == s) return true;
     return false;
@@ -77,7 +77,7 @@ static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
     mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
-    const mp_form *base = &graph->nodes[update].forms[0];
+    const mp_alternative *base = &graph->nodes[update].alternatives[0];
     size_t n = 0;
     for (size_t w = 0; w < base->n_writes; w++)
         for (int k = graph->readers_start[base->writes[w]]; k < graph->readers_start[base->writes[w] + 1]; k++) {
@@ -112,7 +112,7 @@ static mp_status collect_uses(builder *b)
     for (size_t s = 0; s < graph->n_storages; s++) m->produced_at[s] = -1;
     for (size_t i = 0; i < graph->n_nodes; i++) place_of[i] = -1;
     for (int p = 0; p < m->n_places; p++) {
-        const mp_form *base = mp_ilp_base(m, p);
+        const mp_alternative *base = mp_ilp_base(m, p);
         place_of[m->node[p]] = p;
         for (size_t i = 0; i < base->n_writes + base->n_adds; i++) {
             const int s = i < base->n_writes ? base->writes[i] : base->adds[i - base->n_writes];
@@ -167,7 +167,7 @@ static mp_status add_decisions(builder *b, int i)
     mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
     for (int p = m->first[i] - 1; p >= 0; p--) {
-        const mp_form *base = mp_ilp_base(m, p);
+        const mp_alternative *base = mp_ilp_base(m, p);
         b->needed[p] = false;
         for (size_t w = 0; w < base->n_writes && m->repeatable[p] && !b->needed[p]; w++)
             b->needed[p] = m->produced_at[base->writes[w]] >= 0 && is_useful(b, i, base->writes[w]);

@@ -62,9 +62,9 @@ typedef struct mp_ilp_model {
 } mp_ilp_model;
 
 /* The base alternative of the node at a place. */
-static inline const mp_form *mp_ilp_base(const mp_ilp_model *m, int place)
+static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place)
 {
-    return &m->graph->nodes[m->node[place]].forms[0];
+    return &m->graph->nodes[m->node[place]].alternatives[0];
 }
 /* Where the numbers of columns stand. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)

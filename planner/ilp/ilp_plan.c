@@ -19,7 +19,7 @@ static void demand(const mp_ilp_model *m, int s, const bool *present, bool *dema
 
 static void demand_reads(const mp_ilp_model *m, int place, int before, const bool *present, bool *demanded)
 {
-    const mp_form *base = mp_ilp_base(m, place);
+    const mp_alternative *base = mp_ilp_base(m, place);
     for (size_t k = 0; k < base->n_reads; k++)
         if (m->produced_at[base->reads[k]] < before) demand(m, base->reads[k], present, demanded);
 }
@@ -40,7 +40,7 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
         for (int p = first - 1; p >= 0; p--)
             if (demanded[p]) demand_reads(m, p, first, present, demanded);
         for (int p = 0; p < end; p++) {
-            const mp_form *base = mp_ilp_base(m, p);
+            const mp_alternative *base = mp_ilp_base(m, p);
             if (p < first && !demanded[p]) continue;
             for (size_t k = 0; k < base->n_writes; k++) present[base->writes[k]] = m->produced_at[base->writes[k]] >= 0;
             for (size_t k = 0; k < base->n_adds; k++) present[base->adds[k]] = m->produced_at[base->adds[k]] >= 0;

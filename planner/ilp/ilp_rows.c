@@ -65,7 +65,7 @@ static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
-    const mp_form *base = mp_ilp_base(m, place);
+    const mp_alternative *base = mp_ilp_base(m, place);
     const mp_storage *storages = m->graph->storages;
     const size_t before = m->n_columns;
     for (size_t k = 0; k < base->n_in_place; k++) {
@@ -137,7 +137,7 @@ static mp_status add_memory_of_update(builder *b, int i, int place, int update)
     mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
-    const mp_form *base = &graph->nodes[update].forms[0];
+    const mp_alternative *base = &graph->nodes[update].alternatives[0];
     const int resident_for = b->resident_for[update] - 1, run = place >= m->first[i] ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
     int64_t own_bytes = base->workspace_bytes, read_bytes = 0;
     bool waits = resident_for >= 0 && m->produced_at[resident_for] == place;

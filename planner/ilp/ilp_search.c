@@ -97,7 +97,7 @@ static double objective(const search *s)
     int64_t ticks = 0;
     for (size_t c = 0; c < s->m->n_columns; c++)
         if (s->m->columns[c].kind == MP_ILP_RUN && s->x[c] > 0)
-            ticks += s->m->graph->nodes[s->m->node[s->m->columns[c].place]].forms[0].ticks / s->ticks_unit;
+            ticks += s->m->graph->nodes[s->m->node[s->m->columns[c].place]].alternatives[0].ticks / s->ticks_unit;
     return (double)ticks;
 }
 
@@ -207,7 +207,7 @@ static void load(search *s)
             glp_set_col_bnds(s->problem, index, GLP_DB, 0, 1);
         if (column->kind == MP_ILP_RUN)
             glp_set_obj_coef(s->problem, index,
-                             (double)(m->graph->nodes[m->node[column->place]].forms[0].ticks / s->ticks_unit));
+                             (double)(m->graph->nodes[m->node[column->place]].alternatives[0].ticks / s->ticks_unit));
     }
     load_rows(s);
 }
@@ -284,9 +284,9 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
     MP_REQUIRE(s.x && s.values && s.indices && s.runs && s.last && s.work, err, MP_NOMEM,
                "out of memory for the integer programme of %s", model->graph->name);
     for (int p = 0; p < model->n_places; p++)
-        s.ticks_unit = mp_gcd(s.ticks_unit, model->graph->nodes[model->node[p]].forms[0].ticks);
+        s.ticks_unit = mp_gcd(s.ticks_unit, model->graph->nodes[model->node[p]].alternatives[0].ticks);
     if (s.ticks_unit == 0) s.ticks_unit = 1;
-    for (size_t i = 0; i < model->graph->n_nodes; i++) s.base_ticks += model->graph->nodes[i].forms[0].ticks;
+    for (size_t i = 0; i < model->graph->n_nodes; i++) s.base_ticks += model->graph->nodes[i].alternatives[0].ticks;
     const mp_status session = mp_glpk_session(solve, &s, err);
     MP_TRY(s.status);
     MP_REQUIRE(session == MP_OK, err, MP_LIMIT, "GLPK failed on %s", model->graph->name);

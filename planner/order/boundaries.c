@@ -10,12 +10,12 @@ static void find_lifetimes(mp_boundaries *b)
     const mp_graph *graph = b->graph;
     for (size_t s = 0; s < graph->n_storages; s++) b->birth[s] = b->last[s] = -1;
     for (int p = 0; p < b->n; p++) {
-        const mp_form *form = &graph->nodes[b->node[p]].forms[0];
-        for (size_t i = 0; i < form->n_reads; i++)
-            if (b->birth[form->reads[i]] >= 0) b->last[form->reads[i]] = p;
-        for (size_t i = 0; i < form->n_writes; i++)
-            if (!mp_storage_is_static(&graph->storages[form->writes[i]]))
-                b->birth[form->writes[i]] = b->last[form->writes[i]] = p;
+        const mp_alternative *alternative = &graph->nodes[b->node[p]].alternatives[0];
+        for (size_t i = 0; i < alternative->n_reads; i++)
+            if (b->birth[alternative->reads[i]] >= 0) b->last[alternative->reads[i]] = p;
+        for (size_t i = 0; i < alternative->n_writes; i++)
+            if (!mp_storage_is_static(&graph->storages[alternative->writes[i]]))
+                b->birth[alternative->writes[i]] = b->last[alternative->writes[i]] = p;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (b->birth[s] < 0 || b->last[s] == b->birth[s]) continue;

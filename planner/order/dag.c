@@ -92,10 +92,10 @@ done:
  * already seen; `writer[s]` is the last node before that writes the always-live storage s. Returns how many. */
 static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
 {
-    const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+    const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
     int n = 0;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        const int s = form->reads[i];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        const int s = alternative->reads[i];
         const int from = mp_storage_is_static(&graph->storages[s]) ? writer[s] : graph->producer[s];
         const int p = from < 0 ? -1 : dag->vertex[from];
         if (p < 0 || p == v || stamp[p] == v) continue;
@@ -117,14 +117,14 @@ static mp_status fill_edges(const mp_graph *graph, mp_dag *dag, mp_error *err)
     for (size_t v = 0; v < n; v++) stamp[v] = -1;
     for (size_t s = 0; s < graph->n_storages; s++) writer[s] = -1;
     for (size_t v = 0; v < n; v++) {
-        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
-        MP_REQUIRE(mp_grow(&dag->predecessors, &capacity, m + form->n_reads + 1, sizeof *dag->predecessors), err, MP_NOMEM,
-                   "out of memory for the forward graph of %s", graph->name);
+        const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
+        MP_REQUIRE(mp_grow(&dag->predecessors, &capacity, m + alternative->n_reads + 1, sizeof *dag->predecessors), err,
+                   MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
         m += (size_t)predecessors_of(graph, dag, (int)v, writer, stamp, dag->predecessors + m);
         dag->predecessors_start[v + 1] = (int)m;
-        for (size_t i = 0; i < form->n_writes; i++) {
-            writer[form->writes[i]] = dag->node[v];
-            const mp_storage *storage = &graph->storages[form->writes[i]];
+        for (size_t i = 0; i < alternative->n_writes; i++) {
+            writer[alternative->writes[i]] = dag->node[v];
+            const mp_storage *storage = &graph->storages[alternative->writes[i]];
             if (!mp_storage_is_static(storage)) dag->bytes[v] += storage->bytes;
         }
     }
@@ -196,9 +196,9 @@ static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kin
 {
     bool any = false;
     for (int v = 0; v < dag->n_vertices; v++) {
-        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
-        for (size_t i = 0; i < form->n_reads; i++)
-            if (graph->storages[form->reads[i]].kind == kind) dependent[v] = any = true;
+        const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
+        for (size_t i = 0; i < alternative->n_reads; i++)
+            if (graph->storages[alternative->reads[i]].kind == kind) dependent[v] = any = true;
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             if (dependent[dag->predecessors[e]]) dependent[v] = true;
     }
@@ -215,7 +215,7 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     mark_dependent(graph, dag, MP_KIND_INPUT, network);
     mark_dependent(graph, dag, MP_KIND_PARAMETER, trained);
     for (int v = 0; v < dag->n_vertices; v++)
-        network[v] = network[v] && trained[v] && graph->nodes[dag->node[v]].forms[0].n_writes > 0;
+        network[v] = network[v] && trained[v] && graph->nodes[dag->node[v]].alternatives[0].n_writes > 0;
     mp_free(trained);
     return true;
 }
@@ -223,11 +223,11 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
 /* The one storage of vertex v that forward nodes read later, if the others that they read are tiny; -1: none or several. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
-    const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
+    const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
     int best = -1;
     int64_t others = 0;
-    for (size_t i = 0; i < form->n_writes; i++) {
-        const int s = form->writes[i];
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        const int s = alternative->writes[i];
         bool read_on = false;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
             read_on |= graph->nodes[graph->readers[r]].phase == MP_PHASE_FORWARD;

@@ -28,10 +28,10 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
     size_t at = 0;
     int next = 0; /* the first forward node of the list that has not run */
     bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
-    int *form = mp_alloc(graph->n_nodes, sizeof *form);
+    int *alternative = mp_alloc(graph->n_nodes, sizeof *alternative);
     mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
-    MP_REQUIRE(has_run && form && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    for (size_t t = n; t-- > 0;) form[steps[t].node] = steps[t].form; /* that of its first run */
+    MP_REQUIRE(has_run && alternative && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    for (size_t t = n; t-- > 0;) alternative[steps[t].node] = steps[t].alternative; /* that of its first run */
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
         const bool is_forward = graph->nodes[node].phase == MP_PHASE_FORWARD;
@@ -39,7 +39,7 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
         for (; is_forward && !has_run[node] && next < node; next++) {
             if (graph->nodes[next].phase != MP_PHASE_FORWARD || has_run[next]) continue;
             has_run[next] = true;
-            all[at++] = (mp_step){.node = next, .form = form[next]};
+            all[at++] = (mp_step){.node = next, .alternative = alternative[next]};
         }
         has_run[node] = true;
         all[at++] = steps[t];
@@ -49,7 +49,7 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
     all = NULL;
 done:
     mp_free(has_run);
-    mp_free(form);
+    mp_free(alternative);
     mp_free(all);
     return st;
 }

@@ -17,16 +17,16 @@ struct pairs { /* from[k] before to[k], directly */
 bool mp_always_adds(const mp_precedence *o, int node, int s)
 {
     const mp_node *x = &o->graph->nodes[node];
-    for (size_t k = 0; k < x->n_forms; k++)
-        if (!mp_list_has(x->forms[k].adds, x->forms[k].n_adds, s)) return false;
+    for (size_t k = 0; k < x->n_alternatives; k++)
+        if (!mp_list_has(x->alternatives[k].adds, x->alternatives[k].n_adds, s)) return false;
     return true;
 }
 
 bool mp_always_writes(const mp_precedence *o, int node, int s)
 {
     const mp_node *x = &o->graph->nodes[node];
-    for (size_t k = 0; k < x->n_forms; k++)
-        if (!mp_list_has(x->forms[k].writes, x->forms[k].n_writes, s)) return false;
+    for (size_t k = 0; k < x->n_alternatives; k++)
+        if (!mp_list_has(x->alternatives[k].writes, x->alternatives[k].n_writes, s)) return false;
     return true;
 }
 
@@ -41,8 +41,8 @@ bool mp_adds_in_turn(const mp_precedence *o, int s)
 static bool always_reads(const mp_graph *graph, int node, int s)
 {
     const mp_node *x = &graph->nodes[node];
-    for (size_t k = 0; k < x->n_forms; k++)
-        if (!mp_list_has(x->forms[k].reads, x->forms[k].n_reads, s)) return false;
+    for (size_t k = 0; k < x->n_alternatives; k++)
+        if (!mp_list_has(x->alternatives[k].reads, x->alternatives[k].n_reads, s)) return false;
     return true;
 }
 
@@ -110,10 +110,10 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
-    const mp_form *form = &graph->nodes[update].forms[0];
+    const mp_alternative *alternative = &graph->nodes[update].alternatives[0];
     if (graph->fuse == MP_FUSE_NONE && !add_pair(p, o->n - 1, update)) return false;
-    for (size_t i = 0; i < form->n_writes; i++) {
-        int s = form->writes[i];
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        int s = alternative->writes[i];
         if (graph->storages[s].kind != MP_KIND_PARAMETER || !mp_always_writes(o, update, s)) continue;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
             int reader = graph->readers[r];
@@ -245,9 +245,9 @@ static void find_source_and_derived(mp_precedence *o, int node)
     const mp_graph *graph = o->graph;
     const mp_node *x = &graph->nodes[node];
     o->source[node] = o->derived[node] = -1;
-    for (size_t k = 0; k < 2 * x->forms[0].n_reads && x->n_forms == 2; k++) {
-        const mp_form *other = &x->forms[1];
-        const int s = x->forms[0].reads[k / 2];
+    for (size_t k = 0; k < 2 * x->alternatives[0].n_reads && x->n_alternatives == 2; k++) {
+        const mp_alternative *other = &x->alternatives[1];
+        const int s = x->alternatives[0].reads[k / 2];
         if (!o->recomputable[s] || mp_always_reads(o, node, s)) continue;
         for (size_t j = 0; j < other->n_reads; j++) {
             const int t = other->reads[j], from = k % 2 ? t : s, to = k % 2 ? s : t;
@@ -267,12 +267,12 @@ static void find_always(mp_precedence *o)
     for (int i = 0; i < (int)graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         o->repeatable[i] = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
-        o->ticks[i] = node->forms[0].ticks;
-        for (size_t k = 1; k < node->n_forms; k++)
-            if (node->forms[k].ticks < o->ticks[i]) o->ticks[i] = node->forms[k].ticks;
+        o->ticks[i] = node->alternatives[0].ticks;
+        for (size_t k = 1; k < node->n_alternatives; k++)
+            if (node->alternatives[k].ticks < o->ticks[i]) o->ticks[i] = node->alternatives[k].ticks;
         o->reads_start[i] = n;
-        for (size_t r = 0; r < node->forms[0].n_reads; r++) {
-            int s = node->forms[0].reads[r];
+        for (size_t r = 0; r < node->alternatives[0].n_reads; r++) {
+            int s = node->alternatives[0].reads[r];
             if (!mp_storage_is_static(&graph->storages[s]) && always_reads(graph, i, s)) o->reads[n++] = s;
         }
     }
@@ -290,7 +290,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     struct pairs pairs = {0};
     mp_step *steps = NULL;
     size_t n = graph->n_nodes + 1, n_reads = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].forms[0].n_reads;
+    for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].alternatives[0].n_reads;
     MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     o->graph = graph;
     o->n = (int)n;

@@ -65,9 +65,9 @@ static mp_status push(schedule *x, int node, mp_error *err)
 
 static void make_live(schedule *x, int node)
 {
-    const mp_form *form = &x->graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_writes; i++) {
-        const int s = form->writes[i];
+    const mp_alternative *alternative = &x->graph->nodes[node].alternatives[0];
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        const int s = alternative->writes[i];
         if (x->live[s]) continue;
         x->live[s] = true;
         if (!x->retained[s]) x->transient[x->n_transient++] = s;
@@ -102,17 +102,17 @@ static mp_status order_forward(schedule *x, mp_error *err)
         goto done;
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const mp_form *form = &graph->nodes[i].forms[0];
+        const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
-        for (size_t k = 0; k < form->n_reads; k++) {
-            const int s = form->reads[k], from = writer[s] - 1;
+        for (size_t k = 0; k < alternative->n_reads; k++) {
+            const int s = alternative->reads[k], from = writer[s] - 1;
             const bool is_static = mp_storage_is_static(&graph->storages[s]);
             MP_REQUIRE(is_static || from >= 0, err, MP_NOT_APPLICABLE, "%s reads %s, which no forward node has made",
                        graph->nodes[i].name, graph->storages[s].name);
             MP_REQUIRE(from < 0 || x->rank[from] < x->rank[i], err, MP_INVALID, "%s reads %s from a later segment",
                        graph->nodes[i].name, graph->storages[s].name);
         }
-        for (size_t k = 0; k < form->n_writes; k++) writer[form->writes[k]] = (int)i + 1;
+        for (size_t k = 0; k < alternative->n_writes; k++) writer[alternative->writes[k]] = (int)i + 1;
     }
 done:
     mp_free(start);
@@ -125,14 +125,14 @@ static mp_status run_forward(schedule *x, mp_error *err)
     mp_status st = MP_OK;
     for (size_t i = 0; i < x->n_order; i++) {
         const int node = x->order[i];
-        const mp_form *form = &x->graph->nodes[node].forms[0];
+        const mp_alternative *alternative = &x->graph->nodes[node].alternatives[0];
         MP_TRY(push(x, node, err));
         if (x->segment[node] == x->n_segments - 1) {
             make_live(x, node);
             continue;
         }
-        for (size_t k = 0; k < form->n_writes; k++)
-            if (x->retained[form->writes[k]]) x->live[form->writes[k]] = true;
+        for (size_t k = 0; k < alternative->n_writes; k++)
+            if (x->retained[alternative->writes[k]]) x->live[alternative->writes[k]] = true;
     }
     x->entered[x->n_segments - 1] = true;
 done:
@@ -157,15 +157,15 @@ static mp_status collect_edges(schedule *x, int node, const int *writer, mp_erro
 {
     mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
-    const mp_form *form = &graph->nodes[node].forms[0];
-    for (size_t k = 0; k < form->n_reads; k++) {
-        const int s = form->reads[k];
+    const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
+    for (size_t k = 0; k < alternative->n_reads; k++) {
+        const int s = alternative->reads[k];
         MP_TRY(add_edge(x, writer[s] - 1, node, err));
         for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
             MP_TRY(add_edge(x, graph->adders[a], node, err));
     }
-    for (size_t k = 0; k < form->n_adds; k++) {
-        const int s = form->adds[k];
+    for (size_t k = 0; k < alternative->n_adds; k++) {
+        const int s = alternative->adds[k];
         if (graph->storages[s].any_sum_order) continue;
         for (int a = graph->adders_start[s] + 1; a < graph->adders_start[s + 1]; a++)
             if (graph->adders[a] == node) MP_TRY(add_edge(x, graph->adders[a - 1], node, err));
@@ -178,13 +178,13 @@ done:
 static int find_segment(const schedule *x, int node, int inherited)
 {
     const mp_graph *graph = x->graph;
-    const mp_form *form = &graph->nodes[node].forms[0];
+    const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
     const int forward = graph->nodes[node].forward_of;
     int latest = -1;
     if (forward >= 0 && graph->nodes[forward].phase == MP_PHASE_FORWARD) return x->segment[forward];
-    for (size_t k = 0; k < form->n_reads; k++) {
-        const int p = forward_producer(graph, form->reads[k]);
-        if (p >= 0 && !x->retained[form->reads[k]] && x->segment[p] > latest) latest = x->segment[p];
+    for (size_t k = 0; k < alternative->n_reads; k++) {
+        const int p = forward_producer(graph, alternative->reads[k]);
+        if (p >= 0 && !x->retained[alternative->reads[k]] && x->segment[p] > latest) latest = x->segment[p];
     }
     return latest >= 0 ? latest : inherited;
 }
@@ -201,7 +201,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         goto done;
     }
     for (size_t i = 0; i < n; i++) {
-        const mp_form *form = &graph->nodes[i].forms[0];
+        const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (!is_backward(&graph->nodes[i])) continue;
         const size_t first = x->n_edges;
         int inherited = x->n_segments - 1;
@@ -212,7 +212,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         }
         x->segment_of[i] = find_segment(x, (int)i, inherited);
         x->members_start[x->segment_of[i] + 1]++;
-        for (size_t k = 0; k < form->n_writes; k++) writer[form->writes[k]] = (int)i + 1;
+        for (size_t k = 0; k < alternative->n_writes; k++) writer[alternative->writes[k]] = (int)i + 1;
     }
     x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
     if (!x->successors) {
@@ -251,8 +251,8 @@ static void demand(schedule *x, int s)
 
 static void demand_reads(schedule *x, int node)
 {
-    const mp_form *form = &x->graph->nodes[node].forms[0];
-    for (size_t k = 0; k < form->n_reads; k++) demand(x, form->reads[k]);
+    const mp_alternative *alternative = &x->graph->nodes[node].alternatives[0];
+    for (size_t k = 0; k < alternative->n_reads; k++) demand(x, alternative->reads[k]);
 }
 
 /* Closes what is demanded under missing inputs and runs it, in the order of the forward pass. */
@@ -388,14 +388,14 @@ done:
 void mp_segment_keep_small(const mp_graph *graph, bool *keep)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const mp_form *form = &graph->nodes[i].forms[0];
+        const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         int64_t bytes = 0;
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
-        for (size_t k = 0; k < form->n_writes; k++) bytes += graph->storages[form->writes[k]].bytes;
-        for (size_t k = 0; k < form->n_writes; k++) {
-            const mp_storage *storage = &graph->storages[form->writes[k]];
+        for (size_t k = 0; k < alternative->n_writes; k++) bytes += graph->storages[alternative->writes[k]].bytes;
+        for (size_t k = 0; k < alternative->n_writes; k++) {
+            const mp_storage *storage = &graph->storages[alternative->writes[k]];
             if (storage->kind == MP_KIND_SAVED && storage->bytes <= (bytes - storage->bytes) / MP_KEEP_SMALL_SHARE)
-                keep[form->writes[k]] = true;
+                keep[alternative->writes[k]] = true;
         }
     }
 }

@@ -12,27 +12,27 @@ typedef struct places {
     int64_t *read, *written; /* after the last step that reads it, or writes or adds to it */
 } places;
 
-static void see(places *after, const mp_form *form, int64_t place)
+static void see(places *after, const mp_alternative *alternative, int64_t place)
 {
-    for (size_t i = 0; i < form->n_reads; i++)
-        if (after->read[form->reads[i]] < place) after->read[form->reads[i]] = place;
-    for (size_t i = 0; i < form->n_writes; i++)
-        if (after->written[form->writes[i]] < place) after->written[form->writes[i]] = place;
-    for (size_t i = 0; i < form->n_adds; i++)
-        if (after->written[form->adds[i]] < place) after->written[form->adds[i]] = place;
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        if (after->read[alternative->reads[i]] < place) after->read[alternative->reads[i]] = place;
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        if (after->written[alternative->writes[i]] < place) after->written[alternative->writes[i]] = place;
+    for (size_t i = 0; i < alternative->n_adds; i++)
+        if (after->written[alternative->adds[i]] < place) after->written[alternative->adds[i]] = place;
 }
 
 /* The first place for an update fused into backward: behind all that read what it overwrites, or produce what it reads. */
-static int64_t earliest(const mp_graph *graph, const places *after, const mp_form *form)
+static int64_t earliest(const mp_graph *graph, const places *after, const mp_alternative *alternative)
 {
     int64_t place = 0;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        const int s = form->reads[i];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        const int s = alternative->reads[i];
         if (after->written[s] > place) place = after->written[s];
         if (graph->storages[s].kind == MP_KIND_GRADIENT && after->read[s] > place) place = after->read[s];
     }
-    for (size_t i = 0; i < form->n_writes; i++) {
-        const int s = form->writes[i];
+    for (size_t i = 0; i < alternative->n_writes; i++) {
+        const int s = alternative->writes[i];
         if (after->read[s] > place) place = after->read[s];
         if (after->written[s] > place) place = after->written[s];
     }
@@ -40,9 +40,9 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_for
 }
 
 /* The place of an update: the earliest, or where those that are put off go. */
-static int64_t find_place(const mp_graph *graph, const places *after, const mp_form *form, size_t n, bool put_off)
+static int64_t find_place(const mp_graph *graph, const places *after, const mp_alternative *alternative, size_t n, bool put_off)
 {
-    const int64_t first = graph->fuse == MP_FUSE_NONE ? 2 * (int64_t)n : 0, place = earliest(graph, after, form);
+    const int64_t first = graph->fuse == MP_FUSE_NONE ? 2 * (int64_t)n : 0, place = earliest(graph, after, alternative);
     const int64_t late = graph->fuse == MP_FUSE_FORWARD ? 1 : 2 * (int64_t)n + 1;
     if (put_off) return late;
     return place > first ? place : first;
@@ -68,13 +68,13 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
                "out of memory for a schedule of %zu steps", n + n_updates);
 
     for (size_t t = 0; t < n && graph->fuse == MP_FUSE_BACKWARD; t++)
-        see(&after, &graph->nodes[steps[t].node].forms[steps[t].form], 2 * ((int64_t)t + 1));
+        see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * ((int64_t)t + 1));
     n_updates = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) continue;
-        const mp_form *form = &graph->nodes[i].forms[0];
-        const int64_t here = find_place(graph, &after, form, n, put_off && put_off[i]);
-        see(&after, form, here);
+        const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
+        const int64_t here = find_place(graph, &after, alternative, n, put_off && put_off[i]);
+        see(&after, alternative, here);
         update[n_updates] = (int)i;
         place[n_updates++] = here;
         start[here + 1]++;

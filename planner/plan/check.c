@@ -13,23 +13,24 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
 {
     mp_status st = MP_OK;
     size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    int *forms = mp_alloc(graph->n_nodes, sizeof *forms); /* of their first runs */
-    MP_REQUIRE(runs && forms, err, MP_NOMEM, "no memory to check a plan");
+    int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* of their first runs */
+    MP_REQUIRE(runs && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
         MP_REQUIRE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
                    "step %zu runs node number %d, which is not there", t, step.node);
-        MP_REQUIRE(step.form >= 0 && (size_t)step.form < graph->nodes[step.node].n_forms, err, MP_REFUTED,
-                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.form);
+        MP_REQUIRE(step.alternative >= 0 && (size_t)step.alternative < graph->nodes[step.node].n_alternatives, err, MP_REFUTED,
+                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.alternative);
         bool again = runs[step.node]++ > 0;
         MP_REQUIRE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
                    "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
                    again ? "as no " : "as ");
-        if (!again) forms[step.node] = step.form;
-        const mp_form *taken = graph->nodes[step.node].forms;
-        MP_REQUIRE(step.form == forms[step.node] || !mp_node_has_algorithms(&graph->nodes[step.node]), err, MP_REFUTED,
-                   "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
-                   mp_node_label(graph, step.node).text, taken[step.form].algorithm, taken[forms[step.node]].algorithm);
+        if (!again) alternatives[step.node] = step.alternative;
+        const mp_alternative *taken = graph->nodes[step.node].alternatives;
+        MP_REQUIRE(step.alternative == alternatives[step.node] || !mp_node_has_algorithms(&graph->nodes[step.node]), err,
+                   MP_REFUTED, "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
+                   mp_node_label(graph, step.node).text, taken[step.alternative].algorithm,
+                   taken[alternatives[step.node]].algorithm);
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
@@ -40,7 +41,7 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     }
 done:
     mp_free(runs);
-    mp_free(forms);
+    mp_free(alternatives);
     return st;
 }
 
@@ -56,24 +57,24 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
     MP_REQUIRE(readings, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_node *node = &graph->nodes[plan->steps[t].node];
-        const mp_form *form = &node->forms[plan->steps[t].form];
+        const mp_alternative *alternative = &node->alternatives[plan->steps[t].alternative];
         if (node->phase == MP_PHASE_UPDATE) continue;
         if (node->phase != MP_PHASE_FORWARD) last_backward = t + 1;
-        for (size_t i = 0; i < form->n_reads; i++) {
-            struct reading *r = &readings[form->reads[i]];
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            struct reading *r = &readings[alternative->reads[i]];
             if (!r->first) r->first = t + 1;
             r->last = t + 1;
         }
     }
     for (size_t t = 0; t < plan->n_steps; t++) {
         int node = plan->steps[t].node;
-        const mp_form *form = &graph->nodes[node].forms[plan->steps[t].form];
+        const mp_alternative *alternative = &graph->nodes[node].alternatives[plan->steps[t].alternative];
         if (graph->nodes[node].phase != MP_PHASE_UPDATE) continue;
         MP_REQUIRE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1, err, MP_REFUTED,
                    "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
                    mp_node_label(graph, node).text);
-        for (size_t i = 0; i < form->n_writes; i++) {
-            int s = form->writes[i];
+        for (size_t i = 0; i < alternative->n_writes; i++) {
+            int s = alternative->writes[i];
             const struct reading *r = &readings[s];
             if (graph->storages[s].kind != MP_KIND_PARAMETER || !r->first) continue;
             MP_REQUIRE(graph->fuse == MP_FUSE_FORWARD || r->last < t + 1, err, MP_REFUTED,

@@ -46,7 +46,7 @@ static mp_status list_needs(const mp_replay *replay, struct life **out, size_t *
     if (!needs) return MP_FAIL(err, MP_NOMEM, "no memory to check %zu instances", replay->n_instances);
     size_t n = 0;
     for (size_t t = 0; t < replay->n_steps; t++)
-        if (replay->forms[t]->workspace_bytes) needs[n++] = (struct life){-1, (int)t, replay->ends[t], -1};
+        if (replay->alternatives[t]->workspace_bytes) needs[n++] = (struct life){-1, (int)t, replay->ends[t], -1};
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
         /* two instances of one storage begin together only where a carried gradient is produced anew in step 0: the new one
@@ -72,8 +72,8 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
         key.index = place ? places[j].index : 0;
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         if (order < 0) { /* a need without a place */
-            int64_t bytes =
-                needs[i].storage < 0 ? replay->forms[needs[i].begin]->workspace_bytes : graph->storages[needs[i].storage].bytes;
+            int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
+                                                 : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
             MP_REQUIRE(!bytes, err, MP_REFUTED, "%s of step %d has no offset", place_label(graph, plan, &lacking).text,
                        needs[i].begin);
@@ -83,7 +83,7 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
         MP_REQUIRE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
                    place_label(graph, plan, place).text, place->begin);
         int64_t bytes =
-            place->storage < 0 ? replay->forms[place->begin]->workspace_bytes : graph->storages[place->storage].bytes;
+            place->storage < 0 ? replay->alternatives[place->begin]->workspace_bytes : graph->storages[place->storage].bytes;
         MP_REQUIRE(place->end == needs[i].end, err, MP_REFUTED,
                    "the offset of %s from step %d says it ends in step %d; it ends in step %d",
                    place_label(graph, plan, place).text, place->begin, place->end - 1, needs[i].end - 1);

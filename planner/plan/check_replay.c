@@ -24,10 +24,10 @@ struct history {
     mp_error *err;
 };
 
-static const int *form_list(const mp_form *form, enum use_kind kind, size_t *n)
+static const int *alternative_list(const mp_alternative *alternative, enum use_kind kind, size_t *n)
 {
-    *n = kind == READ ? form->n_reads : kind == ADD ? form->n_adds : form->n_writes;
-    return kind == READ ? form->reads : kind == ADD ? form->adds : form->writes;
+    *n = kind == READ ? alternative->n_reads : kind == ADD ? alternative->n_adds : alternative->n_writes;
+    return kind == READ ? alternative->reads : kind == ADD ? alternative->adds : alternative->writes;
 }
 
 static mp_status collect_uses(struct history *h)
@@ -38,7 +38,7 @@ static mp_status collect_uses(struct history *h)
     int *next = h->uses_start + 1; /* next[s] becomes where the next use of s goes, and in the end the start of s + 1 */
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
-            const int *list = form_list(h->replay->forms[t], (enum use_kind)kind, &n);
+            const int *list = alternative_list(h->replay->alternatives[t], (enum use_kind)kind, &n);
             for (size_t i = 0; i < n; i++) next[list[i] + 1]++;
             total += n;
         }
@@ -48,7 +48,7 @@ static mp_status collect_uses(struct history *h)
     for (size_t s = 0; s < n_storages; s++) next[s + 1] += next[s];
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
-            const int *list = form_list(h->replay->forms[t], (enum use_kind)kind, &n);
+            const int *list = alternative_list(h->replay->alternatives[t], (enum use_kind)kind, &n);
             for (size_t i = 0; i < n; i++) h->uses[next[list[i]]++] = (struct use){(int)t, (enum use_kind)kind};
         }
     }
@@ -189,8 +189,8 @@ static mp_status take_over(struct history *h)
     size_t *taken = mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step it was in a pair */
     if (!taken) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < r->n_steps; t++) {
-        for (size_t i = 0; i < r->forms[t]->n_in_place; i++) {
-            mp_in_place pair = r->forms[t]->in_place[i];
+        for (size_t i = 0; i < r->alternatives[t]->n_in_place; i++) {
+            mp_in_place pair = r->alternatives[t]->in_place[i];
             int to = instance_at(r, pair.to, (int)t, false);
             if (taken[pair.from] == t + 1 || taken[pair.to] == t + 1) continue;
             int from = instance_at(r, pair.from, (int)t + 1, true);
@@ -217,10 +217,10 @@ static mp_status add_up(struct history *h)
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }
     for (size_t t = 0; t < r->n_steps; t++) {
-        live += begins[t] + r->forms[t]->workspace_bytes - ends[t];
-        ends[r->ends[t]] += r->forms[t]->workspace_bytes;
+        live += begins[t] + r->alternatives[t]->workspace_bytes - ends[t];
+        ends[r->ends[t]] += r->alternatives[t]->workspace_bytes;
         if (live > r->peak_bytes) r->peak_bytes = live;
-        if (__builtin_add_overflow(r->ticks, r->forms[t]->ticks, &r->ticks)) {
+        if (__builtin_add_overflow(r->ticks, r->alternatives[t]->ticks, &r->ticks)) {
             mp_free(begins);
             return MP_FAIL(h->err, MP_REFUTED, "step %zu: the steps take more time than can be counted", t);
         }
@@ -238,13 +238,13 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     mp_replay *r = NULL;
     struct history h = {.graph = graph, .steps = steps, .err = err};
     MP_REQUIRE(r = h.replay = mp_alloc(1, sizeof *r), err, MP_NOMEM, "no memory to check a plan");
-    MP_REQUIRE(r->forms = mp_alloc(n, sizeof *r->forms), err, MP_NOMEM, "no memory to check a plan");
+    MP_REQUIRE(r->alternatives = mp_alloc(n, sizeof *r->alternatives), err, MP_NOMEM, "no memory to check a plan");
     MP_REQUIRE(r->ends = mp_alloc(n, sizeof *r->ends), err, MP_NOMEM, "no memory to check a plan");
     MP_REQUIRE(r->start = mp_alloc(graph->n_storages + 1, sizeof *r->start), err, MP_NOMEM, "no memory to check a plan");
     MP_REQUIRE(r->checkpoint = mp_alloc(graph->n_storages, sizeof *r->checkpoint), err, MP_NOMEM, "no memory to check a plan");
     r->n_steps = n;
     for (size_t t = 0; t < n; t++) {
-        r->forms[t] = &graph->nodes[steps[t].node].forms[steps[t].form];
+        r->alternatives[t] = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
         r->ends[t] = steps[t].until ? steps[t].until : (int)t + 1;
     }
     MP_TRY(collect_uses(&h));
@@ -266,7 +266,7 @@ done:
 void mp_replay_free(mp_replay *replay)
 {
     if (!replay) return;
-    mp_free(replay->forms);
+    mp_free(replay->alternatives);
     mp_free(replay->ends);
     mp_free(replay->instances);
     mp_free(replay->start);

@@ -14,8 +14,8 @@ typedef struct mp_instance {
 
 typedef struct mp_replay {
     size_t n_steps;
-    const mp_form **forms; /* per step */
-    int *ends;             /* per step: the first step that cannot run beside it any more */
+    const mp_alternative **alternatives; /* per step */
+    int *ends;                           /* per step: the first step that cannot run beside it any more */
     size_t n_instances;
     mp_instance *instances; /* grouped by storage, in the order of their beginnings */
     int *start;             /* instances of storage s: instances[start[s] .. start[s+1]) */

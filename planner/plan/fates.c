@@ -8,13 +8,13 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
     for (size_t s = 0; s < graph->n_storages; s++) fates[s] = MP_FATE_NONE;
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
-        const mp_form *form = &node->forms[steps[t].form];
+        const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
         if (node->phase == MP_PHASE_BACKWARD)
-            for (size_t i = 0; i < form->n_reads; i++)
-                if (productions[form->reads[i]] == 1) fates[form->reads[i]] = MP_FATE_KEPT;
+            for (size_t i = 0; i < alternative->n_reads; i++)
+                if (productions[alternative->reads[i]] == 1) fates[alternative->reads[i]] = MP_FATE_KEPT;
         if (node->phase != MP_PHASE_FORWARD && node->phase != MP_PHASE_LOSS) continue;
-        for (size_t i = 0; i < form->n_writes; i++) {
-            int s = form->writes[i];
+        for (size_t i = 0; i < alternative->n_writes; i++) {
+            int s = alternative->writes[i];
             if (mp_storage_is_static(&graph->storages[s])) continue;
             productions[s]++;
             if (fates[s] == MP_FATE_NONE) fates[s] = MP_FATE_FORWARD_ONLY;

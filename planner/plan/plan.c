@@ -49,21 +49,21 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
     if (!seen) return MP_FAIL(err, MP_NOMEM, "no memory for the checkpoints of %zu steps", n);
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
-        const mp_form *form = &node->forms[steps[t].form];
+        const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
         if (node->phase == MP_PHASE_BACKWARD)
-            for (size_t i = 0; i < form->n_reads; i++)
-                if (seen[form->reads[i]].productions == 1) seen[form->reads[i]].kept = true;
+            for (size_t i = 0; i < alternative->n_reads; i++)
+                if (seen[alternative->reads[i]].productions == 1) seen[alternative->reads[i]].kept = true;
         if (node->phase == MP_PHASE_FORWARD)
-            for (size_t i = 0; i < form->n_writes; i++)
-                if (may_be_checkpoint(&graph->storages[form->writes[i]])) seen[form->writes[i]].productions++;
+            for (size_t i = 0; i < alternative->n_writes; i++)
+                if (may_be_checkpoint(&graph->storages[alternative->writes[i]])) seen[alternative->writes[i]].productions++;
     }
     /* again, to list them in the order of their production */
     size_t n_found = 0;
     for (size_t t = 0; t < n; t++) {
-        const mp_form *form = &graph->nodes[steps[t].node].forms[steps[t].form];
-        for (size_t i = 0; i < form->n_writes; i++) {
-            struct seen *s = &seen[form->writes[i]];
-            if (s->kept) storages[n_found++] = form->writes[i];
+        const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
+        for (size_t i = 0; i < alternative->n_writes; i++) {
+            struct seen *s = &seen[alternative->writes[i]];
+            if (s->kept) storages[n_found++] = alternative->writes[i];
             s->kept = false;
         }
     }

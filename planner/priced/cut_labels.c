@@ -20,9 +20,9 @@ static bool is_late(const mp_cut_labels *x, int stage)
     return stage >= x->forward_end;
 }
 
-static const mp_form *form_of(const mp_cut_labels *x, int stage)
+static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
 {
-    return &x->graph->nodes[x->node[stage]].forms[0];
+    return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
 static mp_status find_forward_end(mp_cut_labels *x, mp_error *err)
@@ -55,13 +55,13 @@ static void find_uses(mp_cut_labels *x)
         x->first_late[s] = x->n;
     }
     for (int k = 0; k < x->n; k++) {
-        const mp_form *form = form_of(x, k);
-        for (size_t i = 0; i < form->n_writes && !is_late(x, k); i++) {
-            const int s = form->writes[i];
+        const mp_alternative *alternative = alternative_of(x, k);
+        for (size_t i = 0; i < alternative->n_writes && !is_late(x, k); i++) {
+            const int s = alternative->writes[i];
             if (!mp_storage_is_static(&graph->storages[s])) x->producer[s] = x->last_early[s] = k;
         }
-        for (size_t i = 0; i < form->n_reads; i++) {
-            const int s = form->reads[i];
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            const int s = alternative->reads[i];
             if (!is_late(x, k)) {
                 x->last_early[s] = k;
                 continue;
@@ -71,8 +71,8 @@ static void find_uses(mp_cut_labels *x)
         }
     }
     for (size_t v = 0; v < graph->n_nodes; v++) /* what an update reads is not recomputed */
-        for (size_t i = 0; i < graph->nodes[v].forms[0].n_reads && graph->nodes[v].phase == MP_PHASE_UPDATE; i++)
-            x->producer[graph->nodes[v].forms[0].reads[i]] = -1;
+        for (size_t i = 0; i < graph->nodes[v].alternatives[0].n_reads && graph->nodes[v].phase == MP_PHASE_UPDATE; i++)
+            x->producer[graph->nodes[v].alternatives[0].reads[i]] = -1;
 }
 
 static void need(mp_cut_labels *x, int s, int by, int run)
@@ -98,20 +98,21 @@ static void find_reruns(mp_cut_labels *x, bool all)
         x->rerun_end[s] = x->last_late[s];
     }
     for (int k = x->forward_end - 1; k >= 0; k--) {
-        const mp_form *form = form_of(x, k);
+        const mp_alternative *alternative = alternative_of(x, k);
         int run = x->n;
-        for (size_t i = 0; i < form->n_writes; i++)
-            if (x->producer[form->writes[i]] == k && x->needed[form->writes[i]] < run) run = x->needed[form->writes[i]];
+        for (size_t i = 0; i < alternative->n_writes; i++)
+            if (x->producer[alternative->writes[i]] == k && x->needed[alternative->writes[i]] < run)
+                run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        for (size_t i = 0; i < form->n_writes && run == x->n; i++) { /* nothing needs it now: the last that could */
-            const int s = form->writes[i];
+        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) { /* nothing needs it now: the last that could */
+            const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];
         }
         if (!x->repeatable[k]) continue;
         const bool is_recomputed = !all && x->recomputed[k] && run < x->n;
-        for (size_t i = 0; i < form->n_reads; i++) {
-            const int s = form->reads[i];
+        for (size_t i = 0; i < alternative->n_reads; i++) {
+            const int s = alternative->reads[i];
             if (all || is_recomputed) need(x, s, k, run);
             if ((is_recomputed || x->last_late[s] < 0) && x->rerun[k] > x->rerun_end[s]) x->rerun_end[s] = x->rerun[k];
         }
@@ -136,7 +137,7 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     int n = 0, *from = NULL, *to = NULL;
     size_t most = graph->n_storages;
     number_vertices(x, &n);
-    for (int k = 0; k < x->forward_end; k++) most += form_of(x, k)->n_reads;
+    for (int k = 0; k < x->forward_end; k++) most += alternative_of(x, k)->n_reads;
     x->arc_from = mp_alloc(most, sizeof *x->arc_from);
     x->arc_to = mp_alloc(most, sizeof *x->arc_to);
     from = mp_alloc(most, sizeof *from);
@@ -151,13 +152,13 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     }
     x->n_producing = x->n_arcs;
     for (int k = 0; k < x->forward_end; k++) {
-        const mp_form *form = form_of(x, k);
-        for (size_t i = 0; i < form->n_reads && x->repeatable[k]; i++) {
-            if (x->storage_vertex[form->reads[i]] < 0) continue;
+        const mp_alternative *alternative = alternative_of(x, k);
+        for (size_t i = 0; i < alternative->n_reads && x->repeatable[k]; i++) {
+            if (x->storage_vertex[alternative->reads[i]] < 0) continue;
             x->arc_from[x->n_arcs] = k;
-            x->arc_to[x->n_arcs] = form->reads[i];
+            x->arc_to[x->n_arcs] = alternative->reads[i];
             from[x->n_arcs] = x->stage_vertex[k];
-            to[x->n_arcs++] = x->storage_vertex[form->reads[i]];
+            to[x->n_arcs++] = x->storage_vertex[alternative->reads[i]];
         }
     }
     MP_TRY(mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err));
@@ -171,11 +172,11 @@ done:
 static void scale_ticks(mp_cut_labels *x)
 {
     double total = 1;
-    for (int k = 0; k < x->forward_end; k++) total += (double)form_of(x, k)->ticks;
+    for (int k = 0; k < x->forward_end; k++) total += (double)alternative_of(x, k)->ticks;
     x->scale = ldexp(1, MP_PRICED_TICK_BITS) / total;
     for (int k = 0; k < x->forward_end; k++) {
         const double tilt = 1 + MP_PRICED_TILT * ((double)k / (double)x->forward_end - 0.5);
-        x->scaled_ticks[k] = 1 + (int64_t)(x->scale * tilt * (double)form_of(x, k)->ticks);
+        x->scaled_ticks[k] = 1 + (int64_t)(x->scale * tilt * (double)alternative_of(x, k)->ticks);
     }
     x->capacity_limit = INT64_C(1) << MP_PRICED_TICK_BITS;
     while (x->capacity_limit > (INT64_C(1) << MP_PRICED_SUM_BITS) / (int64_t)(x->graph->n_storages + 1)) x->capacity_limit /= 2;
@@ -266,11 +267,11 @@ static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 
 static int64_t rerun_cost(const mp_cut_labels *x, int k)
 {
-    const mp_form *form = form_of(x, k);
+    const mp_alternative *alternative = alternative_of(x, k);
     int64_t cost = x->scaled_ticks[k];
     if (x->is_kept[k]) return x->capacity_limit;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        const int s = form->reads[i];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        const int s = alternative->reads[i];
         if (x->storage_vertex[s] < 0 || x->last_late[s] < 0 || !x->recomputed[x->producer[s]]) continue;
         cost += cost_of_memory(x, s, x->rerun[k], x->needed_by[s] == k ? x->next_needed[s] : x->needed[s]) / 2;
     }

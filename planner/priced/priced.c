@@ -143,7 +143,7 @@ done:
 static double mean_multiplier(const mp_cut_labels *p)
 {
     double ticks = 1, bytes = 1;
-    for (int k = 0; k < p->forward_end; k++) ticks += (double)p->graph->nodes[p->node[k]].forms[0].ticks;
+    for (int k = 0; k < p->forward_end; k++) ticks += (double)p->graph->nodes[p->node[k]].alternatives[0].ticks;
     for (size_t s = 0; s < p->graph->n_storages; s++)
         if (p->producer[s] >= 0) bytes += (double)p->graph->storages[s].bytes;
     return ticks / bytes;

@@ -18,16 +18,16 @@ typedef struct walk {
     double *cost; /* per stage: scaled ticks of recomputing it, with what it lacks */
 } walk;
 
-static const mp_form *form_of(const mp_cut_labels *x, int stage)
+static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
 {
-    return &x->graph->nodes[x->node[stage]].forms[0];
+    return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
 static void demand_reads(walk *w, int stage)
 {
-    const mp_form *form = form_of(w->x, stage);
-    for (size_t i = 0; i < form->n_reads; i++) {
-        const int s = form->reads[i], producer = w->x->producer[s];
+    const mp_alternative *alternative = alternative_of(w->x, stage);
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        const int s = alternative->reads[i], producer = w->x->producer[s];
         if (!w->missing[s] || w->is_demanded[producer]) continue;
         w->is_demanded[producer] = true;
         w->demanded[w->n_demanded++] = producer;
@@ -65,10 +65,10 @@ static void evict_if_cheaper(walk *w, int s, int stage)
 /* What recomputing a stage takes while all that is evicted stays so. */
 static void find_cost(walk *w, int stage)
 {
-    const mp_form *form = form_of(w->x, stage);
+    const mp_alternative *alternative = alternative_of(w->x, stage);
     w->cost[stage] = (double)w->x->scaled_ticks[stage];
-    for (size_t i = 0; i < form->n_reads; i++)
-        if (w->missing[form->reads[i]]) w->cost[stage] += w->cost[w->x->producer[form->reads[i]]];
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        if (w->missing[alternative->reads[i]]) w->cost[stage] += w->cost[w->x->producer[alternative->reads[i]]];
 }
 
 /* Recomputes, in list order, what a stage lacks and what that lacks in turn. */
@@ -80,23 +80,23 @@ static void recompute(walk *w, int stage)
     for (int i = 0; i < w->n_demanded; i++) mp_heap_push(&w->in_order, w->demanded[i], w->demanded[i]);
     for (int i = 0; w->in_order.n; i++) { /* and becomes their list in order */
         const int k = w->demanded[i] = mp_heap_pop(&w->in_order);
-        const mp_form *form = form_of(w->x, k);
+        const mp_alternative *alternative = alternative_of(w->x, k);
         w->is_demanded[k] = false;
         w->steps[w->n++] = (mp_step){.node = w->x->node[k]};
-        for (size_t i_write = 0; i_write < form->n_writes; i_write++) w->missing[form->writes[i_write]] = false;
+        for (size_t i_write = 0; i_write < alternative->n_writes; i_write++) w->missing[alternative->writes[i_write]] = false;
     }
 }
 
 /* Evicts again, of what a stage has read and of what was recomputed for it. */
 static void evict_again(walk *w, int stage)
 {
-    const mp_form *form = form_of(w->x, stage);
+    const mp_alternative *alternative = alternative_of(w->x, stage);
     for (int i = 0; i < w->n_demanded; i++) {
-        const mp_form *done = form_of(w->x, w->demanded[i]);
+        const mp_alternative *done = alternative_of(w->x, w->demanded[i]);
         find_cost(w, w->demanded[i]);
         for (size_t j = 0; j < done->n_writes; j++) evict_if_cheaper(w, done->writes[j], stage);
     }
-    for (size_t i = 0; i < form->n_reads; i++) evict_if_cheaper(w, form->reads[i], stage);
+    for (size_t i = 0; i < alternative->n_reads; i++) evict_if_cheaper(w, alternative->reads[i], stage);
 }
 
 mp_status mp_priced_schedule(const mp_cut_labels *x, mp_step **steps, size_t *n, mp_error *err)

@@ -12,21 +12,21 @@ bool mp_graph_has_algorithms(const mp_graph *graph)
 
 static int64_t least_workspace(const mp_node *node)
 {
-    int64_t least = node->forms[0].workspace_bytes;
-    for (size_t k = 1; k < node->n_forms; k++)
-        if (node->forms[k].workspace_bytes < least) least = node->forms[k].workspace_bytes;
+    int64_t least = node->alternatives[0].workspace_bytes;
+    for (size_t k = 1; k < node->n_alternatives; k++)
+        if (node->alternatives[k].workspace_bytes < least) least = node->alternatives[k].workspace_bytes;
     return least;
 }
 
-/* The fastest form within so much workspace, of equally fast ones the smallest; there is one. */
+/* The fastest alternative within so much workspace, of equally fast ones the smallest; there is one. */
 static int fastest_within(const mp_node *node, int64_t room_bytes)
 {
     int best = -1;
-    for (size_t k = 0; k < node->n_forms; k++) {
-        const mp_form *form = &node->forms[k], *other = best < 0 ? NULL : &node->forms[best];
-        if (form->workspace_bytes > room_bytes) continue;
-        if (!other || form->ticks < other->ticks ||
-            (form->ticks == other->ticks && form->workspace_bytes < other->workspace_bytes))
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        const mp_alternative *alternative = &node->alternatives[k], *other = best < 0 ? NULL : &node->alternatives[best];
+        if (alternative->workspace_bytes > room_bytes) continue;
+        if (!other || alternative->ticks < other->ticks ||
+            (alternative->ticks == other->ticks && alternative->workspace_bytes < other->workspace_bytes))
             best = (int)k;
     }
     return best;
@@ -43,7 +43,7 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
-        const int64_t own = node->forms[steps[t].form].workspace_bytes;
+        const int64_t own = node->alternatives[steps[t].alternative].workspace_bytes;
         const int64_t beside = timeline->static_bytes + timeline->live_bytes[t] - own;
         const int64_t peak = beside + (mp_node_has_algorithms(node) ? least_workspace(node) : own);
         if (beside > most[steps[t].node]) most[steps[t].node] = beside;
@@ -53,7 +53,7 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
     if (budget_bytes < least) budget_bytes = least;
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
-        if (mp_node_has_algorithms(node)) steps[t].form = fastest_within(node, budget_bytes - most[steps[t].node]);
+        if (mp_node_has_algorithms(node)) steps[t].alternative = fastest_within(node, budget_bytes - most[steps[t].node]);
     }
 done:
     mp_timeline_free(timeline);
@@ -67,23 +67,23 @@ mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_e
     size_t n = 0;
     mp_relaxed_graph x = {.graph = *graph};
     for (size_t i = 0; i < graph->n_nodes; i++)
-        if (mp_node_has_algorithms(&graph->nodes[i])) n += graph->nodes[i].n_forms;
+        if (mp_node_has_algorithms(&graph->nodes[i])) n += graph->nodes[i].n_alternatives;
     x.graph.nodes = mp_alloc(graph->n_nodes, sizeof *x.graph.nodes);
-    x.forms = mp_alloc(n, sizeof *x.forms);
-    MP_REQUIRE(x.graph.nodes && x.forms, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    x.alternatives = mp_alloc(n, sizeof *x.alternatives);
+    MP_REQUIRE(x.graph.nodes && x.alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     if (graph->n_nodes) memcpy(x.graph.nodes, graph->nodes, graph->n_nodes * sizeof *x.graph.nodes);
     n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         if (!mp_node_has_algorithms(node)) continue;
-        mp_form *forms = x.graph.nodes[i].forms = &x.forms[n];
-        n += node->n_forms;
-        const mp_form *fastest = &node->forms[fastest_within(node, INT64_MAX)];
+        mp_alternative *alternatives = x.graph.nodes[i].alternatives = &x.alternatives[n];
+        n += node->n_alternatives;
+        const mp_alternative *fastest = &node->alternatives[fastest_within(node, INT64_MAX)];
         const int64_t workspace_bytes = least_workspace(node);
-        for (size_t k = 0; k < node->n_forms; k++) {
-            forms[k] = node->forms[k];
-            forms[k].ticks = fastest->ticks;
-            forms[k].workspace_bytes = workspace_bytes;
+        for (size_t k = 0; k < node->n_alternatives; k++) {
+            alternatives[k] = node->alternatives[k];
+            alternatives[k].ticks = fastest->ticks;
+            alternatives[k].workspace_bytes = workspace_bytes;
         }
     }
     *out = x;
@@ -96,6 +96,6 @@ done:
 void mp_relaxed_graph_free(mp_relaxed_graph *relaxed)
 {
     mp_free(relaxed->graph.nodes);
-    mp_free(relaxed->forms);
+    mp_free(relaxed->alternatives);
     *relaxed = (mp_relaxed_graph){0};
 }

@@ -12,9 +12,9 @@
 /* Whether some node of the graph has a choice. O(nodes). */
 bool mp_graph_has_algorithms(const mp_graph *graph);
 
-/* Sets, in place, the forms of all steps whose nodes have algorithms: the fastest that keep the peak within the budget. Where
- * no choice does, of the choices with the lowest peak the fastest; *least_bytes (may be NULL) is that lowest peak. The steps
- * can run (MP_INVALID else). MP_NOMEM. As mp_timeline_build. */
+/* Sets, in place, the alternatives of all steps whose nodes have algorithms: the fastest that keep the peak within the budget.
+ * Where no choice does, of the choices with the lowest peak the fastest; *least_bytes (may be NULL) is that lowest peak. The
+ * steps can run (MP_INVALID else). MP_NOMEM. As mp_timeline_build. */
 mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
                                mp_error *err);
 
@@ -23,7 +23,7 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
  * differs is copied: `graph` has to outlive it, and mp_graph_free is not for it. MP_NOMEM. */
 typedef struct mp_relaxed_graph {
     mp_graph graph;
-    mp_form *forms;
+    mp_alternative *alternatives;
 } mp_relaxed_graph;
 mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err);
 void mp_relaxed_graph_free(mp_relaxed_graph *relaxed); /* a zeroed one is fine */

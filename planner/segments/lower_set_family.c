@@ -352,11 +352,11 @@ void mp_lower_sets_free(mp_lower_sets *sets)
 void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes)
 {
     for (int v = 0; v < dag->n_vertices; v++) {
-        const mp_form *form = &graph->nodes[dag->node[v]].forms[0];
-        ticks[v] = form->ticks;
+        const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
+        ticks[v] = alternative->ticks;
         needed_bytes[v] = 0;
-        for (size_t i = 0; i < form->n_writes; i++) {
-            const int s = form->writes[i];
+        for (size_t i = 0; i < alternative->n_writes; i++) {
+            const int s = alternative->writes[i];
             bool is_needed = false;
             if (mp_storage_is_static(&graph->storages[s])) continue;
             for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)

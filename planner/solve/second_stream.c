@@ -22,9 +22,9 @@ typedef struct search {
     mp_error *err;
 } search;
 
-static const mp_form *form_at(const search *x, int t)
+static const mp_alternative *alternative_at(const search *x, int t)
 {
-    return &x->graph->nodes[x->steps[t].node].forms[x->steps[t].form];
+    return &x->graph->nodes[x->steps[t].node].alternatives[x->steps[t].alternative];
 }
 
 static bool is_update(const search *x, int t)
@@ -32,25 +32,25 @@ static bool is_update(const search *x, int t)
     return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
 }
 
-static void mark(const search *x, const mp_form *form, bool on)
+static void mark(const search *x, const mp_alternative *alternative, bool on)
 {
-    for (size_t i = 0; i < form->n_reads; i++) x->used[form->reads[i]] |= READS;
-    for (size_t i = 0; i < form->n_writes; i++) x->used[form->writes[i]] |= CHANGES;
-    for (size_t i = 0; i < form->n_adds; i++) x->used[form->adds[i]] |= CHANGES;
-    for (size_t i = 0; i < form->n_reads && !on; i++) x->used[form->reads[i]] = 0;
-    for (size_t i = 0; i < form->n_writes && !on; i++) x->used[form->writes[i]] = 0;
-    for (size_t i = 0; i < form->n_adds && !on; i++) x->used[form->adds[i]] = 0;
+    for (size_t i = 0; i < alternative->n_reads; i++) x->used[alternative->reads[i]] |= READS;
+    for (size_t i = 0; i < alternative->n_writes; i++) x->used[alternative->writes[i]] |= CHANGES;
+    for (size_t i = 0; i < alternative->n_adds; i++) x->used[alternative->adds[i]] |= CHANGES;
+    for (size_t i = 0; i < alternative->n_reads && !on; i++) x->used[alternative->reads[i]] = 0;
+    for (size_t i = 0; i < alternative->n_writes && !on; i++) x->used[alternative->writes[i]] = 0;
+    for (size_t i = 0; i < alternative->n_adds && !on; i++) x->used[alternative->adds[i]] = 0;
 }
 
 /* Whether a step has to wait for the group at hand. */
-static bool meets(const search *x, const mp_form *form)
+static bool meets(const search *x, const mp_alternative *alternative)
 {
-    for (size_t i = 0; i < form->n_reads; i++)
-        if (x->used[form->reads[i]] & CHANGES) return true;
-    for (size_t i = 0; i < form->n_writes; i++)
-        if (x->used[form->writes[i]]) return true;
-    for (size_t i = 0; i < form->n_adds; i++)
-        if (x->used[form->adds[i]]) return true;
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        if (x->used[alternative->reads[i]] & CHANGES) return true;
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        if (x->used[alternative->writes[i]]) return true;
+    for (size_t i = 0; i < alternative->n_adds; i++)
+        if (x->used[alternative->adds[i]]) return true;
     return false;
 }
 
@@ -98,17 +98,17 @@ static mp_status place_group(search *x, int first, int end, int64_t clock, bool 
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
     int until = end;
     *beside = false;
-    for (int t = first; t < end; t++) ticks += form_at(x, t)->ticks;
+    for (int t = first; t < end; t++) ticks += alternative_at(x, t)->ticks;
     x->effect.update_ticks += ticks;
     x->effect.n_updates += (size_t)(end - first);
-    for (int t = first; t < end; t++) mark(x, form_at(x, t), true);
-    for (; until < x->n && passed < start + ticks && !meets(x, form_at(x, until)); until++)
-        if (!is_update(x, until)) passed += form_at(x, until)->ticks; /* the others may run on the second stream too */
-    for (int t = first; t < end; t++) mark(x, form_at(x, t), false);
+    for (int t = first; t < end; t++) mark(x, alternative_at(x, t), true);
+    for (; until < x->n && passed < start + ticks && !meets(x, alternative_at(x, until)); until++)
+        if (!is_update(x, until)) passed += alternative_at(x, until)->ticks; /* the others may run on the second stream too */
+    for (int t = first; t < end; t++) mark(x, alternative_at(x, t), false);
     if (until > end && passed > start) MP_TRY(latest_within(x, first, end, until, &until));
     passed = clock;
     for (int t = end; t < until; t++)
-        if (!is_update(x, t)) passed += form_at(x, t)->ticks;
+        if (!is_update(x, t)) passed += alternative_at(x, t)->ticks;
     if (passed <= start) { /* nothing would be hidden */
         set_wait(x, first, end, 0);
         goto done;
@@ -135,7 +135,7 @@ static mp_status place_all(search *x)
         if (clock < x->done[t]) clock = x->done[t];
         for (end = t + 1; is_update(x, t) && end < x->n && is_update(x, end) && !x->done[end];) end++;
         if (is_update(x, t)) MP_TRY(place_group(x, t, end, clock, &beside));
-        for (int s = t; s < end && !beside; s++) clock += form_at(x, s)->ticks;
+        for (int s = t; s < end && !beside; s++) clock += alternative_at(x, s)->ticks;
     }
 done:
     return st;

@@ -203,7 +203,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_search_begin(&search);
     search.solver = solver->name;
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
-    for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].forms[0].ticks;
+    for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_TRY(begin(&search, solver, err));
     MP_TRY(find_bound(&search, err));

@@ -61,10 +61,10 @@ static void add_node(mp_graph *graph, mp_phase phase, int ticks, int a, int b, i
     mp_node *node;
     assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
     node->phase = phase;
-    node->n_forms = c >= 0 ? 2 : 1;
-    node->forms = mp_pool_alloc(graph->pool, node->n_forms, sizeof *node->forms);
-    for (size_t k = 0; k < node->n_forms; k++) {
-        mp_form *f = &node->forms[k];
+    node->n_alternatives = c >= 0 ? 2 : 1;
+    node->alternatives = mp_pool_alloc(graph->pool, node->n_alternatives, sizeof *node->alternatives);
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        mp_alternative *f = &node->alternatives[k];
         f->ticks = ticks + (int)k;
         f->n_reads = b >= 0 ? 2 : 1;
         f->reads = mp_graph_list(graph, (int[]){a, k ? c : b}, f->n_reads);

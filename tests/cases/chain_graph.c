@@ -22,13 +22,13 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, int64_t ticks, int
     n->op = "Layer";
     n->phase = phase;
     n->forward_of = phase == MP_PHASE_BACKWARD ? k - 1 : -1;
-    mp_form *form = n->forms;
-    form->ticks = ticks;
-    form->n_reads = also >= 0 ? 2 : 1;
-    form->reads = mp_graph_list(graph, reads, form->n_reads);
-    form->n_writes = 1;
-    form->writes = mp_graph_list(graph, &write, 1);
-    return n->name && form->reads && form->writes ? MP_OK : MP_NOMEM;
+    mp_alternative *alternative = n->alternatives;
+    alternative->ticks = ticks;
+    alternative->n_reads = also >= 0 ? 2 : 1;
+    alternative->reads = mp_graph_list(graph, reads, alternative->n_reads);
+    alternative->n_writes = 1;
+    alternative->writes = mp_graph_list(graph, &write, 1);
+    return n->name && alternative->reads && alternative->writes ? MP_OK : MP_NOMEM;
 }
 
 /* Storages: 0 the batch, 1 the parameters, 1 + k activation k, 1 + n + k the gradient of activation k (0: of the batch). */

@@ -84,12 +84,12 @@ static void check(const kernel_case *c, unsigned flags)
 
 void twin_check(const kernel_case *c, bool has_gradient)
 {
-    static const unsigned forms[] = {0, KERNEL_CHANNELS_LAST, KERNEL_BFLOAT16, KERNEL_BFLOAT16 | KERNEL_CHANNELS_LAST};
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        check(c, forms[k]);
+    static const unsigned alternatives[] = {0, KERNEL_CHANNELS_LAST, KERNEL_BFLOAT16, KERNEL_BFLOAT16 | KERNEL_CHANNELS_LAST};
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++) {
+        check(c, alternatives[k]);
         if (!has_gradient) continue;
-        check(c, forms[k] | KERNEL_BACKWARD);
-        check(c, forms[k] | KERNEL_BACKWARD | KERNEL_ADDS);
+        check(c, alternatives[k] | KERNEL_BACKWARD);
+        check(c, alternatives[k] | KERNEL_BACKWARD | KERNEL_ADDS);
     }
 }
 

@@ -41,7 +41,7 @@ static mp_graph *small(void)
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         mp_node *n;
         assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
-        mp_form *f = &n->forms[0];
+        mp_alternative *f = &n->alternatives[0];
         n->phase = nodes[i].phase;
         n->name = nodes[i].name;
         f->ticks = 1;
@@ -93,33 +93,33 @@ static void set(mp_graph *g, int **list, size_t *n, int s)
 }
 static void read_instead(mp_graph *g, int node, int s)
 {
-    mp_form *f = &g->nodes[node].forms[0];
+    mp_alternative *f = &g->nodes[node].alternatives[0];
     set(g, &f->reads, &f->n_reads, s);
 }
 static void write_instead(mp_graph *g, int node, int s)
 {
-    mp_form *f = &g->nodes[node].forms[0];
+    mp_alternative *f = &g->nodes[node].alternatives[0];
     set(g, &f->writes, &f->n_writes, s);
 }
 static void add_instead(mp_graph *g, int node, int s)
 {
-    mp_form *f = &g->nodes[node].forms[0];
+    mp_alternative *f = &g->nodes[node].alternatives[0];
     set(g, &f->adds, &f->n_adds, s);
 }
 static void pair_up(mp_graph *g, int node, int from, int to)
 {
-    mp_form *f = &g->nodes[node].forms[0];
+    mp_alternative *f = &g->nodes[node].alternatives[0];
     f->in_place = mp_pool_alloc(g->pool, 1, sizeof *f->in_place);
     f->in_place[0] = (mp_in_place){from, to};
     f->n_in_place = 1;
 }
-static mp_form *second_form(mp_graph *g, int node)
+static mp_alternative *second_alternative(mp_graph *g, int node)
 {
-    mp_form *forms = mp_pool_alloc(g->pool, 2, sizeof *forms);
-    forms[0] = forms[1] = g->nodes[node].forms[0];
-    g->nodes[node].forms = forms;
-    g->nodes[node].n_forms = 2;
-    return &forms[1];
+    mp_alternative *alternatives = mp_pool_alloc(g->pool, 2, sizeof *alternatives);
+    alternatives[0] = alternatives[1] = g->nodes[node].alternatives[0];
+    g->nodes[node].alternatives = alternatives;
+    g->nodes[node].n_alternatives = 2;
+    return &alternatives[1];
 }
 
 static void storage_id(mp_graph *g)
@@ -157,7 +157,7 @@ static void reads_and_adds(mp_graph *g)
 static void twice_in_a_list(mp_graph *g)
 {
     const int list[] = {0, 0};
-    g->nodes[0].forms[0].reads = mp_graph_list(g, list, 2);
+    g->nodes[0].alternatives[0].reads = mp_graph_list(g, list, 2);
 }
 static void negative_bytes(mp_graph *g)
 {
@@ -169,15 +169,15 @@ static void too_many_bytes(mp_graph *g)
 }
 static void negative_ticks(mp_graph *g)
 {
-    g->nodes[1].forms[0].ticks = -5;
+    g->nodes[1].alternatives[0].ticks = -5;
 }
 static void too_many_ticks(mp_graph *g)
 {
-    g->nodes[1].forms[0].ticks = INT64_MAX - 2;
+    g->nodes[1].alternatives[0].ticks = INT64_MAX - 2;
 }
 static void negative_workspace(mp_graph *g)
 {
-    g->nodes[1].forms[0].workspace_bytes = -1;
+    g->nodes[1].alternatives[0].workspace_bytes = -1;
 }
 static void wrong_kind(mp_graph *g)
 {
@@ -218,18 +218,18 @@ static void pair_from_carried(mp_graph *g)
 }
 static void alternative_adds_more(mp_graph *g)
 {
-    mp_form *f = second_form(g, 4);
+    mp_alternative *f = second_alternative(g, 4);
     f->n_reads = 0;
     set(g, &f->adds, &f->n_adds, 3);
 }
 static void nothing_produces(mp_graph *g)
 {
-    g->nodes[0].forms[0].n_writes = 0;
+    g->nodes[0].alternatives[0].n_writes = 0;
 }
 static void only_an_alternative_produces(mp_graph *g)
 {
-    second_form(g, 0);
-    g->nodes[0].forms[0].n_writes = 0;
+    second_alternative(g, 0);
+    g->nodes[0].alternatives[0].n_writes = 0;
 }
 static void swap_nodes(mp_graph *g, int i)
 {
@@ -316,8 +316,8 @@ static void a_long_reversed_list_is_refused_at_once(void **state)
         assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
         s->kind = MP_KIND_ACTIVATION;
         assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
-        n->forms[0].writes = mp_graph_list(g, &i, n->forms[0].n_writes = 1);
-        n->forms[0].reads = mp_graph_list(g, &next, n->forms[0].n_reads = next < LENGTH);
+        n->alternatives[0].writes = mp_graph_list(g, &i, n->alternatives[0].n_writes = 1);
+        n->alternatives[0].reads = mp_graph_list(g, &next, n->alternatives[0].n_reads = next < LENGTH);
     }
     assert_int_equal(mp_graph_finish(g, &err), MP_PARSE);
     assert_string_equal(err.message, "node 0 reads storage 1 before node 1, which comes later, has made it");
@@ -342,11 +342,11 @@ static void more_bytes(mp_graph *g)
 }
 static void more_ticks(mp_graph *g)
 {
-    g->nodes[2].forms[0].ticks++;
+    g->nodes[2].alternatives[0].ticks++;
 }
 static void more_workspace(mp_graph *g)
 {
-    g->nodes[2].forms[0].workspace_bytes++;
+    g->nodes[2].alternatives[0].workspace_bytes++;
 }
 static void other_name(mp_graph *g)
 {
@@ -398,23 +398,23 @@ static void longer_tick(mp_graph *g)
 }
 static void one_read_less(mp_graph *g)
 {
-    g->nodes[0].forms[0].n_reads--;
+    g->nodes[0].alternatives[0].n_reads--;
 }
 static void in_place(mp_graph *g)
 {
     pair_up(g, 1, 1, 2);
 }
-static void another_form(mp_graph *g)
+static void another_alternative(mp_graph *g)
 {
-    second_form(g, 1);
+    second_alternative(g, 1);
 }
 
 static void hash_tells_any_two_graphs_apart(void **state)
 {
     static void (*const changes[])(mp_graph *) = {
-        carried,  persistent,  any_order,       more_bytes,  more_ticks,  more_workspace, other_name,
-        other_op, other_id,    other_node_name, other_kind,  other_phase, flagged,        fused,
-        aligned,  other_flops, belongs,         longer_tick, in_place,    another_form,   one_read_less};
+        carried,  persistent,      any_order,  more_bytes,          more_ticks,   more_workspace, other_name, other_op,
+        other_id, other_node_name, other_kind, other_phase,         flagged,      fused,          aligned,    other_flops,
+        belongs,  longer_tick,     in_place,   another_alternative, one_read_less};
     enum { N = sizeof changes / sizeof *changes };
     char hashes[N + 1][33];
     (void)state;

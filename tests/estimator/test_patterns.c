@@ -79,7 +79,7 @@ static const char activation_frame[] =
 static void gelu_is_recognised_in_every_order(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         "Div x root -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
         "Mul x inverse -> u; Erf u -> e; Add one e -> a; Mul a x -> b; Mul half b -> y",
         "Mul x half -> h; Div x root -> u; Erf u -> e; Add e one -> a; Mul h a -> y",
@@ -87,8 +87,9 @@ static void gelu_is_recognised_in_every_order(void **state)
         "Div x root -> u; Erf u -> e; Add e one -> a; Div a two -> b; Mul b x -> y",
         "Div x root -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Div b two -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) check(framed(activation_frame, forms[k]), "Abs Gelu Tanh");
-    mp_model *model = simplified(framed(activation_frame, forms[0]));
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++)
+        check(framed(activation_frame, alternatives[k]), "Abs Gelu Tanh");
+    mp_model *model = simplified(framed(activation_frame, alternatives[0]));
     const mp_operator *gelu = &model->operators[1];
     assert_string_equal(gelu->name, "y/op");
     assert_string_equal(model->tensors[gelu->out[0]].name, "y");
@@ -105,7 +106,7 @@ static void gelu_is_recognised_in_every_order(void **state)
 static void nearly_gelu_is_left_alone(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         "const c 1.5; Div x c -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
         "Div x root -> u; Erf u -> e; Add e two -> a; Mul x a -> b; Mul b half -> y",
         "Div x root -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b two -> y",
@@ -118,7 +119,8 @@ static void nearly_gelu_is_left_alone(void **state)
         "param p; Div x p -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
         "ReduceMean x -> m axes=[0]; Div m root -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) check_untouched(framed(activation_frame, forms[k]));
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++)
+        check_untouched(framed(activation_frame, alternatives[k]));
     /* a constant that broadcasts makes the result larger than x */
     check_untouched("data x 2 1; const half 0.5 0.5 0.5; const root 1.4142135; const one 1; Div x root -> u; Erf u -> e;"
                     "Add e one -> a; Mul x a -> b; Mul b half -> y; out y");
@@ -127,7 +129,7 @@ static void nearly_gelu_is_left_alone(void **state)
 static void gelu_by_tanh_is_recognised(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         "Pow x three -> p; Mul p cube -> q; Add x q -> s; Mul s pi -> v; Tanh v -> t; Add t one -> a; Mul x half -> h; Mul h a "
         "-> y",
         "Mul x half -> h; Pow x three -> p; Mul cube p -> q; Add q x -> s; Mul pi s -> v; Tanh v -> t; Add one t -> a; Mul a h "
@@ -144,9 +146,9 @@ static void gelu_by_tanh_is_recognised(void **state)
         "const k 0.0356774; Pow x three -> p; Mul p k -> q; Mul x pi -> l; Add l q -> v; Tanh v -> t; Add t one -> a;"
         "Mul x half -> h; Mul h a -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        check(framed(activation_frame, forms[k]), "Abs Gelu Tanh");
-        mp_model *model = simplified(framed(activation_frame, forms[k]));
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++) {
+        check(framed(activation_frame, alternatives[k]), "Abs Gelu Tanh");
+        mp_model *model = simplified(framed(activation_frame, alternatives[k]));
         assert_string_equal(mp_operator_text(&model->operators[1], "approximate", "none"), "tanh");
         mp_model_free(model);
     }
@@ -188,14 +190,15 @@ static void swish_is_recognised(void **state)
 static void hard_swish_is_recognised(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         "HardSigmoid x -> s alpha=0.16666667 beta=0.5; Mul x s -> y",
         "Add x three -> a; Clip a zero six -> c; Mul x c -> m; Div m six -> y",
         "Add x three -> a; Clip a zero six -> c; Div c six -> m; Mul m x -> y",
         "Add three x -> a; Clip a zero six -> c; Mul c sixth -> m; Mul x m -> y",
         "Add three x -> a; Clip a zero six -> c; Mul c x -> m; Mul sixth m -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) check(framed(activation_frame, forms[k]), "Abs HardSwish Tanh");
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++)
+        check(framed(activation_frame, alternatives[k]), "Abs HardSwish Tanh");
     check_untouched(framed(activation_frame, "HardSigmoid x -> s; Mul x s -> y"));
     check_untouched(framed(activation_frame, "HardSigmoid x -> s alpha=0.16666667 beta=0.25; Mul x s -> y"));
     check_untouched(framed(activation_frame, "Add x two -> a; Clip a zero six -> c; Mul x c -> m; Div m six -> y"));
@@ -216,7 +219,7 @@ static const char norm_frame[] =
 static void layer_normalization_is_recognised(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         NORMAL "Mul n g -> s; Add s b -> y",
         NORMAL "Mul g n -> s; Add b s -> y",
         CENTRE "Mul d d -> q;" VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> s; Add s b -> y",
@@ -232,9 +235,9 @@ static void layer_normalization_is_recognised(void **state)
         "Mul n g3 -> s; Add s b -> y",
         "LayerNormalization x g -> s axis=2; Add s b -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-        check(framed(norm_frame, forms[k]), "Abs LayerNormalization Tanh");
-    mp_model *model = simplified(framed(norm_frame, forms[0]));
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++)
+        check(framed(norm_frame, alternatives[k]), "Abs LayerNormalization Tanh");
+    mp_model *model = simplified(framed(norm_frame, alternatives[0]));
     const mp_operator *op = &model->operators[1];
     assert_string_equal(op->name, "y/op");
     assert_string_equal(op->domain, "");
@@ -288,7 +291,7 @@ static void layer_normalization_takes_any_trailing_axes_and_needs_no_scale(void 
 static void nearly_layer_normalization_is_left_alone(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         CENTRE "Pow d three -> q;" VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> y",
         CENTRE "Mul d x -> q;" VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> y",
         CENTRE SQUARE "ReduceMean q -> v axes=[1]; Add v eps -> w; Sqrt w -> r; Div d r -> n; Mul n g -> y",
@@ -304,20 +307,22 @@ static void nearly_layer_normalization_is_left_alone(void **state)
         CENTRE SQUARE VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> y; Exp v -> e; out e",
         CENTRE SQUARE VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> y; Exp mu -> e; out e",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) check_untouched(framed(norm_frame, forms[k]));
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++)
+        check_untouched(framed(norm_frame, alternatives[k]));
 }
 
 static void rms_normalization_is_recognised(void **state)
 {
     (void)state;
 #define MEAN_SQUARE "ReduceMean q -> v axes=[-1]; Add v eps -> w;"
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         "Pow x two -> q;" MEAN_SQUARE "Sqrt w -> r; Div x r -> n; Mul n g -> y",
         "Mul x x -> q;" MEAN_SQUARE "Sqrt w -> r; Reciprocal r -> i; Mul x i -> n; Mul g n -> y",
         "Pow x two -> q;" MEAN_SQUARE "Sqrt w -> r; Div one r -> i; Mul i x -> n; Mul g3 n -> y",
         "Pow x two -> q;" MEAN_SQUARE "Pow w minus -> i; Mul x i -> n; Mul g n -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) check(framed(norm_frame, forms[k]), "Abs RMSNormalization Tanh");
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++)
+        check(framed(norm_frame, alternatives[k]), "Abs RMSNormalization Tanh");
     check(framed(norm_frame, "Pow x two -> q;" MEAN_SQUARE "Sqrt w -> r; Div x r -> y"), "Abs RMSNormalization Tanh");
     check(framed(norm_frame, "Pow x two -> q;" MEAN_SQUARE "Sqrt w -> r; Div x r -> n; Mul n g -> s; Add s b -> y"),
           "Abs RMSNormalization Add Tanh");
@@ -379,7 +384,7 @@ static void a_decomposed_export_and_a_fused_one_give_the_same_training_graph(voi
                        "Transpose w -> t; MatMul l t -> m; Add m h -> u; Gelu@20 u -> y; Swish@24 y -> z; out z");
     assert_int_equal(pieces->n_nodes, whole->n_nodes);
     for (size_t k = 0; k < whole->n_nodes; k++) {
-        const mp_form *a = &pieces->nodes[k].forms[0], *b = &whole->nodes[k].forms[0];
+        const mp_alternative *a = &pieces->nodes[k].alternatives[0], *b = &whole->nodes[k].alternatives[0];
         assert_string_equal(pieces->nodes[k].op, whole->nodes[k].op);
         assert_int_equal(a->n_reads, b->n_reads);
         assert_int_equal(a->n_writes, b->n_writes);
@@ -402,7 +407,7 @@ static uint64_t next_random(uint64_t *state)
 /* Appends a statement that writes t<n> from tensors written before; the list has pieces of every pattern, and near misses. */
 static void random_statement(uint64_t *s, int n, char *text, size_t room)
 {
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         "Identity %s -> t%d", "Tanh %s -> t%d",        "Sigmoid %s -> t%d",  "Erf %s -> t%d",
         "Mul %s half -> t%d", "Mul %s inverse -> t%d", "Add %s one -> t%d",  "Add zero %s -> t%d",
         "Div %s root -> t%d", "Pow %s two -> t%d",     "Sub %s zero -> t%d", "ReduceMean %s -> t%d axes=[1]",
@@ -429,7 +434,7 @@ static void random_statement(uint64_t *s, int n, char *text, size_t room)
     else if (choice == 8)
         snprintf(text + used, room - used, layer_norm, a, n, a, n, n, n, n, n, n, n, n, n, n, n, n, n);
     else if (choice < 5)
-        snprintf(text + used, room - used, forms[next_random(s) % (sizeof forms / sizeof *forms)], a, n);
+        snprintf(text + used, room - used, alternatives[next_random(s) % (sizeof alternatives / sizeof *alternatives)], a, n);
     else
         snprintf(text + used, room - used, pairs[next_random(s) % 4], a, b, n);
     snprintf(text + strlen(text), room - strlen(text), ";");

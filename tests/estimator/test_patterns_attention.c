@@ -67,7 +67,7 @@ static void scales_are_taken_from_where_they_stand(void **state)
         const char *text;
         double scale;
         bool turned;
-    } forms[] = {
+    } alternatives[] = {
         {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", 1, false},
         {K_TURNED "MatMul q kt -> s; Mul s c -> t; Softmax t -> p axis=2; MatMul p v -> y", 0.5, false},
         {K_TURNED "MatMul q kt -> s; Mul c s -> t; Softmax@11 t -> p axis=2; MatMul p v -> y", 0.5, false},
@@ -79,18 +79,18 @@ static void scales_are_taken_from_where_they_stand(void **state)
         {"data t 5 2 4; Transpose t -> kt perm=[1,2,0]; MatMul q kt -> s; Mul s c -> t2; Softmax t2 -> p; MatMul p v -> y", 0.5,
          true},
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        mp_model *model = fused(framed(forms[k].text), 1);
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++) {
+        mp_model *model = fused(framed(alternatives[k].text), 1);
         const mp_operator *op = attention_of(model);
         assert_string_equal(name_of(model, op, 0), "q");
-        assert_string_equal(name_of(model, op, 1), forms[k].turned ? "kt" : "k");
+        assert_string_equal(name_of(model, op, 1), alternatives[k].turned ? "kt" : "k");
         assert_string_equal(name_of(model, op, 2), "v");
-        assert_int_equal(mp_operator_int(op, "transK", 0), forms[k].turned);
-        assert_true(fabs(mp_operator_float(op, "scale", 1) - forms[k].scale) < 1e-6);
+        assert_int_equal(mp_operator_int(op, "transK", 0), alternatives[k].turned);
+        assert_true(fabs(mp_operator_float(op, "scale", 1) - alternatives[k].scale) < 1e-6);
         assert_int_equal(op->n_in, 3);
         assert_string_equal(model->tensors[op->out[0]].name, "y");
-        assert_string_equal(model_kinds(model),
-                            forms[k].turned ? "Transpose ScaledDotProductAttention Tanh" : "ScaledDotProductAttention Tanh");
+        assert_string_equal(model_kinds(model), alternatives[k].turned ? "Transpose ScaledDotProductAttention Tanh"
+                                                                       : "ScaledDotProductAttention Tanh");
         mp_model_free(model);
     }
 }
@@ -100,7 +100,7 @@ static void masks_are_taken_along(void **state)
     (void)state;
     static const struct {
         const char *text, *added, *positions;
-    } forms[] = {
+    } alternatives[] = {
         {K_TURNED "data m 2 1 5; MatMul q kt -> s; Mul s c -> t; Add t m -> u; Softmax u -> p; MatMul p v -> y", "m", ""},
         {K_TURNED "data m 3 5; MatMul q kt -> s; Add m s -> u; Softmax u -> p; MatMul p v -> y", "m", ""},
         {K_TURNED "ints:9 b 1 0 1 1 0; MatMul q kt -> s; Where b low s -> u; Softmax u -> p; MatMul p v -> y", "", "b"},
@@ -110,11 +110,11 @@ static void masks_are_taken_along(void **state)
                   "MatMul p v -> y",
          "m", "b"},
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
-        mp_model *model = fused(framed(forms[k].text), 1);
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++) {
+        mp_model *model = fused(framed(alternatives[k].text), 1);
         const mp_operator *op = attention_of(model);
-        assert_string_equal(name_of(model, op, 3), forms[k].added);
-        assert_string_equal(name_of(model, op, 4), forms[k].positions);
+        assert_string_equal(name_of(model, op, 3), alternatives[k].added);
+        assert_string_equal(name_of(model, op, 4), alternatives[k].positions);
         assert_int_equal(mp_operator_int(op, "causal", 0), 0);
         mp_model_free(model);
     }
@@ -156,7 +156,7 @@ static void a_known_mask_of_what_follows_is_an_attribute(void **state)
 static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
+    static const char *const alternatives[] = {
         K_TURNED "MatMul q kt -> s; Softmax s -> p axis=1; MatMul p v -> y",
         K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; out p",
         K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; Exp s -> e; out e",
@@ -168,7 +168,7 @@ static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state
         K_TURNED "data w 5 6; MatMul q kt -> s; Softmax s -> p; MatMul p w -> y",
         K_TURNED "data x 3 4; MatMul x kt -> s; Softmax s -> p; MatMul p v -> y",
     };
-    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) mp_model_free(fused(framed(forms[k]), 0));
+    for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++) mp_model_free(fused(framed(alternatives[k]), 0));
     /* a scaled operand that others read is the operand */
     mp_model *model =
         fused(framed(K_TURNED "Mul q c -> h; MatMul h kt -> s; Softmax s -> p; MatMul p v -> y; Exp h -> e; out e"), 1);

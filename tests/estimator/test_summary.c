@@ -74,13 +74,13 @@ static mp_graph *two_layers(void)
         node->phase = nodes[k].phase;
         node->flops = nodes[k].flops;
         node->forward_of = nodes[k].forward_of;
-        mp_form *form = node->forms;
-        form->ticks = nodes[k].ticks;
-        form->workspace_bytes = nodes[k].workspace;
-        form->n_reads = length(nodes[k].reads);
-        form->reads = mp_graph_list(graph, nodes[k].reads, form->n_reads);
-        form->n_writes = length(nodes[k].writes);
-        form->writes = mp_graph_list(graph, nodes[k].writes, form->n_writes);
+        mp_alternative *alternative = node->alternatives;
+        alternative->ticks = nodes[k].ticks;
+        alternative->workspace_bytes = nodes[k].workspace;
+        alternative->n_reads = length(nodes[k].reads);
+        alternative->reads = mp_graph_list(graph, nodes[k].reads, alternative->n_reads);
+        alternative->n_writes = length(nodes[k].writes);
+        alternative->writes = mp_graph_list(graph, nodes[k].writes, alternative->n_writes);
     }
     mp_error err = {0};
     if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);

@@ -43,7 +43,7 @@ static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsig
         for (size_t k = 0; k < sim.n_spans; k++)
             if (sim.spans[k].begin < t && sim.spans[k].end > t) live += graph->storages[sim.spans[k].storage].bytes;
         for (int u = 0; u < t; u++)
-            if (steps[u].until > t) live += graph->nodes[steps[u].node].forms[steps[u].form].workspace_bytes;
+            if (steps[u].until > t) live += graph->nodes[steps[u].node].alternatives[steps[u].alternative].workspace_bytes;
         if (between[t] != live)
             fail_msg("seed %llu: %lld bytes before step %d, not %lld", seed, (long long)between[t], t, (long long)live);
     }
@@ -65,7 +65,7 @@ static void timeline_equals_the_simulator_on_random_training_graphs(void **state
         recomputed += n - graph->n_nodes;
         beside += random_beside(graph, seed, 60, steps, n);
         compare(graph, steps, n, seed);
-        for (size_t i = 0; i < graph->n_nodes; i++) rooms += graph->nodes[i].forms[0].n_in_place;
+        for (size_t i = 0; i < graph->n_nodes; i++) rooms += graph->nodes[i].alternatives[0].n_in_place;
         steps = (mp_free(steps), mp_alloc(graph->n_nodes, sizeof *steps));
         mp_keep_all(graph, steps);
         compare(graph, steps, graph->n_nodes, seed);
@@ -76,7 +76,7 @@ static void timeline_equals_the_simulator_on_random_training_graphs(void **state
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* x -> f0 -> a -> f1 -> b -> f2 -> c; b may take the room of a; f1 has a workspace and a form without. */
+/* x -> f0 -> a -> f1 -> b -> f2 -> c; b may take the room of a; f1 has a workspace and an alternative without. */
 static mp_graph *chain(void)
 {
     mp_graph *g;
@@ -95,22 +95,22 @@ static mp_graph *chain(void)
         int read = i, write = i + 1;
         assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
         n->name = i == 0 ? "f0" : i == 1 ? "f1" : "f2";
-        mp_form *f = &n->forms[0];
+        mp_alternative *f = &n->alternatives[0];
         f->reads = mp_graph_list(g, &read, 1);
         f->writes = mp_graph_list(g, &write, 1);
         f->n_reads = f->n_writes = 1;
         f->ticks = i + 1;
     }
     n = &g->nodes[1];
-    mp_form *forms = mp_pool_alloc(g->pool, 2, sizeof *forms);
-    forms[0] = forms[1] = n->forms[0];
-    forms[1].ticks = 20;
-    forms[0].workspace_bytes = 3;
-    forms[0].in_place = mp_pool_alloc(g->pool, 1, sizeof *forms[0].in_place);
-    forms[0].in_place[0] = (mp_in_place){1, 2};
-    forms[0].n_in_place = 1;
-    n->forms = forms;
-    n->n_forms = 2;
+    mp_alternative *alternatives = mp_pool_alloc(g->pool, 2, sizeof *alternatives);
+    alternatives[0] = alternatives[1] = n->alternatives[0];
+    alternatives[1].ticks = 20;
+    alternatives[0].workspace_bytes = 3;
+    alternatives[0].in_place = mp_pool_alloc(g->pool, 1, sizeof *alternatives[0].in_place);
+    alternatives[0].in_place[0] = (mp_in_place){1, 2};
+    alternatives[0].n_in_place = 1;
+    n->alternatives = alternatives;
+    n->n_alternatives = 2;
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     return g;
 }
@@ -140,7 +140,7 @@ static void chain_with_a_recomputation_is_as_done_by_hand(void **state)
     assert_int_equal(tl->spans[holders[0]].storage, 1);
     mp_timeline_free(tl);
 
-    const mp_step apart[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}; /* the other form of f1: no workspace, nothing in place */
+    const mp_step apart[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}; /* the other alternative of f1: no workspace, nothing in place */
     assert_int_equal(mp_timeline_build(g, apart, 3, &tl, NULL), MP_OK);
     assert_int_equal(tl->peak_bytes, 1018);
     assert_int_equal(tl->peak_step, 1);
@@ -178,8 +178,8 @@ static void orders_that_cannot_run_are_refused(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
         n->phase = MP_PHASE_BACKWARD;
-        *(i < 2 ? &n->forms[0].adds : &n->forms[0].reads) = mp_graph_list(g, &sum, 1);
-        *(i < 2 ? &n->forms[0].n_adds : &n->forms[0].n_reads) = 1;
+        *(i < 2 ? &n->alternatives[0].adds : &n->alternatives[0].reads) = mp_graph_list(g, &sum, 1);
+        *(i < 2 ? &n->alternatives[0].n_adds : &n->alternatives[0].n_reads) = 1;
     }
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     expect(g, (const mp_step[]){{0, 0, 0}, {2, 0, 0}}, 2,
@@ -203,7 +203,7 @@ static void what_is_asked_for_is_made_before_it_is_read(void **state)
     mp_plan *plan;
     mp_error err = {0};
     g->storages[2].kind = MP_KIND_INPUT;
-    g->nodes[1].forms[0].n_in_place = 0;
+    g->nodes[1].alternatives[0].n_in_place = 0;
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     assert_int_equal(g->writer[2], 1);
     assert_int_equal(mp_timeline_build(g, right, 3, &tl, NULL), MP_OK);
@@ -231,7 +231,7 @@ static void holders_add_up_to_the_live_bytes(void **state)
         int spans[400], three[3];
         assert_int_equal(mp_timeline_build(graph, steps, n, &tl, NULL), MP_OK);
         for (int t = 0; t < (int)n; t++) {
-            int64_t sum = graph->nodes[steps[t].node].forms[steps[t].form].workspace_bytes;
+            int64_t sum = graph->nodes[steps[t].node].alternatives[steps[t].alternative].workspace_bytes;
             size_t n_holders = mp_timeline_holders(graph, tl, t, spans, 400);
             for (size_t i = 0; i < n_holders; i++) {
                 const mp_storage *s = &graph->storages[tl->spans[spans[i]].storage];

@@ -31,10 +31,10 @@ static void node(mp_graph *g, mp_phase phase, const int *reads, size_t n_reads, 
     assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
     n->phase = phase;
     n->forward_of = -1;
-    n->forms[0].n_reads = n_reads;
-    n->forms[0].reads = mp_graph_list(g, reads, n_reads);
-    n->forms[0].n_writes = n_writes;
-    n->forms[0].writes = mp_graph_list(g, writes, n_writes);
+    n->alternatives[0].n_reads = n_reads;
+    n->alternatives[0].reads = mp_graph_list(g, reads, n_reads);
+    n->alternatives[0].n_writes = n_writes;
+    n->alternatives[0].writes = mp_graph_list(g, writes, n_writes);
 }
 
 static int64_t traffic(int64_t cache_bytes)

@@ -62,8 +62,8 @@ static bool reads(const mp_graph *graph, const char *node, const char *storage)
 {
     int s = storage_named(graph, storage);
     if (s < 0) fail_msg("no storage '%s'", storage);
-    const mp_form *form = node_named(graph, node)->forms;
-    return lists(form->reads, form->n_reads, s);
+    const mp_alternative *alternative = node_named(graph, node)->alternatives;
+    return lists(alternative->reads, alternative->n_reads, s);
 }
 
 static size_t count_phase(const mp_graph *graph, mp_phase phase)
@@ -157,9 +157,9 @@ static void a_residual_connection_moves_its_gradient_in_place(void **state)
     int dx = storage_named(g, "gradient of x"), dy = storage_named(g, "gradient of y");
     assert_true(dx >= 0 && dy >= 0);
     const mp_node *move = node_named(g, "x: accumulate");
-    assert_int_equal(move->forms[0].n_in_place, 1);
-    assert_int_equal(move->forms[0].in_place[0].from, dy);
-    assert_int_equal(move->forms[0].in_place[0].to, dx);
+    assert_int_equal(move->alternatives[0].n_in_place, 1);
+    assert_int_equal(move->alternatives[0].in_place[0].from, dy);
+    assert_int_equal(move->alternatives[0].in_place[0].to, dx);
     mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
     mp_timeline *t;
     bool taken = false;
@@ -190,7 +190,7 @@ static void what_needs_only_a_shape_keeps_nothing_alive(void **state)
         int c = storage_named(g, "c");
         for (size_t n = 0; n < g->n_nodes; n++)
             if (g->nodes[n].phase == MP_PHASE_BACKWARD)
-                assert_false(lists(g->nodes[n].forms[0].reads, g->nodes[n].forms[0].n_reads, c));
+                assert_false(lists(g->nodes[n].alternatives[0].reads, g->nodes[n].alternatives[0].n_reads, c));
         mp_graph_free(g);
         mp_model_free(m);
     }

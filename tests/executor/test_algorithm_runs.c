@@ -47,7 +47,7 @@ static outcome run(training_case *t, const mp_plan *plan, bool guards)
     return o;
 }
 
-/* Everything kept, with the algorithms of this plan, or (NULL) every node in its form k or its last. */
+/* Everything kept, with the algorithms of this plan, or (NULL) every node in its alternative k or its last. */
 static mp_plan *keep_all(const training_case *t, const mp_plan *like, size_t k)
 {
     const mp_graph *g = t->program->graph;
@@ -57,9 +57,9 @@ static mp_plan *keep_all(const training_case *t, const mp_plan *like, size_t k)
     for (size_t i = 0; i < g->n_nodes; i++) {
         const mp_node *node = &g->nodes[steps[i].node];
         if (!mp_node_has_algorithms(node)) continue;
-        steps[i].form = (int)(k < node->n_forms ? k : node->n_forms - 1);
+        steps[i].alternative = (int)(k < node->n_alternatives ? k : node->n_alternatives - 1);
         for (size_t u = 0; like && u < like->n_steps; u++)
-            if (like->steps[u].node == steps[i].node) steps[i].form = like->steps[u].form;
+            if (like->steps[u].node == steps[i].node) steps[i].alternative = like->steps[u].alternative;
     }
     assert_int_equal(mp_plan_new(g, "none", steps, g->n_nodes, &plan, NULL), MP_OK);
     mp_free(steps);
@@ -67,11 +67,11 @@ static mp_plan *keep_all(const training_case *t, const mp_plan *like, size_t k)
     return plan;
 }
 
-static size_t most_forms(const mp_graph *g)
+static size_t most_alternatives(const mp_graph *g)
 {
     size_t n = 1;
     for (size_t k = 0; k < g->n_nodes; k++)
-        if (mp_node_has_algorithms(&g->nodes[k]) && g->nodes[k].n_forms > n) n = g->nodes[k].n_forms;
+        if (mp_node_has_algorithms(&g->nodes[k]) && g->nodes[k].n_alternatives > n) n = g->nodes[k].n_alternatives;
     return n;
 }
 
@@ -83,7 +83,7 @@ static void every_algorithm_gives_the_same_but_for_rounding(void **state)
     const outcome expected = run(&t, plain, false);
     mp_plan_free(plain);
     assert_int_equal(mp_program_list_algorithms(t.program, NULL), MP_OK);
-    const size_t most = most_forms(t.program->graph);
+    const size_t most = most_alternatives(t.program->graph);
     int n_differ = 0;
     assert_true(most > 1);
     for (size_t k = 0; k < most; k++) {
@@ -114,11 +114,11 @@ static void take(training_case *t, const char *unknown, mp_status expected, mp_e
         const mp_node *node = &g->nodes[i];
         costs[i] = (mp_node_cost){.seconds = 1e-3, .algorithms = all + i * MP_ALGORITHMS};
         if (!mp_node_has_algorithms(node)) continue;
-        costs[i].n_algorithms = node->n_forms;
-        for (size_t k = 0; k < node->n_forms; k++) {
-            const double bytes = (double)node->forms[k].workspace_bytes;
-            costs[i].algorithms[k] = (mp_algorithm_cost){unknown ? unknown : node->forms[k].algorithm, 1e-5 / (1 + bytes / 1e4),
-                                                         node->forms[k].workspace_bytes, true};
+        costs[i].n_algorithms = node->n_alternatives;
+        for (size_t k = 0; k < node->n_alternatives; k++) {
+            const double bytes = (double)node->alternatives[k].workspace_bytes;
+            costs[i].algorithms[k] = (mp_algorithm_cost){unknown ? unknown : node->alternatives[k].algorithm,
+                                                         1e-5 / (1 + bytes / 1e4), node->alternatives[k].workspace_bytes, true};
             if (unknown) costs[i].n_algorithms = 1;
         }
     }
@@ -173,7 +173,7 @@ static void a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms(void
         assert_memory_equal(a.losses, c.losses, sizeof a.losses);
         assert_string_equal(a.hash, b.hash);
         for (size_t s = 0; s < plan->n_steps; s++) {
-            const bool other = mp_node_has_algorithms(&g->nodes[plan->steps[s].node]) && plan->steps[s].form;
+            const bool other = mp_node_has_algorithms(&g->nodes[plan->steps[s].node]) && plan->steps[s].alternative;
             n_other += other && !plan->recompute[s];
             n_again += other && plan->recompute[s];
         }

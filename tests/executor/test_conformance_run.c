@@ -26,7 +26,7 @@ enum { N_PASSED = 892, PATH = 1024, MANY = 400 };
 static const double relative = 1e-3, absolute = 1e-7; /* onnx.backend.test.runner */
 static const double cut = 1.0 / 128;                  /* the vectors' bfloat16 is cut, not rounded to the nearest */
 
-/* Operators that are not run, wholly or in some form; of random ones only the shapes are comparable. */
+/* Operators that are not run, wholly or in some alternative; of random ones only the shapes are comparable. */
 static const char *const unsupported[] = {
     "Add",   "Greater", "ConvInteger",   "Bernoulli", "(several)", "Cast", "CastLike", "Pad",     "Dropout",         "Einsum",
     "GRU",   "LSTM",    "MatMulInteger", "Max",       "MaxPool",   "Min",  "Mod",      "NonZero", "ReduceLogSumExp", "RNN",

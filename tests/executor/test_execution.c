@@ -245,8 +245,8 @@ static void alternatives_run_where_a_step_asks_for_them(void **state)
     mp_keep_all(g, steps);
     int n = 0;
     for (size_t k = 0; k < g->n_nodes; k++)
-        if (g->nodes[steps[k].node].n_forms > 1) {
-            steps[k].form = 1;
+        if (g->nodes[steps[k].node].n_alternatives > 1) {
+            steps[k].alternative = 1;
             n++;
         }
     assert_true(n >= 5); /* the layer normalizations */

@@ -92,21 +92,21 @@ static void a_node_writes_one_storage_and_edges_are_reads(void **state)
                  {"d", 7, 0, 0.1, MP_PHASE_BACKWARD, MP_KIND_ACTIVATION_GRADIENT, 3, {2, 0, 1}}};
     for (int k = 0; k < 4; k++) {
         const mp_node *n = &g->nodes[k];
-        const mp_form *form = &n->forms[0];
-        double seconds = (double)form->ticks * g->tick_seconds;
+        const mp_alternative *alternative = &n->alternatives[0];
+        double seconds = (double)alternative->ticks * g->tick_seconds;
         assert_string_equal(n->name, nodes[k].name);
         assert_string_equal(g->storages[k].name, nodes[k].name);
         assert_int_equal(g->storages[k].bytes, nodes[k].bytes);
         assert_int_equal(g->storages[k].kind, nodes[k].kind);
         assert_int_equal(n->phase, nodes[k].phase);
-        assert_int_equal(form->workspace_bytes, nodes[k].workspace);
+        assert_int_equal(alternative->workspace_bytes, nodes[k].workspace);
         assert_true(seconds > nodes[k].seconds - 1e-9 && seconds < nodes[k].seconds + 1e-9);
-        assert_int_equal(form->n_writes, 1);
-        assert_int_equal(form->writes[0], k);
-        assert_int_equal(form->n_reads, nodes[k].n_reads);
-        for (size_t i = 0; i < form->n_reads; i++) {
+        assert_int_equal(alternative->n_writes, 1);
+        assert_int_equal(alternative->writes[0], k);
+        assert_int_equal(alternative->n_reads, nodes[k].n_reads);
+        for (size_t i = 0; i < alternative->n_reads; i++) {
             bool found = false;
-            for (size_t j = 0; j < form->n_reads; j++) found |= form->reads[i] == nodes[k].reads[j];
+            for (size_t j = 0; j < alternative->n_reads; j++) found |= alternative->reads[i] == nodes[k].reads[j];
             assert_true(found);
         }
     }

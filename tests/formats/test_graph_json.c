@@ -106,7 +106,7 @@ static void a_reader_needs_little(void **state)
     mp_graph *g;
     assert_int_equal(read_text(NODE("\"seconds\":0.25"), &g, NULL), MP_OK);
     assert_true(g->fuse == MP_FUSE_BACKWARD && g->alignment == 1 && g->tick_seconds == 0.01);
-    assert_int_equal(g->nodes[0].forms[0].ticks, 25);
+    assert_int_equal(g->nodes[0].alternatives[0].ticks, 25);
     assert_true(g->nodes[0].id == 0 && g->storages[1].id == 1 && g->storages[1].payload_bytes == 8);
     assert_string_equal(g->options, "{}");
     mp_graph_free(g);
@@ -121,7 +121,7 @@ static void a_reader_needs_little(void **state)
                   &g, NULL),
         MP_OK);
     assert_true(g->storages[1].bytes == INT64_C(9007199254740993) && g->storages[1].id == INT64_MAX);
-    assert_true(g->nodes[0].forms[0].n_reads == 1 && g->nodes[0].flags == (MP_NODE_ONCE | MP_NODE_VIEW));
+    assert_true(g->nodes[0].alternatives[0].n_reads == 1 && g->nodes[0].flags == (MP_NODE_ONCE | MP_NODE_VIEW));
     assert_true(g->fuse == MP_FUSE_NONE && strlen(g->hash) == 32);
     mp_graph_free(g);
 }
@@ -139,13 +139,13 @@ static void alternatives_inherit_what_they_do_not_say(void **state)
                   ",{\"in_place\":[]}]}]"),
             &g, NULL),
         MP_OK);
-    const mp_form *f = g->nodes[1].forms;
-    assert_int_equal(g->nodes[1].n_forms, 4);
+    const mp_alternative *f = g->nodes[1].alternatives;
+    assert_int_equal(g->nodes[1].n_alternatives, 4);
     assert_true(f[1].n_writes == 1 && f[1].n_reads == 1 && f[1].ticks == 5 && f[1].workspace_bytes == 6);
     assert_true(f[1].n_in_place == 1 && f[1].in_place[0].to == 2); /* it does not make storage 3 */
     assert_true(f[2].n_writes == 2 && f[2].ticks == 2 && f[2].workspace_bytes == 0 && f[2].n_in_place == 2);
     assert_true(f[3].n_in_place == 0 && f[3].workspace_bytes == 6);
-    /* nor is it written what would be inherited: pairs stand with the base form and the form that has none */
+    /* nor is it written what would be inherited: pairs stand with the base alternative and the alternative that has none */
     mp_file file;
     int n_pairs = 0;
     assert_int_equal(mp_graph_write(g, in_folder("a.json"), NULL), MP_OK);
@@ -180,8 +180,9 @@ static void ticks_lose_nothing(void **state)
         mp_error err = {0};
         snprintf(text, sizeof text, NODE("%s"), cases[i].seconds);
         if (read_text(text, &g, &err) != MP_OK) fail_msg("%s: %s", cases[i].seconds, err.message);
-        if (g->tick_seconds != cases[i].tick || g->nodes[0].forms[0].ticks != cases[i].ticks)
-            fail_msg("%s: %lld ticks of %.17g", cases[i].seconds, (long long)g->nodes[0].forms[0].ticks, g->tick_seconds);
+        if (g->tick_seconds != cases[i].tick || g->nodes[0].alternatives[0].ticks != cases[i].ticks)
+            fail_msg("%s: %lld ticks of %.17g", cases[i].seconds, (long long)g->nodes[0].alternatives[0].ticks,
+                     g->tick_seconds);
         mp_graph_free(g);
     }
 }

@@ -38,11 +38,12 @@ static void fates_are_what_the_steps_say(void **state)
             bool kept = false;
             for (size_t t = 0; t < n; t++) {
                 const mp_node *node = &g->nodes[steps[t].node];
-                const mp_form *form = &node->forms[steps[t].form];
-                for (size_t i = 0; i < form->n_reads; i++)
-                    kept |= form->reads[i] == (int)s && made == 1 && node->phase == MP_PHASE_BACKWARD;
-                for (size_t i = 0; i < form->n_writes; i++)
-                    made += form->writes[i] == (int)s && (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_LOSS);
+                const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
+                for (size_t i = 0; i < alternative->n_reads; i++)
+                    kept |= alternative->reads[i] == (int)s && made == 1 && node->phase == MP_PHASE_BACKWARD;
+                for (size_t i = 0; i < alternative->n_writes; i++)
+                    made +=
+                        alternative->writes[i] == (int)s && (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_LOSS);
             }
             mp_fate expected = made == 0 || mp_storage_is_static(&g->storages[s]) ? MP_FATE_NONE
                                : kept                                             ? MP_FATE_KEPT
@@ -106,10 +107,10 @@ static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
         name(k, text);
         node->name = mp_pool_text(g->pool, text, strlen(text));
         node->op = (const char *[]){"Conv", "Relu", "Add"}[k % 3];
-        node->forms[0].n_reads = k < 2 ? (size_t)k : 2;
-        node->forms[0].reads = mp_graph_list(g, reads, node->forms[0].n_reads);
-        node->forms[0].writes = mp_graph_list(g, &k, node->forms[0].n_writes = 1);
-        node->forms[0].ticks = 1;
+        node->alternatives[0].n_reads = k < 2 ? (size_t)k : 2;
+        node->alternatives[0].reads = mp_graph_list(g, reads, node->alternatives[0].n_reads);
+        node->alternatives[0].writes = mp_graph_list(g, &k, node->alternatives[0].n_writes = 1);
+        node->alternatives[0].ticks = 1;
     }
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     return g;
@@ -188,9 +189,9 @@ static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
                 for (size_t u = 0; u < g->n_nodes; u++)
                     for (size_t v = u + 1; v < g->n_nodes && from != to; v++) {
                         if (b->block_of[u] != (int)from || b->block_of[v] != (int)to) continue;
-                        for (size_t i = 0; i < g->nodes[u].forms[0].n_writes; i++)
-                            for (size_t j = 0; j < g->nodes[v].forms[0].n_reads; j++)
-                                reads |= g->nodes[u].forms[0].writes[i] == g->nodes[v].forms[0].reads[j];
+                        for (size_t i = 0; i < g->nodes[u].alternatives[0].n_writes; i++)
+                            for (size_t j = 0; j < g->nodes[v].alternatives[0].n_reads; j++)
+                                reads |= g->nodes[u].alternatives[0].writes[i] == g->nodes[v].alternatives[0].reads[j];
                     }
                 for (size_t k = 0; k < b->n_edges; k++) listed |= b->edges[k].from == (int)from && b->edges[k].to == (int)to;
                 if (reads != listed) fail_msg("seed %llu: %zu -> %zu", (unsigned long long)seed, from, to);

@@ -68,7 +68,7 @@ static void add_storage(mp_graph *g, const char *name, mp_kind kind, int64_t byt
     s->bytes = s->payload_bytes = 100 * bytes;
 }
 
-static mp_form *add_node(mp_graph *g, const char *name, mp_phase phase, int read1, int read2, int write)
+static mp_alternative *add_node(mp_graph *g, const char *name, mp_phase phase, int read1, int read2, int write)
 {
     mp_node *n;
     assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
@@ -76,12 +76,12 @@ static mp_form *add_node(mp_graph *g, const char *name, mp_phase phase, int read
     n->op = "Op";
     n->phase = phase;
     n->forward_of = -1;
-    n->forms[0].n_reads = read2 >= 0 ? 2 : 1;
-    n->forms[0].reads = mp_graph_list(g, (int[]){read1, read2}, 2);
-    n->forms[0].n_writes = write >= 0;
-    n->forms[0].writes = mp_graph_list(g, &write, 1);
-    n->forms[0].ticks = 1;
-    return &n->forms[0];
+    n->alternatives[0].n_reads = read2 >= 0 ? 2 : 1;
+    n->alternatives[0].reads = mp_graph_list(g, (int[]){read1, read2}, 2);
+    n->alternatives[0].n_writes = write >= 0;
+    n->alternatives[0].writes = mp_graph_list(g, &write, 1);
+    n->alternatives[0].ticks = 1;
+    return &n->alternatives[0];
 }
 
 static mp_graph *chain(const char *name_of_a)

@@ -306,8 +306,8 @@ static void its_nodes_cost_what_it_computes(void **state)
         if (strcmp(node->op, "ScaledDotProductAttention") != 0) continue;
         bool backward = node->phase == MP_PHASE_BACKWARD;
         assert_true(node->flops == (backward ? 2.5 : 1) * 4.0 * 16 * 4 * 64 * 64 * 24);
-        assert_int_equal(node->n_forms, 1);
-        assert_int_equal(node->forms[0].n_writes + node->forms[0].n_adds, backward ? 3 : 2);
+        assert_int_equal(node->n_alternatives, 1);
+        assert_int_equal(node->alternatives[0].n_writes + node->alternatives[0].n_adds, backward ? 3 : 2);
         n++;
     }
     assert_int_equal(n, 6);

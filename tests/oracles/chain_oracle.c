@@ -19,7 +19,7 @@ static int storage(mp_graph *graph, mp_kind kind, int64_t bytes)
 }
 
 /* A node with up to four reads and two writes; -1: none. */
-static mp_form *node(mp_graph *graph, mp_phase phase, const int reads[4], const int writes[2])
+static mp_alternative *node(mp_graph *graph, mp_phase phase, const int reads[4], const int writes[2])
 {
     mp_node *n;
     int list[4];
@@ -28,14 +28,14 @@ static mp_form *node(mp_graph *graph, mp_phase phase, const int reads[4], const 
     n->op = "Cell";
     n->phase = phase;
     n->forward_of = -1;
-    mp_form *form = n->forms;
+    mp_alternative *alternative = n->alternatives;
     for (int i = 0; i < 4; i++)
-        if (reads[i] >= 0) list[form->n_reads++] = reads[i];
-    form->reads = mp_graph_list(graph, list, form->n_reads);
+        if (reads[i] >= 0) list[alternative->n_reads++] = reads[i];
+    alternative->reads = mp_graph_list(graph, list, alternative->n_reads);
     for (int i = 0; i < 2; i++)
-        if (writes[i] >= 0) list[form->n_writes++] = writes[i];
-    form->writes = mp_graph_list(graph, list, form->n_writes);
-    return form;
+        if (writes[i] >= 0) list[alternative->n_writes++] = writes[i];
+    alternative->writes = mp_graph_list(graph, list, alternative->n_writes);
+    return alternative;
 }
 
 mp_graph *cells_graph(const cells *c)
@@ -60,10 +60,10 @@ mp_graph *cells_graph(const cells *c)
     node(graph, MP_PHASE_LOSS, (int[]){state[c->n], -1, -1, -1}, (int[]){gradient[c->n], -1});
     for (int k = c->n; k >= 1; k--) {
         const int before = c->cell[k].reads_before ? state[k - 1] : -1, after = c->cell[k].reads_after ? state[k] : -1;
-        mp_form *form =
+        mp_alternative *alternative =
             node(graph, MP_PHASE_BACKWARD, (int[]){gradient[k], internal[k], before, after}, (int[]){gradient[k - 1], -1});
-        form->adds = mp_graph_list(graph, &sum, 1);
-        form->n_adds = 1;
+        alternative->adds = mp_graph_list(graph, &sum, 1);
+        alternative->n_adds = 1;
         graph->nodes[graph->n_nodes - 1].forward_of = k - 1;
     }
     if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);

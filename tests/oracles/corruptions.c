@@ -109,16 +109,16 @@ SPOIL(recompute_at_the_end)
 {
     int t = find_step(graph, plan, random, MP_PHASE_FORWARD, 0);
     if (t < 0 || (graph->nodes[plan->steps[t].node].flags & MP_NODE_ONCE)) return false;
-    if (!graph->nodes[plan->steps[t].node].forms[0].ticks || graph->fuse != MP_FUSE_FORWARD) return false;
+    if (!graph->nodes[plan->steps[t].node].alternatives[0].ticks || graph->fuse != MP_FUSE_FORWARD) return false;
     return insert_step(plan, plan->n_steps, (mp_step){.node = plan->steps[t].node});
 }
 SPOIL(read_before_produced)
 {
     for (size_t i = 0; i < plan->n_steps; i++) {
         size_t t = (i + (size_t)random_below(random, 5)) % plan->n_steps;
-        const mp_form *form = &graph->nodes[plan->steps[t].node].forms[plan->steps[t].form];
-        for (size_t k = 0; k < form->n_reads; k++) {
-            int s = form->reads[k], p = graph->producer[s];
+        const mp_alternative *alternative = &graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative];
+        for (size_t k = 0; k < alternative->n_reads; k++) {
+            int s = alternative->reads[k], p = graph->producer[s];
             if (p < 0 || mp_storage_is_static(&graph->storages[s]) || graph->storages[s].carried) continue;
             if (runs(plan, plan->steps[t].node) > 1) continue;
             return move_step(plan, t, (size_t)step_of(plan, p));
@@ -151,7 +151,7 @@ SPOIL(add_out_of_order)
         int first = graph->adders_start[s];
         if (graph->adders_start[s + 1] - first < 2 || graph->storages[s].any_sum_order) continue;
         /* both nodes must find what they read in each other's place */
-        const mp_form *second = &graph->nodes[graph->adders[first + 1]].forms[0];
+        const mp_alternative *second = &graph->nodes[graph->adders[first + 1]].alternatives[0];
         for (size_t k = 0; k < second->n_reads; k++) {
             int x = second->reads[k], p = graph->producer[x];
             if (graph->adders_start[x] < graph->adders_start[x + 1]) p = graph->adders[graph->adders_start[x + 1] - 1];
@@ -173,12 +173,12 @@ SPOIL(update_too_early)
 /* The last (first) step that reads what the update at t writes, updates aside; -1: none. */
 static int reader_of_parameter(const mp_graph *graph, const mp_plan *plan, int t, bool last)
 {
-    const mp_form *update = &graph->nodes[plan->steps[t].node].forms[0];
+    const mp_alternative *update = &graph->nodes[plan->steps[t].node].alternatives[0];
     int found = -1;
     for (int u = 0; u < (int)plan->n_steps; u++) {
         const mp_node *node = &graph->nodes[plan->steps[u].node];
-        for (size_t k = 0; k < node->forms[0].n_reads; k++)
-            if (node->phase != MP_PHASE_UPDATE && node->forms[0].reads[k] == update->writes[0] && (last || found < 0))
+        for (size_t k = 0; k < node->alternatives[0].n_reads; k++)
+            if (node->phase != MP_PHASE_UPDATE && node->alternatives[0].reads[k] == update->writes[0] && (last || found < 0))
                 found = u;
     }
     return found;
@@ -200,7 +200,7 @@ SPOIL(update_after_its_readers)
 SPOIL(unknown_alternative)
 {
     int t = random_below(random, (int)plan->n_steps);
-    plan->steps[t].form = (int)graph->nodes[plan->steps[t].node].n_forms;
+    plan->steps[t].alternative = (int)graph->nodes[plan->steps[t].node].n_alternatives;
     return true;
 }
 SPOIL(other_alternative)
@@ -208,11 +208,13 @@ SPOIL(other_alternative)
     (void)random;
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_node *node = &graph->nodes[plan->steps[t].node];
-        int other = plan->steps[t].form ? 0 : 1;
-        if (node->n_forms < 2 || node->forms[0].n_writes != node->forms[1].n_writes) continue;
-        if (node->forms[0].n_reads != node->forms[1].n_reads || node->forms[0].ticks == node->forms[1].ticks) continue;
-        if (plan->steps[t].form > 1 || plan->seconds == 0) continue;
-        plan->steps[t].form = other;
+        int other = plan->steps[t].alternative ? 0 : 1;
+        if (node->n_alternatives < 2 || node->alternatives[0].n_writes != node->alternatives[1].n_writes) continue;
+        if (node->alternatives[0].n_reads != node->alternatives[1].n_reads ||
+            node->alternatives[0].ticks == node->alternatives[1].ticks)
+            continue;
+        if (plan->steps[t].alternative > 1 || plan->seconds == 0) continue;
+        plan->steps[t].alternative = other;
         drop_claims(plan);
         return true;
     }

@@ -158,7 +158,7 @@ SPOIL(offset_of_a_workspace_that_is_none)
 {
     mp_place *p = some_place(plan, random, true);
     for (size_t t = 0; p && t < plan->n_steps; t++) {
-        if (graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes) continue;
+        if (graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes) continue;
         p->begin = (int)t;
         p->end = (int)t + 1;
         return true;

@@ -12,7 +12,7 @@ enum { MOST_STATES = 2000000 };
 
 struct state {
     uint64_t ran, live; /* nodes; storages, by their bit */
-    int64_t extra;      /* ticks beyond one run of each node that has run, in its fastest form */
+    int64_t extra;      /* ticks beyond one run of each node that has run, in its fastest alternative */
     int64_t peak;       /* of the way here, without static bytes */
     int parent;
     mp_step step;
@@ -23,10 +23,11 @@ struct oracle {
     const mp_graph *graph;
     int64_t room; /* the budget less static bytes */
     bool any_order;
-    int bit[1024];                                             /* per storage: -1: always live */
-    int writer[1024];                                          /* per storage: see lone_writer */
-    int storage[64];                                           /* per bit */
-    uint64_t readers[64], adders[64], certain[64], makers[64]; /* per bit: nodes; certain: those that read it in every form */
+    int bit[1024];    /* per storage: -1: always live */
+    int writer[1024]; /* per storage: see lone_writer */
+    int storage[64];  /* per bit */
+    uint64_t readers[64], adders[64], certain[64],
+        makers[64]; /* per bit: nodes; certain: those that read it in every alternative */
     bool remade[64];
     uint64_t repeatable, backward, updates[1024]; /* per storage: the nodes that update this parameter */
     int64_t least[64];
@@ -72,26 +73,26 @@ static void read_graph(struct oracle *o)
         if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) o->repeatable |= one(v);
         if (node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD) o->backward |= one(v);
         o->least[v] = INT64_MAX;
-        for (size_t k = 0; k < node->n_forms; k++) {
-            const mp_form *f = &node->forms[k];
+        for (size_t k = 0; k < node->n_alternatives; k++) {
+            const mp_alternative *f = &node->alternatives[k];
             if (f->ticks < o->least[v]) o->least[v] = f->ticks;
-            assert_true(f->n_adds == node->forms[0].n_adds);
+            assert_true(f->n_adds == node->alternatives[0].n_adds);
             for (size_t i = 0; i < f->n_adds; i++) {
-                assert_true(in_list(node->forms[0].adds, node->forms[0].n_adds, f->adds[i]));
+                assert_true(in_list(node->alternatives[0].adds, node->alternatives[0].n_adds, f->adds[i]));
                 if (o->bit[f->adds[i]] >= 0) o->adders[o->bit[f->adds[i]]] |= one(v);
             }
             for (size_t i = 0; i < f->n_writes; i++) {
                 int s = f->writes[i];
                 if (o->bit[s] >= 0) o->makers[o->bit[s]] |= one(v);
                 if (graph->storages[s].kind != MP_KIND_PARAMETER || node->phase != MP_PHASE_UPDATE) continue;
-                assert_true(k == 0 || in_list(node->forms[0].writes, node->forms[0].n_writes, s));
+                assert_true(k == 0 || in_list(node->alternatives[0].writes, node->alternatives[0].n_writes, s));
                 o->updates[s] |= one(v);
             }
             for (size_t i = 0; i < f->n_reads; i++) {
                 int b = o->bit[f->reads[i]];
                 bool certain = true;
-                for (size_t j = 0; j < node->n_forms; j++)
-                    certain = certain && in_list(node->forms[j].reads, node->forms[j].n_reads, f->reads[i]);
+                for (size_t j = 0; j < node->n_alternatives; j++)
+                    certain = certain && in_list(node->alternatives[j].reads, node->alternatives[j].n_reads, f->reads[i]);
                 if (b >= 0) o->readers[b] |= one(v);
                 if (b >= 0 && certain) o->certain[b] |= one(v);
             }
@@ -110,7 +111,7 @@ static bool begun(const struct oracle *o, uint64_t ran, int b)
     return o->graph->storages[o->storage[b]].carried && (ran & o->makers[b]);
 }
 
-static bool may_run(const struct oracle *o, const struct state *at, int v, const mp_form *form)
+static bool may_run(const struct oracle *o, const struct state *at, int v, const mp_alternative *alternative)
 {
     const mp_graph *graph = o->graph;
     const mp_node *node = &graph->nodes[v];
@@ -124,8 +125,8 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
         }
     }
     if (node->phase == MP_PHASE_UPDATE && graph->fuse == MP_FUSE_NONE && (o->backward & ~at->ran)) return false;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        int s = form->reads[i], b = o->bit[s];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        int s = alternative->reads[i], b = o->bit[s];
         if (b < 0) {
             const int writer = node->phase == MP_PHASE_UPDATE ? -1 : o->writer[s];
             if (writer >= 0 && !(at->ran & one(writer))) return false;
@@ -140,8 +141,8 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
             if (!graph->storages[s].carried && (o->adders[b] & ~at->ran)) return false;
         }
     }
-    for (size_t i = 0; i < form->n_adds; i++) {
-        int s = form->adds[i];
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        int s = alternative->adds[i];
         for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1] && graph->adders[a] != v; a++)
             if (!graph->storages[s].any_sum_order && !(at->ran & one(graph->adders[a]))) return false;
     }
@@ -234,9 +235,10 @@ static bool reach(struct oracle *o, struct state s)
 /* ---- one step ---- */
 
 /* Bytes while the step runs, in which `begins` begin and `dies` end. */
-static int64_t step_bytes(const struct oracle *o, const struct state *at, const mp_form *form, uint64_t begins, uint64_t dies)
+static int64_t step_bytes(const struct oracle *o, const struct state *at, const mp_alternative *alternative, uint64_t begins,
+                          uint64_t dies)
 {
-    int64_t bytes = form->workspace_bytes;
+    int64_t bytes = alternative->workspace_bytes;
     uint64_t used_from = 0, used_to = 0;
     for (int b = 0; b < o->n_bits; b++) {
         const mp_storage *storage = &o->graph->storages[o->storage[b]];
@@ -245,8 +247,8 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
         if (begun(o, at->ran, b)) bytes += storage->bytes;
         if (!at->ran && storage->carried && !(at->live & one(b))) bytes += storage->bytes; /* in step 0 whatever comes */
     }
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        int from = form->in_place[i].from, to = form->in_place[i].to, f = o->bit[from], t = o->bit[to];
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        int from = alternative->in_place[i].from, to = alternative->in_place[i].to, f = o->bit[from], t = o->bit[to];
         if (f < 0 || t < 0 || !(dies & one(f)) || !(begins & one(t)) || (used_from & one(f)) || (used_to & one(t))) continue;
         if (o->graph->storages[from].bytes < o->graph->storages[to].bytes) continue;
         used_from |= one(f);
@@ -256,24 +258,24 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
     return bytes;
 }
 
-/* All ways to run a form: each of what it reads and begins lives on or not. */
-static bool run(struct oracle *o, int k, int v, int form_number)
+/* All ways to run an alternative: each of what it reads and begins lives on or not. */
+static bool run(struct oracle *o, int k, int v, int alternative_number)
 {
     const struct state at = o->states[k];
-    const mp_form *form = &o->graph->nodes[v].forms[form_number];
+    const mp_alternative *alternative = &o->graph->nodes[v].alternatives[alternative_number];
     uint64_t begins = 0, touched = 0, ran = at.ran | one(v), choices[16], kept = 0;
     int n_choices = 0;
-    if (!may_run(o, &at, v, form)) return true;
-    for (size_t i = 0; i < form->n_writes; i++)
-        if (o->bit[form->writes[i]] >= 0) begins |= one(o->bit[form->writes[i]]);
-    for (size_t i = 0; i < form->n_adds; i++) {
-        int b = o->bit[form->adds[i]];
+    if (!may_run(o, &at, v, alternative)) return true;
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        if (o->bit[alternative->writes[i]] >= 0) begins |= one(o->bit[alternative->writes[i]]);
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        int b = o->bit[alternative->adds[i]];
         if (b >= 0 && !(at.ran & o->adders[b])) begins |= one(b);
         if (b >= 0) touched |= one(b);
     }
     if (begins & at.live) return true; /* held for nothing */
-    for (size_t i = 0; i < form->n_reads; i++)
-        if (o->bit[form->reads[i]] >= 0) touched |= one(o->bit[form->reads[i]]);
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        if (o->bit[alternative->reads[i]] >= 0) touched |= one(o->bit[alternative->reads[i]]);
     touched |= begins;
     for (int b = 0; b < o->n_bits; b++) {
         if (!(touched & one(b)) || begun(o, ran, b)) continue;
@@ -288,10 +290,10 @@ static bool run(struct oracle *o, int k, int v, int form_number)
         uint64_t stay = kept;
         for (int c = 0; c < n_choices; c++)
             if (choice >> c & 1) stay |= choices[c];
-        struct state next = {ran, (at.live & ~touched) | stay, 0, 0, k, {.node = v, .form = form_number}, false};
-        int64_t bytes = step_bytes(o, &at, form, begins, at.live & touched & ~stay);
+        struct state next = {ran, (at.live & ~touched) | stay, 0, 0, k, {.node = v, .alternative = alternative_number}, false};
+        int64_t bytes = step_bytes(o, &at, alternative, begins, at.live & touched & ~stay);
         if (bytes > o->room) continue;
-        next.extra = at.extra + form->ticks - (at.ran & one(v) ? 0 : o->least[v]);
+        next.extra = at.extra + alternative->ticks - (at.ran & one(v) ? 0 : o->least[v]);
         next.peak = bytes > at.peak ? bytes : at.peak;
         if (!reach(o, next)) return false;
     }
@@ -331,7 +333,7 @@ bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_ord
         o->states[k].settled = true;
         if (o->states[k].ran == all) found = k;
         for (int v = 0; v < (int)graph->n_nodes && complete && found < 0; v++)
-            for (int f = 0; f < (int)graph->nodes[v].n_forms && complete; f++) complete = run(o, k, v, f);
+            for (int f = 0; f < (int)graph->nodes[v].n_alternatives && complete; f++) complete = run(o, k, v, f);
     }
     *steps = NULL;
     *n = 0;

@@ -1,10 +1,10 @@
 /* oracle_exact.h - the cheapest plan of a tiny graph within a budget, by trying everything: to judge searchers and bounds by.
  *
  * Dijkstra's algorithm over states between steps: the set of nodes that have run, and the set of storages whose present
- * instance is used again. A step runs any node in any form that the rules of timeline.h and check.h allow; an instance ends
- * only at a step that reads it. It shares no code with the planner, and reads the rules by itself.
+ * instance is used again. A step runs any node in any alternative that the rules of timeline.h and check.h allow; an instance
+ * ends only at a step that reads it. It shares no code with the planner, and reads the rules by itself.
  *
- * For graphs of at most 64 nodes and 64 storages that are not always live, in which all forms of a node add to the same
+ * For graphs of at most 64 nodes and 64 storages that are not always live, in which all alternatives of a node add to the same
  * storages and write the same parameters; else the test fails. About 8 forward nodes with their backward are practical.
  */
 #ifndef TESTS_ORACLE_EXACT_H

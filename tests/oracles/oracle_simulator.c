@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-static const mp_form *form_at(const mp_graph *graph, mp_step step)
+static const mp_alternative *alternative_at(const mp_graph *graph, mp_step step)
 {
-    return &graph->nodes[step.node].forms[step.form];
+    return &graph->nodes[step.node].alternatives[step.alternative];
 }
 
 static bool in(const int *list, size_t n, int s)
@@ -17,17 +17,17 @@ static bool in(const int *list, size_t n, int s)
 
 static bool read_at(const mp_graph *graph, mp_step step, int s)
 {
-    const mp_form *f = form_at(graph, step);
+    const mp_alternative *f = alternative_at(graph, step);
     return in(f->reads, f->n_reads, s);
 }
 static bool written_at(const mp_graph *graph, mp_step step, int s)
 {
-    const mp_form *f = form_at(graph, step);
+    const mp_alternative *f = alternative_at(graph, step);
     return in(f->writes, f->n_writes, s);
 }
 static bool added_at(const mp_graph *graph, mp_step step, int s)
 {
-    const mp_form *f = form_at(graph, step);
+    const mp_alternative *f = alternative_at(graph, step);
     return in(f->adds, f->n_adds, s);
 }
 
@@ -109,7 +109,7 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
     qsort(sim.spans, sim.n_spans, sizeof *sim.spans, compare);
 
     for (int t = 0; t < n_steps; t++) {
-        const mp_form *f = form_at(graph, steps[t]);
+        const mp_alternative *f = alternative_at(graph, steps[t]);
         for (size_t i = 0; i < f->n_in_place; i++) {
             int from = f->in_place[i].from, to = f->in_place[i].to;
             bool used = false;
@@ -124,9 +124,9 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
         }
     }
     for (int t = 0; t < n_steps; t++) {
-        const mp_form *f = form_at(graph, steps[t]);
+        const mp_alternative *f = alternative_at(graph, steps[t]);
         for (int u = 0; u <= t; u++)
-            if (runs_to(steps, u) >= t) sim.live_bytes[t] += form_at(graph, steps[u])->workspace_bytes;
+            if (runs_to(steps, u) >= t) sim.live_bytes[t] += alternative_at(graph, steps[u])->workspace_bytes;
         for (size_t k = 0; k < sim.n_spans; k++) {
             const mp_span *span = &sim.spans[k];
             bool guest = span->begin == t && span->takes_over >= 0;

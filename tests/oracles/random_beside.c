@@ -4,8 +4,8 @@
 #include "planner/math/list.h"
 #include "tests/oracles/random_graph.h"
 
-/* Whether two forms leave each other alone: neither changes what the other uses. */
-static bool apart(const mp_form *update, const mp_form *other)
+/* Whether two alternatives leave each other alone: neither changes what the other uses. */
+static bool apart(const mp_alternative *update, const mp_alternative *other)
 {
     for (size_t i = 0; i < update->n_reads; i++)
         if (mp_list_has(other->writes, other->n_writes, update->reads[i]) ||
@@ -25,9 +25,10 @@ int random_beside(const mp_graph *graph, uint64_t seed, int percent, mp_step *st
     int n_beside = 0;
     for (int t = 0; t < (int)n; t++) {
         int last = t + 1;
-        const mp_form *form = &graph->nodes[steps[t].node].forms[steps[t].form];
+        const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE || !random_chance(&random, percent)) continue;
-        while (last < (int)n && apart(form, &graph->nodes[steps[last].node].forms[steps[last].form])) last++;
+        while (last < (int)n && apart(alternative, &graph->nodes[steps[last].node].alternatives[steps[last].alternative]))
+            last++;
         steps[t].until = t + 1 + random_below(&random, last - t);
         n_beside += steps[t].until > t + 1;
     }

@@ -29,13 +29,13 @@ mp_status random_dag(uint64_t seed, int max_nodes, mp_graph **out, mp_error *err
         node->op = "node";
         node->phase = MP_PHASE_FORWARD;
         node->forward_of = -1;
-        mp_form *form = &node->forms[0];
-        form->ticks = 1 + (int64_t)(mp_splitmix_next(&random) % 9);
-        form->n_reads = n_reads;
-        form->reads = mp_graph_list(graph, reads, n_reads);
-        form->n_writes = 1;
-        form->writes = mp_graph_list(graph, &v, 1);
-        MP_REQUIRE(storage->name && node->name && form->reads && form->writes, err, MP_NOMEM, "out of memory");
+        mp_alternative *alternative = &node->alternatives[0];
+        alternative->ticks = 1 + (int64_t)(mp_splitmix_next(&random) % 9);
+        alternative->n_reads = n_reads;
+        alternative->reads = mp_graph_list(graph, reads, n_reads);
+        alternative->n_writes = 1;
+        alternative->writes = mp_graph_list(graph, &v, 1);
+        MP_REQUIRE(storage->name && node->name && alternative->reads && alternative->writes, err, MP_NOMEM, "out of memory");
     }
     MP_TRY(mp_graph_finish(graph, err));
     *out = graph;

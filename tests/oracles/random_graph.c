@@ -70,8 +70,9 @@ static mp_node *new_node(struct builder *b, mp_phase phase, const char *what)
     node->phase = phase;
     node->name = mp_pool_format(b->graph->pool, "%s%d", what, index);
     node->op = what;
-    node->forms[0].ticks = random_below(&b->random, 50);
-    if (random_chance(&b->random, 30)) node->forms[0].workspace_bytes = random_below(&b->random, 60) * b->graph->alignment;
+    node->alternatives[0].ticks = random_below(&b->random, 50);
+    if (random_chance(&b->random, 30))
+        node->alternatives[0].workspace_bytes = random_below(&b->random, 60) * b->graph->alignment;
     if (random_chance(&b->random, 30)) node->flops = 0.1 * random_below(&b->random, 1000);
     return node;
 }
@@ -86,20 +87,20 @@ static void append(struct builder *b, int **list, size_t *n, int s)
     *list = longer;
 }
 
-static void reads(struct builder *b, mp_form *f, int s)
+static void reads(struct builder *b, mp_alternative *f, int s)
 {
     append(b, &f->reads, &f->n_reads, s);
 }
-static void writes(struct builder *b, mp_form *f, int s)
+static void writes(struct builder *b, mp_alternative *f, int s)
 {
     append(b, &f->writes, &f->n_writes, s);
 }
-static void adds(struct builder *b, mp_form *f, int s)
+static void adds(struct builder *b, mp_alternative *f, int s)
 {
     append(b, &f->adds, &f->n_adds, s);
 }
 
-static void pair(struct builder *b, mp_form *f, int from, int to)
+static void pair(struct builder *b, mp_alternative *f, int from, int to)
 {
     mp_in_place *longer = mp_pool_alloc(b->graph->pool, f->n_in_place + 1, sizeof *longer);
     if (f->n_in_place) memcpy(longer, f->in_place, f->n_in_place * sizeof *longer);
@@ -107,12 +108,13 @@ static void pair(struct builder *b, mp_form *f, int from, int to)
     f->in_place = longer;
 }
 
-/* A copy of the base form that `without` (a storage it reads or writes, -1: none) is left out of. */
-static mp_form *alternative(struct builder *b, mp_node *node, int without)
+/* A copy of the base alternative that `without` (a storage it reads or writes, -1: none) is left out of. */
+static mp_alternative *alternative(struct builder *b, mp_node *node, int without)
 {
-    mp_form *forms = mp_pool_alloc(b->graph->pool, node->n_forms + 1, sizeof *forms), *f = &forms[node->n_forms];
-    memcpy(forms, node->forms, node->n_forms * sizeof *forms);
-    const mp_form *base = &forms[0];
+    mp_alternative *alternatives = mp_pool_alloc(b->graph->pool, node->n_alternatives + 1, sizeof *alternatives),
+                   *f = &alternatives[node->n_alternatives];
+    memcpy(alternatives, node->alternatives, node->n_alternatives * sizeof *alternatives);
+    const mp_alternative *base = &alternatives[0];
     for (size_t i = 0; i < base->n_reads; i++)
         if (base->reads[i] != without) reads(b, f, base->reads[i]);
     for (size_t i = 0; i < base->n_writes; i++)
@@ -123,8 +125,8 @@ static mp_form *alternative(struct builder *b, mp_node *node, int without)
             pair(b, f, base->in_place[i].from, base->in_place[i].to);
     f->ticks = base->ticks + random_below(&b->random, 9);
     f->workspace_bytes = base->workspace_bytes / (2 * b->graph->alignment) * b->graph->alignment;
-    node->forms = forms;
-    node->n_forms++;
+    node->alternatives = alternatives;
+    node->n_alternatives++;
     return f;
 }
 
@@ -155,7 +157,7 @@ static void add_forward(struct builder *b, int input, bool plain)
 
     mp_node *node = new_node(b, MP_PHASE_FORWARD, "f");
     x->node = (int)b->graph->n_nodes - 1;
-    mp_form *f = &node->forms[0];
+    mp_alternative *f = &node->alternatives[0];
     if (!x->n_inputs) reads(b, f, input);
     for (int k = 0; k < x->n_inputs; k++) reads(b, f, x->inputs[k]);
     if (x->parameter >= 0) reads(b, f, x->parameter);
@@ -193,7 +195,7 @@ static int gradient_of(struct builder *b, int s, mp_fuse fuse)
     return b->gradient[s] = g;
 }
 
-static void contribute(struct builder *b, mp_form *f, int s, mp_fuse fuse)
+static void contribute(struct builder *b, mp_alternative *f, int s, mp_fuse fuse)
 {
     int g = gradient_of(b, s, fuse);
     if (b->uses[s] > 1)
@@ -211,7 +213,7 @@ static void add_backward(struct builder *b, const struct forward *x, mp_fuse fus
         bool data = !split || part == 0, weight = !split || part == 1;
         mp_node *node = new_node(b, MP_PHASE_BACKWARD, data ? "b" : "bw");
         node->forward_of = x->node;
-        mp_form *f = &node->forms[0];
+        mp_alternative *f = &node->alternatives[0];
         for (int k = 0; k < x->n_outputs; k++)
             if (b->uses[x->outputs[k]] > 0) reads(b, f, gradient_of(b, x->outputs[k], fuse));
         for (int k = 0; k < x->n_inputs; k++)
@@ -224,9 +226,9 @@ static void add_backward(struct builder *b, const struct forward *x, mp_fuse fus
             int from = b->gradient[x->outputs[0]];
             if (from >= 0 && b->uses[x->outputs[0]] > 0 && random_chance(r, 40)) pair(b, f, from, b->gradient[x->inputs[k]]);
         }
-        if (x->mask >= 0) { /* every form that reads the mask has one beside it that does without */
+        if (x->mask >= 0) { /* every alternative that reads the mask has one beside it that does without */
             reads(b, f, x->mask);
-            mp_form *without = alternative(b, node, x->mask);
+            mp_alternative *without = alternative(b, node, x->mask);
             if (x->n_inputs) reads(b, without, x->inputs[0]);
         } else if (random_chance(r, 15)) {
             alternative(b, node, -1);
@@ -240,15 +242,15 @@ static void add_loss(struct builder *b, mp_fuse fuse)
     mp_node *node = new_node(b, MP_PHASE_LOSS, "loss");
     mp_node *back = new_node(b, MP_PHASE_BACKWARD, "dloss");
     node = back - 1;
-    writes(b, &node->forms[0], loss);
+    writes(b, &node->alternatives[0], loss);
     for (int i = 0; i < b->n_forward; i++) {
         for (int k = 0; k < b->forward[i].n_outputs; k++) {
             int s = b->forward[i].outputs[k];
             if (b->uses[s]) continue;
             b->uses[s] = 1;
-            reads(b, &node->forms[0], s);
-            if (random_chance(&b->random, 50)) reads(b, &back->forms[0], s);
-            contribute(b, &back->forms[0], s, fuse);
+            reads(b, &node->alternatives[0], s);
+            if (random_chance(&b->random, 50)) reads(b, &back->alternatives[0], s);
+            contribute(b, &back->alternatives[0], s, fuse);
         }
     }
 }
@@ -260,7 +262,7 @@ static void add_updates(struct builder *b)
         if (w < 0 || b->gradient[w] < 0) continue;
         int state = new_storage(b, MP_KIND_OPTIMIZER_STATE, "state");
         mp_node *node = new_node(b, MP_PHASE_UPDATE, "update");
-        mp_form *f = &node->forms[0];
+        mp_alternative *f = &node->alternatives[0];
         reads(b, f, b->gradient[w]);
         reads(b, f, w);
         reads(b, f, state);
@@ -310,11 +312,11 @@ static bool update_allows(const struct scheduler *s, int node)
 {
     const mp_graph *graph = s->graph;
     bool forward = graph->fuse == MP_FUSE_FORWARD;
-    const mp_form *form = &graph->nodes[node].forms[0];
+    const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
     if (graph->nodes[node].phase == MP_PHASE_UPDATE) {
         if (graph->fuse == MP_FUSE_NONE && s->n_unrun_backward) return false;
-        for (size_t i = 0; i < form->n_writes; i++) {
-            int w = form->writes[i];
+        for (size_t i = 0; i < alternative->n_writes; i++) {
+            int w = alternative->writes[i];
             for (int r = graph->readers_start[w]; r < graph->readers_start[w + 1]; r++) {
                 int reader = graph->readers[r];
                 if (graph->nodes[reader].phase != MP_PHASE_UPDATE && (s->runs[reader] > 0) == forward) return false;
@@ -322,8 +324,8 @@ static bool update_allows(const struct scheduler *s, int node)
         }
         return true;
     }
-    for (size_t i = 0; i < form->n_reads; i++) {
-        int w = form->reads[i];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        int w = alternative->reads[i];
         if (graph->storages[w].kind != MP_KIND_PARAMETER) continue;
         for (int r = graph->readers_start[w]; r < graph->readers_start[w + 1]; r++)
             if (graph->nodes[graph->readers[r]].phase == MP_PHASE_UPDATE && (s->runs[graph->readers[r]] > 0) != forward)
@@ -345,10 +347,10 @@ int lone_writer(const mp_graph *graph, int storage)
     if (!mp_storage_is_static(&graph->storages[storage])) return -1;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         bool writes = false, reads = false;
-        for (size_t f = 0; f < graph->nodes[i].n_forms && graph->nodes[i].phase != MP_PHASE_UPDATE; f++) {
-            const mp_form *form = &graph->nodes[i].forms[f];
-            writes |= lists(form->writes, form->n_writes, storage);
-            reads |= lists(form->reads, form->n_reads, storage);
+        for (size_t f = 0; f < graph->nodes[i].n_alternatives && graph->nodes[i].phase != MP_PHASE_UPDATE; f++) {
+            const mp_alternative *alternative = &graph->nodes[i].alternatives[f];
+            writes |= lists(alternative->writes, alternative->n_writes, storage);
+            reads |= lists(alternative->reads, alternative->n_reads, storage);
         }
         if (!writes) continue;
         if (reads || found >= 0) return -1;
@@ -357,41 +359,42 @@ int lone_writer(const mp_graph *graph, int storage)
     return found;
 }
 
-static bool form_can_run(const struct scheduler *s, int node, const mp_form *form)
+static bool alternative_can_run(const struct scheduler *s, int node, const mp_alternative *alternative)
 {
     const mp_graph *graph = s->graph;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        int x = form->reads[i], n_adders = graph->adders_start[x + 1] - graph->adders_start[x];
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        int x = alternative->reads[i], n_adders = graph->adders_start[x + 1] - graph->adders_start[x];
         const mp_storage *storage = &graph->storages[x];
         const int writer = graph->nodes[node].phase == MP_PHASE_UPDATE ? -1 : lone_writer(graph, x);
         if (writer >= 0 && !s->runs[writer]) return false;
         if (mp_storage_is_static(storage) || (storage->carried && !s->made[x])) continue;
         if (!s->made[x] || s->added[x] < n_adders) return false;
     }
-    for (size_t i = 0; i < form->n_adds; i++) {
-        int x = form->adds[i];
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        int x = alternative->adds[i];
         if (!graph->storages[x].any_sum_order && graph->adders[graph->adders_start[x] + s->added[x]] != node) return false;
     }
     return true;
 }
 
-/* A random form of the node that can run now, -1: none. */
-static int pick_form(const struct scheduler *s, int node, random_source *random)
+/* A random alternative of the node that can run now, -1: none. */
+static int pick_alternative(const struct scheduler *s, int node, random_source *random)
 {
     const mp_node *n = &s->graph->nodes[node];
     if (!update_allows(s, node)) return -1;
-    if ((n->flags & MP_NODE_ONCE) || random_chance(random, 50)) return form_can_run(s, node, &n->forms[0]) ? 0 : -1;
-    int k = random_below(random, (int)n->n_forms);
-    return form_can_run(s, node, &n->forms[k]) ? k : -1;
+    if ((n->flags & MP_NODE_ONCE) || random_chance(random, 50))
+        return alternative_can_run(s, node, &n->alternatives[0]) ? 0 : -1;
+    int k = random_below(random, (int)n->n_alternatives);
+    return alternative_can_run(s, node, &n->alternatives[k]) ? k : -1;
 }
 
 static void take(struct scheduler *s, mp_step step)
 {
-    const mp_form *form = &s->graph->nodes[step.node].forms[step.form];
-    for (size_t i = 0; i < form->n_writes; i++) s->made[form->writes[i]] = true;
-    for (size_t i = 0; i < form->n_adds; i++) {
-        s->made[form->adds[i]] = true;
-        s->added[form->adds[i]]++;
+    const mp_alternative *alternative = &s->graph->nodes[step.node].alternatives[step.alternative];
+    for (size_t i = 0; i < alternative->n_writes; i++) s->made[alternative->writes[i]] = true;
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        s->made[alternative->adds[i]] = true;
+        s->added[alternative->adds[i]]++;
     }
     mp_phase phase = s->graph->nodes[step.node].phase;
     if (phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD) s->n_unrun_backward--;
@@ -419,11 +422,11 @@ mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, s
             for (node = 0; s.runs[node] > 0;) node++;
         const mp_node *x = &graph->nodes[node];
         if (s.runs[node] ? !again || x->phase != MP_PHASE_FORWARD || (x->flags & MP_NODE_ONCE) : again) continue;
-        int form = pick_form(&s, node, &random);
-        if (form < 0) continue;
+        int alternative = pick_alternative(&s, node, &random);
+        if (alternative < 0) continue;
         most_extra -= s.runs[node] > 0;
         left -= s.runs[node] == 0;
-        steps[n_steps++] = (mp_step){.node = node, .form = form};
+        steps[n_steps++] = (mp_step){.node = node, .alternative = alternative};
         take(&s, steps[n_steps - 1]);
     }
     mp_free(s.runs);
@@ -478,7 +481,7 @@ void place_first_fit(const mp_graph *graph, mp_plan *plan)
             }
         }
         while (k < tl->n_spans && tl->spans[k].begin == t) k++;
-        int64_t workspace = graph->nodes[plan->steps[t].node].forms[plan->steps[t].form].workspace_bytes;
+        int64_t workspace = graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes;
         if (workspace) place(plan, graph->alignment, (mp_place){-1, t, mp_step_end(plan->steps, t), 0, workspace}, -1);
     }
     if (!plan->n_places) plan->arena_bytes = -1;

@@ -1,5 +1,5 @@
-/* test_algorithms.c - algorithms of nodes: from a file of costs to forms, in a graph's file, chosen for an order of steps and
- * by the searches, and one for all runs of a node. */
+/* test_algorithms.c - algorithms of nodes: from a file of costs to alternatives, in a graph's file, chosen for an order of
+ * steps and by the searches, and one for all runs of a node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,19 +34,19 @@ static int add_algorithms(mp_graph *graph, uint64_t seed, int most, int chosen[]
     for (int tries = 0; tries < 40 && n < most; tries++) {
         const int v = random_below(&random, (int)graph->n_nodes);
         mp_node *node = &graph->nodes[v];
-        if (node->n_forms > 1 || node->phase == MP_PHASE_UPDATE || node->forms[0].algorithm) continue;
-        const int n_forms = 2 + random_below(&random, MOST_FORMS - 1);
-        mp_form *forms = mp_pool_alloc(graph->pool, MOST_FORMS, sizeof *forms);
-        for (int k = 0; k < n_forms; k++) {
-            forms[k] = node->forms[0];
-            forms[k].algorithm = names[k];
-            if (k) forms[k].ticks = forms[k - 1].ticks + 1 + random_below(&random, 5);
-            forms[k].workspace_bytes += 10 * (n_forms - 1 - k) * (1 + random_below(&random, 8));
-            if (k && forms[k].workspace_bytes >= forms[k - 1].workspace_bytes)
-                forms[k].workspace_bytes = forms[k - 1].workspace_bytes;
+        if (node->n_alternatives > 1 || node->phase == MP_PHASE_UPDATE || node->alternatives[0].algorithm) continue;
+        const int n_alternatives = 2 + random_below(&random, MOST_FORMS - 1);
+        mp_alternative *alternatives = mp_pool_alloc(graph->pool, MOST_FORMS, sizeof *alternatives);
+        for (int k = 0; k < n_alternatives; k++) {
+            alternatives[k] = node->alternatives[0];
+            alternatives[k].algorithm = names[k];
+            if (k) alternatives[k].ticks = alternatives[k - 1].ticks + 1 + random_below(&random, 5);
+            alternatives[k].workspace_bytes += 10 * (n_alternatives - 1 - k) * (1 + random_below(&random, 8));
+            if (k && alternatives[k].workspace_bytes >= alternatives[k - 1].workspace_bytes)
+                alternatives[k].workspace_bytes = alternatives[k - 1].workspace_bytes;
         }
-        node->forms = forms;
-        node->n_forms = (size_t)n_forms;
+        node->alternatives = alternatives;
+        node->n_alternatives = (size_t)n_alternatives;
         if (chosen) chosen[n] = v;
         n++;
     }
@@ -54,12 +54,12 @@ static int add_algorithms(mp_graph *graph, uint64_t seed, int most, int chosen[]
     return n;
 }
 
-/* Counts through all choices of one form per chosen node; false after the last. */
-static bool next_choice(const mp_graph *graph, const int chosen[], int n, int form[])
+/* Counts through all choices of one alternative per chosen node; false after the last. */
+static bool next_choice(const mp_graph *graph, const int chosen[], int n, int alternative[])
 {
     for (int k = 0; k < n; k++) {
-        if ((size_t)++form[k] < graph->nodes[chosen[k]].n_forms) return true;
-        form[k] = 0;
+        if ((size_t)++alternative[k] < graph->nodes[chosen[k]].n_alternatives) return true;
+        alternative[k] = 0;
     }
     return false;
 }
@@ -78,7 +78,7 @@ static void the_choice_for_an_order_is_the_best_of_all(void **state)
     (void)state;
     long n_slower = 0, n_over = 0;
     for (uint64_t seed = 1; seed <= 120; seed++) {
-        int chosen[MOST_CHOICES], form[MOST_CHOICES] = {0};
+        int chosen[MOST_CHOICES], alternative[MOST_CHOICES] = {0};
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 6), (mp_fuse)(seed % 3), seed % 5 == 0);
         const int n_chosen = add_algorithms(graph, seed, MOST_CHOICES, chosen);
         size_t n;
@@ -88,12 +88,12 @@ static void the_choice_for_an_order_is_the_best_of_all(void **state)
         do {
             for (size_t t = 0; t < n; t++)
                 for (int k = 0; k < n_chosen; k++)
-                    if (steps[t].node == chosen[k]) steps[t].form = form[k];
+                    if (steps[t].node == chosen[k]) steps[t].alternative = alternative[k];
             measure(graph, steps, n, &peak[n_all], &ticks[n_all]);
             if (!n_all) fast = ticks[0];
             if (peak[n_all] < least) least = peak[n_all];
             n_all++;
-        } while (next_choice(graph, chosen, n_chosen, form));
+        } while (next_choice(graph, chosen, n_chosen, alternative));
         for (int b = 0; b <= n_all; b++) { /* every peak as the budget, and one that none fits */
             const int64_t budget = b < n_all ? peak[b] : least - 1, within = budget < least ? least : budget;
             int64_t best = INT64_MAX;
@@ -117,26 +117,27 @@ static void the_choice_for_an_order_is_the_best_of_all(void **state)
 /* The least ticks over all schedules and all choices of one algorithm per node; -1: none fits. */
 static bool oracle(mp_graph *graph, const int chosen[], int n, int64_t budget_bytes, int64_t *best)
 {
-    int form[MOST_CHOICES] = {0};
+    int alternative[MOST_CHOICES] = {0};
     bool done = true;
     *best = -1;
     do {
-        mp_form *kept[MOST_CHOICES];
+        mp_alternative *kept[MOST_CHOICES];
         int64_t ticks;
         for (int k = 0; k < n; k++) {
             mp_node *node = &graph->nodes[chosen[k]];
-            kept[k] = node->forms;
-            node->forms = &kept[k][form[k]];
-            node->n_forms = 1;
+            kept[k] = node->alternatives;
+            node->alternatives = &kept[k][alternative[k]];
+            node->n_alternatives = 1;
         }
         done = done && oracle_exact(graph, budget_bytes, true, &ticks);
         if (done && ticks >= 0 && (*best < 0 || ticks < *best)) *best = ticks;
         for (int k = 0; k < n; k++) {
             mp_node *node = &graph->nodes[chosen[k]];
-            node->forms = kept[k];
-            for (node->n_forms = 1; node->n_forms < MOST_FORMS && kept[k][node->n_forms].algorithm;) node->n_forms++;
+            node->alternatives = kept[k];
+            for (node->n_alternatives = 1; node->n_alternatives < MOST_FORMS && kept[k][node->n_alternatives].algorithm;)
+                node->n_alternatives++;
         }
-    } while (done && next_choice(graph, chosen, n, form));
+    } while (done && next_choice(graph, chosen, n, alternative));
     return done;
 }
 
@@ -171,7 +172,7 @@ static void searches_find_the_best_and_bounds_stay_below(void **state)
                     n_best += answer.plan ? answer.plan->ticks == best : best < 0;
                     for (size_t t = 0; answer.plan && t < answer.plan->n_steps; t++) {
                         const mp_step *step = &answer.plan->steps[t];
-                        n_algorithms += step->form && mp_node_has_algorithms(&graph->nodes[step->node]);
+                        n_algorithms += step->alternative && mp_node_has_algorithms(&graph->nodes[step->node]);
                     }
                 }
                 mp_answer_free(&answer);
@@ -206,7 +207,7 @@ static void one_algorithm_is_for_all_runs(void **state)
             for (size_t u = 0; u < t && mp_node_has_algorithms(&graph->nodes[steps[t].node]); u++)
                 if (steps[u].node == steps[t].node) again = t;
         if (again) {
-            steps[again].form ^= 1;
+            steps[again].alternative ^= 1;
             assert_int_equal(mp_plan_new(graph, "test", steps, n, &plan, NULL), MP_OK);
             assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
             if (!strstr(err.message, "runs with the algorithm '") || !strstr(err.message, "one is for all its runs"))
@@ -269,11 +270,11 @@ static void the_budget_decides_which_algorithm_runs(void **state)
     assert_int_equal(
         apply(graph, ",\"algorithms\":[" ROW("slow", 13, 0, "") "," ROW("fast", 8, 5000, "") "]", &by_default, NULL), MP_OK);
     const mp_node *node = &graph->nodes[1];
-    assert_int_equal(node->n_forms, 2);
-    assert_string_equal(node->forms[0].algorithm, "fast");
-    assert_string_equal(node->forms[1].algorithm, "slow");
-    assert_int_equal(node->forms[0].workspace_bytes, 5000);
-    assert_int_equal(node->forms[1].ticks - node->forms[0].ticks, 5);
+    assert_int_equal(node->n_alternatives, 2);
+    assert_string_equal(node->alternatives[0].algorithm, "fast");
+    assert_string_equal(node->alternatives[1].algorithm, "slow");
+    assert_int_equal(node->alternatives[0].workspace_bytes, 5000);
+    assert_int_equal(node->alternatives[1].ticks - node->alternatives[0].ticks, 5);
     assert_false(mp_node_has_algorithms(&graph->nodes[0]));
     for (int loose = 0; loose < 2; loose++) {
         mp_answer answer;
@@ -283,7 +284,7 @@ static void the_budget_decides_which_algorithm_runs(void **state)
         assert_non_null(answer.plan);
         assert_int_equal(answer.plan->n_steps, graph->n_nodes); /* nothing is run again */
         for (size_t t = 0; t < answer.plan->n_steps; t++)
-            if (answer.plan->steps[t].node == 1) assert_int_equal(answer.plan->steps[t].form, loose ? 0 : 1);
+            if (answer.plan->steps[t].node == 1) assert_int_equal(answer.plan->steps[t].alternative, loose ? 0 : 1);
         assert_int_equal(answer.plan->ticks, answer.plan->baseline_ticks + (loose ? 0 : 5));
         assert_true(answer.bound.ticks <= answer.plan->ticks);
         mp_answer_free(&answer);
@@ -310,8 +311,8 @@ static void what_is_neither_faster_nor_smaller_or_not_permitted_is_left_out(void
         size_t n = 0;
         assert_int_equal(apply(graph, list, &cases[c].options, NULL), MP_OK);
         const mp_node *node = &graph->nodes[1];
-        for (; cases[c].names[n]; n++) assert_string_equal(node->forms[n].algorithm, cases[c].names[n]);
-        assert_int_equal(node->n_forms, n ? n : 1);
+        for (; cases[c].names[n]; n++) assert_string_equal(node->alternatives[n].algorithm, cases[c].names[n]);
+        assert_int_equal(node->n_alternatives, n ? n : 1);
         assert_true(mp_node_has_algorithms(node) == (n > 0));
         mp_graph_free(graph);
     }
@@ -339,10 +340,10 @@ static void bad_algorithms_are_refused(void **state)
     }
     mp_graph *graph = chain();
     mp_error err = {0};
-    mp_form *forms = mp_pool_alloc(graph->pool, 2, sizeof *forms);
-    forms[0] = forms[1] = graph->nodes[1].forms[0];
-    graph->nodes[1].forms = forms;
-    graph->nodes[1].n_forms = 2;
+    mp_alternative *alternatives = mp_pool_alloc(graph->pool, 2, sizeof *alternatives);
+    alternatives[0] = alternatives[1] = graph->nodes[1].alternatives[0];
+    graph->nodes[1].alternatives = alternatives;
+    graph->nodes[1].n_alternatives = 2;
     assert_int_equal(apply(graph, ",\"algorithms\":[" ROW("a", 1, 0, "") "]", &by_default, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "which has alternatives already"));
     mp_graph_free(graph);
@@ -360,34 +361,34 @@ static void they_are_in_the_graphs_file_and_its_hash(void **state)
     assert_int_equal(mp_graph_write(graph, path, NULL), MP_OK);
     assert_int_equal(mp_graph_read(path, &again, NULL), MP_OK);
     assert_string_equal(again->hash, graph->hash);
-    assert_string_equal(again->nodes[1].forms[1].algorithm, "b");
+    assert_string_equal(again->nodes[1].alternatives[1].algorithm, "b");
     mp_graph_free(again);
     memcpy(hash, graph->hash, sizeof hash);
-    graph->nodes[1].forms[1].algorithm = "c";
+    graph->nodes[1].alternatives[1].algorithm = "c";
     assert_int_equal(mp_graph_hash(graph, graph->hash, NULL), MP_OK);
     assert_string_not_equal(hash, graph->hash);
     unlink(path);
     mp_graph_free(graph);
 }
 
-static void spoil_kinds(mp_form *forms)
+static void spoil_kinds(mp_alternative *alternatives)
 {
-    forms[1].algorithm = NULL;
+    alternatives[1].algorithm = NULL;
 }
-static void spoil_names(mp_form *forms)
+static void spoil_names(mp_alternative *alternatives)
 {
-    forms[1].algorithm = forms[0].algorithm;
+    alternatives[1].algorithm = alternatives[0].algorithm;
 }
-static void spoil_reads(mp_form *forms)
+static void spoil_reads(mp_alternative *alternatives)
 {
-    forms[1].n_reads--;
+    alternatives[1].n_reads--;
 }
 
 static void a_graph_has_them_all_alike_or_none(void **state)
 {
     (void)state;
     static const struct {
-        void (*spoil)(mp_form *forms);
+        void (*spoil)(mp_alternative *alternatives);
         const char *fault;
     } cases[] = {{spoil_kinds, "forms with an algorithm and forms without one"},
                  {spoil_names, "has the algorithm 'a' twice"},
@@ -399,7 +400,7 @@ static void a_graph_has_them_all_alike_or_none(void **state)
         snprintf(path, sizeof path, "/tmp/memplan-algorithms-%ld.graph.json", (long)getpid());
         assert_int_equal(apply(graph, ",\"algorithms\":[" ROW("a", 1, 9, "") "," ROW("b", 2, 3, "") "]", &by_default, NULL),
                          MP_OK);
-        cases[c].spoil(graph->nodes[1].forms);
+        cases[c].spoil(graph->nodes[1].alternatives);
         assert_int_equal(mp_graph_write(graph, path, NULL), MP_OK);
         assert_int_equal(mp_graph_read(path, &again, &err), MP_PARSE);
         if (!strstr(err.message, cases[c].fault)) fail_msg("%s", err.message);

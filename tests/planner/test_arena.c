@@ -137,13 +137,13 @@ static mp_plan *carried_plan(const int *order, size_t n, mp_graph **graph)
     for (int k = without ? 2 : 0; k < (without ? 4 : 3); k++) {
         mp_node *node;
         assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
-        mp_form *form = &node->forms[0];
+        mp_alternative *alternative = &node->alternatives[0];
         node->phase = nodes[k].phase;
-        form->reads = mp_graph_list(g, &nodes[k].reads, form->n_reads = nodes[k].reads >= 0);
-        form->writes = mp_graph_list(g, &nodes[k].writes, form->n_writes = 1);
+        alternative->reads = mp_graph_list(g, &nodes[k].reads, alternative->n_reads = nodes[k].reads >= 0);
+        alternative->writes = mp_graph_list(g, &nodes[k].writes, alternative->n_writes = 1);
         if (k != 1) continue;
-        form->in_place = mp_pool_alloc(g->pool, form->n_in_place = 1, sizeof *form->in_place);
-        form->in_place[0] = (mp_in_place){2, 1};
+        alternative->in_place = mp_pool_alloc(g->pool, alternative->n_in_place = 1, sizeof *alternative->in_place);
+        alternative->in_place[0] = (mp_in_place){2, 1};
     }
     for (size_t t = 0; t < n; t++) steps[t].node = order[t];
     if (mp_graph_finish(g, &err) != MP_OK || mp_plan_new(g, "test", steps, n, &plan, &err) != MP_OK)

@@ -111,7 +111,7 @@ static void a_limit_that_is_not_reached_changes_nothing(void **state)
         assert_int_equal(a->n_steps, b->n_steps);
         for (size_t t = 0; t < a->n_steps; t++) {
             assert_int_equal(a->steps[t].node, b->steps[t].node);
-            assert_int_equal(a->steps[t].form, b->steps[t].form);
+            assert_int_equal(a->steps[t].alternative, b->steps[t].alternative);
         }
         for (int k = 0; k < 2; k++) mp_answer_free(&answers[k]);
         mp_answer_free(&all);

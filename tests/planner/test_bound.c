@@ -53,7 +53,7 @@ static void bound_is_never_above_the_cheapest_plan(void **state)
     }
     /* measured: 755 of 1300 feasible cases tight in this order, 295 of the 840 that take more than every node once; 118 of 200
      * proved infeasible; in any order 784 of 1394, 153 of 763, 2 of 106. What is missing is nearly always the ticks of slower
-     * forms. */
+     * alternatives. */
     assert_int_equal(n_given_up, 0);
     if (n_tight[0] < 744 || n_tight_dear[0] < 284 || n_proved[0] < 112 || n_tight[1] < 775 || n_tight_dear[1] < 142)
         fail_msg("this order: %d of %d feasible tight, %d of %d dear, %d of %d proved; any order: %d of %d, %d of %d, %d of %d",
@@ -107,8 +107,8 @@ static void bound_is_the_sum_over_nodes_when_memory_is_plenty(void **state)
         int64_t least = 0;
         for (size_t i = 0; i < graph->n_nodes; i++) {
             int64_t ticks = INT64_MAX;
-            for (size_t k = 0; k < graph->nodes[i].n_forms; k++)
-                if (graph->nodes[i].forms[k].ticks < ticks) ticks = graph->nodes[i].forms[k].ticks;
+            for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++)
+                if (graph->nodes[i].alternatives[k].ticks < ticks) ticks = graph->nodes[i].alternatives[k].ticks;
             least += ticks;
         }
         assert_int_equal(bound_of(graph, keep_all_peak(graph), seed % 2, 1).ticks, least);

@@ -111,13 +111,13 @@ static void add_node(mp_graph *graph, mp_phase phase, int ticks, const int *read
     mp_node *node;
     assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
     node->phase = phase;
-    node->n_forms = 1;
-    node->forms = mp_pool_alloc(graph->pool, 1, sizeof *node->forms);
-    node->forms[0] = (mp_form){.ticks = ticks,
-                               .reads = mp_graph_list(graph, reads, n_reads),
-                               .n_reads = n_reads,
-                               .writes = mp_graph_list(graph, writes, n_writes),
-                               .n_writes = n_writes};
+    node->n_alternatives = 1;
+    node->alternatives = mp_pool_alloc(graph->pool, 1, sizeof *node->alternatives);
+    node->alternatives[0] = (mp_alternative){.ticks = ticks,
+                                             .reads = mp_graph_list(graph, reads, n_reads),
+                                             .n_reads = n_reads,
+                                             .writes = mp_graph_list(graph, writes, n_writes),
+                                             .n_writes = n_writes};
 }
 
 /* One run makes both tensors that are wanted again. */

@@ -131,11 +131,11 @@ static void add_node(const char *name)
     node->name = mp_pool_format(graph->pool, "%s", name);
     const char *phase = text_of("node", name, "phase");
     node->phase = !strcmp(phase, "forward") ? MP_PHASE_FORWARD : !strcmp(phase, "loss") ? MP_PHASE_LOSS : MP_PHASE_BACKWARD;
-    mp_form *form = node->forms;
-    form->ticks = (int64_t)number_of("node", name, "ticks");
-    form->workspace_bytes = (int64_t)number_of("node", name, "workspace");
-    form->reads = storages_of(text_of("node", name, "reads"), &form->n_reads);
-    form->writes = storages_of(text_of("node", name, "writes"), &form->n_writes);
+    mp_alternative *alternative = node->alternatives;
+    alternative->ticks = (int64_t)number_of("node", name, "ticks");
+    alternative->workspace_bytes = (int64_t)number_of("node", name, "workspace");
+    alternative->reads = storages_of(text_of("node", name, "reads"), &alternative->n_reads);
+    alternative->writes = storages_of(text_of("node", name, "writes"), &alternative->n_writes);
 }
 
 /* Calls `add` for the first cell of each row of a table. */
@@ -187,7 +187,7 @@ static void six_nodes(void **state)
     assert_int_equal(graph->n_nodes, 6);
     assert_int_equal(keep_all_peak(graph), number_of("figure", "keep-all peak", "value"));
     int64_t ticks = 0;
-    for (size_t v = 0; v < graph->n_nodes; v++) ticks += graph->nodes[v].forms[0].ticks;
+    for (size_t v = 0; v < graph->n_nodes; v++) ticks += graph->nodes[v].alternatives[0].ticks;
     assert_int_equal(ticks, number_of("figure", "ticks of every node once", "value"));
 }
 
@@ -231,7 +231,7 @@ static void check_choice(const char *live)
     for (size_t s = 0; s < graph->n_storages; s++)
         if (has_word(live, graph->storages[s].name)) bytes += graph->storages[s].bytes;
     for (size_t v = 0; v < graph->n_nodes; v++)
-        if (has_word(recomputed, graph->nodes[v].name)) sum += graph->nodes[v].forms[0].ticks;
+        if (has_word(recomputed, graph->nodes[v].name)) sum += graph->nodes[v].alternatives[0].ticks;
     assert_int_equal(bytes, number_of("live at the loss", live, "bytes"));
     assert_int_equal(sum, ticks);
     const double cost = ticks + lambda * (double)(bytes - (int64_t)number_of("at", "loss", "free"));

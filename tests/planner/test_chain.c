@@ -62,7 +62,7 @@ static int64_t recomputed_ticks(const parts *p, int slots, int64_t *live_bytes)
     assert_int_equal(mp_timeline_build(p->graph, steps, n, &timeline, NULL), MP_OK);
     *live_bytes = timeline->peak_bytes - timeline->static_bytes;
     ticks = timeline->ticks;
-    for (size_t i = 0; i < p->graph->n_nodes; i++) ticks -= p->graph->nodes[i].forms[0].ticks;
+    for (size_t i = 0; i < p->graph->n_nodes; i++) ticks -= p->graph->nodes[i].alternatives[0].ticks;
     mp_timeline_free(timeline);
     mp_free(steps);
     return ticks;
@@ -322,12 +322,12 @@ static mp_graph *pairs_graph(int n, bool skip)
         node->name = node->op = "";
         node->forward_of = -1;
         node->phase = i < 2 * n ? MP_PHASE_FORWARD : MP_PHASE_BACKWARD;
-        node->forms[0].ticks = 1;
+        node->alternatives[0].ticks = 1;
         reads[n_reads++] = 2 * n + 3;
         for (int r = i < 2 * n ? i : i + 1; r < made; r++) reads[n_reads++] = r;
         if (skip && i == 2 * n - 2) reads[n_reads++] = 2;
-        node->forms[0].reads = mp_graph_list(graph, reads, node->forms[0].n_reads = n_reads);
-        node->forms[0].writes = mp_graph_list(graph, &made, node->forms[0].n_writes = 1);
+        node->alternatives[0].reads = mp_graph_list(graph, reads, node->alternatives[0].n_reads = n_reads);
+        node->alternatives[0].writes = mp_graph_list(graph, &made, node->alternatives[0].n_writes = 1);
     }
     if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
     return graph;

@@ -175,10 +175,10 @@ static void checkpoints_are_what_backward_reads_of_the_first_run(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
         node->phase = nodes[i].phase;
-        node->forms[0].n_reads = (size_t)nodes[i].n_reads;
-        node->forms[0].reads = mp_graph_list(g, nodes[i].reads, (size_t)nodes[i].n_reads);
-        node->forms[0].n_writes = nodes[i].writes >= 0;
-        node->forms[0].writes = mp_graph_list(g, &nodes[i].writes, 1);
+        node->alternatives[0].n_reads = (size_t)nodes[i].n_reads;
+        node->alternatives[0].reads = mp_graph_list(g, nodes[i].reads, (size_t)nodes[i].n_reads);
+        node->alternatives[0].n_writes = nodes[i].writes >= 0;
+        node->alternatives[0].writes = mp_graph_list(g, &nodes[i].writes, 1);
     }
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     int found[3];

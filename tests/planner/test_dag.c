@@ -15,9 +15,9 @@ enum { SEEDS = 500, NODES = 12, FAMILY = 20 };
 
 static bool reads(const mp_graph *graph, int node, int storage)
 {
-    const mp_form *form = &graph->nodes[node].forms[0];
-    for (size_t i = 0; i < form->n_reads; i++)
-        if (form->reads[i] == storage) return true;
+    const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        if (alternative->reads[i] == storage) return true;
     return false;
 }
 
@@ -123,10 +123,10 @@ static void parameters_and_masks_do_not_spoil_a_cut(void **state)
         assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
         node->name = node->op = "node";
         node->forward_of = -1;
-        node->forms[0].n_reads = lists[i][1] < 0 ? 1 : 2;
-        node->forms[0].n_writes = lists[i][3] < 0 ? 1 : 2;
-        node->forms[0].reads = mp_graph_list(graph, lists[i], node->forms[0].n_reads);
-        node->forms[0].writes = mp_graph_list(graph, lists[i] + 2, node->forms[0].n_writes);
+        node->alternatives[0].n_reads = lists[i][1] < 0 ? 1 : 2;
+        node->alternatives[0].n_writes = lists[i][3] < 0 ? 1 : 2;
+        node->alternatives[0].reads = mp_graph_list(graph, lists[i], node->alternatives[0].n_reads);
+        node->alternatives[0].writes = mp_graph_list(graph, lists[i] + 2, node->alternatives[0].n_writes);
     }
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_OK);
@@ -185,13 +185,13 @@ static void cycle_is_refused_and_the_callers_error_handler_stays(void **state)
     size_t n_cuts;
     for (uint64_t seed = 1;; seed++) { /* a graph whose second node reads the first */
         assert_int_equal(random_dag(seed, 6, &graph, NULL), MP_OK);
-        if (graph->n_nodes >= 2 && reads(graph, 1, 0) && graph->nodes[0].forms[0].n_reads == 0) break;
+        if (graph->n_nodes >= 2 && reads(graph, 1, 0) && graph->nodes[0].alternatives[0].n_reads == 0) break;
         mp_graph_free(graph);
     }
     igraph_error_handler_t *before = igraph_set_error_handler(igraph_error_handler_printignore);
     int second = 1;
-    graph->nodes[0].forms[0].reads = &second; /* spoilt after it was finished: the first reads the second */
-    graph->nodes[0].forms[0].n_reads = 1;
+    graph->nodes[0].alternatives[0].reads = &second; /* spoilt after it was finished: the first reads the second */
+    graph->nodes[0].alternatives[0].n_reads = 1;
     assert_int_equal(mp_dag_build(graph, &dag, &err), MP_PARSE);
     assert_null(dag);
     assert_true(err.message[0] != '\0');

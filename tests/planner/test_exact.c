@@ -133,11 +133,11 @@ static void add_node(mp_graph *graph, mp_phase phase, int read, int write, int64
     mp_node *node;
     assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
     node->phase = phase;
-    node->forms[0].n_reads = read >= 0;
-    node->forms[0].reads = mp_graph_list(graph, &read, read >= 0);
-    node->forms[0].n_writes = 1;
-    node->forms[0].writes = mp_graph_list(graph, &write, 1);
-    node->forms[0].workspace_bytes = workspace_bytes;
+    node->alternatives[0].n_reads = read >= 0;
+    node->alternatives[0].reads = mp_graph_list(graph, &read, read >= 0);
+    node->alternatives[0].n_writes = 1;
+    node->alternatives[0].writes = mp_graph_list(graph, &write, 1);
+    node->alternatives[0].workspace_bytes = workspace_bytes;
 }
 
 /* A gradient that is carried here and that nobody reads is live in the first step nevertheless, beside 10 + 100 bytes. */

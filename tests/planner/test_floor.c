@@ -17,7 +17,7 @@ enum { MOST_STEPS = 40 };
 enum { FIRST_SEED = 1, SEEDS = 400 };
 #endif
 
-/* All schedules with at most one recomputation per forward node, by trying every node and form at every step. */
+/* All schedules with at most one recomputation per forward node, by trying every node and alternative at every step. */
 struct enumeration {
     const mp_graph *graph;
     mp_step steps[MOST_STEPS];
@@ -27,11 +27,11 @@ struct enumeration {
     int64_t lowest_peak;
 };
 
-static int64_t made_by(const mp_form *form, int s)
+static int64_t made_by(const mp_alternative *alternative, int s)
 {
     int64_t n = 0;
-    for (size_t i = 0; i < form->n_writes; i++) n += form->writes[i] == s;
-    for (size_t i = 0; i < form->n_adds; i++) n += form->adds[i] == s;
+    for (size_t i = 0; i < alternative->n_writes; i++) n += alternative->writes[i] == s;
+    for (size_t i = 0; i < alternative->n_adds; i++) n += alternative->adds[i] == s;
     return n;
 }
 
@@ -40,37 +40,41 @@ static int update_of(const mp_graph *graph, int s)
 {
     for (int i = 0; i < (int)graph->n_nodes; i++)
         if (graph->nodes[i].phase == MP_PHASE_UPDATE && graph->storages[s].kind == MP_KIND_PARAMETER &&
-            made_by(&graph->nodes[i].forms[0], s))
+            made_by(&graph->nodes[i].alternatives[0], s))
             return i;
     return -1;
 }
 
-/* Whether the next step may run this form, judged from the steps so far; orders that could not be completed are left out. */
-static bool may_run(const struct enumeration *e, int node, const mp_form *form)
+/* Whether the next step may run this alternative, judged from the steps so far; orders that could not be completed are left
+ * out. */
+static bool may_run(const struct enumeration *e, int node, const mp_alternative *alternative)
 {
     const mp_graph *graph = e->graph;
     mp_phase phase = graph->nodes[node].phase;
     bool forward = graph->fuse == MP_FUSE_FORWARD;
-    for (size_t i = 0; i < form->n_reads; i++) {
-        int s = form->reads[i], n_adders = graph->adders_start[s + 1] - graph->adders_start[s], update = update_of(graph, s);
+    for (size_t i = 0; i < alternative->n_reads; i++) {
+        int s = alternative->reads[i], n_adders = graph->adders_start[s + 1] - graph->adders_start[s],
+            update = update_of(graph, s);
         const mp_storage *storage = &graph->storages[s];
         int64_t made = 0;
         if (update >= 0 && phase != MP_PHASE_UPDATE && (e->runs[update] > 0) != forward) return false;
-        for (size_t t = 0; t < e->n; t++) made += made_by(&graph->nodes[e->steps[t].node].forms[e->steps[t].form], s);
+        for (size_t t = 0; t < e->n; t++)
+            made += made_by(&graph->nodes[e->steps[t].node].alternatives[e->steps[t].alternative], s);
         if (mp_storage_is_static(storage) || (storage->carried && !made)) continue;
         if (made < (n_adders ? n_adders : 1)) return false;
     }
-    for (size_t i = 0; i < form->n_adds; i++) {
-        int s = form->adds[i], turn = 0;
-        for (size_t t = 0; t < e->n; t++) turn += (int)made_by(&graph->nodes[e->steps[t].node].forms[e->steps[t].form], s);
+    for (size_t i = 0; i < alternative->n_adds; i++) {
+        int s = alternative->adds[i], turn = 0;
+        for (size_t t = 0; t < e->n; t++)
+            turn += (int)made_by(&graph->nodes[e->steps[t].node].alternatives[e->steps[t].alternative], s);
         if (!graph->storages[s].any_sum_order && graph->adders[graph->adders_start[s] + turn] != node) return false;
     }
     for (int i = 0; i < (int)graph->n_nodes && phase == MP_PHASE_UPDATE; i++) {
         const mp_node *other = &graph->nodes[i];
         bool backward = other->phase == MP_PHASE_LOSS || other->phase == MP_PHASE_BACKWARD;
         if (graph->fuse == MP_FUSE_NONE && backward && !e->runs[i]) return false;
-        for (size_t k = 0; k < other->forms[0].n_reads && other->phase != MP_PHASE_UPDATE; k++)
-            if (update_of(graph, other->forms[0].reads[k]) == node && (e->runs[i] > 0) == forward) return false;
+        for (size_t k = 0; k < other->alternatives[0].n_reads && other->phase != MP_PHASE_UPDATE; k++)
+            if (update_of(graph, other->alternatives[0].reads[k]) == node && (e->runs[i] > 0) == forward) return false;
     }
     return true;
 }
@@ -87,9 +91,9 @@ static void enumerate(struct enumeration *e)
         const mp_node *node = &e->graph->nodes[i];
         bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
         if (e->runs[i] > (repeatable ? 1 : 0) || !e->n_left) continue;
-        for (int k = 0; k < (int)node->n_forms; k++) {
-            if (!may_run(e, i, &node->forms[k])) continue;
-            e->steps[e->n++] = (mp_step){.node = i, .form = k};
+        for (int k = 0; k < (int)node->n_alternatives; k++) {
+            if (!may_run(e, i, &node->alternatives[k])) continue;
+            e->steps[e->n++] = (mp_step){.node = i, .alternative = k};
             e->n_left -= e->runs[i]++ == 0;
             enumerate(e);
             e->n_left += --e->runs[i] == 0;
@@ -165,7 +169,7 @@ static void gradients_wait_for_updates_after_all_of_backward(void **state)
         }
         for (int i = 0; i < 2 * LAYERS; i++) {
             assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
-            mp_form *f = &node->forms[0];
+            mp_alternative *f = &node->alternatives[0];
             int layer = i % LAYERS, made[2] = {LAYERS + layer, 2 * LAYERS + layer}, before = 2 * LAYERS + layer - 1;
             int gradient = LAYERS + layer;
             node->phase = i < LAYERS ? MP_PHASE_BACKWARD : MP_PHASE_UPDATE;
@@ -192,8 +196,8 @@ static void resize(mp_graph *graph, uint64_t seed)
     for (size_t s = 0; s < graph->n_storages; s++)
         if (!mp_storage_is_static(&graph->storages[s])) graph->storages[s].bytes = 1 + random_below(&random, 40);
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (size_t k = 0; k < graph->nodes[i].n_forms; k++)
-            graph->nodes[i].forms[k].workspace_bytes = random_chance(&random, 80) ? 0 : random_below(&random, 40);
+        for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++)
+            graph->nodes[i].alternatives[k].workspace_bytes = random_chance(&random, 80) ? 0 : random_below(&random, 40);
 }
 
 /* Checks that nothing fits one byte below the floor; false: too much to try. *is_met: something fits in the floor itself. */
@@ -245,13 +249,13 @@ static int add_storage(mp_graph *g, mp_kind kind, int64_t bytes)
 }
 
 /* A node that reads and writes up to two storages each, -1: fewer. */
-static mp_form *add_node(mp_graph *g, mp_phase phase, int read, int also_read, int written)
+static mp_alternative *add_node(mp_graph *g, mp_phase phase, int read, int also_read, int written)
 {
     mp_node *node;
     const int reads[2] = {read, also_read};
     assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
     node->phase = phase;
-    mp_form *f = &node->forms[0];
+    mp_alternative *f = &node->alternatives[0];
     f->n_reads = (size_t)(read >= 0) + (also_read >= 0);
     f->n_writes = written >= 0;
     f->reads = mp_graph_list(g, reads, f->n_reads);
@@ -261,7 +265,7 @@ static mp_form *add_node(mp_graph *g, mp_phase phase, int read, int also_read, i
 }
 
 /* The output `to` may take the room of the input `from`. */
-static void may_reuse(mp_graph *g, mp_form *f, int from, int to)
+static void may_reuse(mp_graph *g, mp_alternative *f, int from, int to)
 {
     assert_non_null(f->in_place = mp_pool_alloc(g->pool, 1, sizeof *f->in_place));
     f->in_place[0] = (mp_in_place){from, to};
@@ -319,7 +323,7 @@ static void an_activation_is_held_or_run_again(void **state)
         const int c = add_storage(g, MP_KIND_ACTIVATION, 10), a = add_storage(g, MP_KIND_ACTIVATION, 10);
         const int d = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), h = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10);
         add_node(g, MP_PHASE_FORWARD, -1, -1, c)->workspace_bytes = workspace[i];
-        mp_form *relu = add_node(g, MP_PHASE_FORWARD, c, -1, a);
+        mp_alternative *relu = add_node(g, MP_PHASE_FORWARD, c, -1, a);
         may_reuse(g, relu, c, a);
         add_node(g, MP_PHASE_BACKWARD, -1, -1, d);
         add_node(g, MP_PHASE_BACKWARD, d, v_reads_it ? a : -1, h)->workspace_bytes = v_reads_it ? 10 : 20;
@@ -352,7 +356,7 @@ static void a_later_run_may_be_in_place(void **state)
     const int d = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10), h = add_storage(g, MP_KIND_ACTIVATION_GRADIENT, 10);
     add_node(g, MP_PHASE_FORWARD, -1, -1, x);
     g->nodes[0].flags |= MP_NODE_ONCE;
-    mp_form *relu = add_node(g, MP_PHASE_FORWARD, x, -1, a);
+    mp_alternative *relu = add_node(g, MP_PHASE_FORWARD, x, -1, a);
     relu->workspace_bytes = 20;
     may_reuse(g, relu, x, a);
     add_node(g, MP_PHASE_BACKWARD, a, -1, d);

@@ -225,7 +225,7 @@ static int new_storage(mp_graph *graph, mp_kind kind, int64_t bytes)
 }
 
 /* A node that reads up to three storages (-1: none) and writes one. */
-static mp_form *new_node(mp_graph *graph, mp_phase phase, int a, int b, int c, int writes)
+static mp_alternative *new_node(mp_graph *graph, mp_phase phase, int a, int b, int c, int writes)
 {
     mp_node *n;
     const int all[] = {a, b, c};
@@ -234,14 +234,14 @@ static mp_form *new_node(mp_graph *graph, mp_phase phase, int a, int b, int c, i
     n->name = n->op = "n";
     n->phase = phase;
     n->forward_of = -1;
-    mp_form *form = n->forms;
+    mp_alternative *alternative = n->alternatives;
     for (int k = 0; k < 3; k++)
-        if (all[k] >= 0) reads[form->n_reads++] = all[k];
-    form->reads = mp_graph_list(graph, reads, form->n_reads);
-    form->n_writes = 1;
-    form->writes = mp_graph_list(graph, &writes, 1);
-    form->ticks = 1 + (int64_t)graph->n_nodes % 3;
-    return form;
+        if (all[k] >= 0) reads[alternative->n_reads++] = all[k];
+    alternative->reads = mp_graph_list(graph, reads, alternative->n_reads);
+    alternative->n_writes = 1;
+    alternative->writes = mp_graph_list(graph, &writes, 1);
+    alternative->ticks = 1 + (int64_t)graph->n_nodes % 3;
+    return alternative;
 }
 
 /* Layers whose parameters' gradients come before the data gradients, which still read the parameters, and in which each layer

@@ -33,11 +33,11 @@ static void set_up(fixture *x, uint64_t seed, bool charge_last)
     x->oracle.charge_last = charge_last;
     int64_t total = 0;
     for (int v = 0; v < x->oracle.n; v++) {
-        const mp_form *form = &x->graph->nodes[v].forms[0];
-        x->ticks[v] = x->oracle.ticks[v] = form->ticks;
+        const mp_alternative *alternative = &x->graph->nodes[v].alternatives[0];
+        x->ticks[v] = x->oracle.ticks[v] = alternative->ticks;
         x->oracle.bytes[v] = x->graph->storages[v].bytes;
         total += x->oracle.bytes[v];
-        for (size_t i = 0; i < form->n_reads; i++) x->oracle.edge[form->reads[i]][v] = true;
+        for (size_t i = 0; i < alternative->n_reads; i++) x->oracle.edge[alternative->reads[i]][v] = true;
     }
     x->forward = (mp_lower_set_graph){x->dag, x->dag->bytes, x->ticks, NULL};
     x->oracle.n_budgets = ORACLE_BUDGETS;

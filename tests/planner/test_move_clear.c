@@ -33,11 +33,11 @@ static int node(mp_graph *g, const int *reads, size_t n_reads, int64_t bytes)
     n->name = mp_pool_format(g->pool, "n%zu", g->n_nodes);
     n->op = "Layer";
     n->forward_of = -1;
-    n->forms->ticks = 1;
-    n->forms->n_reads = n_reads;
-    n->forms->reads = mp_graph_list(g, reads, n_reads);
-    n->forms->n_writes = 1;
-    n->forms->writes = mp_graph_list(g, &written, 1);
+    n->alternatives->ticks = 1;
+    n->alternatives->n_reads = n_reads;
+    n->alternatives->reads = mp_graph_list(g, reads, n_reads);
+    n->alternatives->n_writes = 1;
+    n->alternatives->writes = mp_graph_list(g, &written, 1);
     return written;
 }
 

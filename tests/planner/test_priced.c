@@ -202,7 +202,7 @@ static void plans_are_near_the_cheapest(void **state)
         mp_graph_free(graph);
     }
     /* measured: of 795 feasible cases a plan in 478, the cheapest in 331; of the 588 that take more than keep-all, in 149. What
-     * is missing are the other forms and orders with third runs. */
+     * is missing are the other alternatives and orders with third runs. */
     if (n_found < 470 || n_least < 320 || n_least_dear < 140)
         fail_msg("%d feasible, %d found, %d the cheapest, %d dear, of them %d", n_feasible, n_found, n_least, n_dear,
                  n_least_dear);

@@ -96,7 +96,7 @@ static void assert_same(const mp_answer *a, const mp_answer *b)
         assert_string_equal(plans[k][0]->solver, plans[k][1]->solver);
         for (size_t t = 0; t < plans[k][0]->n_steps; t++) {
             assert_int_equal(plans[k][0]->steps[t].node, plans[k][1]->steps[t].node);
-            assert_int_equal(plans[k][0]->steps[t].form, plans[k][1]->steps[t].form);
+            assert_int_equal(plans[k][0]->steps[t].alternative, plans[k][1]->steps[t].alternative);
         }
     }
 }

@@ -32,7 +32,7 @@ static void assert_agrees(const mp_runs *x)
     int position = -1;
     for (size_t t = 0; t < n_steps; t++) {
         if (g->nodes[steps[t].node].phase == MP_PHASE_UPDATE) {
-            ticks += g->nodes[steps[t].node].forms[0].ticks;
+            ticks += g->nodes[steps[t].node].alternatives[0].ticks;
             if (timeline->live_bytes[t] > at_end) at_end = timeline->live_bytes[t];
             continue;
         }
@@ -72,7 +72,7 @@ static void change(mp_runs *x, random_source *random)
         return;
     }
     if (random_chance(random, 20)) {
-        const int other = random_below(random, (int)g->nodes[node].n_forms);
+        const int other = random_below(random, (int)g->nodes[node].n_alternatives);
         if (!mp_runs_can_change(x, run, other)) return;
         const int there = mp_runs_reserve(x, node, other, run);
         assert_true(there >= 0);
@@ -82,9 +82,10 @@ static void change(mp_runs *x, random_source *random)
     }
     const bool moves = random_chance(random, 40);
     if (!moves && (g->nodes[node].phase != MP_PHASE_FORWARD || g->nodes[node].flags & MP_NODE_ONCE)) return;
-    const int form = random_below(random, (int)g->nodes[node].n_forms), there = mp_runs_reserve(x, node, form, before);
+    const int alternative = random_below(random, (int)g->nodes[node].n_alternatives),
+              there = mp_runs_reserve(x, node, alternative, before);
     assert_true(there >= 0);
-    const int kept = moves ? x->runs[run].form : form;
+    const int kept = moves ? x->runs[run].alternative : alternative;
     if (!mp_runs_allows(x, node, kept, x->runs[there].position, moves ? run : -1)) {
         mp_runs_remove(x, there);
         return;
@@ -130,15 +131,15 @@ static void every_change_is_what_the_timeline_makes_of_it(void **state)
     }
 }
 
-/* What a move has done to the number of runs, to their forms, or to the order of first runs alone. */
+/* What a move has done to the number of runs, to their alternatives, or to the order of first runs alone. */
 typedef struct tally {
-    int more, fewer, forms, orders, refused;
+    int more, fewer, alternatives, orders, refused;
 } tally;
 
-static int64_t sum_of_forms(const mp_runs *x)
+static int64_t sum_of_alternatives(const mp_runs *x)
 {
     int64_t sum = 0;
-    for (int k = 0; k < x->n_runs; k++) sum += x->runs[k].is_on ? x->runs[k].form : 0;
+    for (int k = 0; k < x->n_runs; k++) sum += x->runs[k].is_on ? x->runs[k].alternative : 0;
     return sum;
 }
 
@@ -158,7 +159,7 @@ static void walk_at_random(uint64_t seed, tally *t)
     assert_int_equal(mp_mover_new(x, seed, keeps_order, &mover, &err), MP_OK);
     mp_step *order = mp_alloc(4096, sizeof *order);
     for (int k = 0; k < 150; k++) {
-        const int64_t ticks = x->ticks, over = x->profile.total_over, forms = sum_of_forms(x);
+        const int64_t ticks = x->ticks, over = x->profile.total_over, alternatives = sum_of_alternatives(x);
         const int n_on = x->n_on;
         const bool done = mp_move(&mover, INT64_MAX);
         if (!done || random_chance(&random, 40)) {
@@ -170,8 +171,8 @@ static void walk_at_random(uint64_t seed, tally *t)
         } else {
             t->more += x->n_on > n_on;
             t->fewer += x->n_on < n_on;
-            t->forms += x->n_on == n_on && sum_of_forms(x) != forms;
-            t->orders += x->n_on == n_on && sum_of_forms(x) == forms;
+            t->alternatives += x->n_on == n_on && sum_of_alternatives(x) != alternatives;
+            t->orders += x->n_on == n_on && sum_of_alternatives(x) == alternatives;
         }
         mp_runs_keep(x);
         assert_agrees(x);
@@ -194,7 +195,7 @@ static void every_move_is_what_the_timeline_makes_of_it(void **state)
     for (uint64_t seed = 1; seed <= 240; seed++) walk_at_random(seed, &t);
     assert_in_range(t.more, 1000, 36000);
     assert_in_range(t.fewer, 1000, 36000);
-    assert_in_range(t.forms, 100, 36000);
+    assert_in_range(t.alternatives, 100, 36000);
     assert_in_range(t.orders, 1000, 36000);
     assert_in_range(t.refused, 1000, 36000);
 }
@@ -259,9 +260,9 @@ static void crowd(uint64_t seed)
     for (int k = 0, tried = 0; k < 100 && tried < 1000; tried++) {
         const int run = any_run(x, &random), node = x->runs[run].node;
         if (run == x->end || g->nodes[node].phase != MP_PHASE_FORWARD || g->nodes[node].flags & MP_NODE_ONCE) continue;
-        const int there = mp_runs_reserve(x, node, x->runs[run].form, before);
+        const int there = mp_runs_reserve(x, node, x->runs[run].alternative, before);
         assert_true(there >= 0);
-        if (mp_runs_allows(x, node, x->runs[run].form, x->runs[there].position, -1)) {
+        if (mp_runs_allows(x, node, x->runs[run].alternative, x->runs[there].position, -1)) {
             mp_runs_turn_on(x, there);
             k++;
         } else {

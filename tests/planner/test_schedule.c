@@ -44,7 +44,7 @@ static mp_graph *chain(int n, mp_fuse fuse, bool with_output)
         node->name = mp_pool_format(graph->pool, "n%d", i);
         node->op = "node";
         node->forward_of = -1;
-        node->forms[0].ticks = 1;
+        node->alternatives[0].ticks = 1;
         if (i < n) {
             node->phase = MP_PHASE_FORWARD;
             reads[n_reads++] = i;
@@ -71,10 +71,10 @@ static mp_graph *chain(int n, mp_fuse fuse, bool with_output)
             reads[n_reads++] = parameter + of;
             writes[n_writes++] = parameter + of;
         }
-        node->forms[0].n_reads = n_reads;
-        node->forms[0].n_writes = n_writes;
-        node->forms[0].reads = mp_graph_list(graph, reads, n_reads);
-        node->forms[0].writes = mp_graph_list(graph, writes, n_writes);
+        node->alternatives[0].n_reads = n_reads;
+        node->alternatives[0].n_writes = n_writes;
+        node->alternatives[0].reads = mp_graph_list(graph, reads, n_reads);
+        node->alternatives[0].writes = mp_graph_list(graph, writes, n_writes);
     }
     if (fuse == MP_FUSE_FORWARD)
         for (int i = 0; i < n; i++) graph->storages[parameter_gradient + i].carried = true;
@@ -237,11 +237,11 @@ static mp_graph *graph_of(const char *kinds, const row *rows, size_t n, mp_fuse 
         node->op = "node";
         node->phase = rows[i].phase;
         node->forward_of = rows[i].forward_of;
-        mp_form *form = &node->forms[0];
-        form->reads = digits(graph, rows[i].reads, &form->n_reads);
-        form->writes = digits(graph, rows[i].writes, &form->n_writes);
-        form->adds = digits(graph, rows[i].adds, &form->n_adds);
-        form->ticks = 1;
+        mp_alternative *alternative = &node->alternatives[0];
+        alternative->reads = digits(graph, rows[i].reads, &alternative->n_reads);
+        alternative->writes = digits(graph, rows[i].writes, &alternative->n_writes);
+        alternative->adds = digits(graph, rows[i].adds, &alternative->n_adds);
+        alternative->ticks = 1;
     }
     if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
     return graph;
@@ -386,9 +386,9 @@ static void every_schedule_is_a_valid_plan(void **state)
         if (n_segments == 1) assert_int_equal(n, graph->n_nodes);
         /* A node all of whose outputs are kept never runs again. */
         for (size_t t = 0; t < n; t++) {
-            const mp_form *form = &graph->nodes[steps[t].node].forms[0];
-            bool all = form->n_writes > 0;
-            for (size_t i = 0; i < form->n_writes; i++) all &= keep[form->writes[i]];
+            const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[0];
+            bool all = alternative->n_writes > 0;
+            for (size_t i = 0; i < alternative->n_writes; i++) all &= keep[alternative->writes[i]];
             if (all && plan->recompute[t]) fail_msg("seed %llu: step %zu", (unsigned long long)seed, t);
         }
         mp_plan_free(plan);

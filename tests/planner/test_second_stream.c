@@ -58,7 +58,7 @@ static mp_graph *chain(void)
         assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
         node->name = nodes[k].name;
         node->phase = k == UPDATE ? MP_PHASE_UPDATE : MP_PHASE_BACKWARD;
-        mp_form *f = &node->forms[0];
+        mp_alternative *f = &node->alternatives[0];
         f->n_reads = k == UPDATE ? 2 : 1;
         f->reads = mp_graph_list(g, k == UPDATE ? update_reads : &nodes[k].read, f->n_reads);
         f->writes = mp_graph_list(g, &nodes[k].write, 1);
@@ -66,7 +66,7 @@ static mp_graph *chain(void)
         f->ticks = k == UPDATE ? 15 : 10;
         f->workspace_bytes = k == UPDATE ? 2 : 0;
     }
-    mp_form *b1 = &g->nodes[B1].forms[0];
+    mp_alternative *b1 = &g->nodes[B1].alternatives[0];
     b1->in_place = mp_pool_alloc(g->pool, 1, sizeof *b1->in_place);
     b1->in_place[0] = (mp_in_place){G, A1};
     b1->n_in_place = 1;
@@ -134,7 +134,7 @@ static void what_an_update_uses_is_left_alone(void **state)
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}, {B0, 0, 0}}, 3,
            "step 2: node 0 (b0) reads storage 0 (w), which an update on the second stream uses up to step 3",
            "step 2: node 0 (b0) reads storage 0 (w), which an update beside it changes; the wait for that is at step 3");
-    g->nodes[B0].forms[0].n_reads = 0;
+    g->nodes[B0].alternatives[0].n_reads = 0;
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 4}, {B1, 0, 0}, {B0, 0, 0}}, 4,
            "step 3: node 0 (b0) changes storage 1 (g), which an update on the second stream uses up to step 4",
            "step 3: node 0 (b0) changes storage 1 (g), which an update beside it still reads; the wait for that is at step 4");
@@ -218,12 +218,12 @@ static bool is_no_update(const mp_graph *graph, mp_plan *plan, int t)
 /* After a step that reads the parameter. */
 static bool waits_too_late(const mp_graph *graph, mp_plan *plan, int t)
 {
-    const mp_form *update = &graph->nodes[plan->steps[t].node].forms[plan->steps[t].form];
+    const mp_alternative *update = &graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative];
     for (int u = plan->steps[t].until; u < (int)plan->n_steps; u++) {
-        const mp_form *form = &graph->nodes[plan->steps[u].node].forms[plan->steps[u].form];
+        const mp_alternative *alternative = &graph->nodes[plan->steps[u].node].alternatives[plan->steps[u].alternative];
         if (plan->steps[u].until) continue;
-        for (size_t i = 0; i < form->n_reads; i++)
-            if (form->reads[i] == update->writes[0]) {
+        for (size_t i = 0; i < alternative->n_reads; i++)
+            if (alternative->reads[i] == update->writes[0]) {
                 plan->steps[t].until = u + 1;
                 return true;
             }
@@ -235,8 +235,8 @@ static bool waits_one_step_earlier(const mp_graph *graph, mp_plan *plan, int t)
 {
     const int node = plan->steps[t].node;
     plan->steps[t].until--;
-    for (size_t i = 0; i < graph->nodes[node].forms[0].n_reads; i++) {
-        const mp_storage *s = &graph->storages[graph->nodes[node].forms[0].reads[i]];
+    for (size_t i = 0; i < graph->nodes[node].alternatives[0].n_reads; i++) {
+        const mp_storage *s = &graph->storages[graph->nodes[node].alternatives[0].reads[i]];
         if (!mp_storage_is_static(s) && s->bytes && !s->carried) return true;
     }
     return false;
@@ -315,11 +315,11 @@ static void waits_are_as_late_as_time_and_memory_want(void **state)
         {true, 1000, 15, 4, 15},   {true, -1, 15, 3, 10}, /* its own are 117 */
     };
     mp_graph *g = chain();
-    g->nodes[B1].forms[0].n_reads = g->nodes[B1].forms[0].n_in_place = 0; /* or the update would come after it */
+    g->nodes[B1].alternatives[0].n_reads = g->nodes[B1].alternatives[0].n_in_place = 0; /* or the update would come after it */
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         int until;
-        g->nodes[UPDATE].forms[0].ticks = cases[k].update_ticks;
+        g->nodes[UPDATE].alternatives[0].ticks = cases[k].update_ticks;
         const mp_second_stream effect = place(g, cases[k].late, cases[k].budget_bytes, &until);
         assert_int_equal(until, cases[k].until);
         assert_int_equal(effect.hidden_ticks, cases[k].hidden);
@@ -341,7 +341,7 @@ static bool same_but_updates(const mp_graph *graph, const mp_step *a, const mp_s
     for (size_t i = 0, j = 0; i < n; i++) {
         if (is_update(graph, a[i])) continue;
         while (j < n && is_update(graph, b[j])) j++;
-        if (j == n || a[i].node != b[j].node || a[i].form != b[j].form || a[i].until) return false;
+        if (j == n || a[i].node != b[j].node || a[i].alternative != b[j].alternative || a[i].until) return false;
         j++;
     }
     return true;

@@ -69,15 +69,15 @@ void mp_lifetime_pair(mp_runs *x, int run)
     if (x->failed) return;
     mp_node_run *r = &x->runs[run];
     if (run == x->end || r->position < 0) return;
-    const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
+    const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
     int64_t spared = 0;
-    for (size_t k = 0; r->is_on && k < form->n_in_place; k++) {
-        const mp_in_place *p = &form->in_place[k];
+    for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++) {
+        const mp_in_place *p = &alternative->in_place[k];
         bool taken = false;
         if (bytes_of(x, p->from) < bytes_of(x, p->to) || !ends_at(x, p->from, r->position) || !begins_at(x, p->to, r->position))
             continue;
         for (size_t j = 0; j < k; j++) { /* the first pair that fits has both */
-            const mp_in_place *q = &form->in_place[j];
+            const mp_in_place *q = &alternative->in_place[j];
             if (q->from != p->from && q->to != p->to) continue;
             taken |= bytes_of(x, q->from) >= bytes_of(x, q->to) && ends_at(x, q->from, r->position) &&
                      begins_at(x, q->to, r->position);
@@ -93,7 +93,7 @@ static void pair_at(mp_runs *x, int position)
 {
     const int run = x->run_at[position];
     if (run < 0 || run == x->end) return;
-    if (x->graph->nodes[x->runs[run].node].forms[x->runs[run].form].n_in_place) mp_lifetime_pair(x, run);
+    if (x->graph->nodes[x->runs[run].node].alternatives[x->runs[run].alternative].n_in_place) mp_lifetime_pair(x, run);
 }
 
 /* ---- lists ---- */
@@ -232,10 +232,10 @@ int64_t mp_lifetimes_begun(const mp_runs *x, int run)
     const mp_node_run *r = &x->runs[run];
     int64_t bytes = 0;
     if (run == x->end || !r->is_on) return 0;
-    const mp_form *form = &x->graph->nodes[r->node].forms[r->form];
-    for (size_t k = 0; k < form->n_writes; k++)
-        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) bytes += bytes_of(x, form->writes[k]);
-    for (size_t k = 0; k < form->n_adds; k++)
-        if (begins_at(x, form->adds[k], r->position)) bytes += bytes_of(x, form->adds[k]);
+    const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
+    for (size_t k = 0; k < alternative->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]])) bytes += bytes_of(x, alternative->writes[k]);
+    for (size_t k = 0; k < alternative->n_adds; k++)
+        if (begins_at(x, alternative->adds[k], r->position)) bytes += bytes_of(x, alternative->adds[k]);
     return bytes;
 }

@@ -35,7 +35,8 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
     size_t n = 0;
     for (int p = 0; p < x->profile.n_positions; p++) {
         const int run = x->run_at[p];
-        if (run >= 0 && run != x->end) steps[n++] = (mp_step){.node = x->runs[run].node, .form = x->runs[run].form};
+        if (run >= 0 && run != x->end)
+            steps[n++] = (mp_step){.node = x->runs[run].node, .alternative = x->runs[run].alternative};
     }
     return n;
 }

@@ -19,7 +19,7 @@
 
 /* One run of a node. */
 typedef struct mp_node_run {
-    int node, form;
+    int node, alternative;
     int position;           /* -1: not in the order */
     bool is_on;             /* its reads and writes count */
     int64_t in_place_bytes; /* what in-place pairs spare at its position */
@@ -98,9 +98,9 @@ static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list,
 void mp_run_list_insert(mp_runs *runs, mp_run_list *list, int run);
 void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
-static inline const mp_form *mp_runs_form(const mp_runs *runs, int run)
+static inline const mp_alternative *mp_runs_alternative(const mp_runs *runs, int run)
 {
-    return &runs->graph->nodes[runs->runs[run].node].forms[runs->runs[run].form];
+    return &runs->graph->nodes[runs->runs[run].node].alternatives[runs->runs[run].alternative];
 }
 
 #endif

@@ -7,7 +7,7 @@
 
 static int64_t limit_of(const mp_runs *x, int run)
 {
-    return x->limit_bytes - mp_runs_form(x, run)->workspace_bytes;
+    return x->limit_bytes - mp_runs_alternative(x, run)->workspace_bytes;
 }
 
 static void note(mp_runs *x, mp_change_kind kind, int run, int position)
@@ -38,30 +38,32 @@ static void displace(mp_runs *x, int run)
 
 static void turn_on(mp_runs *x, int run)
 {
-    const mp_form *form = mp_runs_form(x, run);
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
     x->runs[run].is_on = true;
-    x->ticks += form->ticks;
+    x->ticks += alternative->ticks;
     x->n_on++;
-    for (size_t k = 0; k < form->n_reads; k++) mp_lifetime_add_reader(x, form->reads[k], run);
-    for (size_t k = 0; k < form->n_adds; k++) mp_lifetime_add_reader(x, form->adds[k], run);
-    for (size_t k = 0; k < form->n_writes; k++)
-        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) mp_lifetime_add_producer(x, form->writes[k], run);
+    for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_add_reader(x, alternative->reads[k], run);
+    for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_add_reader(x, alternative->adds[k], run);
+    for (size_t k = 0; k < alternative->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
+            mp_lifetime_add_producer(x, alternative->writes[k], run);
     mp_lifetime_pair(x, run);
     mp_run_list_insert(x, of_node, run);
 }
 
 static void turn_off(mp_runs *x, int run)
 {
-    const mp_form *form = mp_runs_form(x, run);
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
     mp_run_list_remove(x, of_node, run);
-    for (size_t k = 0; k < form->n_writes; k++)
-        if (!mp_storage_is_static(&x->graph->storages[form->writes[k]])) mp_lifetime_remove_producer(x, form->writes[k], run);
-    for (size_t k = 0; k < form->n_adds; k++) mp_lifetime_remove_reader(x, form->adds[k], run);
-    for (size_t k = 0; k < form->n_reads; k++) mp_lifetime_remove_reader(x, form->reads[k], run);
+    for (size_t k = 0; k < alternative->n_writes; k++)
+        if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
+            mp_lifetime_remove_producer(x, alternative->writes[k], run);
+    for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_remove_reader(x, alternative->adds[k], run);
+    for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_remove_reader(x, alternative->reads[k], run);
     x->runs[run].is_on = false;
-    x->ticks -= form->ticks;
+    x->ticks -= alternative->ticks;
     x->n_on--;
     mp_profile_add(&x->profile, x->runs[run].position, x->runs[run].position + 1, x->runs[run].in_place_bytes);
     x->runs[run].in_place_bytes = 0;
@@ -121,7 +123,7 @@ static int find_position(mp_runs *x, int before_run)
     return position;
 }
 
-int mp_runs_reserve(mp_runs *x, int node, int form, int before_run)
+int mp_runs_reserve(mp_runs *x, int node, int alternative, int before_run)
 {
     const int position = x->failed ? -1 : find_position(x, before_run);
     if (position < 0 || x->failed) return -1;
@@ -130,7 +132,7 @@ int mp_runs_reserve(mp_runs *x, int node, int form, int before_run)
         return -1;
     }
     const int run = x->n_spare ? x->spare[--x->n_spare] : x->n_runs++;
-    x->runs[run] = (mp_node_run){.node = node, .form = form, .position = -1};
+    x->runs[run] = (mp_node_run){.node = node, .alternative = alternative, .position = -1};
     place(x, run, position);
     note(x, MP_RESERVED, run, position);
     return run;

@@ -8,7 +8,7 @@
 
 /* A run of the node at an empty position before that of another run, with none between (its neighbours shift if there is no
  * gap), without effect until it is turned on. -1: out of memory, or no position is free. */
-int mp_runs_reserve(mp_runs *runs, int node, int form, int before_run);
+int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
 void mp_runs_turn_on(mp_runs *runs, int run);
 /* The opposite of both. */
 void mp_runs_remove(mp_runs *runs, int run);

@@ -13,8 +13,8 @@ static int64_t update_workspace(const mp_graph *graph)
     int64_t most = 0;
     if (graph->fuse != MP_FUSE_NONE) return 0;
     for (size_t k = 0; k < graph->n_nodes; k++)
-        if (graph->nodes[k].phase == MP_PHASE_UPDATE && graph->nodes[k].forms[0].workspace_bytes > most)
-            most = graph->nodes[k].forms[0].workspace_bytes;
+        if (graph->nodes[k].phase == MP_PHASE_UPDATE && graph->nodes[k].alternatives[0].workspace_bytes > most)
+            most = graph->nodes[k].alternatives[0].workspace_bytes;
     return most;
 }
 
@@ -26,17 +26,17 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) { /* count, then fill */
         for (size_t k = 0; k < g->n_nodes; k++) {
-            const mp_form *form = &g->nodes[k].forms[0];
+            const mp_alternative *alternative = &g->nodes[k].alternatives[0];
             if (g->nodes[k].phase != MP_PHASE_UPDATE) continue;
-            for (size_t r = 0; r < form->n_reads; r++) {
-                const int s = form->reads[r];
+            for (size_t r = 0; r < alternative->n_reads; r++) {
+                const int s = alternative->reads[r];
                 if (mp_storage_is_static(&g->storages[s])) continue;
                 if (g->fuse != MP_FUSE_BACKWARD) {
                     x->update_run[s] = x->end;
                     continue;
                 }
-                for (size_t w = 0; w < form->n_writes; w++) {
-                    const int changed = form->writes[w];
+                for (size_t w = 0; w < alternative->n_writes; w++) {
+                    const int changed = alternative->writes[w];
                     if (g->readers_start[changed] == g->readers_start[changed + 1]) continue;
                     if (pass) x->gradients[x->gradients_start[changed + 1]] = s;
                     x->gradients_start[changed + 1 + !pass]++;
@@ -69,13 +69,13 @@ done:
 }
 
 /* A run without a position. */
-static int new_run(mp_runs *x, int node, int form)
+static int new_run(mp_runs *x, int node, int alternative)
 {
     if (!mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
         x->failed = true;
         return -1;
     }
-    x->runs[x->n_runs] = (mp_node_run){.node = node, .form = form, .position = -1};
+    x->runs[x->n_runs] = (mp_node_run){.node = node, .alternative = alternative, .position = -1};
     return x->n_runs++;
 }
 
@@ -112,7 +112,8 @@ static void spread(mp_runs *x, const int *order, int n)
         r->position = (int)((int64_t)(k + 1) * (x->profile.n_positions - 1) / (n + 1));
         r->in_place_bytes = 0;
         x->run_at[r->position] = order[k];
-        mp_profile_occupy(&x->profile, r->position, x->limit_bytes - x->graph->nodes[r->node].forms[r->form].workspace_bytes);
+        mp_profile_occupy(&x->profile, r->position,
+                          x->limit_bytes - x->graph->nodes[r->node].alternatives[r->alternative].workspace_bytes);
     }
 }
 
@@ -155,7 +156,8 @@ mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step
     MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     MP_TRY(link_updates(x, err));
     for (size_t t = 0; t < n; t++)
-        if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) order[n_order++] = new_run(x, steps[t].node, steps[t].form);
+        if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE)
+            order[n_order++] = new_run(x, steps[t].node, steps[t].alternative);
     MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     spread(x, order, n_order);
     for (int k = 0; k < n_order && !x->failed; k++) mp_runs_turn_on(x, order[k]);

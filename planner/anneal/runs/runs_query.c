@@ -40,9 +40,9 @@ bool mp_runs_is_extra(const mp_runs *x, int run)
 
 bool mp_runs_is_dead(const mp_runs *x, int run)
 {
-    const mp_form *form = mp_runs_form(x, run);
-    for (size_t k = 0; k < form->n_writes; k++) {
-        const int s = form->writes[k];
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
+    for (size_t k = 0; k < alternative->n_writes; k++) {
+        const int s = alternative->writes[k];
         if (!mp_storage_is_static(&x->graph->storages[s]) && mp_runs_next_read(x, s, x->runs[run].position) >= 0) return false;
     }
     return true;
@@ -100,9 +100,9 @@ static const mp_run_list *producers_of(const mp_runs *x, int s)
     return x->graph->writer[s] < 0 ? NULL : &x->of_node[x->graph->writer[s]];
 }
 
-bool mp_runs_allows(const mp_runs *x, int node, int form, int position, int without_run)
+bool mp_runs_allows(const mp_runs *x, int node, int alternative, int position, int without_run)
 {
-    const mp_form *f = &x->graph->nodes[node].forms[form];
+    const mp_alternative *f = &x->graph->nodes[node].alternatives[alternative];
     for (size_t k = 0; k < f->n_reads; k++)
         if (!may_read(x, f->reads[k], position, without_run)) return false;
     for (size_t k = 0; k < f->n_adds; k++)
@@ -126,25 +126,25 @@ static bool is_spare(const mp_runs *x, int s, int run)
 
 bool mp_runs_can_spare(const mp_runs *x, int run)
 {
-    const mp_form *f = mp_runs_form(x, run);
+    const mp_alternative *f = mp_runs_alternative(x, run);
     if (x->of_node[x->runs[run].node].n < 2) return false;
     for (size_t k = 0; k < f->n_writes; k++)
         if (!is_spare(x, f->writes[k], run)) return false;
     return true;
 }
 
-static bool writes(const mp_form *form, int s)
+static bool writes(const mp_alternative *alternative, int s)
 {
-    for (size_t k = 0; k < form->n_writes; k++)
-        if (form->writes[k] == s) return true;
+    for (size_t k = 0; k < alternative->n_writes; k++)
+        if (alternative->writes[k] == s) return true;
     return false;
 }
 
-bool mp_runs_can_change(const mp_runs *x, int run, int form)
+bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
 {
     const mp_node_run *r = &x->runs[run];
-    const mp_form *old = mp_runs_form(x, run), *new = &x->graph->nodes[r->node].forms[form];
+    const mp_alternative *old = mp_runs_alternative(x, run), *new = &x->graph->nodes[r->node].alternatives[alternative];
     for (size_t k = 0; k < old->n_writes; k++)
         if (!writes(new, old->writes[k]) && !is_spare(x, old->writes[k], run)) return false;
-    return mp_runs_allows(x, r->node, form, r->position, run);
+    return mp_runs_allows(x, r->node, alternative, r->position, run);
 }

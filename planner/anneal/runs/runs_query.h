@@ -18,11 +18,11 @@ bool mp_runs_is_extra(const mp_runs *runs, int run);
 /* Whether nothing that a run produces is read from it. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
-/* Whether node v may run with this form at a position: what it reads is produced before, and nothing that depends on what it
- * writes, adds to or updates comes out of order. The run `without_run` (-1: none) is disregarded. */
-bool mp_runs_allows(const mp_runs *runs, int node, int form, int position, int without_run);
-/* Whether the order can run without a run, or with that run in another form. */
+/* Whether node v may run with this alternative at a position: what it reads is produced before, and nothing that depends on
+ * what it writes, adds to or updates comes out of order. The run `without_run` (-1: none) is disregarded. */
+bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
+/* Whether the order can run without a run, or with that run in another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
-bool mp_runs_can_change(const mp_runs *runs, int run, int form);
+bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
 #endif

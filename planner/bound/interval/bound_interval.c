@@ -155,18 +155,18 @@ static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 }
 
 /* The most that in-place pairs save: each output once. */
-static int64_t most_saved(const mp_bound_interval *x, const mp_form *form)
+static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alternative)
 {
     const mp_storage *storages = x->order->graph->storages;
     int64_t bytes = 0;
-    for (size_t i = 0; i < form->n_in_place; i++) {
-        const mp_in_place p = form->in_place[i];
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        const mp_in_place p = alternative->in_place[i];
         bool fits = false;
-        for (size_t k = 0; k < i && !fits; k++) fits = form->in_place[k].to == p.to;
+        for (size_t k = 0; k < i && !fits; k++) fits = alternative->in_place[k].to == p.to;
         if (fits) continue; /* looked at already */
-        for (size_t k = i; k < form->n_in_place && !fits; k++) {
-            const int from = form->in_place[k].from;
-            fits = form->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->kept[from] &&
+        for (size_t k = i; k < alternative->n_in_place && !fits; k++) {
+            const int from = alternative->in_place[k].from;
+            fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->kept[from] &&
                    storages[from].bytes >= storages[p.to].bytes;
         }
         if (fits && !mp_storage_is_static(&storages[p.to]) && !x->kept[p.to]) bytes += storages[p.to].bytes;
@@ -176,10 +176,11 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_form *form)
 
 /* What the node occupies itself in this alternative, but for storages that are kept, and recomputable ones that it always
  * reads. */
-static int64_t form_bytes(const mp_bound_interval *x, const mp_form *form)
+static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternative *alternative)
 {
-    return form->workspace_bytes + own_bytes(x, form->reads, form->n_reads) + own_bytes(x, form->writes, form->n_writes) +
-           own_bytes(x, form->adds, form->n_adds) - most_saved(x, form);
+    return alternative->workspace_bytes + own_bytes(x, alternative->reads, alternative->n_reads) +
+           own_bytes(x, alternative->writes, alternative->n_writes) + own_bytes(x, alternative->adds, alternative->n_adds) -
+           most_saved(x, alternative);
 }
 
 void mp_bound_interval_start(mp_bound_interval *x, int node)
@@ -198,12 +199,12 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
         if (o->recomputable[s] || (x->storage_vertex[s] >= 0 && !x->kept[s] && mp_precedes(o, graph->producer[s], node)))
             x->bytes[s] = storage->bytes;
     }
-    for (size_t k = 0; k < start->n_forms; k++) {
-        const mp_form *form = &start->forms[k];
-        const int64_t bytes = form_bytes(x, form);
+    for (size_t k = 0; k < start->n_alternatives; k++) {
+        const mp_alternative *alternative = &start->alternatives[k];
+        const int64_t bytes = alternative_bytes(x, alternative);
         if (bytes < least) least = bytes;
-        for (size_t i = 0; i < form->n_writes; i++) x->bytes[form->writes[i]] = 0;
-        for (size_t i = 0; i < form->n_reads; i++) x->bytes[form->reads[i]] = 0;
+        for (size_t i = 0; i < alternative->n_writes; i++) x->bytes[alternative->writes[i]] = 0;
+        for (size_t i = 0; i < alternative->n_reads; i++) x->bytes[alternative->reads[i]] = 0;
     }
     x->free_bytes -= least;
     for (int r = o->reads_start[node]; r < o->reads_start[node + 1]; r++) {
