@@ -88,3 +88,17 @@ bool mp_array_write(const mp_array *to, const mp_value *value)
     }
     return true;
 }
+
+int mp_array_by_stride(const mp_array *a, int order[MP_ARRAY_RANK])
+{
+    int n = 0;
+    for (int d = 0; d < a->rank; d++)
+        if (a->dims[d] != 1) order[n++] = d;
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && a->strides[order[j - 1]] < a->strides[order[j]]; j--) {
+            int t = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = t;
+        }
+    return n;
+}

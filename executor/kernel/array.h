@@ -33,5 +33,7 @@ int64_t mp_array_bytes(const mp_array *a);    /* elements times their size; pack
 bool mp_array_is_plain(const mp_array *a);    /* row-major without gaps (dimensions of size 1 have any stride) */
 /* The same shape, and the same element at the same place. */
 bool mp_array_same_layout(const mp_array *a, const mp_array *b);
+/* The dimensions other than those of size 1 in order[], largest stride first; how many. */
+int mp_array_by_stride(const mp_array *a, int order[MP_ARRAY_RANK]);
 
 #endif

@@ -76,15 +76,8 @@ static void put_reduced(mp_sum_loops *x, int64_t dim, int64_t stride)
 mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to)
 {
     mp_sum_loops x = {.n_out = 1, .n_terms = 1};
-    int order[MP_ARRAY_RANK], n = 0;
-    for (int d = 0; d < from->rank; d++)
-        if (from->dims[d] != 1) order[n++] = d;
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && from->strides[order[j - 1]] < from->strides[order[j]]; j--) {
-            int t = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = t;
-        }
+    int order[MP_ARRAY_RANK];
+    const int n = mp_array_by_stride(from, order);
     for (int i = 0; i < n; i++) {
         int d = order[i], own = d - (from->rank - to->rank);
         if (own >= 0 && to->dims[own] != 1) {

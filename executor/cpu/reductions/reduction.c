@@ -8,21 +8,6 @@
 
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14 };
 
-/* Dimensions of size 1 left out, largest stride of the input first. */
-static int order_of(const mp_array *from, int order[MP_ARRAY_RANK])
-{
-    int n = 0;
-    for (int d = 0; d < from->rank; d++)
-        if (from->dims[d] != 1) order[n++] = d;
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && from->strides[order[j - 1]] < from->strides[order[j]]; j--) {
-            int t = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = t;
-        }
-    return n;
-}
-
 static void put_kept(mp_reduction *r, int64_t dim, int64_t from, int64_t to, int64_t shift)
 {
     int last = r->n_kept - 1;
@@ -48,7 +33,7 @@ static void put_reduced(mp_reduction *r, int64_t dim, int64_t stride)
 
 void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift)
 {
-    int order[MP_ARRAY_RANK], n = order_of(from, order);
+    int order[MP_ARRAY_RANK], n = mp_array_by_stride(from, order);
     *r = (mp_reduction){.n_out = mp_array_elements(to), .n_terms = 1};
     for (int i = 0; i < n; i++) {
         int d = order[i];

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/rows/softmaxes.h"
+
 enum { STRETCHES = 32 };
 
 static int64_t n_stretches(const mp_normalization *r)
@@ -96,18 +98,6 @@ MP_VECTOR static double sum_of_squares(const float *x, int64_t n, float mean)
     for (; k + 16 <= n; k += 16)
         for (int l = 0; l < 16; l++) lanes[l] += (x[k + l] - mean) * (x[k + l] - mean);
     for (; k < n; k++) lanes[k % 16] += (x[k] - mean) * (x[k] - mean);
-    for (int l = 0; l < 16; l++) total += (double)lanes[l];
-    return total;
-}
-
-MP_VECTOR static double sum_of_products(const float *x, const float *y, int64_t n)
-{
-    float lanes[16] = {0};
-    double total = 0;
-    int64_t k = 0;
-    for (; k + 16 <= n; k += 16)
-        for (int l = 0; l < 16; l++) lanes[l] += x[k + l] * y[k + l];
-    for (; k < n; k++) lanes[k % 16] += x[k] * y[k];
     for (int l = 0; l < 16; l++) total += (double)lanes[l];
     return total;
 }
@@ -259,11 +249,11 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
             if (scale) g = g_room;
             if (!pass) {
                 total += sum(g, q.n);
-                products += sum_of_products(g, xhat, q.n);
+                products += mp_row_dot(g, xhat, q.n);
             }
             if (!pass && r->n_parameters && !q.step) {
                 d_shift[q.p] += sum(dy, q.n);
-                d_scale[q.p] += sum_of_products(dy, xhat, q.n);
+                d_scale[q.p] += mp_row_dot(dy, xhat, q.n);
             } else if (!pass && r->n_parameters) {
                 for (int64_t e = 0; e < q.n; e++) {
                     d_shift[q.p + e * q.step] += (double)dy[e];
