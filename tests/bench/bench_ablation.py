@@ -25,7 +25,8 @@ THRESHOLD = 0.005  # % of a step
 SMALL = ("exact", "ilp")  # they take part in `auto` on tiny graphs only
 Budgets = dict[str, dict[str, tuple[int, ...]]]
 KUSUMOTO: Budgets = {  # of the stages, and of the searchers, whose runs take longer
-    "stages": {"vgg19": (80, 70, 60), "unet": (80, 60, 50, 40), "resnet50": (80, 60, 50, 40, 30, 20), "densenet": (80, 60, 50, 40, 30, 20)},
+    "stages": {"vgg19": (80, 70, 60), "unet": (80, 70, 60, 50, 40), "resnet50": (80, 60, 50, 40, 30, 25, 20, 15),
+               "densenet": (80, 60, 50, 40, 30, 20, 10)},
     "searchers": {"unet": (50, 40), "resnet50": (50, 30, 20), "densenet": (50, 20)},
 }
 DAGS: Budgets = {
@@ -81,7 +82,8 @@ def rows_of(group: str, part: str, shared: str, folder: str) -> list[Row]:
     elif group == "dags":
         for name, budgets in DAGS[part].items():
             graph = os.path.join(shared, f"bench/graphs/{name}.json")
-            rows += [Row(f"{name} {budget} %", (graph, "--budget", f"{budget}%")) for budget in budgets]
+            short = name.split("_train")[0].replace("checkmate", "cm")
+            rows += [Row(f"{short} {budget} %", (graph, "--budget", f"{budget}%")) for budget in budgets]
     elif group == "models":
         sizes = batches(shared)
         for name in MODELS:
@@ -160,7 +162,7 @@ def text(value: float | None) -> str:
 def table(memplan: str, part: str, rows: list[Row], log: Log) -> None:
     names = STAGES if part == "stages" else SEARCHERS
     what = "bound" if part == "stages" else "auto"
-    print(f"| graph and budget | {what} | seconds | {' | '.join(names)} |\n|{'-|' * (len(names) + 3)}")
+    print(f"| row | {what} | seconds | {' | '.join(names)} |\n|{'-|' * (len(names) + 3)}")
     moved = dict.fromkeys(names, 0)
     better = dict.fromkeys(names, 0)
     total = dict.fromkeys(names, 0.0)
