@@ -193,8 +193,8 @@ def main(name, batch, steps, where, precision="fp32", how="eager"):
     if how == "checkpoint":
         with_checkpoints(net)
     if how.startswith("budget="):
-        import torch._functorch.config
-        torch._functorch.config.activation_memory_budget = float(how[7:])
+        from torch._functorch import config
+        config.activation_memory_budget = float(how[7:])
     if how == "compile" or how.startswith("budget="):
         run = torch.compile(net)
     warm = 4 if device == "cuda" else 1

@@ -165,10 +165,10 @@ def copies(n, file):
     sink = forward[-1]["writes"][0]
     made = {s for v in one["nodes"] for s in v["writes"] + v.get("adds", [])}
     source = forward[0]["reads"]
-    source = [s for s in source if s not in made and bytes_of[s]["kind"] in ("parameter", "input")][0]
-    first_gradient = [s for s in behind[-1]["writes"] if bytes_of[s]["kind"] != "parameter"][0]
+    source = next(s for s in source if s not in made and bytes_of[s]["kind"] in ("parameter", "input"))
+    first_gradient = next(s for s in behind[-1]["writes"] if bytes_of[s]["kind"] != "parameter")
     given = [s["id"] for s in one["storages"] if s["kind"] == "input" and not any(s["id"] in v["reads"] for v in forward)]
-    seed = [s for s in given if any(s in v["reads"] for v in behind)][0]
+    seed = next(s for s in given if any(s in v["reads"] for v in behind))
     g = Graph(f"{one['name']}x{n}")
     size = len(by_id)
     for k in range(n):
