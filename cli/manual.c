@@ -196,7 +196,8 @@ static void man_command(const command *c)
     printf(".B memplan %s\n", c->name);
     if (*c->operands) printf(".I %s\n", c->operands);
     puts("[OPTION...]\n.SH DESCRIPTION");
-    roff(c->summary);
+    putchar(toupper((unsigned char)*c->summary));
+    roff(c->summary + 1);
     puts(".");
     if (strstr(c->operands, "MODEL")) {
         puts(".PP");
