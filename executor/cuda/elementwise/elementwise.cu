@@ -4,6 +4,9 @@
 
 #include "executor/cuda/elementwise/elementwise.h"
 
+namespace
+{
+
 struct parameters {
     double p[MP_FORMULA_PARAMETERS];
 };
@@ -215,6 +218,8 @@ template <class K> static void place(K *f, const double *p, const mp_array *cons
     f->all = copy_of(p);
     for (int i = 0; i < INPUTS_MAX; i++) f->from[i] = i < n_in ? operand{in[i]->data, in[i]->dtype} : f->to;
 }
+
+} // namespace
 
 void mp_cuda_floats(mp_formula formula, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {

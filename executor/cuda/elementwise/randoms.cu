@@ -6,6 +6,9 @@
 #include "executor/cuda/elementwise/randoms.h"
 #include "executor/kernel/philox.h"
 
+namespace
+{
+
 struct drops_of {
     const mp_cuda_pass *pass;
     uint32_t op;
@@ -37,6 +40,8 @@ struct drops_of {
     }
 };
 
+} // namespace
+
 void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
                   const uint8_t *mask, uint8_t *keeps, uint8_t *given)
 {
@@ -54,6 +59,9 @@ void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, con
     mp_each(mp_quads(dropout->n), f);
 }
 
+namespace
+{
+
 struct draws_of {
     mp_random_source source;
     const mp_cuda_pass *pass;
@@ -67,6 +75,8 @@ struct draws_of {
         mp_store_real(to, dtype, k, mp_random_value(&source, pass->seed, pass->step, op, (uint64_t)k, probability));
     }
 };
+
+} // namespace
 
 void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
                   const mp_array *to)

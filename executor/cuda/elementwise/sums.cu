@@ -3,6 +3,9 @@
 
 #include "executor/cuda/elementwise/sums.h"
 
+namespace
+{
+
 /* Operand 0 is what is summed, operand 1 where the sums go. */
 struct sum_of : mp_float_sum {
     const void *from;
@@ -23,6 +26,8 @@ static mp_reduce_places<2> places_of(const mp_array *from, const mp_array *to)
     const mp_loops loops = mp_loops_of(&to, 1, from);
     return mp_reduce_places<2>(&loops, 1);
 }
+
+} // namespace
 
 int64_t mp_cuda_sum_workspace_bytes(const mp_array *from, const mp_array *to)
 {

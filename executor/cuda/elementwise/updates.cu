@@ -8,6 +8,9 @@
 #include "executor/cuda/elementwise/updates.h"
 #include "executor/kernel/update_formulas.h"
 
+namespace
+{
+
 enum { LIST = 40, NORM_STRETCHES = 128 };
 
 /* `quads[k]` comes before the quads of update k. */
@@ -56,6 +59,8 @@ struct steps_of {
     }
 };
 
+} // namespace
+
 void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *factors)
 {
     steps_of f;
@@ -71,6 +76,9 @@ void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *facto
         mp_each(quads, f);
     }
 }
+
+namespace
+{
 
 /* The sum of squares of a stretch of a gradient: NORM_STRETCHES per gradient. */
 struct squares_of : mp_double_sums {
@@ -106,6 +114,8 @@ struct norm_of : mp_double_sums {
     }
 };
 
+} // namespace
+
 int64_t mp_cuda_norm_workspace_bytes(int64_t n_elements)
 {
     (void)n_elements;
@@ -137,6 +147,9 @@ void mp_cuda_clip(const mp_update *gradients, size_t n, double clip_norm, void *
     }
 }
 
+namespace
+{
+
 struct sum_of {
     const void *from;
     void *to;
@@ -152,6 +165,8 @@ struct sum_of {
         mp_store_quad(to, dtype, quad, size, b);
     }
 };
+
+} // namespace
 
 void mp_cuda_add(mp_dtype dtype, int64_t n, const void *from, void *to)
 {

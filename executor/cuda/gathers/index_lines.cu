@@ -3,6 +3,9 @@
 
 #include "executor/cuda/gathers/index_lines.h"
 
+namespace
+{
+
 /* The indices' elements, counted row-major: where each lies in the table (but for its index) and in the other array. */
 struct lines_as {
     mp_boxed places; /* from: the table, to: the other array */
@@ -77,6 +80,8 @@ static lines_as lines_of(const mp_index_lines *l)
         mp_box_put(&box, l->indices->dims[d], d == l->axis ? 0 : l->table->strides[d], l->other->strides[d]);
     return lines_as(l, &box);
 }
+
+} // namespace
 
 void mp_cuda_lines_gather(const mp_index_lines *l)
 {

@@ -5,6 +5,9 @@
 
 #include "executor/cuda/gathers/row_sort.h"
 
+namespace
+{
+
 enum { DIGIT = 6, DIGITS = 1 << DIGIT, PER_THREAD = 8, BLOCK = MP_GRID_THREADS * PER_THREAD };
 
 static int64_t blocks_of(const mp_row_entries *rows)
@@ -120,6 +123,8 @@ struct places_of {
         }
     }
 };
+
+} // namespace
 
 int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows)
 {

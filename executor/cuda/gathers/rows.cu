@@ -5,6 +5,9 @@
 #include "executor/cuda/gathers/row_sort.h"
 #include "executor/cuda/gathers/rows.h"
 
+namespace
+{
+
 /* Rows and entries, in elements of the size they are copied by. */
 struct rows_as {
     mp_grid named, entries;
@@ -78,6 +81,8 @@ static int widen(mp_row_entries *rows, int size, const void *table, const void *
     return unit;
 }
 
+} // namespace
+
 void mp_cuda_rows_gather(const mp_row_entries *described, const mp_array *indices, int size, const void *table, void *other)
 {
     mp_row_entries rows = *described;
@@ -93,6 +98,9 @@ void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int
     const rows_as as(rows);
     MP_BY_SIZE(size, (mp_each(as.n_entries * as.frame.n, cleared<T>{as, reader, (T *)table})));
 }
+
+namespace
+{
 
 /* ---- meeting: over the sorted list */
 
@@ -194,6 +202,8 @@ static int64_t partial_at(const mp_row_entries *rows)
     return (mp_cuda_rows_sort_room(rows) + 15) / 16 * 16;
 }
 
+} // namespace
+
 int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype dtype)
 {
     const int64_t partial = sums_floats(how, dtype) ? 2 * pieces_of(rows) * mp_box_elements(&rows->frame) : 0;
@@ -213,6 +223,9 @@ void mp_cuda_rows_meet(const mp_row_entries *rows, const mp_array *indices, mp_m
         mp_each(rows->n_entries * x.rows.frame.n, met{x});
     }
 }
+
+namespace
+{
 
 /* The true elements of a condition: one block counts stretches of it, and writes the list. */
 struct true_ones {
@@ -248,6 +261,8 @@ struct true_ones {
         }
     }
 };
+
+} // namespace
 
 void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list)
 {

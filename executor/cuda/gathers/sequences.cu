@@ -3,6 +3,9 @@
 
 #include "executor/cuda/gathers/sequences.h"
 
+namespace
+{
+
 /* Element k of the output, row-major: axis behind `inner`. */
 struct hot {
     mp_boxed places;
@@ -27,6 +30,8 @@ struct hot {
     }
 };
 
+} // namespace
+
 void mp_cuda_one_hot(const mp_array *indices, const mp_array *out, int axis, const void *values)
 {
     mp_box box = {};
@@ -36,6 +41,9 @@ void mp_cuda_one_hot(const mp_array *indices, const mp_array *out, int axis, con
     mp_each(mp_array_elements(out), hot{mp_boxed(&box), indices->data, values, indices->dtype, mp_dtype_bits(out->dtype) / 8,
                                         out->dims[axis], inner, out->data});
 }
+
+namespace
+{
 
 /* Element k, row-major; batches and steps are counted by the sizes behind their axes. */
 struct reversed {
@@ -55,6 +63,8 @@ struct reversed {
         mp_copy_element(size, to, to_at, from, from_at);
     }
 };
+
+} // namespace
 
 void mp_cuda_reverse(const mp_array *from, const mp_array *to, const mp_array *lengths, int batch, int time)
 {

@@ -7,6 +7,9 @@
  * by mp_launched. No result depends on the launch: how a sum is cut depends on its length alone.
  *
  * Bodies run in parallel and in any order: each writes what no other one reads or writes.
+ *
+ * The structs of a file lie in an unnamed namespace: a kernel is instantiated by the name of its struct, and two files may have
+ * one of the same name.
  */
 #ifndef EXECUTOR_CUDA_GRID_CUH
 #define EXECUTOR_CUDA_GRID_CUH

@@ -5,6 +5,9 @@
 
 #include "executor/cuda/moves/boxes.h"
 
+namespace
+{
+
 template <class T> struct copy_of {
     mp_boxed box;
     const T *from;
@@ -96,12 +99,17 @@ static bool is_transposed(const mp_box *box)
            box->dims[last - 1] > FEW;
 }
 
+} // namespace
+
 bool mp_cuda_box_is_transposed(const mp_box *box)
 {
     mp_box settled = *box;
     mp_box_settle(&settled);
     return is_transposed(&settled);
 }
+
+namespace
+{
 
 template <class T> static void transpose(const mp_box *box, const void *from, void *to)
 {
@@ -121,6 +129,8 @@ template <class T> static void transpose(const mp_box *box, const void *from, vo
                                 (T *)to};
     mp_each_block(mp_box_elements(&outer) * f.row_tiles * f.column_tiles, f);
 }
+
+} // namespace
 
 void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to)
 {

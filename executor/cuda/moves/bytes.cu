@@ -3,6 +3,9 @@
 
 #include "executor/cuda/moves/bytes.h"
 
+namespace
+{
+
 enum { CARGO = 2048 };
 
 struct put_of {
@@ -17,6 +20,8 @@ struct put_of {
     }
 };
 
+} // namespace
+
 void mp_cuda_put(const void *from, int64_t n, void *to)
 {
     for (int64_t at = 0; at < n; at += CARGO) {
@@ -25,6 +30,9 @@ void mp_cuda_put(const void *from, int64_t n, void *to)
         mp_each((f.n + 3) / 4, f);
     }
 }
+
+namespace
+{
 
 /* Per stretch, one after the last byte that is another. */
 struct others_of {
@@ -45,6 +53,8 @@ struct others_of {
     MP_BODY void put(int64_t, int64_t, const value *) const {}
     MP_BODY void end(int64_t row, const value *totals) const { stretches[row] = totals[0].end; }
 };
+
+} // namespace
 
 void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches)
 {

@@ -3,6 +3,9 @@
 
 #include "executor/cuda/moves/sources.h"
 
+namespace
+{
+
 /* In double where the output is a float, as on the CPU. */
 struct range_of {
     const void *start, *delta;
@@ -27,6 +30,8 @@ struct eye_of {
     int64_t columns, diagonal;
     MP_BODY void operator()(int64_t k) const { mp_store_any_whole(out, dtype, k, k % columns - k / columns == diagonal); }
 };
+
+} // namespace
 
 void mp_cuda_range(const mp_array *start, const mp_array *delta, const mp_array *out)
 {

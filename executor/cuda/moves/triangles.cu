@@ -3,6 +3,9 @@
 
 #include "executor/cuda/moves/triangles.h"
 
+namespace
+{
+
 /* Matrices lie by strides, counted row-major with their outer dimensions in the box. */
 struct place_in_triangle {
     mp_boxed outer;
@@ -45,6 +48,8 @@ struct triangle_added {
         if (place.find(e, &at)) mp_store_any(to, dtype, at, mp_load_any(to, dtype, at) + mp_load_any(from, dtype, at));
     }
 };
+
+} // namespace
 
 void mp_cuda_triangle(const mp_array *from, const mp_array *to, bool upper, int64_t k, const int64_t *there, bool add)
 {

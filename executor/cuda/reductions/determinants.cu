@@ -6,6 +6,9 @@ extern "C" {
 #include "executor/operators/reductions/determinant.h"
 }
 
+namespace
+{
+
 struct eliminated {
     int rank;
     int64_t n, count, row, column; /* row, column: strides of the matrix */
@@ -53,5 +56,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->workspace_bytes *= mp_array_elements(&x->out[0]);
     return st;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_determinants[] = {{"Det", "", prepare, NULL}, {}};

@@ -8,6 +8,9 @@ extern "C" {
 #include "executor/operators/products/contraction.h"
 }
 
+namespace
+{
+
 struct contracted : mp_double_sums {
     enum { PHASES = 1 };
     mp_contraction c;
@@ -56,5 +59,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->run = run;
     return st;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_einsums[] = {{"Einsum", "", prepare, prepare}, {}};

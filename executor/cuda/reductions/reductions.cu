@@ -7,6 +7,9 @@ extern "C" {
 #include "executor/operators/rows/lines.h"
 }
 
+namespace
+{
+
 /* ---- one value from many. Operands: what is reduced, where the results go, a shift per result. */
 
 enum { FROM, TO, SHIFT, N_OPERANDS };
@@ -430,6 +433,8 @@ static mp_status prepare_scan(const mp_operands *x, mp_call *call, mp_error *err
     call->run = run_scan;
     return MP_OK;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_reductions[] = {
     {"ReduceSum", "", prepare, prepare},

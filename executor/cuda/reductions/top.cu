@@ -8,6 +8,9 @@ extern "C" {
 #include "executor/operators/reductions/top.h"
 }
 
+namespace
+{
+
 struct lines_of {
     mp_top s;
     mp_operand in, values;
@@ -147,5 +150,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
         call->workspace_bytes = s->n_lines * room_of(s) * (int64_t)sizeof(int32_t);
     return st;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_tops[] = {{"TopK", "", prepare, prepare}, {}};

@@ -12,6 +12,9 @@ MP_INLINE int64_t tiles_of(int64_t n)
     return (n + MP_SIDE - 1) / MP_SIDE;
 }
 
+namespace
+{
+
 /* ---- forward. */
 
 struct forward_tile {
@@ -304,6 +307,8 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (x->is_backward) call->workspace_bytes = form.size.n_batch * form.size.rows * (int64_t)sizeof(float);
     return MP_OK;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_attentions[] = {
     {"ScaledDotProductAttention", "memplan", prepare, prepare},

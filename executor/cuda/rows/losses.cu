@@ -8,6 +8,9 @@ extern "C" {
 
 #include "executor/kernel/vector_math.h"
 
+namespace
+{
+
 /* ---- what the weight of a position is. */
 
 struct targets {
@@ -287,6 +290,8 @@ static mp_status prepare_squares(const mp_operands *x, mp_call *call, mp_error *
     if (!x->is_backward) call->workspace_bytes = mp_reduce_workspace_bytes<2, squares_of>(squares_places(x));
     return MP_OK;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_losses[] = {
     {"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},

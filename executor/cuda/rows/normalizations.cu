@@ -3,6 +3,9 @@
 
 #include "executor/cuda/grid/lines.cuh"
 
+namespace
+{
+
 /* ---- layer, root-mean-square, group, instance and mean-variance normalization. */
 
 struct state {
@@ -261,6 +264,8 @@ static mp_status prepare_lrn(const mp_operands *x, mp_call *call, mp_error *err)
     call->run = run_lrn;
     return MP_OK;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_normalizations[] = {
     {"LayerNormalization", "", prepare, prepare},

@@ -1,6 +1,9 @@
 /* normalize.cu - normalization of x (row, element of the row) and its gradients, a row to a block or to a thread. */
 #include "executor/cuda/rows/normalize.cuh"
 
+namespace
+{
+
 enum { X, ROW, PARAMETER, N_OPERANDS };
 
 static void put_dim(mp_loops *loops, int64_t dim, int64_t x, int64_t row, int64_t parameter)
@@ -18,6 +21,8 @@ static void put_dim(mp_loops *loops, int64_t dim, int64_t x, int64_t row, int64_
     loops->rank++;
     loops->n_elements *= dim;
 }
+
+} // namespace
 
 mp_normal mp_normal_of(const mp_normalization *form)
 {
@@ -39,6 +44,9 @@ mp_normal mp_normal_of(const mp_normalization *form)
     n.by_rows = form->n_inner == 1 && form->inner_at[0] == 1 && form->length <= LONGEST && form->n_rows >= FEWEST;
     return n;
 }
+
+namespace
+{
 
 /* ---- what all kernels know. */
 
@@ -232,6 +240,8 @@ struct parameters_of : mp_float_sums {
 };
 
 typedef mp_reduce_places<N_OPERANDS> places;
+
+} // namespace
 
 int64_t mp_normal_workspace_bytes(const mp_normal *n)
 {

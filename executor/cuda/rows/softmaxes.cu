@@ -4,6 +4,9 @@
 
 #include "executor/kernel/vector_math.h"
 
+namespace
+{
+
 enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX };
 
 struct state {
@@ -124,6 +127,8 @@ template <form FORM> static mp_status prepare(const mp_operands *x, mp_call *cal
     call->run = run;
     return MP_OK;
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_softmaxes[] = {
     {"Softmax", "", prepare<SOFTMAX>, prepare<SOFTMAX>},

@@ -5,6 +5,9 @@ extern "C" {
 #include "executor/operators/sampling/columns.h"
 }
 
+namespace
+{
+
 struct summed_columns {
     mp_col2im s;
     mp_array x, y;
@@ -52,5 +55,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->run = run;
     return mp_col2im_prepare(x, call, err);
 }
+
+} // namespace
 
 extern "C" const mp_kernel mp_cuda_columns[] = {{"Col2Im", "", prepare, prepare}, {}};

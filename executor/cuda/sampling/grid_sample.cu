@@ -7,6 +7,9 @@
 #include "executor/cuda/moves/boxes.h"
 #include "executor/cuda/sampling/grid_sample.h"
 
+namespace
+{
+
 enum { SPACE = MP_SAMPLER_SPACE, CHANNELS = 8 };
 
 /* Samples of positions in space, each with some numbers. */
@@ -83,12 +86,17 @@ struct sampled {
     }
 };
 
+} // namespace
+
 void mp_cuda_grid_sample(const mp_sampler *s, const mp_array *x, const mp_array *grid, const mp_array *y)
 {
     const int64_t n_blocks = (x->dims[1] + CHANNELS - 1) / CHANNELS;
     const sampled f = {sampling_of(s, x, grid), field_of(y, 2, 1), x->dims[1], n_blocks};
     mp_each(x->dims[0] * n_blocks * s->n_points, f);
 }
+
+namespace
+{
 
 /* ---- the gradient of the input */
 
@@ -145,6 +153,8 @@ static int64_t aligned(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+} // namespace
+
 bool mp_cuda_grid_rows(const mp_sampler *s, const mp_array *x, mp_row_entries *rows)
 {
     *rows = {};
@@ -187,6 +197,9 @@ void mp_cuda_grid_spread(const mp_sampler *s, const mp_array *dx, const mp_array
     mp_each(rows.n_entries * dx->dims[1], f);
 }
 
+namespace
+{
+
 /* ---- the gradient of the grid: one point */
 
 struct moved {
@@ -213,6 +226,8 @@ struct moved {
         for (int e = 0; e < of.s.n; e++) mp_store_any(d.data, d.dtype, to + (of.s.n - 1 - e) * d.number, (float)sums[e]);
     }
 };
+
+} // namespace
 
 void mp_cuda_grid_move(const mp_sampler *s, const mp_array *x, const mp_array *grid, const mp_array *dy, const mp_array *d_grid)
 {

@@ -5,6 +5,9 @@
 
 #include "executor/cuda/sampling/regions.h"
 
+namespace
+{
+
 /* A tensor (N, C, H, W). */
 struct images {
     void *data;
@@ -170,6 +173,8 @@ struct pooled_regions {
         y.store(to, most);
     }
 };
+
+} // namespace
 
 void mp_cuda_roi_align(const mp_regions *s, const mp_array *x, const mp_array *rois, const mp_array *of, const mp_array *y)
 {

@@ -4,6 +4,9 @@
 #include "executor/cuda/moves/bytes.h"
 #include "executor/cuda/sampling/resizes.h"
 
+namespace
+{
+
 enum { DIMS = MP_ARRAY_RANK, RESIZED = MP_CUDA_RESIZED };
 
 /* One resized dimension: start (n_to + 1), then index and weight of all taps. */
@@ -63,6 +66,8 @@ static int64_t taps_of(const mp_taps *t)
 {
     return t->start[t->n_out];
 }
+
+} // namespace
 
 int64_t mp_cuda_resize_room(const mp_resizing *s)
 {
