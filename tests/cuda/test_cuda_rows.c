@@ -59,6 +59,9 @@ static void softmaxes_and_losses_agree_with_the_cpu(void **state)
     const kernel_case losses[] = {
         {"SoftmaxCrossEntropyLoss", 13, "float32[70,10] int64[70]", "", 2, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[7,9000] int32[7] float32[9000]", "", 1, 0.2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[7,9000] int32[7]", "reduction=none", 2, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[1,5] int32[1] float32[5]", "", 2, 0.2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[2,600,9] int32[2,9]", "ignore_index=1", 2, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[2,4,50,51] int64[2,50,51]", "ignore_index=1", 2, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,5] int64[4]", "reduction=none", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[20000,3] int64[20000]", "reduction=sum", 1, -2, 2, 1, 0, 0},

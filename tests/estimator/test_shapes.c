@@ -374,6 +374,7 @@ static void extras_are_as_large_as_what_backward_reads(void **state)
     rule_check_extras(ATTENTION, 1, "bfloat16[2,3,7,4] bfloat16[2,3,5,4] bfloat16[2,3,5,6]", "ratio=0.5", ours, "lse 168");
     rule_check_extras("LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", ours, "reserve 1400");
     rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", torch, "log_probabilities 160");
+    rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10,5] int64[4,5]", "", ours, "lse 80");
     rule_check_extras("MaxPool", 12, "int8[1152921504606846976,1,4]", "kernel_shape=[4]", torch, "indices 9223372036854775807");
 }
 

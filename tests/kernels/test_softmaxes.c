@@ -69,6 +69,12 @@ static void gradients_are_those_of_differences(void **state)
         {"SoftmaxCrossEntropyLoss", 13, "float32[2,3,2,2] int64[2,2,2]={2,0,1,1,0,0,2,1}", "ignore_index=1", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "reduction=none", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "reduction=sum", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[1,3] int64[1]={2} float32[3]={1,2,0.5}", "reduction=sum", 1, -2, 2, 1, 0, 0},
+        /* with gradients of the log-probabilities, too */
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "", 2, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[2,3,2,2] int64[2,2,2]={2,0,1,1,0,0,2,1}", "ignore_index=1", 2, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0}", "reduction=none", 2, -2, 2, 1, 0,
+         0},
         {"NegativeLogLikelihoodLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0.5}", "", 1, -2, 2, 1, 0, 0},
         {"memplan:MeanSquaredError", 1, "float32[3,2,4] float32[3,2,4]", "", 1, 0, 0, 0, 0, 0},
     };
@@ -92,36 +98,82 @@ static void a_target_that_is_no_class_is_refused(void **state)
     kernel_end(r);
 }
 
-/* Log-probabilities where the scores lie, softmax where its operand or the gradient lies. */
+/* The gradient where the scores lie: lines in several blocks, and the only line. */
 static void nothing_changes_in_place(void **state)
 {
     (void)state;
-    const kernel_case loss = {"SoftmaxCrossEntropyLoss", 13, "float32[70,130] int64[70]", "", 1, -2, 2, 1, 0, 0};
-    kernel_run *a = kernel_begin(&loss, MP_MODE_TRAIN, KERNEL_BACKWARD),
-               *b = kernel_begin(&loss, MP_MODE_TRAIN, KERNEL_BACKWARD);
-    kernel_forward(a);
-    void *extra = b->forward.extra[0].data;
-    b->forward.extra[0].data = b->forward.in[0].data;
-    kernel_forward(b);
-    assert_memory_equal(a->forward.extra[0].data, b->forward.in[0].data, 70 * 130 * sizeof(float));
-    kernel_backward(a);
-    b->forward.extra[0].data = extra;
-    b->backward.extra[0].data = b->forward.in[0].data;
-    void *d = b->backward.d_in[0].data;
-    b->backward.d_in[0].data = b->forward.in[0].data;
-    kernel_backward(b);
-    assert_memory_equal(a->backward.d_in[0].data, b->forward.in[0].data, 70 * 130 * sizeof(float));
-    b->backward.d_in[0].data = d;
-    kernel_end(a);
-    kernel_end(b);
+    static const char *const inputs[] = {"float32[70,130] int64[70]", "float32[3,9000] int64[3]", "float32[1,700] int64[1]",
+                                         "float32[2,30,5,7] int64[2,5,7]"};
+    for (size_t c = 0; c < sizeof inputs / sizeof *inputs; c++) {
+        const kernel_case loss = {"SoftmaxCrossEntropyLoss", 13, inputs[c], "", 1, -2, 2, 1, 0, 0};
+        kernel_run *a = kernel_begin(&loss, MP_MODE_TRAIN, KERNEL_BACKWARD),
+                   *b = kernel_begin(&loss, MP_MODE_TRAIN, KERNEL_BACKWARD);
+        void *d = b->backward.d_in[0].data;
+        kernel_forward(a);
+        kernel_forward(b);
+        kernel_backward(a);
+        b->backward.d_in[0].data = b->backward.in[0].data;
+        kernel_backward(b);
+        assert_memory_equal(a->backward.d_in[0].data, b->backward.in[0].data, (size_t)mp_array_bytes(&a->backward.in[0]));
+        b->backward.d_in[0].data = d;
+        kernel_end(a);
+        kernel_end(b);
+    }
+}
+
+/* log(sum(e^x)) of every line in double, where e^x alone is no number, and where the first scores are -infinity. */
+static void forward_leaves_the_logarithm_of_the_sum_of_exponentials(void **state)
+{
+    (void)state;
+    enum { LINES = 3, CLASSES = 9000 };
+    const kernel_case c = {"SoftmaxCrossEntropyLoss", 13, "float32[3,9000] int64[3]={8999,5000,4200}", "", 2, -5, 5, 1, 0, 0};
+    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+    const mp_array *x = &r->forward.in[0];
+    const double offset[LINES] = {0, 2000, -3000};
+    double loss = 0;
+    for (int64_t k = 0; k < LINES * CLASSES; k++) {
+        double at = kernel_get(x, k) + offset[k / CLASSES] + (k % CLASSES == 7000 ? 8 : 0);
+        kernel_set(x, k, k % CLASSES < 4100 && k / CLASSES ? -INFINITY : at);
+    }
+    kernel_forward(r);
+    assert_int_equal(r->forward.extra[0].dims[0], LINES);
+    for (int64_t line = 0; line < LINES; line++) {
+        const int64_t target = (int64_t)kernel_get(&r->forward.in[1], line);
+        double sum = 0;
+        for (int64_t k = 0; k < CLASSES; k++) sum += exp(kernel_get(x, line * CLASSES + k) - offset[line]);
+        const double lse = offset[line] + log(sum), tolerance = 1e-6 * fabs(lse) + 1e-5;
+        assert_true(fabs(kernel_get(&r->forward.extra[0], line) - lse) < tolerance);
+        for (int64_t k = 5000; k < CLASSES; k++)
+            assert_true(fabs(kernel_get(&r->forward.out[1], line * CLASSES + k) - (kernel_get(x, line * CLASSES + k) - lse)) <
+                        tolerance);
+        loss += lse - kernel_get(x, line * CLASSES + target);
+    }
+    assert_true(fabs(kernel_get(&r->forward.out[0], 0) - loss / LINES) < 1e-3);
+    kernel_end(r);
+}
+
+static void a_position_without_weight_has_no_gradient(void **state)
+{
+    (void)state;
+    const kernel_case c = {
+        "SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={1,1,1,1}", "ignore_index=1", 1, -2, 2, 1, 0, 0};
+    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+    kernel_forward(r);
+    kernel_backward(r);
+    for (int64_t k = 0; k < 12; k++) assert_true(kernel_get(&r->backward.d_in[0], k) == 0);
+    kernel_end(r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_computed_by_hand),  cmocka_unit_test(losses_are_those_of_pytorch),
-        cmocka_unit_test(gradients_are_those_of_differences), cmocka_unit_test(a_target_that_is_no_class_is_refused),
+        cmocka_unit_test(values_are_those_computed_by_hand),
+        cmocka_unit_test(losses_are_those_of_pytorch),
+        cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(a_target_that_is_no_class_is_refused),
         cmocka_unit_test(nothing_changes_in_place),
+        cmocka_unit_test(forward_leaves_the_logarithm_of_the_sum_of_exponentials),
+        cmocka_unit_test(a_position_without_weight_has_no_gradient),
     };
     return cmocka_run_group_tests_name("executor/cpu/softmaxes", tests, NULL, NULL);
 }

@@ -122,10 +122,11 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
+/* The logarithm of the sum of exponentials of every line of classes; PyTorch keeps the logarithms of all probabilities. */
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
-    (void)rules;
-    const mp_tensor *scores = mp_operator_in(model, op, 0);
-    extras[0] = extra_of("log_probabilities", statistic_type(scores), mp_tensor_elements(scores));
+    const mp_tensor *scores = mp_operator_in(model, op, 0), *labels = mp_operator_in(model, op, 1);
+    extras[0] = rules == MP_RULES_PYTORCH ? extra_of("log_probabilities", statistic_type(scores), mp_tensor_elements(scores))
+                                          : extra_of("lse", statistic_type(scores), mp_tensor_elements(labels));
     return 1;
 }

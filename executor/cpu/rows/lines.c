@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "executor/kernel/element.h"
+
 int64_t mp_line_at(const mp_lines *l, int64_t k)
 {
     int64_t at = 0;
@@ -23,32 +25,36 @@ static int64_t element_at(const mp_lines *l, int64_t e)
     return at;
 }
 
-const float *mp_line_read(const mp_lines *l, const mp_array *a, int64_t k, float *room)
+const float *mp_line_read_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room)
 {
     int64_t at = mp_line_at(l, k);
-    if (l->contiguous && a->dtype == MP_DTYPE_FLOAT) return (const float *)a->data + at;
-    for (int64_t e = 0; e < l->length; e += l->contiguous ? MP_BLOCK : 1) {
-        int64_t n = !l->contiguous ? 1 : l->length - e < MP_BLOCK ? l->length - e : MP_BLOCK;
-        const float *from = mp_floats(a->data, a->dtype, at + (l->contiguous ? e : element_at(l, e)), n, room + e);
-        if (from != room + e) room[e] = *from;
-    }
+    if (l->contiguous) return mp_floats(a->data, a->dtype, at + first, n, room);
+    for (int64_t e = 0; e < n; e++) room[e] = mp_load_float(a->data, a->dtype, at + element_at(l, first + e));
     return room;
+}
+
+const float *mp_line_read(const mp_lines *l, const mp_array *a, int64_t k, float *room)
+{
+    if (l->contiguous && a->dtype == MP_DTYPE_FLOAT) return (const float *)a->data + mp_line_at(l, k);
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK)
+        mp_line_read_part(l, a, k, e, mp_block_size(l->length, e / MP_BLOCK), room + e);
+    return room;
+}
+
+void mp_line_write_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t first, int64_t n, const float *values)
+{
+    int64_t at = mp_line_at(l, k);
+    if (!l->contiguous)
+        for (int64_t e = 0; e < n; e++) mp_store_float(a->data, a->dtype, at + element_at(l, first + e), values[e]);
+    else if (a->dtype == MP_DTYPE_FLOAT)
+        memcpy((float *)a->data + at + first, values, (size_t)n * sizeof *values);
+    else
+        mp_floats_done(a->data, a->dtype, at + first, n, values);
 }
 
 void mp_line_write(const mp_lines *l, const mp_array *a, int64_t k, const float *values)
 {
-    int64_t at = mp_line_at(l, k);
-    if (l->contiguous && a->dtype == MP_DTYPE_FLOAT) {
-        memcpy((float *)a->data + at, values, (size_t)l->length * sizeof *values);
-        return;
-    }
-    for (int64_t e = 0; e < l->length; e++) {
-        int64_t to = at + (l->contiguous ? e : element_at(l, e));
-        if (a->dtype == MP_DTYPE_FLOAT)
-            ((float *)a->data)[to] = values[e];
-        else
-            mp_floats_done(a->data, a->dtype, to, 1, &values[e]);
-    }
+    mp_line_write_part(l, a, k, 0, l->length, values);
 }
 
 typedef struct strand {

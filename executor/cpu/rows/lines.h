@@ -12,6 +12,9 @@ int64_t mp_line_at(const mp_lines *lines, int64_t k); /* where line k begins */
 /* Line k of an array of the same layout: where it lies, or in `room` (length floats). */
 const float *mp_line_read(const mp_lines *lines, const mp_array *a, int64_t k, float *room);
 void mp_line_write(const mp_lines *lines, const mp_array *a, int64_t k, const float *values);
+/* The same of its elements [first, first + n), n <= MP_BLOCK. */
+const float *mp_line_read_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room);
+void mp_line_write_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, const float *values);
 /* How many lines are worked on at the same time. */
 static inline int64_t mp_lines_at_once(const mp_lines *lines)
 {

@@ -1,21 +1,18 @@
 /* losses.c - loss = sum over positions of -weight[target] log p[target], divided by the sum of weights (mean), or not (sum), or
- * each by itself (none). Positions are added up in their order, in double. */
-#include <math.h>
+ * each by itself (none). Positions are added up in their order, in double. Of a position's scores forward leaves the logarithm
+ * of the sum of e^score, from which backward makes the probabilities again.
+ */
 #include <string.h>
 
 #include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/rows/lines.h"
 #include "executor/cpu/rows/softmaxes.h"
+#include "executor/kernel/element.h"
 #include "executor/kernel/vector_math.h"
 #include "executor/operators/rows/class_loss.h"
 
-typedef struct state {
-    mp_class_loss loss;
-    int64_t lines_at; /* rooms of lines in the workspace, behind two doubles per position */
-} state;
-
 typedef struct job {
-    const state *s;
+    const mp_class_loss *loss;
     const mp_operands *x;
     double factor; /* backward: on every position's gradient, weights aside */
 } job;
@@ -32,49 +29,57 @@ static int64_t target_at(const mp_array *t, int64_t k)
 
 static double weight_of(const job *j, int64_t target)
 {
-    float room;
     const mp_array *w = j->x->n_in > 2 ? &j->x->in[2] : NULL;
-    if (j->s->loss.ignores && target == j->s->loss.ignored) return 0;
-    return w && w->dtype ? (double)*mp_floats(w->data, w->dtype, target, 1, &room) : 1;
+    if (j->loss->ignores && target == j->loss->ignored) return 0;
+    return w && w->dtype ? (double)mp_load_float(w->data, w->dtype, target) : 1;
+}
+
+/* The logarithm of the sum of e^score over line k. */
+static float log_sum(const job *j, int64_t k)
+{
+    const mp_lines *l = &j->loss->lines;
+    float room[MP_BLOCK], spare[MP_BLOCK];
+    mp_log_sum sum = mp_log_sum_none();
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        mp_log_sum_add(&sum, mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, spare);
+    }
+    return mp_log_sum_value(&sum);
+}
+
+static void write_log_probabilities(const job *j, int64_t k, float shift)
+{
+    const mp_lines *l = &j->loss->lines;
+    float room[MP_BLOCK], out[MP_BLOCK];
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        mp_row_shift(mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, shift, out);
+        mp_line_write_part(l, &j->x->out[1], k, e, n, out);
+    }
 }
 
 static void forward_line(void *data, int64_t k)
 {
     const job *j = data;
-    const state *s = j->s;
-    double *losses = j->x->workspace, *weights = losses + s->loss.lines.n;
-    float *room =
-        (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length;
-    float spare[MP_BLOCK], *out = room + s->loss.lines.length;
+    double *losses = j->x->workspace, *weights = losses + j->loss->lines.n;
     int64_t target = target_at(&j->x->in[1], k);
-    const float *scores = mp_line_read(&s->loss.lines, &j->x->in[0], k, room);
-    if (s->loss.softmax) {
-        mp_array log_p = mp_class_loss_log_probabilities(j->x);
-        mp_row_log_softmax(scores, s->loss.lines.length, out, spare);
-        if (log_p.data) mp_line_write(&s->loss.lines, &log_p, k, out);
-        if (j->x->n_out > 1 && j->x->out[1].data) mp_line_write(&s->loss.lines, &j->x->out[1], k, out);
-        scores = out;
-    }
+    float shift = j->loss->softmax ? log_sum(j, k) : 0, score;
     weights[k] = weight_of(j, target);
-    losses[k] = weights[k] != 0 ? -weights[k] * (double)scores[target] : 0;
-}
-
-static void store(const mp_array *a, int64_t at, float value)
-{
-    if (a->dtype == MP_DTYPE_FLOAT)
-        ((float *)a->data)[at] = value;
-    else
-        mp_floats_done(a->data, a->dtype, at, 1, &value);
+    losses[k] = 0;
+    if (weights[k] != 0)
+        losses[k] = -weights[k] * (double)(*mp_line_read_part(&j->loss->lines, &j->x->in[0], k, target, 1, &score) - shift);
+    if (j->x->n_out > 1 && j->x->out[1].data) write_log_probabilities(j, k, shift);
+    if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
 }
 
 /* A target that is no class would be read outside the scores. */
 static mp_status check_targets(const job *j, mp_error *err)
 {
-    for (int64_t k = 0; k < j->s->loss.lines.n; k++) {
+    for (int64_t k = 0; k < j->loss->lines.n; k++) {
         int64_t t = target_at(&j->x->in[1], k);
-        if ((t < 0 || t >= j->s->loss.lines.length) && !(j->s->loss.ignores && t == j->s->loss.ignored))
+        if ((t < 0 || t >= j->loss->lines.length) && !(j->loss->ignores && t == j->loss->ignored))
             return MP_FAIL(err, MP_INVALID, "%s ('%s'): target %lld is not one of %lld classes", j->x->op->kind, j->x->op->name,
-                           (long long)t, (long long)j->s->loss.lines.length);
+                           (long long)t, (long long)j->loss->lines.length);
     }
     return MP_OK;
 }
@@ -82,66 +87,86 @@ static mp_status check_targets(const job *j, mp_error *err)
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
-    const state *s = call->state;
+    const mp_class_loss *s = call->state;
     job j = {s, x, 1};
-    double *losses = x->workspace, *weights = losses + s->loss.lines.n, loss = 0, weight = 0;
+    double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
+    const mp_array *to = &x->out[0];
     (void)run;
     MP_TRY(check_targets(&j, err));
-    mp_lines_run(&s->loss.lines, forward_line, &j);
-    for (int64_t k = 0; k < s->loss.lines.n; k++) {
-        if (s->loss.reduction == MP_CLASS_LOSS_NONE) store(&x->out[0], k, (float)losses[k]);
+    mp_parallel(s->lines.n, s->lines.length, forward_line, &j);
+    for (int64_t k = 0; k < s->lines.n; k++) {
+        if (s->reduction == MP_CLASS_LOSS_NONE) mp_store_float(to->data, to->dtype, k, (float)losses[k]);
         loss += losses[k];
         weight += weights[k];
     }
-    if (s->loss.reduction != MP_CLASS_LOSS_NONE)
-        store(&x->out[0], 0, (float)(s->loss.reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
+    if (s->reduction != MP_CLASS_LOSS_NONE)
+        mp_store_float(to->data, to->dtype, 0, (float)(s->reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
 done:
     return st;
 }
 
-/* p - 1 at the target, p elsewhere; without softmax only the target has a gradient. */
-MP_VECTOR static void probabilities(const float *log_p, int64_t n, float factor, float *out)
+/* out = factor e^(x - shift) */
+MP_VECTOR static void probabilities(const float *x, int64_t n, float shift, float factor, float *out)
 {
     MP_INDEPENDENT
-    for (int64_t k = 0; k < n; k++) out[k] = factor * mp_exp(log_p[k]);
+    for (int64_t k = 0; k < n; k++) out[k] = factor * mp_exp(x[k] - shift);
 }
 
+MP_VECTOR static void add(const float *x, int64_t n, float *to)
+{
+    for (int64_t k = 0; k < n; k++) to[k] += x[k];
+}
+
+static double sum_of_line(const mp_lines *l, const mp_array *a, int64_t k)
+{
+    float room[MP_BLOCK];
+    double sum = 0;
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        const float *part = mp_line_read_part(l, a, k, e, n, room);
+        for (int64_t i = 0; i < n; i++) sum += (double)part[i];
+    }
+    return sum;
+}
+
+/* The gradient of a score is f p, less f at the target (f: the factor of the position's loss); and where the log-probabilities
+ * have a gradient g of their own, it and p sum(g) less. Without softmax only the target has one. */
 static void backward_line(void *data, int64_t k)
 {
     const job *j = data;
-    const state *s = j->s;
-    float *room =
-        (float *)((char *)j->x->workspace + s->lines_at) + k % mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length;
-    float *out = room + s->loss.lines.length, one;
-    int64_t target = target_at(&j->x->in[1], k), n = s->loss.lines.length;
-    const mp_array *dy = &j->x->d_out[0];
-    double factor = j->factor * weight_of(j, target);
-    if (s->loss.reduction == MP_CLASS_LOSS_NONE) factor *= (double)*mp_floats(dy->data, dy->dtype, k, 1, &one);
-    if (s->loss.softmax && factor != 0) {
-        mp_array log_p = mp_class_loss_log_probabilities(j->x);
-        probabilities(mp_line_read(&s->loss.lines, &log_p, k, room), n, (float)factor, out);
-    } else {
-        memset(out, 0, (size_t)n * sizeof *out);
+    const mp_lines *l = &j->loss->lines;
+    const mp_array *dy = &j->x->d_out[0], *g = j->x->n_out > 1 && j->x->d_out[1].dtype ? &j->x->d_out[1] : NULL;
+    float room[MP_BLOCK], out[MP_BLOCK], shift = j->loss->softmax ? ((const float *)j->x->extra[0].data)[k] : 0;
+    int64_t target = target_at(&j->x->in[1], k);
+    double weight = weight_of(j, target), factor = weight != 0 ? j->factor * weight : 0, scale = 0;
+    if (j->loss->reduction == MP_CLASS_LOSS_NONE && dy->dtype) factor *= (double)mp_load_float(dy->data, dy->dtype, k);
+    if (j->loss->softmax) scale = factor - (g ? sum_of_line(l, g, k) : 0);
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        if (scale != 0)
+            probabilities(mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, shift, (float)scale, out);
+        else
+            memset(out, 0, (size_t)n * sizeof *out);
+        if (factor != 0 && target >= e && target < e + n) out[target - e] -= (float)factor;
+        if (g) add(mp_line_read_part(l, g, k, e, n, room), n, out);
+        mp_line_write_part(l, &j->x->d_in[0], k, e, n, out);
     }
-    if (factor != 0) out[target] -= (float)factor;
-    mp_line_write(&s->loss.lines, &j->x->d_in[0], k, out);
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
-    const state *s = call->state;
-    job j = {s, x, 1};
+    const mp_class_loss *s = call->state;
+    const mp_array *dy = &x->d_out[0];
+    job j = {s, x, dy->dtype ? 1 : 0};
     double weight = 0;
-    float room;
     (void)run;
     MP_TRY(check_targets(&j, err));
-    for (int64_t k = 0; s->loss.reduction == MP_CLASS_LOSS_MEAN && k < s->loss.lines.n; k++)
+    for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
         weight += weight_of(&j, target_at(&x->in[1], k));
-    if (s->loss.reduction != MP_CLASS_LOSS_NONE)
-        j.factor = (double)*mp_floats(x->d_out[0].data, x->d_out[0].dtype, 0, 1, &room);
-    if (s->loss.reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
-    mp_lines_run(&s->loss.lines, backward_line, &j);
+    if (s->reduction != MP_CLASS_LOSS_NONE && dy->dtype) j.factor = (double)mp_load_float(dy->data, dy->dtype, 0);
+    if (s->reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
+    mp_parallel(s->lines.n, s->lines.length, backward_line, &j);
 done:
     return st;
 }
@@ -149,13 +174,12 @@ done:
 static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    state *s;
+    mp_class_loss *s;
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(mp_class_loss_read(x, &s->loss, err));
-    s->lines_at = (2 * s->loss.lines.n * (int64_t)sizeof(double) + 63) / 64 * 64;
-    call->workspace_bytes = s->lines_at + mp_lines_at_once(&s->loss.lines) * 2 * s->loss.lines.length * (int64_t)sizeof(float);
+    MP_TRY(mp_class_loss_read(x, s, err));
+    if (!x->is_backward) call->workspace_bytes = 2 * s->lines.n * (int64_t)sizeof(double);
 done:
     return st;
 }
@@ -201,7 +225,7 @@ static mp_status run_squared_error(const mp_call *call, const mp_operands *x, co
         double total = 0;
         mp_parallel(mp_block_count(n), MP_BLOCK, square_block, &j);
         for (int64_t k = 0; k < mp_block_count(n); k++) total += j.sums[k];
-        store(&x->out[0], 0, (float)(total / (double)n));
+        mp_store_float(x->out[0].data, x->out[0].dtype, 0, (float)(total / (double)n));
         return MP_OK;
     }
     double dy = (double)*mp_floats(x->d_out[0].data, x->d_out[0].dtype, 0, 1, &room);

@@ -53,19 +53,31 @@ MP_VECTOR void mp_row_scale(const float *x, int64_t n, float factor, float *out)
     for (int64_t k = 0; k < n; k++) out[k] = x[k] * factor;
 }
 
-MP_VECTOR static void shift_by(const float *x, int64_t n, float shift, float *out)
+MP_VECTOR void mp_row_shift(const float *x, int64_t n, float shift, float *out)
 {
     MP_INDEPENDENT
     for (int64_t k = 0; k < n; k++) out[k] = x[k] - shift;
 }
 
-void mp_row_log_softmax(const float *x, int64_t n, float *out, float *room)
+void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n, float *room)
 {
-    float best = mp_row_largest(x, n);
-    double total = 0;
-    for (int64_t k = 0; k < n; k += MP_BLOCK)
-        total += mp_row_exponentials(x + k, n - k < MP_BLOCK ? n - k : MP_BLOCK, best, room);
-    shift_by(x, n, best + (float)log(total), out);
+    float best = mp_row_largest(x, n), largest = best > s->largest ? best : s->largest;
+    float shift = largest == -INFINITY ? 0 : largest; /* nothing else so far: -infinity less itself is no number */
+    s->sum = s->sum * exp((double)s->largest - (double)shift) + mp_row_exponentials(x, n, shift, room);
+    s->largest = largest;
+}
+
+float mp_log_sum_value(const mp_log_sum *s)
+{
+    return s->largest + (float)log(s->sum);
+}
+
+static void log_softmax(const float *x, int64_t n, float *out)
+{
+    float room[MP_BLOCK];
+    mp_log_sum s = mp_log_sum_none();
+    for (int64_t k = 0; k < n; k += MP_BLOCK) mp_log_sum_add(&s, x + k, mp_block_size(n, k / MP_BLOCK), room);
+    mp_row_shift(x, n, mp_log_sum_value(&s), out);
 }
 
 typedef struct job {
@@ -83,13 +95,13 @@ static void forward_line(void *data, int64_t k)
 {
     const job *j = data;
     const mp_lines *l = &j->s->lines;
-    float *room = rooms(j, k), *out = room + l->length, spare[MP_BLOCK];
+    float *room = rooms(j, k), *out = room + l->length;
     const float *x = mp_line_read(l, &j->x->in[0], k, room);
     if (j->s->form == SOFTMAX) {
         double total = mp_row_exponentials(x, l->length, mp_row_largest(x, l->length), out);
         mp_row_scale(out, l->length, (float)(1 / total), out);
     } else if (j->s->form == LOG_SOFTMAX) {
-        mp_row_log_softmax(x, l->length, out, spare);
+        log_softmax(x, l->length, out);
     } else {
         int64_t best = 0;
         for (int64_t e = 1; e < l->length; e++)

@@ -2,6 +2,7 @@
 #ifndef EXECUTOR_CPU_SOFTMAXES_H
 #define EXECUTOR_CPU_SOFTMAXES_H
 
+#include <math.h>
 #include <stdint.h>
 
 float mp_row_largest(const float *x, int64_t n); /* n > 0 */
@@ -9,7 +10,19 @@ float mp_row_largest(const float *x, int64_t n); /* n > 0 */
 double mp_row_exponentials(const float *x, int64_t n, float shift, float *out);
 void mp_row_scale(const float *x, int64_t n, float factor, float *out); /* out may be x */
 double mp_row_dot(const float *x, const float *y, int64_t n);
-/* out = x - log(sum(e^x)); room: MP_BLOCK floats. out may be x. */
-void mp_row_log_softmax(const float *x, int64_t n, float *out, float *room);
+void mp_row_shift(const float *x, int64_t n, float shift, float *out); /* out = x - shift; it may be x */
+
+/* log(sum(e^x)) of a row that comes in parts: the largest so far, and the sum of e^(x - largest) (Milakov, Gimelshein 2018,
+ * "Online normalizer calculation for softmax"). */
+typedef struct mp_log_sum {
+    float largest;
+    double sum;
+} mp_log_sum;
+static inline mp_log_sum mp_log_sum_none(void)
+{
+    return (mp_log_sum){-INFINITY, 0};
+}
+void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n, float *room); /* n > 0; room: n floats, not x */
+float mp_log_sum_value(const mp_log_sum *s);
 
 #endif

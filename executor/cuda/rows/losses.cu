@@ -1,5 +1,6 @@
 /* losses.cu - the losses over classes, and the mean squared error. A target that is no class cannot be refused here, where
  * nobody waits: the loss is then no number. */
+#include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/lines.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 extern "C" {
@@ -35,7 +36,9 @@ struct targets {
 
 struct state {
     mp_class_loss form;
-    int64_t stretches_at; /* in the workspace: forward behind two floats per position, backward behind one */
+    /* in the workspace, behind two floats per position (forward) or the factor of a mean (backward): a float per position
+     * where log-probabilities have gradients, and stretches of sums */
+    int64_t sums_at, stretches_at;
 };
 
 static targets targets_of(const state *s, const mp_operands *x)
@@ -57,47 +60,46 @@ static targets targets_of(const state *s, const mp_operands *x)
 
 /* ---- forward: a position's loss and weight, then their sums. */
 
-struct entropy_rows {
+/* The largest score of a line and the sum of e to the scores less it, in one pass: of two stretches of a line the one with the
+ * lesser largest score is scaled to the other's. */
+template <mp_dtype T> struct entropy_rows {
     struct value {
-        float x, picked; /* picked: the score of the target */
+        float largest, sum;
     };
-    enum { PHASES = 2 };
+    enum { PHASES = 1 };
     mp_line_places lines;
     targets all;
-    mp_operand scores, given, log_p;
+    mp_operand scores, given, log_sums;
     bool softmax;
     float *losses; /* two per position: -weight log p, weight */
-    MP_BODY value none(int phase) const { return value{phase || !softmax ? 0 : -INFINITY, 0}; }
-    MP_BODY value join(int phase, value a, value b) const
+    MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
+    MP_BODY value none(int) const { return value{-INFINITY, 0}; }
+    MP_BODY value join(int, value a, value b) const
     {
-        if (phase) return value{a.x + b.x, a.picked + b.picked};
-        return b.x > a.x ? b : a;
+        const value less = b.largest > a.largest ? a : b, more = b.largest > a.largest ? b : a;
+        if (less.largest == -INFINITY) return more;
+        return value{more.largest, more.sum + less.sum * mp_exp_to_zero(less.largest - more.largest)};
     }
-    MP_BODY value at(int phase, int64_t row, int64_t column, const value *totals) const
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
     {
-        if (!softmax) return value{0, 0};
-        const float v = scores.load(lines.find(row, column));
-        if (!phase) return value{v, 0};
-        return value{mp_exp_to_zero(v - totals[0].x), column == all.of(row) ? v : 0};
+        return value{softmax ? score(lines.find(row, column)) : 0, 1};
     }
+    MP_BODY float log_sum(const value *totals) const { return softmax ? totals[0].largest + logf(totals[0].sum) : 0; }
     MP_BODY void put(int64_t row, int64_t column, const value *totals) const
     {
-        if (!softmax) return;
+        if (!given.data) return;
         const int64_t at = lines.find(row, column);
-        const float v = scores.load(at) - (totals[0].x + logf(totals[1].x));
-        if (log_p.data) log_p.store(at, v);
-        if (given.data) given.store(at, v);
+        mp_store_any(given.data, T, at, score(at) - log_sum(totals));
     }
     MP_BODY void end(int64_t row, const value *totals) const
     {
         const int64_t target = all.of(row);
         const float weight = all.weight_of(target);
         float log_of_target = 0;
-        if (weight != 0 && weight == weight)
-            log_of_target =
-                softmax ? totals[1].picked - (totals[0].x + logf(totals[1].x)) : scores.load(lines.find(row, target));
+        if (weight != 0 && weight == weight) log_of_target = score(lines.find(row, target)) - log_sum(totals);
         losses[2 * row] = weight != 0 ? -weight * log_of_target : 0;
         losses[2 * row + 1] = weight;
+        if (log_sums.data) log_sums.store(row, log_sum(totals));
     }
 };
 
@@ -125,17 +127,16 @@ static mp_reduce_places<1> all_of(int64_t n)
     return mp_reduce_places<1>(&loops, -1);
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const int64_t n = s->form.lines.n;
-    const mp_array log_p = mp_class_loss_log_probabilities(x);
-    entropy_rows f;
+    entropy_rows<T> f;
     f.lines = mp_line_places_of(&s->form.lines);
     f.all = targets_of(s, x);
     f.scores = mp_input(x, 0);
-    f.given = s->form.softmax ? mp_output(x, 1) : mp_operand{NULL, MP_DTYPE_FLOAT};
-    f.log_p = mp_operand_of(&log_p);
+    f.given = mp_output(x, 1);
+    f.log_sums = mp_operand_of(&x->extra[0]);
     f.softmax = s->form.softmax;
     f.losses = (float *)x->workspace;
     mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
@@ -162,31 +163,94 @@ struct mean_factor : mp_float_sum {
     MP_BODY void end(const int64_t *, value total) const { *to = (float)((double)dy.load(0) / total.x); }
 };
 
-/* p - 1 at the target, p elsewhere; without softmax only the target has a gradient. */
-struct entropy_gradient {
-    enum { SCORE, POSITION, CLASS, N_OPERANDS }; /* operands: where a score lies, the position's and the class's numbers */
+/* The sums over the classes of the gradients that the log-probabilities have of their own. */
+struct given_sums : mp_sums {
+    enum { PHASES = 1 };
+    mp_line_places lines;
+    mp_operand given;
+    float *to;
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        return value{given.load(lines.find(row, column))};
+    }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t row, const value *totals) const { to[row] = totals[0].x; }
+};
+
+/* A score's gradient: scale p, less `factor` at the target, and that of its log-probability. */
+template <mp_dtype T> struct entropy_gradient {
+    /* What the scores of a position have in common. */
+    struct position {
+        int64_t target;
+        float factor, scale, log_sum;
+    };
     targets all;
-    mp_operand dy, dx, log_p;
+    mp_operand dy, dx, scores, given, log_sums;
     bool softmax, each; /* each: a loss per position */
     const float *mean;  /* the factor of a mean, NULL: it is none */
-    MP_BODY void operator()(int64_t, const int64_t *at) const
+    const float *sums;  /* of `given`, NULL: there is none */
+    MP_BODY position of(int64_t k) const
     {
-        const int64_t target = all.of(at[POSITION]);
-        const float weight = all.weight_of(target);
-        float slope = 0;
-        if (weight != 0) {
-            const float factor = weight * (mean ? *mean : dy.load(each ? at[POSITION] : 0));
-            if (softmax) slope = factor * mp_exp(log_p.load(at[SCORE]));
-            if (at[CLASS] == target) slope -= factor;
+        position p = {all.of(k), 0, 0, 0};
+        const float weight = all.weight_of(p.target);
+        if (weight != 0 && dy.data) p.factor = weight * (mean ? *mean : dy.load(each ? k : 0));
+        if (softmax) {
+            p.scale = p.factor - (sums ? sums[k] : 0);
+            p.log_sum = log_sums.load(k);
         }
-        dx.store(at[SCORE], slope);
+        return p;
+    }
+    MP_BODY float score(int64_t at) const { return softmax ? mp_load_any(scores.data, T, at) : 0; }
+    MP_BODY void put(const position &p, int64_t at, int64_t number, float x) const
+    {
+        float slope = p.scale != 0 ? p.scale * mp_exp(x - p.log_sum) : 0;
+        if (number == p.target) slope -= p.factor;
+        if (sums) slope += mp_load_any(given.data, T, at);
+        mp_store_any(dx.data, T, at, slope);
     }
 };
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+/* One score a thread. Operands: where the score lies, the position's and the class's numbers. */
+template <mp_dtype T> struct entropy_gradient_each {
+    enum { SCORE, POSITION, CLASS, N_OPERANDS };
+    entropy_gradient<T> f;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        f.put(f.of(at[POSITION]), at[SCORE], at[CLASS], f.score(at[SCORE]));
+    }
+};
+
+/* A line a block, for lines whose scores lie side by side: a thread has several of them under way. */
+template <mp_dtype T> struct entropy_gradient_lines {
+    enum { THREADS = MP_GRID_THREADS, UNDER_WAY = 8 };
+    struct shared {
+    };
+    struct own {
+        typename entropy_gradient<T>::position p;
+    };
+    mp_line_places lines;
+    int64_t length;
+    entropy_gradient<T> f;
+    template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
+    {
+        /* the gradient may lie where weights do that are as many as scores: of one line */
+        b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
+        b.phase([&](int t, shared &, own &o) {
+            const int64_t at = lines.find(k, 0);
+            for (int64_t first = t; first < length; first += THREADS * UNDER_WAY) {
+                float x[UNDER_WAY];
+                MP_UNROLL
+                for (int e = 0; e < UNDER_WAY; e++) x[e] = first + e * THREADS < length ? f.score(at + first + e * THREADS) : 0;
+                MP_UNROLL
+                for (int e = 0; e < UNDER_WAY; e++)
+                    if (first + e * THREADS < length) f.put(o.p, at + first + e * THREADS, first + e * THREADS, x[e]);
+            }
+        });
+    }
+};
+
+template <mp_dtype T> static void run_each(const mp_operands *x, const entropy_gradient<T> &f)
 {
-    const state *s = (const state *)call->state;
-    const mp_array log_p = mp_class_loss_log_probabilities(x);
     mp_array position = x->in[0], number = x->in[0];
     int64_t step = 1;
     for (int d = position.rank - 1; d >= 0; d--) {
@@ -196,23 +260,43 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     }
     const mp_array *in[] = {&position, &number};
     const mp_loops loops = mp_loops_of(in, 2, &x->d_in[0]);
-    entropy_gradient f;
+    mp_each_placed<entropy_gradient_each<T>::N_OPERANDS>(&loops, entropy_gradient_each<T>{f});
+}
+
+template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const mp_lines *lines = &s->form.lines;
+    entropy_gradient<T> f;
     f.all = targets_of(s, x);
     f.dy = mp_operand_of(&x->d_out[0]);
     f.dx = mp_input_gradient(x, 0);
-    f.log_p = mp_operand_of(&log_p);
+    f.scores = mp_input(x, 0);
+    f.given = x->n_out > 1 ? mp_operand_of(&x->d_out[1]) : mp_operand{NULL, MP_DTYPE_FLOAT};
+    f.log_sums = mp_operand_of(&x->extra[0]);
     f.softmax = s->form.softmax;
     f.each = s->form.reduction == MP_CLASS_LOSS_NONE;
-    f.mean = NULL;
-    if (s->form.reduction == MP_CLASS_LOSS_MEAN) {
+    f.mean = f.sums = NULL;
+    if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
         mean_factor sum;
         sum.all = f.all;
         sum.dy = f.dy;
         sum.to = (float *)x->workspace;
         f.mean = sum.to;
-        mp_reduce(all_of(s->form.lines.n), sum, mp_workspace_at(x, s->stretches_at));
+        mp_reduce(all_of(lines->n), sum, mp_workspace_at(x, s->stretches_at));
     }
-    mp_each_placed<entropy_gradient::N_OPERANDS>(&loops, f);
+    if (f.given.data) {
+        given_sums sums;
+        sums.lines = mp_line_places_of(lines);
+        sums.given = f.given;
+        sums.to = (float *)mp_workspace_at(x, s->sums_at);
+        f.sums = sums.to;
+        mp_rows_that_lie(!lines->contiguous, lines->n, lines->length, sums);
+    }
+    if (lines->contiguous && (lines->length > MP_SHORT_ROW || lines->n == 1))
+        mp_blocks(lines->n, entropy_gradient_lines<T>{mp_line_places_of(lines), lines->length, f});
+    else
+        run_each(x, f);
     return mp_launched(err);
 }
 
@@ -223,9 +307,14 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     if (st) return st;
     state *s = mp_new_state<state>(call);
     if (!s) return MP_NO_MEMORY(err);
+    const bool halves = x->in[0].dtype == MP_DTYPE_BFLOAT16;
+    const bool given = x->is_backward && x->n_out > 1 && x->d_out[1].dtype;
     s->form = form;
-    s->stretches_at = mp_aligned(x->is_backward ? (int64_t)sizeof(float) : 2 * form.lines.n * (int64_t)sizeof(float));
-    call->run = x->is_backward ? run_backward : run_forward;
+    s->sums_at = mp_aligned(x->is_backward ? (int64_t)sizeof(float) : 2 * form.lines.n * (int64_t)sizeof(float));
+    s->stretches_at = s->sums_at + mp_aligned(given ? form.lines.n * (int64_t)sizeof(float) : 0);
+    call->run = x->is_backward ? halves ? run_backward<MP_DTYPE_BFLOAT16> : run_backward<MP_DTYPE_FLOAT>
+                : halves ? run_forward<MP_DTYPE_BFLOAT16>
+                               : run_forward<MP_DTYPE_FLOAT>;
     call->workspace_bytes = s->stretches_at + mp_reduce_workspace_bytes<1, total_loss>(all_of(form.lines.n));
     return MP_OK;
 }

@@ -18,11 +18,3 @@ mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error 
     out->lines = mp_lines_of(a, 2);
     return MP_OK;
 }
-
-mp_array mp_class_loss_log_probabilities(const mp_operands *x)
-{
-    mp_array a = x->in[0];
-    a.dtype = MP_DTYPE_FLOAT;
-    a.data = x->extra[0].data;
-    return a;
-}

@@ -9,13 +9,12 @@ typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP
 typedef struct mp_class_loss {
     mp_lines lines; /* along the classes; line k is position k of the targets, counted row-major */
     mp_class_loss_reduction reduction;
-    bool softmax, ignores; /* the log-probabilities are computed here; some target counts nothing */
+    bool softmax; /* the log-probabilities are computed here; extra 0 is, of each line, the logarithm of its sum of e^score */
+    bool ignores; /* some target counts nothing */
     int64_t ignored;
 } mp_class_loss;
 
 /* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);
-/* The log-probabilities kept for backward: float, in the layout of the scores. */
-mp_array mp_class_loss_log_probabilities(const mp_operands *x);
 
 #endif
