@@ -1,6 +1,7 @@
-/* elementwise.cu - the formulas of formulas.def as kernels: each has one for operands that lie side by side, in quads; operands
- * of other strides and types share one kernel for all formulas. */
-#include "executor/cuda/grid/grid.cuh"
+/* elementwise.cu - the formulas of formulas.def as kernels: each has one over vectors for operands of one type that lie side by
+ * side or repeat (a bias along rows, a factor per row, a scalar); operands of other strides and types share one kernel for all
+ * formulas. */
+#include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/elementwise/elementwise.h"
 
@@ -11,10 +12,10 @@ struct parameters {
     double p[MP_FORMULA_PARAMETERS];
 };
 
-/* The formula over its N inputs, as a type. */
-#define FORMULA(name, n, operands, formula)                                   \
+/* The formula over its N inputs, as a type; those of several operands may have some that repeat. */
+#define FORMULA(name, n, repeats, operands, formula)                          \
     struct name##_formula {                                                   \
-        enum { N = n };                                                       \
+        enum { N = n, REPEATS = repeats };                                    \
         static MP_BODY float of(const double *p, const float *in)             \
         {                                                                     \
             const float a_ = (float)p[0], b_ = (float)p[1], c_ = (float)p[2]; \
@@ -32,11 +33,11 @@ struct parameters {
 #define G_A_B_Y                                             \
     const float g = in[0], a = in[1], b = in[2], y = in[3]; \
     (void)a, (void)b, (void)y
-#define UNARY(name, f, slope) FORMULA(name, 1, X, f) FORMULA(name##_slope, 2, G_V, slope)
-#define FLOATS_1(name, f) FORMULA(name, 1, X, f)
-#define FLOATS_2(name, f) FORMULA(name, 2, A_B, f)
-#define FLOATS_3(name, f) FORMULA(name, 3, A_B_C, f)
-#define GRADIENT(name, f) FORMULA(name, 4, G_A_B_Y, f)
+#define UNARY(name, f, slope) FORMULA(name, 1, 0, X, f) FORMULA(name##_slope, 2, 0, G_V, slope)
+#define FLOATS_1(name, f) FORMULA(name, 1, 0, X, f)
+#define FLOATS_2(name, f) FORMULA(name, 2, 1, A_B, f)
+#define FLOATS_3(name, f) FORMULA(name, 3, 1, A_B_C, f)
+#define GRADIENT(name, f) FORMULA(name, 4, 1, G_A_B_Y, f)
 #define WHOLE_FORMULA(name, n, operands, formula)                     \
     struct name##_whole {                                             \
         enum { N = n };                                               \
@@ -61,30 +62,68 @@ struct operand {
     mp_dtype dtype;
 };
 
-/* Operands that lie side by side, or are one element for all. */
-template <class F> struct quads_of {
-    operand to, from[F::N];
-    bool is_one[F::N];
+/* What vector v reads of an operand: vector v, or vector or element (v / every) % period. */
+enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
+struct source {
+    operand from;
+    reading reads;
+    uint32_t every, period;
+
+    MP_BODY int64_t place(int64_t v) const
+    {
+        return reads == SIDE_BY_SIDE ? v : period == 1 ? 0 : (uint32_t)v / every % period;
+    }
+    template <int W> MP_BODY void load(mp_dtype dtype, int64_t v, float (&to)[W]) const
+    {
+        if (reads == ELEMENT) {
+            const float x = mp_load_one(from.data, dtype, place(v));
+            MP_UNROLL
+            for (int e = 0; e < W; e++) to[e] = x;
+        } else {
+            mp_load_vector(from.data, dtype, place(v), W, to);
+        }
+    }
+    MP_BODY float one(mp_dtype dtype, int64_t v, int W, int e) const
+    {
+        return mp_load_one(from.data, dtype, reads == ELEMENT ? place(v) : place(v) * W + e);
+    }
+};
+
+/* T is the type of all operands; MP_DTYPE_UNDEFINED: each has its own. REPEATS: not all lie side by side. */
+template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
+    enum { W = mp_width<T> };
+    operand to;
+    source in[F::N];
     int64_t n;
     parameters all;
-    MP_BODY void operator()(int64_t quad) const
+
+    static MP_BODY mp_dtype dtype_of(const operand &x) { return T == MP_DTYPE_UNDEFINED ? x.dtype : T; }
+    MP_BODY void operator()(int64_t v) const
     {
-        const int size = mp_quad_size(n, quad);
-        float in[F::N][MP_QUAD] = {}, out[MP_QUAD];
-        for (int i = 0; i < F::N; i++) {
-            if (is_one[i]) {
-                in[i][0] = mp_load_any(from[i].data, from[i].dtype, 0);
-                for (int e = 1; e < MP_QUAD; e++) in[i][e] = in[i][0];
-            } else {
-                mp_load_quad(from[i].data, from[i].dtype, quad, size, in[i]);
+        const int size = mp_vector_size<W>(n, v);
+        float x[F::N][W], y[W], values[F::N];
+        if (size < W) {
+            for (int e = 0; e < size; e++) {
+                MP_UNROLL
+                for (int i = 0; i < F::N; i++) values[i] = in[i].one(dtype_of(in[i].from), v, W, e);
+                mp_store_one(to.data, dtype_of(to), v * W + e, F::of(all.p, values));
             }
+            return;
         }
-        for (int e = 0; e < MP_QUAD; e++) { /* those beyond the last are not stored */
-            float values[F::N];
-            for (int i = 0; i < F::N; i++) values[i] = in[i][e];
-            out[e] = F::of(all.p, values);
+        MP_UNROLL
+        for (int i = 0; i < F::N; i++) {
+            if (REPEATS)
+                in[i].load(dtype_of(in[i].from), v, x[i]);
+            else
+                mp_load_vector(in[i].from.data, dtype_of(in[i].from), v, W, x[i]);
         }
-        mp_store_quad(to.data, to.dtype, quad, size, out);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) {
+            MP_UNROLL
+            for (int i = 0; i < F::N; i++) values[i] = x[i][e];
+            y[e] = F::of(all.p, values);
+        }
+        mp_store_vector(to.data, dtype_of(to), v, W, y);
     }
 };
 
@@ -168,33 +207,89 @@ static parameters copy_of(const double *p)
     return all;
 }
 
-/* In quads, if all operands allow it. */
-template <class F>
-static bool run_quads(const mp_loops *loops, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
+/* Whether the output lies side by side, and its vectors can be counted in 32 bits. */
+static bool is_plain(const mp_loops *loops)
 {
-    quads_of<F> f;
-    bool takes_quads = n_in == F::N && loops->rank == 1 && loops->strides[0][0] == 1 && mp_takes_quads(out->data, out->dtype);
-    for (int i = 0; takes_quads && i < F::N; i++) {
-        const int64_t stride = loops->strides[i + 1][0];
-        f.from[i] = {in[i]->data, in[i]->dtype};
-        f.is_one[i] = stride == 0;
-        takes_quads = stride == 0 || (stride == 1 && mp_takes_quads(in[i]->data, in[i]->dtype));
+    int64_t inner = 1;
+    for (int d = loops->rank - 1; d >= 0; d--) {
+        if (loops->strides[0][d] != inner) return false;
+        inner *= loops->dims[d];
     }
-    if (!takes_quads) return false;
+    return inner <= UINT32_MAX;
+}
+
+/* How vectors of W elements read operand i of a plain output; false: not in vectors. */
+static bool find_source(const mp_loops *loops, int i, const mp_array *array, int W, source *in)
+{
+    const int64_t *strides = loops->strides[i];
+    int64_t every = 1, period = 1;
+    int d = loops->rank - 1;
+    for (; d >= 0 && strides[d] == 0; d--) every *= loops->dims[d];
+    for (; d >= 0 && strides[d] == period; d--) period *= loops->dims[d];
+    for (; d >= 0; d--)
+        if (strides[d] != 0) return false;
+    in->from = {array->data, array->dtype};
+    in->reads = period == loops->n_elements ? SIDE_BY_SIDE : period == 1 || every > 1 ? ELEMENT : VECTOR;
+    in->every = in->reads == ELEMENT ? (uint32_t)(every / W) : 1;
+    in->period = (uint32_t)(in->reads == VECTOR ? period / W : period);
+    if (in->reads == ELEMENT)
+        return (period == 1 || every % W == 0) && (array->dtype == MP_DTYPE_FLOAT || array->dtype == MP_DTYPE_BFLOAT16);
+    return (in->reads == SIDE_BY_SIDE || period % W == 0) && mp_takes_vectors(array->data, array->dtype);
+}
+
+template <class F, mp_dtype T, bool REPEATS>
+static void run_vectors_of(const source *in, const double *p, const mp_array *out, int64_t n)
+{
+    vectors_of<F, T, REPEATS> f;
+    for (int i = 0; i < F::N; i++) f.in[i] = in[i];
     f.to = {out->data, out->dtype};
     f.all = copy_of(p);
-    f.n = loops->n_elements;
-    mp_each(mp_quads(loops->n_elements), f);
+    f.n = n;
+    mp_each(mp_vectors<mp_width<T>>(n), f);
+}
+
+template <class F, mp_dtype T>
+static bool run_vectors_in(const mp_loops *loops, const double *p, const mp_array *const *in, const mp_array *out)
+{
+    source sources[F::N];
+    bool repeats = false;
+    for (int i = 0; i < F::N; i++) {
+        if (!find_source(loops, i + 1, in[i], mp_width<T>, &sources[i])) return false;
+        repeats = repeats || sources[i].reads != SIDE_BY_SIDE;
+    }
+    if (repeats && !F::REPEATS) return false;
+    if (repeats)
+        run_vectors_of<F, T, F::REPEATS>(sources, p, out, loops->n_elements);
+    else
+        run_vectors_of<F, T, false>(sources, p, out, loops->n_elements);
     return true;
 }
 
-static bool run_formula_in_quads(mp_formula formula, const mp_loops *loops, const double *p, const mp_array *const *in,
-                                 int n_in, const mp_array *out)
+/* Formulas that turn one type into another. */
+template <class F> constexpr bool mixes_types = false;
+template <> constexpr bool mixes_types<copy_formula> = true;
+template <> constexpr bool mixes_types<copy_slope_formula> = true;
+
+/* In vectors, if all operands allow it. */
+template <class F>
+static bool run_vectors(const mp_loops *loops, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    bool same = true;
+    if (n_in != F::N || !is_plain(loops) || !mp_takes_vectors(out->data, out->dtype)) return false;
+    for (int i = 0; i < F::N; i++) same = same && in[i]->dtype == out->dtype;
+    if (same && out->dtype == MP_DTYPE_FLOAT) return run_vectors_in<F, MP_DTYPE_FLOAT>(loops, p, in, out);
+    if (same) return run_vectors_in<F, MP_DTYPE_BFLOAT16>(loops, p, in, out);
+    if constexpr (mixes_types<F>) return run_vectors_in<F, MP_DTYPE_UNDEFINED>(loops, p, in, out);
+    return false;
+}
+
+static bool run_formula_in_vectors(mp_formula formula, const mp_loops *loops, const double *p, const mp_array *const *in,
+                                   int n_in, const mp_array *out)
 {
     switch (formula) {
 #define ONE(name)           \
     case MP_FORMULA_##name: \
-        return run_quads<name##_formula>(loops, p, in, n_in, out);
+        return run_vectors<name##_formula>(loops, p, in, n_in, out);
 #define UNARY(name, f, slope) ONE(name) ONE(name##_slope)
 #define FLOATS_1(name, f) ONE(name)
 #define FLOATS_2(name, f) ONE(name)
@@ -225,7 +320,7 @@ void mp_cuda_floats(mp_formula formula, const double *p, const mp_array *const *
 {
     const mp_loops loops = mp_loops_of(in, n_in, out);
     floats_placed f;
-    if (run_formula_in_quads(formula, &loops, p, in, n_in, out)) return;
+    if (run_formula_in_vectors(formula, &loops, p, in, n_in, out)) return;
     place(&f, p, in, n_in, out);
     f.formula = formula;
     mp_each_placed<INPUTS_MAX + 1>(&loops, f);

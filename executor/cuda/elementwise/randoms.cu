@@ -1,6 +1,6 @@
-/* randoms.cu - dropout and random numbers, drawn as on the CPU: by (seed, step, operator, element); dropout
- * makes four elements from one block of words. */
-#include "executor/cuda/grid/grid.cuh"
+/* randoms.cu - dropout and random numbers, drawn as on the CPU: by (seed, step, operator, element); one block of
+ * words is four elements of a dropout. */
+#include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/elementwise/randoms.h"
@@ -9,58 +9,68 @@
 namespace
 {
 
-struct drops_of {
+/* What a mask says of a vector's elements, which are kept. */
+template <int W> struct alignas(W) kept_bytes {
+    uint8_t x[W];
+};
+
+template <int W> static MP_BODY void store_kept(uint8_t *mask, int64_t v, int size, const kept_bytes<W> &kept)
+{
+    if (!mask) return;
+    if (size == W) {
+        ((kept_bytes<W> *)mask)[v] = kept;
+    } else {
+        MP_UNROLL
+        for (int e = 0; e < W; e++)
+            if (e < size) mask[v * W + e] = kept.x[e];
+    }
+}
+
+template <mp_dtype T> struct drops_of {
+    enum { W = mp_width<T>, QUAD = 4 };
     const mp_cuda_pass *pass;
     uint32_t op;
     float ratio, factor;
     int64_t n;
     const void *from;
     void *to;
-    mp_dtype dtype;
     const uint8_t *mask;
     uint8_t *keeps, *given;
-    MP_BODY void operator()(int64_t quad) const
+    MP_BODY void operator()(int64_t v) const
     {
-        const int size = mp_quad_size(n, quad);
-        float x[MP_QUAD];
-        bool kept[MP_QUAD];
-        if (mask) {
-            for (int e = 0; e < size; e++) kept[e] = mask[quad * MP_QUAD + e] != 0;
+        const int size = mp_vector_size<W>(n, v);
+        float x[W];
+        kept_bytes<W> kept;
+        mp_load_vector(from, T, v, size, x);
+        if (mask && size == W) {
+            kept = ((const kept_bytes<W> *)mask)[v];
+        } else if (mask) {
+            MP_UNROLL
+            for (int e = 0; e < W; e++) kept.x[e] = e < size ? mask[v * W + e] : 0;
         } else {
-            const mp_philox_block words = mp_random_quad(pass->seed, pass->step, op, (uint64_t)quad);
-            for (int e = 0; e < MP_QUAD; e++) kept[e] = mp_uniform_of(words.word[e]) >= ratio;
+            MP_UNROLL
+            for (int q = 0; q < W / QUAD; q++) {
+                const mp_philox_block words = mp_random_quad(pass->seed, pass->step, op, (uint64_t)(v * (W / QUAD) + q));
+                MP_UNROLL
+                for (int e = 0; e < QUAD; e++) kept.x[q * QUAD + e] = mp_uniform_of(words.word[e]) >= ratio;
+            }
         }
-        mp_load_quad(from, dtype, quad, size, x);
-        for (int e = 0; e < size; e++) {
-            x[e] = kept[e] ? x[e] * factor : 0;
-            if (keeps) keeps[quad * MP_QUAD + e] = kept[e];
-            if (given) given[quad * MP_QUAD + e] = kept[e];
-        }
-        mp_store_quad(to, dtype, quad, size, x);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) x[e] = kept.x[e] ? x[e] * factor : 0;
+        store_kept(keeps, v, size, kept);
+        store_kept(given, v, size, kept);
+        mp_store_vector(to, T, v, size, x);
     }
 };
 
-} // namespace
-
-void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
-                  const uint8_t *mask, uint8_t *keeps, uint8_t *given)
+template <mp_dtype T>
+static void drop(const mp_dropout *dropout, const mp_cuda_pass *pass, uint32_t op, const mp_array *from, const mp_array *to,
+                 const uint8_t *mask, uint8_t *keeps, uint8_t *given)
 {
-    drops_of f = {mp_cuda_pass_of(run),
-                  op,
-                  dropout->ratio,
-                  mp_dropout_factor(dropout->ratio),
-                  dropout->n,
-                  from->data,
-                  to->data,
-                  from->dtype,
-                  mask,
-                  keeps,
-                  given};
-    mp_each(mp_quads(dropout->n), f);
+    const drops_of<T> f = {pass, op,    dropout->ratio, mp_dropout_factor(dropout->ratio), dropout->n, from->data, to->data,
+                           mask, keeps, given};
+    mp_each(mp_vectors<mp_width<T>>(dropout->n), f);
 }
-
-namespace
-{
 
 struct draws_of {
     mp_random_source source;
@@ -77,6 +87,12 @@ struct draws_of {
 };
 
 } // namespace
+
+void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
+                  const uint8_t *mask, uint8_t *keeps, uint8_t *given)
+{
+    MP_BY_DTYPE(from->dtype, drop<T>(dropout, mp_cuda_pass_of(run), op, from, to, mask, keeps, given));
+}
 
 void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
                   const mp_array *to)

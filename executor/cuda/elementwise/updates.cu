@@ -2,7 +2,7 @@
  *
  * A launch takes as many parameters as fit in its arguments. The step's factors and the clip factor are read from the device.
  */
-#include "executor/cuda/grid/grid.cuh"
+#include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/elementwise/updates.h"
@@ -11,18 +11,18 @@
 namespace
 {
 
-enum { LIST = 40, NORM_STRETCHES = 128 };
+/* W: elements a thread. */
+enum { LIST = 40, NORM_STRETCHES = 128, W = 4 };
 
-/* `quads[k]` comes before the quads of update k. */
 struct update_list {
     int n;
     mp_update updates[LIST];
-    MP_BODY const mp_update &of(int64_t quad) const
+    MP_BODY const mp_update &of(int64_t vector) const
     {
         int low = 0, high = n;
         while (high - low > 1) {
             const int middle = (low + high) / 2;
-            if (updates[middle].first <= quad)
+            if (updates[middle].first <= vector)
                 low = middle;
             else
                 high = middle;
@@ -31,54 +31,79 @@ struct update_list {
     }
 };
 
-struct steps_of {
+/* All arrays of an update, the moments one behind the other, lie for vectors. */
+static MP_BODY bool takes_vectors(const mp_update &u)
+{
+    return u.n % W == 0 && ((uintptr_t)u.parameter | (uintptr_t)u.gradient | (uintptr_t)u.state) % 16 == 0;
+}
+
+template <int MOMENTS> struct steps_of {
     update_list list;
     const mp_update_factors *factors;
+
+    static MP_BODY float step(const mp_update_factors &f, float g, float w, float *moments)
+    {
+        if (MOMENTS == 0) return mp_sgd_step(&f, g, w);
+        return MOMENTS == 1 ? mp_momentum_step(&f, g, w, moments) : mp_adam_step(&f, g, w, moments, moments + 1);
+    }
+    MP_BODY void step_vector(const mp_update &u, const mp_update_factors &f, int64_t v, float *master) const
+    {
+        const float clip = u.clip ? *u.clip : 1;
+        float g[W], w[W], m[2][W] = {};
+        mp_load_vector(u.gradient, u.dtype, v, W, g);
+        mp_load_vector(master, MP_DTYPE_FLOAT, v, W, w);
+        MP_UNROLL
+        for (int k = 0; k < MOMENTS; k++) mp_load_vector(u.state + k * u.n, MP_DTYPE_FLOAT, v, W, m[k]);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) {
+            float moments[2] = {m[0][e], m[1][e]};
+            w[e] = step(f, clip * g[e], w[e], moments);
+            m[0][e] = moments[0];
+            m[1][e] = moments[1];
+        }
+        MP_UNROLL
+        for (int k = 0; k < MOMENTS; k++) mp_store_vector(u.state + k * u.n, MP_DTYPE_FLOAT, v, W, m[k]);
+        mp_store_vector(master, MP_DTYPE_FLOAT, v, W, w);
+        if (u.dtype != MP_DTYPE_FLOAT) mp_store_vector(u.parameter, u.dtype, v, W, w);
+    }
+    MP_BODY void step_one(const mp_update &u, const mp_update_factors &f, int64_t at, float *master) const
+    {
+        const float g = (u.clip ? *u.clip : 1) * mp_load_one(u.gradient, u.dtype, at);
+        float moments[2] = {MOMENTS > 0 ? u.state[at] : 0, MOMENTS > 1 ? u.state[u.n + at] : 0};
+        const float w = step(f, g, master[at], moments);
+        if (MOMENTS > 0) u.state[at] = moments[0];
+        if (MOMENTS > 1) u.state[u.n + at] = moments[1];
+        master[at] = w;
+        if (u.dtype != MP_DTYPE_FLOAT) mp_store_one(u.parameter, u.dtype, at, w);
+    }
     MP_BODY void operator()(int64_t index) const
     {
         const mp_update &u = list.of(index);
         const mp_update_factors f = *factors;
-        const int64_t quad = index - u.first;
-        const int size = mp_quad_size(u.n, quad);
-        const int moments = f.optimizer == MP_OPTIMIZER_SGD ? 0 : f.optimizer == MP_OPTIMIZER_MOMENTUM ? 1 : 2;
-        const float clip = u.clip ? *u.clip : 1;
-        for (int e = 0; e < size; e++) {
-            const int64_t k = quad * MP_QUAD + e;
-            const float g = clip * mp_load_any(u.gradient, u.dtype, k);
-            float *master = u.dtype == MP_DTYPE_FLOAT ? (float *)u.parameter : u.state + moments * u.n;
-            float w = master[k];
-            if (moments == 0)
-                w = mp_sgd_step(&f, g, w);
-            else if (moments == 1)
-                w = mp_momentum_step(&f, g, w, u.state + k);
-            else
-                w = mp_adam_step(&f, g, w, u.state + k, u.state + u.n + k);
-            master[k] = w;
-            if (u.dtype != MP_DTYPE_FLOAT) mp_store_any(u.parameter, u.dtype, k, w);
-        }
+        const int64_t v = index - u.first;
+        float *master = u.dtype == MP_DTYPE_FLOAT ? (float *)u.parameter : u.state + MOMENTS * u.n;
+        if (takes_vectors(u))
+            step_vector(u, f, v, master);
+        else
+            for (int64_t at = v * W; at < u.n && at < (v + 1) * W; at++) step_one(u, f, at, master);
     }
 };
 
-} // namespace
-
-void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *factors)
+template <int MOMENTS> static void update(const mp_update *updates, size_t n, const mp_update_factors *factors)
 {
-    steps_of f;
-    f.factors = mp_cuda_factors(factors);
+    steps_of<MOMENTS> f;
+    f.factors = factors;
     for (size_t k = 0; k < n; k += LIST) {
-        int64_t quads = 0;
+        int64_t vectors = 0;
         f.list.n = (int)(n - k < LIST ? n - k : (size_t)LIST);
         for (int j = 0; j < f.list.n; j++) {
             f.list.updates[j] = updates[k + (size_t)j];
-            f.list.updates[j].first = quads;
-            quads += mp_quads(updates[k + (size_t)j].n);
+            f.list.updates[j].first = vectors;
+            vectors += mp_vectors<W>(updates[k + (size_t)j].n);
         }
-        mp_each(quads, f);
+        mp_each(vectors, f);
     }
 }
-
-namespace
-{
 
 /* The sum of squares of a stretch of a gradient: NORM_STRETCHES per gradient. */
 struct squares_of : mp_double_sums {
@@ -114,7 +139,35 @@ struct norm_of : mp_double_sums {
     }
 };
 
+template <mp_dtype T> struct sum_of {
+    enum { WIDTH = mp_width<T> };
+    const void *from;
+    void *to;
+    int64_t n;
+    MP_BODY void operator()(int64_t v) const
+    {
+        const int size = mp_vector_size<WIDTH>(n, v);
+        float a[WIDTH], b[WIDTH];
+        mp_load_vector(from, T, v, size, a);
+        mp_load_vector(to, T, v, size, b);
+        MP_UNROLL
+        for (int e = 0; e < WIDTH; e++) b[e] += a[e];
+        mp_store_vector(to, T, v, size, b);
+    }
+};
+
 } // namespace
+
+void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *factors)
+{
+    const mp_update_factors *on_device = mp_cuda_factors(factors);
+    if (factors->optimizer == MP_OPTIMIZER_SGD)
+        update<0>(updates, n, on_device);
+    else if (factors->optimizer == MP_OPTIMIZER_MOMENTUM)
+        update<1>(updates, n, on_device);
+    else
+        update<2>(updates, n, on_device);
+}
 
 int64_t mp_cuda_norm_workspace_bytes(int64_t n_elements)
 {
@@ -147,29 +200,7 @@ void mp_cuda_clip(const mp_update *gradients, size_t n, double clip_norm, void *
     }
 }
 
-namespace
-{
-
-struct sum_of {
-    const void *from;
-    void *to;
-    mp_dtype dtype;
-    int64_t n;
-    MP_BODY void operator()(int64_t quad) const
-    {
-        const int size = mp_quad_size(n, quad);
-        float a[MP_QUAD], b[MP_QUAD];
-        mp_load_quad(from, dtype, quad, size, a);
-        mp_load_quad(to, dtype, quad, size, b);
-        for (int e = 0; e < size; e++) b[e] += a[e];
-        mp_store_quad(to, dtype, quad, size, b);
-    }
-};
-
-} // namespace
-
 void mp_cuda_add(mp_dtype dtype, int64_t n, const void *from, void *to)
 {
-    const sum_of f = {from, to, dtype, n};
-    mp_each(mp_quads(n), f);
+    MP_BY_DTYPE(dtype, mp_each(mp_vectors<mp_width<T>>(n), sum_of<T>{from, to, n}));
 }

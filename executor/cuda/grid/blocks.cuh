@@ -17,13 +17,6 @@
 
 #include "executor/cuda/grid/grid.cuh"
 
-/* Before a loop over a thread's own arrays, which then are in registers. */
-#ifdef MP_CUDA_TWIN
-#define MP_UNROLL
-#else
-#define MP_UNROLL _Pragma("unroll")
-#endif
-
 #ifdef MP_CUDA_TWIN
 
 template <class F> struct mp_block {

@@ -31,6 +31,13 @@ extern "C" {
 #define MP_BODY __device__ __forceinline__
 #endif
 
+/* Before a loop over a thread's own arrays, which then are in registers. */
+#ifdef MP_CUDA_TWIN
+#define MP_UNROLL
+#else
+#define MP_UNROLL _Pragma("unroll")
+#endif
+
 enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };
 
 /* MP_OK, or what the last launches failed with. Call at the end of a call's run. */
@@ -107,59 +114,6 @@ MP_BODY void mp_store_any(void *data, mp_dtype dtype, int64_t at, float value)
         ((uint16_t *)data)[at] = mp_to_bfloat16(value);
     else
         mp_store_rare(data, dtype, at, value);
-}
-
-/* Four neighbours at once, for memory that is aligned to 16 bytes: elements [4 quad, 4 quad + 4) of FLOAT or BFLOAT16. A
- * kernel over quads runs over mp_quads(n) of them; the last may have less than four elements, which mp_quad_size counts. */
-enum { MP_QUAD = 4 };
-struct alignas(16) mp_quad_of_floats {
-    float x[MP_QUAD];
-};
-struct alignas(8) mp_quad_of_halves {
-    uint16_t x[MP_QUAD];
-};
-
-static inline int64_t mp_quads(int64_t n)
-{
-    return (n + MP_QUAD - 1) / MP_QUAD;
-}
-MP_BODY int mp_quad_size(int64_t n, int64_t quad)
-{
-    return n - quad * MP_QUAD < MP_QUAD ? (int)(n - quad * MP_QUAD) : MP_QUAD;
-}
-
-MP_BODY void mp_load_quad(const void *data, mp_dtype dtype, int64_t quad, int size, float *to)
-{
-    if (size < MP_QUAD) {
-        for (int e = 0; e < size; e++) to[e] = mp_load_any(data, dtype, quad * MP_QUAD + e);
-    } else if (dtype == MP_DTYPE_FLOAT) {
-        const mp_quad_of_floats q = ((const mp_quad_of_floats *)data)[quad];
-        for (int e = 0; e < MP_QUAD; e++) to[e] = q.x[e];
-    } else {
-        const mp_quad_of_halves q = ((const mp_quad_of_halves *)data)[quad];
-        for (int e = 0; e < MP_QUAD; e++) to[e] = mp_from_bfloat16(q.x[e]);
-    }
-}
-
-MP_BODY void mp_store_quad(void *data, mp_dtype dtype, int64_t quad, int size, const float *from)
-{
-    if (size < MP_QUAD) {
-        for (int e = 0; e < size; e++) mp_store_any(data, dtype, quad * MP_QUAD + e, from[e]);
-    } else if (dtype == MP_DTYPE_FLOAT) {
-        mp_quad_of_floats q;
-        for (int e = 0; e < MP_QUAD; e++) q.x[e] = from[e];
-        ((mp_quad_of_floats *)data)[quad] = q;
-    } else {
-        mp_quad_of_halves q;
-        for (int e = 0; e < MP_QUAD; e++) q.x[e] = mp_to_bfloat16(from[e]);
-        ((mp_quad_of_halves *)data)[quad] = q;
-    }
-}
-
-/* Whether memory can be read and written in quads. */
-static inline bool mp_takes_quads(const void *data, mp_dtype dtype)
-{
-    return (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) && (uintptr_t)data % 16 == 0;
 }
 
 /* ---- over strided operands: f(k, at) where at[i] is where element k lies in operand i (operand 0 is the output).

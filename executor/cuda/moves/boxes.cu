@@ -2,6 +2,7 @@
  * memory; all others are counted in elements as large as their sizes, strides and addresses allow, one to a thread.
  */
 #include "executor/cuda/grid/box.cuh"
+#include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/moves/boxes.h"
 
@@ -45,19 +46,20 @@ struct add_of {
     }
 };
 
-struct add_quads_of {
+template <mp_dtype T> struct add_vectors_of {
+    enum { W = mp_width<T> };
     int64_t n;
-    mp_dtype dtype;
     const void *from;
     void *to;
-    MP_BODY void operator()(int64_t quad) const
+    MP_BODY void operator()(int64_t v) const
     {
-        const int size = mp_quad_size(n, quad);
-        float x[MP_QUAD] = {}, y[MP_QUAD] = {};
-        mp_load_quad(from, dtype, quad, size, x);
-        mp_load_quad(to, dtype, quad, size, y);
-        for (int e = 0; e < MP_QUAD; e++) y[e] += x[e];
-        mp_store_quad(to, dtype, quad, size, y);
+        const int size = mp_vector_size<W>(n, v);
+        float x[W], y[W];
+        mp_load_vector(from, T, v, size, x);
+        mp_load_vector(to, T, v, size, y);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) y[e] += x[e];
+        mp_store_vector(to, T, v, size, y);
     }
 };
 
@@ -171,8 +173,8 @@ void mp_cuda_box_add(const mp_box *box, mp_dtype dtype, const void *from, void *
     const mp_boxed boxed(&settled);
     const int last = settled.rank - 1;
     const bool one_run = settled.dims[last] == boxed.n && settled.from[last] == 1 && settled.to[last] == 1;
-    if (one_run && mp_takes_quads(from, dtype) && mp_takes_quads(to, dtype))
-        mp_each(mp_quads(boxed.n), add_quads_of{boxed.n, dtype, from, to});
+    if (one_run && mp_takes_vectors(from, dtype) && mp_takes_vectors(to, dtype))
+        MP_BY_DTYPE(dtype, mp_each(mp_vectors<mp_width<T>>(boxed.n), add_vectors_of<T>{boxed.n, from, to}));
     else
         mp_each(boxed.n, add_of{boxed, dtype, from, to});
 }

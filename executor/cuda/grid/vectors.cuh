@@ -1,0 +1,129 @@
+/* vectors.cuh - neighbouring elements of FLOAT or BFLOAT16 in one load or store of up to 16 bytes.
+ *
+ * A vector is W neighbours, [W v, W v + W), of an array that is aligned to 16 bytes. A kernel over vectors runs over
+ * mp_vectors<W>(n) of them, a thread each; the last may have less than W elements, which mp_vector_size counts. W is
+ * mp_width<T>: what 16 bytes hold of the type T that a kernel is compiled for, so that no thread asks for it; 4 where types
+ * differ and are what operands say.
+ *
+ * A thread's arrays are in registers only where the compiler knows every index: loops run to W, and what is beyond the size is
+ * left out inside. Here that is done for all.
+ */
+#ifndef EXECUTOR_CUDA_VECTORS_CUH
+#define EXECUTOR_CUDA_VECTORS_CUH
+
+#include "executor/cuda/grid/grid.cuh"
+
+template <mp_dtype T> constexpr int mp_width = T == MP_DTYPE_BFLOAT16 ? 8 : 4;
+
+template <int W> static inline int64_t mp_vectors(int64_t n)
+{
+    return (n + W - 1) / W;
+}
+template <int W> MP_BODY int mp_vector_size(int64_t n, int64_t v)
+{
+    return n - v * W < W ? (int)(n - v * W) : W;
+}
+
+/* Whether memory can be read and written in vectors. */
+static inline bool mp_takes_vectors(const void *data, mp_dtype dtype)
+{
+    return (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) && (uintptr_t)data % 16 == 0;
+}
+
+struct alignas(16) mp_four_floats {
+    float x[4];
+};
+/* Two BFLOAT16 in a word, the first in its lower half. */
+template <int W> struct alignas(2 * W) mp_halves {
+    uint32_t pair[W / 2];
+};
+
+MP_BODY float mp_bits_as_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+MP_BODY uint32_t mp_pair_of_halves(float first, float second)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+    return pair;
+#else
+    return mp_to_bfloat16(first) | (uint32_t)mp_to_bfloat16(second) << 16;
+#endif
+}
+
+/* One element of FLOAT or BFLOAT16. */
+MP_BODY float mp_load_one(const void *data, mp_dtype dtype, int64_t at)
+{
+    return dtype == MP_DTYPE_FLOAT ? ((const float *)data)[at] : mp_from_bfloat16(((const uint16_t *)data)[at]);
+}
+MP_BODY void mp_store_one(void *data, mp_dtype dtype, int64_t at, float value)
+{
+    if (dtype == MP_DTYPE_FLOAT)
+        ((float *)data)[at] = value;
+    else
+        ((uint16_t *)data)[at] = mp_to_bfloat16(value);
+}
+
+/* What lies beyond the size is 0. */
+template <int W> MP_BODY void mp_load_vector(const void *data, mp_dtype dtype, int64_t v, int size, float (&to)[W])
+{
+    if (size < W) {
+        MP_UNROLL
+        for (int e = 0; e < W; e++) to[e] = e < size ? mp_load_one(data, dtype, v * W + e) : 0;
+    } else if (dtype == MP_DTYPE_FLOAT) {
+        MP_UNROLL
+        for (int k = 0; k < W / 4; k++) {
+            const mp_four_floats four = ((const mp_four_floats *)data)[v * (W / 4) + k];
+            MP_UNROLL
+            for (int e = 0; e < 4; e++) to[4 * k + e] = four.x[e];
+        }
+    } else {
+        const mp_halves<W> halves = ((const mp_halves<W> *)data)[v];
+        MP_UNROLL
+        for (int k = 0; k < W / 2; k++) {
+            to[2 * k] = mp_bits_as_float(halves.pair[k] << 16);
+            to[2 * k + 1] = mp_bits_as_float(halves.pair[k] & 0xffff0000);
+        }
+    }
+}
+
+template <int W> MP_BODY void mp_store_vector(void *data, mp_dtype dtype, int64_t v, int size, const float (&from)[W])
+{
+    if (size < W) {
+        MP_UNROLL
+        for (int e = 0; e < W; e++)
+            if (e < size) mp_store_one(data, dtype, v * W + e, from[e]);
+    } else if (dtype == MP_DTYPE_FLOAT) {
+        MP_UNROLL
+        for (int k = 0; k < W / 4; k++) {
+            mp_four_floats four;
+            MP_UNROLL
+            for (int e = 0; e < 4; e++) four.x[e] = from[4 * k + e];
+            ((mp_four_floats *)data)[v * (W / 4) + k] = four;
+        }
+    } else {
+        mp_halves<W> halves;
+        MP_UNROLL
+        for (int k = 0; k < W / 2; k++) halves.pair[k] = mp_pair_of_halves(from[2 * k], from[2 * k + 1]);
+        ((mp_halves<W> *)data)[v] = halves;
+    }
+}
+
+/* Runs a statement with T as the dtype, which is FLOAT or BFLOAT16. */
+#define MP_BY_DTYPE(dtype, STATEMENT)                 \
+    do {                                              \
+        if ((dtype) == MP_DTYPE_FLOAT) {              \
+            constexpr mp_dtype T = MP_DTYPE_FLOAT;    \
+            STATEMENT;                                \
+        } else {                                      \
+            constexpr mp_dtype T = MP_DTYPE_BFLOAT16; \
+            STATEMENT;                                \
+        }                                             \
+    } while (0)
+
+#endif
