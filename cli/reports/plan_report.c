@@ -5,6 +5,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/reports/attention_report.h"
 #include "cli/reports/bound_report.h"
 #include "cli/reports/report.h"
 #include "formats/base/bytes_text.h"
@@ -146,6 +147,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     print_bound(out);
     MP_TRY(print_arena(graph, plan, err));
     print_algorithms(graph, plan);
+    report_attention(out->subject.program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
     MP_TRY(print_checkpoints(out, plan, err));
@@ -302,6 +304,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
+    attention_json(out->subject.program, &json);
     if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));
     MP_REQUIRE(json, err, MP_NOMEM, "the answer");
     print_json(json_incref(json));

@@ -7,6 +7,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/reports/attention_report.h"
 #include "cli/reports/report.h"
 #include "memplan/arena.h"
 
@@ -160,6 +161,7 @@ void print_train(const train_outcome *t, const options *o)
         report_second_stream(&t->second_stream, t->subject.graph->tick_seconds);
         if (!t->subject.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
     }
+    report_attention(t->subject.program);
     if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
     if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
@@ -204,6 +206,7 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
                     "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
                     t->has_before ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
                     (int)t->after.stopped);
+    attention_json(t->subject.program, &all);
     if (all && t->has_second_stream)
         json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");

@@ -84,6 +84,8 @@ typedef struct mp_algorithms {
 
 #define MP_BIT(i) (UINT64_C(1) << (i))
 
+enum { MP_CALL_REASON = 112 };
+
 typedef struct mp_call mp_call;
 struct mp_call {
     /* Never NULL once prepared. The status is MP_OK unless the backend's library fails. */
@@ -91,8 +93,10 @@ struct mp_call {
     void (*release)(mp_call *call); /* NULL: nothing to release but `state` */
     void *state;                    /* of the kernel, from mp_alloc; NULL: none. Released with mp_free after `release` */
     int64_t workspace_bytes;
-    uint64_t adds;    /* of the inputs it was asked to add to, those it adds to itself; the others mp_call_run adds */
-    int64_t added_at; /* set by mp_call_prepare: where in the workspace the others' own values lie */
+    uint64_t adds;        /* of the inputs it was asked to add to, those it adds to itself; the others mp_call_run adds */
+    int64_t added_at;     /* set by mp_call_prepare: where in the workspace the others' own values lie */
+    const char *provider; /* who computes it, where a backend has several for one operator: "cuDNN"; NULL: it has one */
+    char reason[MP_CALL_REASON]; /* why it is this one, for people; "": the backend has no better one */
 };
 
 /* to[k] += from[k] over n elements of this type; what a backend adds with where a kernel does not do it itself. */

@@ -314,7 +314,7 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         mp_dnn_graph g;
         mp_dnn_attention at;
-        assert_true(mp_dnn_attention_suits(&forms[k]));
+        assert_null(mp_dnn_attention_refusal(&forms[k], 91900));
         mp_dnn_attention_forward(&forms[k], &g, &at);
         assert_known(&g);
         assert_all_named(&g, &at);
@@ -334,50 +334,63 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
     mp_dnn_forget();
 }
 
+/* What cuDNN refuses, or would compute wrongly, is said in words. */
 static void attention_that_cudnn_lacks_is_not_asked_for(void **unused)
 {
     (void)unused;
+    enum { NOW = 91900, THEN = 91500 };
     const mp_attention_spec good = attention(128, 96, 64, 64, false);
     mp_attention_spec f = good;
-    assert_true(mp_dnn_attention_suits(&f));
+    assert_null(mp_dnn_attention_refusal(&f, NOW));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, THEN), "9.15.1")); /* 96 columns */
+    assert_null(mp_dnn_attention_refusal(&f, THEN + 1));
+    f.size.columns = 256;
+    assert_null(mp_dnn_attention_refusal(&f, THEN));
+    assert_null(mp_dnn_attention_refusal(&f, 91002));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, 91001), "9.10.2"));
+    f = good;
     f.ratio = 0.5f;
-    assert_false(mp_dnn_attention_suits(&f));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "dropout"));
     f = good;
     f.positions = (mp_matrices){.dtype = MP_DTYPE_BOOL, .n_batch = 2, .batch = {2, 4}, .row_stride = 96, .column_stride = 1};
-    assert_false(mp_dnn_attention_suits(&f));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "booleans"));
     f = good;
     f.v.dtype = MP_DTYPE_FLOAT;
-    assert_false(mp_dnn_attention_suits(&f));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "bfloat16"));
     f = good; /* as transK leaves it */
     f.k.row_stride = 1;
     f.k.column_stride = 96;
-    assert_false(mp_dnn_attention_suits(&f));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "rows"));
     f = good;
     f.added = (mp_matrices){.dtype = MP_DTYPE_FLOAT, .n_batch = 2, .batch = {2, 4}, .row_stride = 1};
-    assert_false(mp_dnn_attention_suits(&f));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "mask"));
     f = good;
     f.q.n_batch = 3;
-    assert_false(mp_dnn_attention_suits(&f));
+    assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "batch"));
     for (int k = 0; k < 2; k++) {
         f = attention(128, 128, k ? 256 : 20, 64, false);
-        assert_false(mp_dnn_attention_suits(&f));
+        assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "depth"));
     }
 }
 
-/* Without a driver there is no engine for attention: what is prepared is the own kernel, with its workspace. */
-static void attention_without_an_engine_is_the_own_kernel(void **unused)
+/* Without a driver cuDNN names no engine; what it knows is assumed, with dS in backward's workspace, and all else is the own
+ * kernel's, with its workspace. */
+static void calls_say_who_computes_them(void **unused)
 {
     (void)unused;
-    static const char *const cases[][2] = {
-        {"bfloat16[2,4,128,64] bfloat16[2,4,128,64] bfloat16[2,4,128,64]", "scale=0.125 causal=1"},
-        {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32] bfloat16[2,1,1,96]", "scale=0.125"},
-        {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32]", "ratio=0.5"},
-        {"bfloat16[2,4,100,64] bfloat16[2,4,64,96] bfloat16[2,4,96,32]", "transK=1"},
+    static const struct {
+        const char *inputs, *attributes, *reason; /* of the own kernels; NULL: it is cuDNN's */
+    } cases[] = {
+        {"bfloat16[2,4,128,64] bfloat16[2,4,128,64] bfloat16[2,4,128,64]", "scale=0.125 causal=1", NULL},
+        {"bfloat16[2,4,100,64] bfloat16[2,4,40,64] bfloat16[2,4,40,32] bfloat16[2,1,1,40]", "scale=0.125", NULL},
+        {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32]", "ratio=0.5", "it has dropout"},
+        {"bfloat16[2,4,100,64] bfloat16[2,4,64,96] bfloat16[2,4,96,32]", "transK=1", NULL},
+        {"bfloat16[64,16,512,64] bfloat16[64,16,512,64] bfloat16[64,16,512,64]", "", "bytes of workspace"},
     };
     const mp_cuda_device *device;
     const bool has_gpu = mp_cuda_open(&device, NULL) == MP_OK;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const rule_case text = {"memplan:ScaledDotProductAttention", 1, cases[k][0], cases[k][1], ""};
+        const rule_case text = {"memplan:ScaledDotProductAttention", 1, cases[k].inputs, cases[k].attributes, ""};
         mp_model *model = rule_model(&text, 1);
         const mp_operator *op = &model->operators[0];
         mp_array in[4] = {0}, out, d_in[4] = {0};
@@ -398,15 +411,23 @@ static void attention_without_an_engine_is_the_own_kernel(void **unused)
             x.extra[0] = mp_array_plain(MP_DTYPE_FLOAT, 1, &rows);
             if (mp_call_prepare(mp_cuda_dnn_attentions, &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
             if (mp_call_prepare(mp_cuda_own_kernel(op), &x, &own, &err) != MP_OK) fail_msg("%s", err.message);
-            if (!has_gpu || k == 2) {
+            if (cases[k].reason) {
                 assert_ptr_equal(call.run, own.run);
                 assert_int_equal(call.workspace_bytes, own.workspace_bytes);
+                assert_string_equal(call.provider, "own kernels");
+                assert_non_null(strstr(call.reason, cases[k].reason));
+            } else {
+                assert_string_equal(call.provider, "cuDNN");
+                assert_string_equal(call.reason, has_gpu ? "" : "assumed: without a GPU cuDNN names no engine");
+                /* dS in tiles of 64 x 128, and one number for each row */
+                const int64_t ds = INT64_C(2) * 8 * 128 * 128, more = call.workspace_bytes - ds - rows * 4;
+                if (!has_gpu && backward) assert_true(k == 3 ? more >= 0 : more == 0);
             }
             mp_call_release(&call);
             mp_call_release(&own);
         }
         mp_model_free(model);
-        if (!has_gpu && !k) assert_int_equal(mp_dnn_plan_count(), 1); /* the refusal is remembered */
+        if (!has_gpu && !k) assert_int_equal(mp_dnn_plan_count(), 2); /* both are remembered */
     }
     mp_dnn_forget();
 }
@@ -425,7 +446,7 @@ int main(void)
         cmocka_unit_test(the_graphs_compute_attention),
         cmocka_unit_test(attention_is_a_pattern_that_cudnn_knows),
         cmocka_unit_test(attention_that_cudnn_lacks_is_not_asked_for),
-        cmocka_unit_test(attention_without_an_engine_is_the_own_kernel),
+        cmocka_unit_test(calls_say_who_computes_them),
         cmocka_unit_test(nothing_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include <omp.h>
 #endif
 
+#include "executor/run/providers.h"
 #include "memplan/summary.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/training_case.h"
@@ -314,6 +315,38 @@ static void its_nodes_cost_what_it_computes(void **state)
     training_end(&t);
 }
 
+static void who_computes_attention_is_counted_by_reason(void **state)
+{
+    (void)state;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_fused("examples/gpt_bytes.onnx", 0, &options);
+    static const char *const reasons[] = {"its depth", "", "its depth"};
+    const char *const kind = "ScaledDotProductAttention";
+    mp_provider_group groups[MP_PROVIDER_GROUPS];
+    int n = 0;
+    assert_int_equal(mp_program_providers(t.program, kind, groups), 0); /* there is one way */
+    for (size_t k = 0; k < t.program->n_nodes; k++) {
+        mp_program_node *node = &t.program->nodes[k];
+        if (!node->operands.op || strcmp(node->operands.op->kind, kind) != 0) continue;
+        node->call.provider = "a library";
+        if (node->operands.is_backward) continue;
+        if (reasons[n][0]) node->call.provider = "own kernels";
+        snprintf(node->call.reason, sizeof node->call.reason, "%s", reasons[n++]);
+    }
+    assert_int_equal(n, 3);
+    assert_int_equal(mp_program_providers(t.program, kind, groups), 2);
+    assert_string_equal(groups[0].provider, "own kernels");
+    assert_string_equal(groups[0].reason, "its depth");
+    assert_int_equal(groups[0].n_operators, 2);
+    assert_string_equal(groups[1].provider, "a library");
+    assert_int_equal(groups[1].n_operators, 1);
+    assert_int_equal(mp_program_providers(t.program, "MatMul", groups), 0);
+    for (size_t k = 0; k < t.program->n_nodes; k++)
+        if (t.program->nodes[k].call.reason[0] && --n == 2) t.program->nodes[k].call.reason[4] = 0;
+    assert_int_equal(mp_program_providers(t.program, kind, groups), 3);
+    training_end(&t);
+}
+
 static void a_transformer_trains_the_same_and_keeps_less(void **state)
 {
     (void)state;
@@ -352,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_row_of_which_nothing_is_left_is_no_number),
         cmocka_unit_test(results_do_not_depend_on_threads_or_repetition),
         cmocka_unit_test(its_nodes_cost_what_it_computes),
+        cmocka_unit_test(who_computes_attention_is_counted_by_reason),
         cmocka_unit_test(a_transformer_trains_the_same_and_keeps_less),
     };
     return cmocka_run_group_tests_name("executor/cpu/attention", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* dnn_attention.c - attention in bfloat16 on cuDNN, where it has engines for it; else by the own kernel.
  *
  * Which of both it is follows from the shapes and layouts of Q, K, V, Y and the mask, the settings and the GPU, so that
- * forward, its second run and backward of one node agree; both mean the same by the statistics, so that they need not. Without
- * a GPU cuDNN may have no engine to name: the plan then is that of the own kernel. Never run on a GPU yet.
+ * forward, its second run and backward of one node agree. Without a GPU cuDNN names no engine for graphs that it knows: one is
+ * assumed, with the workspace that the graph states. Never run on a GPU yet.
  *
  * Engines want K with its depth innermost. A K that lies the other way (transK) is copied into the workspace for them, and its
  * gradient from there.
@@ -10,6 +10,7 @@
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/device.h"
@@ -17,8 +18,7 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 
-/* 9.10.2: the engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. */
-enum { OLDEST = 91002, ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 };
 
 typedef struct pass {
     const mp_dnn_plan *plan;
@@ -34,20 +34,21 @@ typedef struct state {
     mp_array k, k_aligned; /* K as it lies and as it is copied, both as [.., columns, depth]; dtype UNDEFINED: it is not */
 } state;
 
-static bool forward_plan(const mp_attention_spec *form, pass *out)
+static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
 {
     mp_dnn_graph g;
     mp_dnn_attention_forward(form, &g, &out->at);
-    return mp_dnn_plan_find(&g, &out->plan, NULL) == MP_OK;
+    return mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK;
 }
 
 /* Adding up in memory in any order is what --fast permits. */
-static bool backward_plan(const mp_attention_spec *form, pass *out)
+static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
 {
     for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
         mp_dnn_graph g;
         mp_dnn_attention_backward(form, adds_up, &g, &out->at);
-        if (mp_dnn_plan_find(&g, &out->plan, NULL) == MP_OK) return true;
+        *refusal = (mp_error){0};
+        if (mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK) return true;
     }
     return false;
 }
@@ -162,11 +163,12 @@ static bool gradients_suit(const mp_operands *x, const mp_attention_spec *form)
     return true;
 }
 
-/* Leaves call->run NULL where cuDNN has no engine for both passes within the limit on workspace. */
+/* Leaves call->run NULL, and a reason, where cuDNN has no engine for both passes within the limit on workspace. */
 static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_attention_spec form;
+    mp_error refusal = {0};
     pass forward, backward;
     state *s = NULL;
     int64_t bytes;
@@ -174,11 +176,19 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     *s = (state){.scale = form.scale, .hidden = -INFINITY, .one = 1};
     align_k(&form, s);
-    if (cudnnGetVersion() < OLDEST || !mp_dnn_attention_suits(&form) || !gradients_suit(x, &form)) goto done;
-    if (!forward_plan(&form, &forward) || !backward_plan(&form, &backward)) goto done;
-    s->pass = x->is_backward ? backward : forward;
-    if (!lay_out(x, &form, s, &bytes)) goto done;
+    const char *why = mp_dnn_attention_refusal(&form, cudnnGetVersion());
+    if (!why && !gradients_suit(x, &form)) why = "its gradients are not bfloat16";
+    if (!why && (!forward_plan(&form, &forward, &refusal) || !backward_plan(&form, &backward, &refusal))) why = refusal.message;
+    if (!why) s->pass = x->is_backward ? backward : forward;
+    if (!why && !lay_out(x, &form, s, &bytes)) why = "it needs too much workspace";
+    if (why) {
+        snprintf(call->reason, sizeof call->reason, "%.*s", MP_CALL_REASON - 1, why);
+        goto done;
+    }
+    if (mp_dnn_plan_is_assumed(s->pass.plan))
+        snprintf(call->reason, sizeof call->reason, "assumed: without a GPU cuDNN names no engine");
     call->run = run_pass;
+    call->provider = "cuDNN";
     call->workspace_bytes = bytes;
     call->state = s;
     s = NULL;
@@ -194,6 +204,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (call->run) goto done;
     const mp_kernel *own = mp_kernel_find(&(const mp_kernel *){mp_cuda_attentions}, 1, x->op);
     MP_TRY((x->is_backward ? own->backward : own->forward)(x, call, err));
+    call->provider = "own kernels";
 done:
     return st;
 }

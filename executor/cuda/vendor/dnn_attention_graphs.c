@@ -3,7 +3,7 @@
 
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
-enum { RANK = 4, BATCH = 0, HEAD = 1, ROW = 2, COLUMN = 3, DEPTH_UNIT = 8, DEEPEST = 128 };
+enum { RANK = 4, BATCH = 0, HEAD = 1, ROW = 2, COLUMN = 3, DEPTH_UNIT = 8, DEEPEST = 128, TILE_ROWS = 64, TILE_COLUMNS = 128 };
 
 typedef struct shape {
     int64_t dims[RANK], strides[RANK];
@@ -152,6 +152,20 @@ static int below_diagonal(builder *b, int s)
     return y;
 }
 
+/* dS as the engine's workspace holds it, in whole tiles (as cudnn-frontend counts it); more than any limit if that is no
+ * number.
+ */
+static int64_t score_gradient_bytes(const builder *b)
+{
+    int64_t rows, columns, bytes;
+    const int64_t *dims = b->scores.dims;
+    return mp_round_up(dims[ROW], TILE_ROWS, &rows) && mp_round_up(dims[COLUMN], TILE_COLUMNS, &columns) &&
+                   mp_multiply(2 * dims[BATCH], dims[HEAD], &bytes) && mp_multiply(bytes, rows, &bytes) &&
+                   mp_multiply(bytes, columns, &bytes)
+               ? bytes
+               : INT64_MAX;
+}
+
 /* ---- both passes. */
 
 void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
@@ -207,6 +221,7 @@ void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_
     at->dq = given(&b, CUDNN_DATA_BFLOAT16, &b.q);
     if (!adds_up) {
         product(&b, ds, k, at->dq);
+        g->assumed_workspace_bytes = score_gradient_bytes(&b);
         return;
     }
     const shape sums = packed(b.q.dims[BATCH], b.q.dims[HEAD], b.q.dims[ROW], b.q.dims[COLUMN]);
@@ -229,10 +244,25 @@ static bool lies_well(const mp_matrices *m)
     return well;
 }
 
-bool mp_dnn_attention_suits(const mp_attention_spec *f)
+/* Engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. Up to 9.15.0,
+ * gradients want a padding mask where the columns do not fill their tiles (NVIDIA's cudnn-frontend adds one), which our graphs
+ * lack. */
+enum { OLDEST = 91002, OLDEST_WITH_ANY_COLUMNS = 91501 };
+
+const char *mp_dnn_attention_refusal(const mp_attention_spec *f, size_t version)
 {
-    if (f->ratio > 0 || f->positions.dtype || f->q.n_batch > 2) return false;
-    if (!is_depth(f->size.depth) || !is_depth(f->size.value_depth) || f->size.rows < 2 || f->size.columns < 2) return false;
-    if (f->added.dtype && f->added.column_stride != 1) return false;
-    return lies_well(&f->q) && lies_well(&f->k) && lies_well(&f->v) && lies_well(&f->y);
+    if (version < OLDEST) return "this cuDNN is older than 9.10.2";
+    if (version < OLDEST_WITH_ANY_COLUMNS && f->size.columns % TILE_COLUMNS)
+        return "cuDNN before 9.15.1 wants a multiple of 128 keys";
+    if (f->ratio > 0) return "it has dropout";
+    if (f->positions.dtype) return "its mask of booleans is not the causal one";
+    if (f->q.dtype != MP_DTYPE_BFLOAT16 || f->k.dtype != MP_DTYPE_BFLOAT16 || f->v.dtype != MP_DTYPE_BFLOAT16)
+        return "its type is not bfloat16";
+    if (f->q.n_batch > 2) return "it has more than two batch dimensions";
+    if (!is_depth(f->size.depth) || !is_depth(f->size.value_depth)) return "its depth is no multiple of 8 up to 128";
+    if (f->size.rows < 2 || f->size.columns < 2) return "it has a single query or key";
+    if (f->added.dtype && f->added.column_stride != 1) return "the columns of its mask do not lie side by side";
+    if (!lies_well(&f->q) || !lies_well(&f->k) || !lies_well(&f->v) || !lies_well(&f->y))
+        return "its rows are not 16 bytes apart, or a multiple of that";
+    return NULL;
 }

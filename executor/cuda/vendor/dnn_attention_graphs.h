@@ -26,10 +26,11 @@ typedef struct mp_dnn_attention {
     int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; dQ in float, packed, where its parts are added up in memory */
 } mp_dnn_attention;
 
-/* Whether cuDNN's engines may be asked for it: everything in bfloat16 (what is added in float too), depths that are multiples
- * of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch dimensions at most, nothing dropped,
- * no scores replaced but above the diagonal. */
-bool mp_dnn_attention_suits(const mp_attention_spec *form);
+/* Why cuDNN's engines cannot do it, for people; NULL: they may be asked. They want everything in bfloat16 (what is added in
+ * float too), depths that are multiples of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch
+ * dimensions at most, nothing dropped, no scores replaced but above the diagonal; and a cuDNN (its version as
+ * cudnnGetVersion has it) without known errors there. */
+const char *mp_dnn_attention_refusal(const mp_attention_spec *form, size_t version);
 void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp_dnn_attention *at);
 /* adds_up: by the engines that let blocks of columns add to dQ in any order; else dS lies in the engine's workspace, B x H x
  * rows x columns in bfloat16, and the result has the same bits in every run. */

@@ -167,6 +167,11 @@ int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *p)
     return p->workspace_bytes;
 }
 
+bool mp_dnn_plan_is_assumed(const mp_dnn_plan *p)
+{
+    return p->is_assumed;
+}
+
 int mp_dnn_plan_engine(const mp_dnn_plan *p)
 {
     return (int)p->engine_index;

@@ -10,7 +10,9 @@
  * others.
  *
  * Where there is no GPU, cuDNN plans from the properties of one: those of an H200, compute capability 9.0, 132 multiprocessors
- * (dnn_device.c). Engines and workspaces are then those of that GPU; such plans cannot run.
+ * (dnn_device.c). Engines and workspaces are then those of that GPU; such plans cannot run. Engines that compile want a driver
+ * even to be named: for a graph of which cuDNN says that only this is missing, a plan is assumed, with the workspace that the
+ * graph states.
  */
 #ifndef EXECUTOR_CUDA_DNN_GRAPH_H
 #define EXECUTOR_CUDA_DNN_GRAPH_H
@@ -58,7 +60,8 @@ typedef struct mp_dnn_operation {
 
 typedef struct mp_dnn_graph {
     int64_t n_tensors, n_operations;
-    int64_t may_compile; /* engines that compile their kernels when they are planned may be taken */
+    int64_t may_compile;             /* engines that compile their kernels when they are planned may be taken */
+    int64_t assumed_workspace_bytes; /* with may_compile: what such an engine takes, where there is no GPU to ask */
     mp_dnn_tensor tensors[MP_DNN_TENSORS];
     mp_dnn_operation operations[MP_DNN_OPERATIONS];
 } mp_dnn_graph;
@@ -86,7 +89,8 @@ mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error 
 /* The plan with one of them; NULL: mp_dnn_plan_find. MP_UNSUPPORTED: cuDNN does not name it here. */
 mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, const mp_dnn_plan **out, mp_error *err);
 int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *plan);
-int mp_dnn_plan_engine(const mp_dnn_plan *plan);                                   /* cuDNN's number of it in this graph */
+bool mp_dnn_plan_is_assumed(const mp_dnn_plan *plan); /* cuDNN knows the graph, and could name no engine without a driver */
+int mp_dnn_plan_engine(const mp_dnn_plan *plan);      /* cuDNN's number of it in this graph */
 bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note); /* whether its engine carries the note */
 /* Enqueues it. addresses[k]: of tensor k (virtual ones: anything). MP_UNSUPPORTED where there is no GPU. */
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);

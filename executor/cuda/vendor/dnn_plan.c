@@ -147,6 +147,14 @@ done:
     return st;
 }
 
+/* Whether the heuristics, which have just named nothing, blame that no kernels can be compiled here. */
+static bool is_driver_missing(void)
+{
+    char why[4000] = "";
+    cudnnGetLastErrorString(why, sizeof why);
+    return strstr(why, "RUNTIME_PREREQUISITE_MISSING") != NULL;
+}
+
 /* Asks the heuristics in this mode, and chooses or lists. A mode that fails or names nothing leaves p->config NULL. */
 static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorithms *list, mp_error *err)
 {
@@ -173,11 +181,22 @@ static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorit
         err);
     MP_TRY(choose(p, configs, given < n ? given : n, list, err));
 done:
+    if (!given) p->lacks_driver |= is_driver_missing();
     for (int64_t k = 0; configs && k < n; k++)
         if (configs[k]) cudnnBackendDestroyDescriptor(configs[k]);
     mp_free(configs);
     if (heuristics) cudnnBackendDestroyDescriptor(heuristics);
     return st;
+}
+
+/* Without a GPU, that a graph has an engine for which only the driver is missing. */
+static void assume(mp_dnn_plan *p)
+{
+    const mp_cuda_device *device;
+    if (p->config || !p->graph.may_compile || p->algorithm[0] || !p->lacks_driver || mp_cuda_open(&device, NULL) == MP_OK)
+        return;
+    p->workspace_bytes = p->graph.assumed_workspace_bytes;
+    p->is_assumed = p->workspace_bytes <= p->settings.workspace_limit;
 }
 
 mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err)
@@ -186,6 +205,8 @@ mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err)
     MP_TRY(mp_dnn_describe(p, err));
     MP_TRY(consult(p, CUDNN_HEUR_MODE_A, NULL, err));
     if (!p->config) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, NULL, err));
+    assume(p);
+    if (p->is_assumed) return MP_OK;
     MP_REQUIRE(p->config || !p->algorithm[0], err, MP_UNSUPPORTED, "cuDNN does not name '%s' for this", p->algorithm);
     MP_REQUIRE(p->config, err, MP_UNSUPPORTED, "cuDNN has no engine for this within %" PRId64 " bytes of workspace",
                p->settings.workspace_limit);

@@ -15,8 +15,10 @@ struct mp_dnn_plan {
     int n_made;
     cudnnBackendDescriptor_t config, plan; /* the chosen engine configuration and its execution plan */
     int64_t workspace_bytes, engine_index;
-    uint32_t notes; /* bit k: numerical note k */
-    mp_error why;   /* code MP_UNSUPPORTED: there is none, and this is why */
+    bool lacks_driver; /* the heuristics know the graph, and named no engine for want of a driver */
+    bool is_assumed;   /* that it has an engine: config and plan are NULL */
+    uint32_t notes;    /* bit k: numerical note k */
+    mp_error why;      /* code MP_UNSUPPORTED: there is none, and this is why */
 };
 
 /* Fills everything behind `graph`, `settings` and `algorithm`; close it even when this fails. */

@@ -1,0 +1,47 @@
+/* attention_report.c - the groups of attention operators as text and as JSON. */
+#include "cli/reports/attention_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "executor/run/providers.h"
+#include "formats/json/json.h"
+
+typedef struct attention {
+    mp_provider_group groups[MP_PROVIDER_GROUPS];
+    size_t n, n_in_library, n_own;
+} attention;
+
+static const char own[] = "own kernels";
+
+static attention count(const mp_program *program)
+{
+    attention a = {0};
+    if (program) a.n = mp_program_providers(program, "ScaledDotProductAttention", a.groups);
+    for (size_t g = 0; g < a.n; g++)
+        *(strcmp(a.groups[g].provider, own) ? &a.n_in_library : &a.n_own) += a.groups[g].n_operators;
+    return a;
+}
+
+void report_attention(const mp_program *program)
+{
+    const attention a = count(program);
+    if (a.n) printf("  attention: %zu in cuDNN, %zu in %s\n", a.n_in_library, a.n_own, own);
+    for (size_t g = 0; g < a.n; g++)
+        if (a.groups[g].reason[0])
+            printf("    %zu in %s: %s\n", a.groups[g].n_operators, a.groups[g].provider, a.groups[g].reason);
+}
+
+void attention_json(const mp_program *program, json_t **json)
+{
+    const attention a = count(program);
+    if (!a.n) return;
+    json_t *groups = json_array();
+    for (size_t g = 0; groups && g < a.n; g++)
+        json_array_append_new(groups, json_pack("{ss sI ss}", "provider", a.groups[g].provider, "operators",
+                                                (json_int_t)a.groups[g].n_operators, "reason", a.groups[g].reason));
+    mp_json_set(json, "attention",
+                groups
+                    ? json_pack("{sI sI so}", "cudnn", (json_int_t)a.n_in_library, "own", (json_int_t)a.n_own, "groups", groups)
+                    : NULL);
+}
