@@ -1,7 +1,8 @@
 /* windows.h - own kernels for pools. Enqueued on mp_cuda_stream(). Private to executor/cuda/.
  *
- * Forward, one thread per output looks at its window; backward, one per input at the windows over it, in a fixed order: nothing
- * is added to by two threads. Up to three spatial dimensions, any strides; sums are in float.
+ * Forward, one thread per output (eight channels where they lie innermost) looks at its window; backward, one per input at the
+ * windows over it, in a fixed order: nothing is added to by two threads. Up to three spatial dimensions, any strides; sums are
+ * in float.
  */
 #ifndef EXECUTOR_CUDA_WINDOWS_H
 #define EXECUTOR_CUDA_WINDOWS_H
