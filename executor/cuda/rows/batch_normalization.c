@@ -60,7 +60,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     c.from_output = x->alternative == 1;
     c.value = c.from_output ? x->out[0] : x->in[0];
     c.dy = x->d_out[0];
-    c.dx = x->d_in[0];
+    if (x->d_in[0].dtype) c.dx = x->d_in[0];
     c.scale = x->in[1];
     c.shift = x->in[2];
     c.d_scale = x->d_in[1];

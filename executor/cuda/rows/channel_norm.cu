@@ -1,11 +1,10 @@
 /* channel_norm.cu - batch normalization: two sums over each channel, and one pass over the elements.
  *
- * A channel is cut into stretches; where channels lie innermost neighbouring threads sum neighbouring channels, else the
- * threads of a row share a stretch. The sums of the stretches are added in a second turn.
+ * Here are the kernels for any layout, and what is done per channel. A channel is cut into stretches; where channels lie
+ * innermost neighbouring threads sum neighbouring channels, else the threads of a row share a stretch. The sums of the
+ * stretches are added in a second turn, by channel.
  */
-#include "executor/cuda/grid/grid.cuh"
-
-#include "executor/cuda/rows/channel_norm.h"
+#include "executor/cuda/rows/channel_vectors.cuh"
 
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
 
@@ -46,11 +45,20 @@ struct given {
     mp_channel_norm x;
     places at;
 
-    MP_BODY double normalized(int64_t c, int64_t k) const
+    MP_BODY float center(int64_t c) const { return x.from_output ? mp_load_one(x.shift.data, x.shift.dtype, c) : x.mean[c]; }
+    MP_BODY float gain(int64_t c) const { return x.rstd[c] * mp_load_one(x.scale.data, x.scale.dtype, c); }
+    MP_BODY float value(int64_t k) const { return mp_load_one(x.value.data, x.value.dtype, k); }
+    MP_BODY float normal(int64_t c, int64_t k) const
     {
-        const float v = mp_load_float(x.value.data, x.value.dtype, k);
-        if (!x.from_output) return ((double)v - x.mean[c]) * x.rstd[c];
-        return ((double)v - mp_load_float(x.shift.data, x.shift.dtype, c)) / mp_load_float(x.scale.data, x.scale.dtype, c);
+        return mp_channel_value(value(k), x.mean[c], gain(c), mp_load_one(x.shift.data, x.shift.dtype, c));
+    }
+    /* dy where the output is above zero. */
+    MP_BODY float masked(int64_t c, int64_t k) const
+    {
+        const float g = mp_load_one(x.dy.data, x.dy.dtype, k);
+        if (x.end == MP_CHANNEL_PLAIN) return g;
+        const float y = x.end == MP_CHANNEL_RELU ? normal(c, k) : mp_load_one(x.y.data, x.y.dtype, k);
+        return y > 0 ? g : 0;
     }
 };
 
@@ -70,12 +78,12 @@ struct pairs {
     MP_BODY value join(int, value s, value t) const { return pair{s.a + t.a, s.b + t.b}; }
 };
 
-/* What is summed: of the element at k of channel c. */
+/* What is summed of the element at k of channel c. */
 struct moments_term {
     given n;
     MP_BODY pair operator()(int64_t, int64_t k) const
     {
-        const double v = mp_load_float(n.x.value.data, n.x.value.dtype, k);
+        const double v = n.value(k);
         return pair{v, v * v};
     }
 };
@@ -83,8 +91,8 @@ struct gradient_term {
     given n;
     MP_BODY pair operator()(int64_t c, int64_t k) const
     {
-        const double g = mp_load_float(n.x.dy.data, n.x.dy.dtype, k);
-        return pair{g, g * n.normalized(c, k)};
+        const double g = n.masked(c, k);
+        return pair{g, g * ((double)n.value(k) - n.center(c))};
     }
 };
 
@@ -122,16 +130,31 @@ template <class F> struct by_rows : pairs {
     MP_BODY void end(int64_t row, const pair *totals) const { partial[row] = totals[0]; }
 };
 
-/* The second turn; G takes a channel's sums. */
-template <class G> struct by_channel : pairs {
+/* The second turn; G takes a channel's sums. Those of stretch s and channel c lie at s step + c across. */
+template <class G, class P> struct by_channel : pairs {
     enum { PHASES = 1 };
     G g;
-    int64_t n_stretches;
-    const pair *partial;
-    MP_BODY pair at(int, int64_t row, int64_t column, const pair *) const { return partial[row * n_stretches + column]; }
+    int64_t step, across;
+    const P *partial;
+    MP_BODY pair at(int, int64_t row, int64_t column, const pair *) const
+    {
+        const P p = partial[column * step + row * across];
+        return pair{p.a, p.b};
+    }
     MP_BODY void put(int64_t, int64_t, const pair *) const {}
     MP_BODY void end(int64_t row, const pair *totals) const { g(row, totals[0]); }
 };
+
+template <class G, class P>
+static void end_sums(const mp_channel_norm *c, const G &g, const P *partial, int64_t n, int64_t step, int64_t across)
+{
+    by_channel<G, P> second;
+    second.g = g;
+    second.step = step;
+    second.across = across;
+    second.partial = partial;
+    mp_rows(c->channels, n, second);
+}
 
 template <class F, class G> static void sum_channels(const mp_channel_norm *c, const F &f, const G &g)
 {
@@ -148,26 +171,57 @@ template <class F, class G> static void sum_channels(const mp_channel_norm *c, c
         first.partial = partial;
         mp_rows(c->channels * n, length, first);
     }
-    by_channel<G> second;
-    second.g = g;
-    second.n_stretches = n;
-    second.partial = partial;
-    mp_rows(c->channels, n, second);
+    end_sums(c, g, partial, n, 1, n);
+}
+
+template <class TERMS, class G> static void sum_vectors(const mp_channel_norm *c, const TERMS &terms, const G &g)
+{
+    const mp_channel_cut cut = mp_channel_cut_of(c, TERMS::W);
+    const mp_channel_sums<TERMS> first = {terms, cut, (mp_float_pair *)c->workspace};
+    mp_blocks(cut.n_parts * cut.chunks, first);
+    end_sums(c, g, first.partial, cut.n_parts, c->channels, 1);
+}
+
+/* The width of vectors, 0: the tensor's channels cannot be taken in vectors. */
+static int width_of(const mp_channel_norm *c)
+{
+    const int width = c->value.dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
+    return c->inner == 1 && c->channels > 1 && c->channels % width == 0 ? width : 0;
+}
+
+static bool is_aligned(const mp_array *a)
+{
+    return (uintptr_t)a->data % 16 == 0;
+}
+
+static bool takes_vectors(const mp_channel_norm *c)
+{
+    return width_of(c) && is_aligned(&c->value) && is_aligned(&c->y) && is_aligned(&c->dy) && is_aligned(&c->dx) &&
+           is_aligned(&c->z) && is_aligned(&c->dz);
+}
+
+static int64_t sums_bytes(const mp_channel_norm *c)
+{
+    const int width = width_of(c);
+    const int64_t any = stretches_of(c) * (int64_t)sizeof(pair);
+    const int64_t vectors = width ? mp_channel_cut_of(c, width).n_parts * (int64_t)sizeof(mp_float_pair) : 0;
+    return c->channels * (vectors > any ? vectors : any);
 }
 
 /* Behind the partial sums: per channel the averages of dy and of dy times the normalized value. */
 static float *averages_of(const mp_channel_norm *c)
 {
-    return (float *)((pair *)c->workspace + c->channels * stretches_of(c));
+    return (float *)((char *)c->workspace + sums_bytes(c));
 }
 
 struct keep_moments {
     given n;
+    bool is_shifted; /* the sums are of what is left when the channel's first element is subtracted */
     MP_BODY void operator()(int64_t c, pair sum) const
     {
-        const double mean = sum.a / (double)n.x.positions, square = sum.b / (double)n.x.positions;
-        const double variance = square - mean * mean > 0 ? square - mean * mean : 0;
-        n.x.mean[c] = (float)mean;
+        const double off = sum.a / (double)n.x.positions, square = sum.b / (double)n.x.positions;
+        const double variance = square - off * off > 0 ? square - off * off : 0;
+        n.x.mean[c] = (float)(off + (is_shifted ? (double)n.value(c) : 0));
         n.x.rstd[c] = (float)(1 / sqrt(variance + n.x.epsilon));
     }
 };
@@ -182,10 +236,11 @@ struct keep_gradients {
     }
     MP_BODY void operator()(int64_t c, pair sum) const
     {
+        const double product = sum.b * (double)mp_channel_unit(n.x, c);
         put(n.x.d_shift, n.x.add_shift, c, sum.a);
-        put(n.x.d_scale, n.x.add_scale, c, sum.b);
+        put(n.x.d_scale, n.x.add_scale, c, product);
         averages[2 * c] = (float)(sum.a / (double)n.x.positions);
-        averages[2 * c + 1] = (float)(sum.b / (double)n.x.positions);
+        averages[2 * c + 1] = (float)(product / (double)n.x.positions);
     }
 };
 
@@ -220,11 +275,9 @@ struct apply_element {
     given n;
     MP_BODY void operator()(int64_t k) const
     {
-        const int64_t c = n.at.channel(k);
-        const float v = mp_load_float(n.x.value.data, n.x.value.dtype, k);
-        const float factor = n.x.rstd[c] * mp_load_float(n.x.scale.data, n.x.scale.dtype, c);
-        mp_store_float(n.x.y.data, n.x.y.dtype, k,
-                       (v - n.x.mean[c]) * factor + mp_load_float(n.x.shift.data, n.x.shift.dtype, c));
+        float y = n.normal(n.at.channel(k), k);
+        if (n.x.end == MP_CHANNEL_ADDED_RELU) y += mp_load_one(n.x.z.data, n.x.z.dtype, k);
+        mp_store_one(n.x.y.data, n.x.y.dtype, k, n.x.end == MP_CHANNEL_PLAIN ? y : mp_channel_relu(y));
     }
 };
 
@@ -234,17 +287,68 @@ struct gradient_element {
     MP_BODY void operator()(int64_t k) const
     {
         const int64_t c = n.at.channel(k);
-        const float g = mp_load_float(n.x.dy.data, n.x.dy.dtype, k), v = (float)n.normalized(c, k);
-        const float factor = n.x.rstd[c] * mp_load_float(n.x.scale.data, n.x.scale.dtype, c);
-        mp_store_float(n.x.dx.data, n.x.dx.dtype, k, factor * (g - averages[2 * c] - v * averages[2 * c + 1]));
+        const float g = n.masked(c, k), v = (n.value(k) - n.center(c)) * mp_channel_unit(n.x, c);
+        const mp_array &dx = n.x.dx, &dz = n.x.dz;
+        if (n.x.end == MP_CHANNEL_ADDED_RELU && dz.data)
+            mp_store_one(dz.data, dz.dtype, k, g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0));
+        if (dx.data) mp_store_one(dx.data, dx.dtype, k, n.gain(c) * (g - averages[2 * c] - v * averages[2 * c + 1]));
     }
 };
+
+template <mp_dtype T> static void measure(const mp_channel_norm *c)
+{
+    const bool vectors = takes_vectors(c);
+    const keep_moments keep = {given_of(c), vectors};
+    if (vectors)
+        sum_vectors(c, mp_moment_terms<T>{*c}, keep);
+    else
+        sum_channels(c, moments_term{given_of(c)}, keep);
+}
+
+template <mp_dtype T, mp_channel_end END> static void apply(const mp_channel_norm *c)
+{
+    if (!takes_vectors(c)) return mp_each(c->channels * c->positions, apply_element{given_of(c)});
+    const mp_channel_lanes lanes = mp_channel_lanes_of(c, mp_width<T>);
+    mp_each(lanes.vectors * lanes.n_lanes, mp_channel_apply<T, END>{*c, lanes});
+}
+
+template <mp_dtype T, mp_channel_end END> static void backward(const mp_channel_norm *c)
+{
+    const bool vectors = takes_vectors(c);
+    const keep_gradients keep = {given_of(c), averages_of(c)};
+    if (vectors)
+        sum_vectors(c, mp_gradient_terms<T, END>{*c}, keep);
+    else
+        sum_channels(c, gradient_term{given_of(c)}, keep);
+    if (!c->dx.data && !c->dz.data) return;
+    const mp_channel_lanes lanes = mp_channel_lanes_of(c, mp_width<T>);
+    if (vectors)
+        mp_each(lanes.vectors * lanes.n_lanes, mp_channel_gradient<T, END>{*c, lanes, averages_of(c)});
+    else
+        mp_each(c->channels * c->positions, gradient_element{given_of(c), averages_of(c)});
+}
+
+/* STATEMENT with END as the call's. */
+#define BY_END(end, STATEMENT)                                    \
+    do {                                                          \
+        if ((end) == MP_CHANNEL_PLAIN) {                          \
+            constexpr mp_channel_end END = MP_CHANNEL_PLAIN;      \
+            STATEMENT;                                            \
+        } else if ((end) == MP_CHANNEL_RELU) {                    \
+            constexpr mp_channel_end END = MP_CHANNEL_RELU;       \
+            STATEMENT;                                            \
+        } else {                                                  \
+            constexpr mp_channel_end END = MP_CHANNEL_ADDED_RELU; \
+            STATEMENT;                                            \
+        }                                                         \
+    } while (0)
 
 } // namespace
 
 bool mp_channel_norm_read(const mp_array *a, mp_channel_norm *c)
 {
     const int64_t n = mp_array_elements(a);
+    c->value = *a;
     c->channels = a->rank > 1 ? a->dims[1] : 1;
     c->positions = c->channels ? n / c->channels : 0;
     const mp_array last = a->rank > 2 ? mp_array_channels_last(a->dtype, a->rank, a->dims) : *a;
@@ -260,14 +364,12 @@ bool mp_channel_norm_read(const mp_array *a, mp_channel_norm *c)
 
 int64_t mp_channel_norm_workspace_bytes(const mp_channel_norm *c)
 {
-    return c->channels * (stretches_of(c) * (int64_t)sizeof(pair) + 2 * (int64_t)sizeof(float));
+    return sums_bytes(c) + 2 * c->channels * (int64_t)sizeof(float);
 }
 
 void mp_channel_norm_measure(const mp_channel_norm *c)
 {
-    const moments_term term = {given_of(c)};
-    const keep_moments keep = {given_of(c)};
-    sum_channels(c, term, keep);
+    MP_BY_DTYPE(c->value.dtype, measure<T>(c));
 }
 
 void mp_channel_norm_borrow(const mp_channel_norm *c)
@@ -284,16 +386,10 @@ void mp_channel_norm_move(const mp_channel_norm *c)
 
 void mp_channel_norm_apply(const mp_channel_norm *c)
 {
-    const apply_element f = {given_of(c)};
-    mp_each(c->channels * c->positions, f);
+    MP_BY_DTYPE(c->value.dtype, BY_END(c->end, (apply<T, END>(c))));
 }
 
 void mp_channel_norm_backward(const mp_channel_norm *c)
 {
-    const gradient_term term = {given_of(c)};
-    const keep_gradients keep = {given_of(c), averages_of(c)};
-    sum_channels(c, term, keep);
-    if (!c->dx.dtype) return;
-    const gradient_element f = {given_of(c), averages_of(c)};
-    mp_each(c->channels * c->positions, f);
+    MP_BY_DTYPE(c->value.dtype, BY_END(c->end, (backward<T, END>(c))));
 }

@@ -1,8 +1,8 @@
 /* channel_norm.h - own kernels for batch normalization. Enqueued on mp_cuda_stream(). Private to executor/cuda/.
  *
- * Why not cuDNN's: those without compilation at run time want one layout each, none starts backward from the output, and its
- * running variance is the unbiased one. Tensors are dense, with channels innermost or dimensions in their order, and those of
- * one call are laid out alike. How a sum is cut depends on sizes and layout alone; sums are in double.
+ * Why not cuDNN's: docs/gpu.md. Tensors are dense, with channels innermost or dimensions in their order, and those of one call
+ * are laid out alike. How a sum is cut depends on sizes, type and layout alone. Where channels lie innermost and are a multiple
+ * of what 16 bytes hold, threads keep their channels (channel_vectors.cuh); elsewhere there is a kernel for any layout.
  */
 #ifndef EXECUTOR_CUDA_CHANNEL_NORM_H
 #define EXECUTOR_CUDA_CHANNEL_NORM_H
@@ -13,17 +13,23 @@ extern "C" {
 
 #include "executor/kernel/array.h"
 
+/* What follows the normalization within the same pass. Backward, dy counts where the output is above zero: that is computed
+ * again from the input, or read where something was added. */
+typedef enum mp_channel_end { MP_CHANNEL_PLAIN, MP_CHANNEL_RELU, MP_CHANNEL_ADDED_RELU } mp_channel_end;
+
 typedef struct mp_channel_norm {
+    mp_channel_end end;                 /* not with from_output */
     int64_t channels, inner, positions; /* inner: elements of a channel side by side; positions: elements of a channel */
     mp_array value;                     /* its input or, from_output, its output */
-    mp_array y, dy, dx;                 /* y: forward; dy, dx: backward, dx UNDEFINED if not wanted */
-    mp_array scale, shift;              /* shift: forward, and backward from the output */
+    mp_array y, dy, dx;                 /* y: forward, and backward after ADDED_RELU; dx: data NULL if not wanted */
+    mp_array z, dz;                     /* ADDED_RELU: what is added, and its gradient, data NULL if not wanted */
+    mp_array scale, shift;              /* shift: forward, and backward from the output or after RELU */
     mp_array d_scale, d_shift;          /* UNDEFINED if not wanted */
     mp_array running[2], moved[2][2];   /* running mean and variance; where they go when they move, data NULL: nowhere */
     float *mean, *rstd;                 /* per channel */
     double epsilon, momentum;
-    bool from_output, add_scale, add_shift; /* add: to what is there */
-    void *workspace;                        /* mp_channel_norm_workspace_bytes */
+    bool from_output, add_scale, add_shift, add_dz; /* add: to what is there */
+    void *workspace;                                /* mp_channel_norm_workspace_bytes, aligned to 16 */
 } mp_channel_norm;
 
 /* Reads the sizes of a tensor (N, C, ...); false: a layout that the kernels do not take. */

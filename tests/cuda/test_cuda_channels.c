@@ -1,0 +1,144 @@
+/* test_cuda_channels.c - batch normalization of the GPU, run on the host by its twin: statistics, values and gradients against
+ * two passes in double, at sizes of one thread and of many blocks, with means far from zero. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "executor/cpu/cpu.h"
+#include "tests/cases/twin_case.h"
+
+#define EPSILON 0.001
+
+/* What backward works with: the statistics as they were kept, and sums of one channel. */
+typedef struct channel {
+    double mean, variance, gain, shift, rstd, sum, product;
+} channel;
+
+/* Row-major index of position p of channel c in (samples, channels, area). */
+static int64_t at(int64_t p, int64_t c, int64_t channels, int64_t area)
+{
+    return (p / area * channels + c) * area + p % area;
+}
+
+static void near(const kernel_case *c, unsigned flags, const char *what, int64_t k, double value, double expected, double most)
+{
+    if (!(fabs(value - expected) <= most))
+        fail_msg("%s(%s), flags %u: %s %lld is %.9g, not %.9g", c->kind, c->inputs, flags, what, (long long)k, value, expected);
+}
+
+/* Half a step of what is stored there, and what sums in float may be off. */
+static double allowed(unsigned flags, double value, double scale)
+{
+    return (flags & KERNEL_BFLOAT16 ? fabs(value) / 256 : fabs(value) * 1e-6) + 1e-5 * scale;
+}
+
+static void follow(const kernel_case *c, kernel_run *r, unsigned flags)
+{
+    const mp_operands *f = &r->forward, *b = &r->backward;
+    const mp_array *x = &f->in[0], *y = &f->out[0], *dy = &b->d_out[0], *dx = &b->d_in[0];
+    const int64_t channels = x->dims[1], area = mp_array_elements(x) / x->dims[0] / channels, n = x->dims[0] * area;
+    double *old = calloc((size_t)(2 * channels), sizeof *old);
+    for (int64_t k = 0; k < 2 * channels; k++) old[k] = flags & KERNEL_ADDS ? kernel_get(&b->d_in[1 + k % 2], k / 2) : 0;
+    kernel_forward(r);
+    kernel_backward(r);
+    for (int64_t k = 0; k < channels; k++) {
+        channel s = {.gain = kernel_get(&f->in[1], k), .shift = kernel_get(&f->in[2], k)};
+        for (int64_t p = 0; p < n; p++) s.mean += kernel_get(x, at(p, k, channels, area)) / (double)n;
+        for (int64_t p = 0; p < n; p++) s.variance += pow(kernel_get(x, at(p, k, channels, area)) - s.mean, 2) / (double)n;
+        s.rstd = 1 / sqrt(s.variance + EPSILON);
+        near(c, flags, "mean", k, kernel_get(&f->extra[0], k), s.mean, 1e-7 * fabs(s.mean) + 1e-6 / s.rstd);
+        near(c, flags, "deviation", k, kernel_get(&f->extra[1], k), s.rstd, 2e-6 * s.rstd);
+        s.mean = kernel_get(&f->extra[0], k); /* as they are rounded */
+        s.rstd = kernel_get(&f->extra[1], k);
+        for (int64_t p = 0; p < n; p++) {
+            const double v = (kernel_get(x, at(p, k, channels, area)) - s.mean) * s.rstd, value = v * s.gain + s.shift;
+            const double g = kernel_get(dy, at(p, k, channels, area));
+            near(c, flags, "value", at(p, k, channels, area), kernel_get(y, at(p, k, channels, area)), value,
+                 allowed(flags, value, 1));
+            s.sum += g;
+            s.product += g * v;
+        }
+        near(c, flags, "gradient of shift", k, kernel_get(&b->d_in[2], k), s.sum + old[2 * k + 1],
+             allowed(flags, s.sum + old[2 * k + 1], sqrt((double)n)));
+        near(c, flags, "gradient of scale", k, kernel_get(&b->d_in[1], k), s.product + old[2 * k],
+             allowed(flags, s.product + old[2 * k], sqrt((double)n)));
+        for (int64_t p = 0; p < n; p++) {
+            const double v = (kernel_get(x, at(p, k, channels, area)) - s.mean) * s.rstd;
+            const double g = kernel_get(dy, at(p, k, channels, area));
+            const double d = s.gain * s.rstd * (g - s.sum / (double)n - v * s.product / (double)n);
+            near(c, flags, "gradient", at(p, k, channels, area), kernel_get(dx, at(p, k, channels, area)), d,
+                 allowed(flags, d, fabs(s.gain) * s.rstd));
+        }
+    }
+    free(old);
+}
+
+/* In both layouts and types, gradients of parameters written and added. */
+static void check(int64_t samples, int64_t channels, int64_t height, int64_t width, double mean)
+{
+    char inputs[200];
+    const char *each = "float32[%d,%d,%d,%d] float32[%d] float32[%d] float32[%d] float32[%d]";
+    const int m = (int)channels;
+    snprintf(inputs, sizeof inputs, each, (int)samples, m, (int)height, (int)width, m, m, m, m);
+    const kernel_case c = {"BatchNormalization",
+                           15,
+                           inputs,
+                           "training_mode=1 epsilon=0.001",
+                           1,
+                           mean ? mean - 1 : 0,
+                           mean ? mean + 1 : 0,
+                           7,
+                           0,
+                           0};
+    for (unsigned k = 0; k < 8; k++) {
+        const unsigned flags =
+            (k & 1 ? KERNEL_CHANNELS_LAST : 0) | (k & 2 ? KERNEL_BFLOAT16 : 0) | (k & 4 ? KERNEL_ADDS : 0) | KERNEL_BACKWARD;
+        if (mean > 10 && (k & 2)) continue; /* what bfloat16 leaves of such values is steps */
+        kernel_use(twin);
+        kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags);
+        for (int64_t e = 0; e < channels; e++) {
+            for (int i = 1; i < 3; i++) kernel_set(&r->forward.in[i], e, (double)(e % 5) - 1.5 + i);
+            for (int i = 1; i < 3; i++) kernel_set(&r->backward.d_in[i], e, (double)(e % 7) - 3);
+        }
+        for (int64_t e = 0; (k & 4) && e < mp_array_elements(&r->backward.d_in[0]); e++) kernel_set(&r->backward.d_in[0], e, 0);
+        follow(&c, r, flags);
+        kernel_end(r);
+        kernel_use(&mp_cpu);
+    }
+}
+
+static void channels_follow_their_definition(void **state)
+{
+    (void)state;
+    check(2, 5, 3, 4, 0);     /* no vectors */
+    check(3, 8, 61, 59, 0.5); /* one vector or two, several blocks */
+    check(4, 40, 19, 23, 0);  /* a block with threads to spare */
+    check(2, 12, 9, 7, 0);    /* vectors in fp32 only */
+    check(3, 2056, 5, 6, 0);  /* blocks side by side */
+    check(1, 16, 1, 1, 0);    /* one position */
+    check(2, 16, 1, 3, 0.5);
+}
+
+/* Sums of squares would keep no digit of a variance below a millionth of the squared mean. */
+static void a_large_mean_takes_no_digits(void **state)
+{
+    (void)state;
+    check(3, 16, 33, 41, 3000);
+    check(3, 24, 70, 41, -500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(channels_follow_their_definition),
+        cmocka_unit_test(a_large_mean_takes_no_digits),
+    };
+    return cmocka_run_group_tests_name("executor/cuda: channels", tests, twin_load, NULL);
+}
