@@ -28,6 +28,14 @@ typedef enum mp_role {
 } mp_role;
 const char *mp_role_name(mp_role role);
 
+/* What is known of a square mask of booleans, from outside, whose elements are too many to keep or not in the file. Bytes count
+ * as booleans: what is not 0 is true. */
+typedef enum mp_mask {
+    MP_MASK_UNKNOWN,
+    MP_MASK_PAST,  /* true exactly on and below the diagonal of the last two dimensions: what a causal mask keeps */
+    MP_MASK_FUTURE /* true exactly above it: what one hides */
+} mp_mask;
+
 /* How a backend stores a tensor, which it decides when a network is prepared for it. All zero, as read: PLAIN. */
 typedef enum mp_layout {
     MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
@@ -51,6 +59,7 @@ typedef struct mp_tensor {
     const char *role_reason; /* the rule that chose the role, for people: "named with --data" */
     int producer;            /* the operator that writes it, -1 for what comes from outside */
     mp_value *value;         /* NULL: not known */
+    mp_mask mask;            /* UNKNOWN wherever there is a value */
     bool is_output;          /* a declared output of the model */
     mp_stored stored;        /* the backend's */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */

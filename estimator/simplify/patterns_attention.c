@@ -8,7 +8,8 @@
  * dimensions is read through, any other one is kept. Nobody outside may read what is inside. A mask must not depend on a
  * parameter, because the fused operator has no gradient for it.
  *
- * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e9 is 0.
+ * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e9 is 0. So is
+ * one of booleans of which only this is known (mp_mask), also through a Slice that begins at the front, and a Cast.
  */
 #include <math.h>
 #include <string.h>
@@ -154,6 +155,37 @@ static int hidden(const struct found *f, const mp_value *value, int64_t k, bool 
     return x == 0 ? 0 : x <= hides ? 1 : -1;
 }
 
+/* Are these whole numbers all `wanted`, or not there at all? */
+static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t wanted)
+{
+    const mp_tensor *t = mp_operator_in(r->model, op, k);
+    if (!t) return true;
+    bool all = t->value && !t->value->is_real;
+    for (int64_t e = 0; all && e < t->value->n; e++) all = t->value->i[e] == wanted;
+    return all;
+}
+
+/* What is known of a mask without its values, whose first rows and columns may be all that is used. */
+static mp_mask mask_of(const mp_rewriter *r, int tensor)
+{
+    for (int index; (index = mp_producer(r, tensor)) >= 0;) {
+        const mp_operator *op = &r->model->operators[index];
+        bool from_front = mp_is_kind(op, "Slice") && op->version >= 10 && are_all(r, op, 1, 0) && are_all(r, op, 4, 1);
+        if (!from_front && !mp_is_kind(op, "Cast")) return MP_MASK_UNKNOWN;
+        tensor = op->in[0];
+    }
+    return tensor_of(r, tensor)->mask;
+}
+
+/* Does the choice hide exactly the columns behind the row, by a mask of which only that is known? */
+static bool chooses_past(const mp_rewriter *r, const struct found *f)
+{
+    const mp_tensor *t = tensor_of(r, f->positions), *q = tensor_of(r, f->q), *v = tensor_of(r, f->v);
+    const int64_t rows = q->dims[q->rank - 2], columns = v->dims[v->rank - 2];
+    if (!(f->fill <= hides) || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns) return false;
+    return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
+}
+
 /* Does the mask hide exactly the columns behind the row, for every sample alike? */
 static bool hides_what_follows(const mp_rewriter *r, const struct found *f, int mask, bool is_choice)
 {
@@ -170,7 +202,8 @@ static bool hides_what_follows(const mp_rewriter *r, const struct found *f, int 
 static mp_status become(mp_rewriter *r, const mp_pattern *pattern, int root, struct found *f)
 {
     mp_attribute a[7];
-    if (f->positions >= 0 && hides_what_follows(r, f, f->positions, true)) f->positions = -1, f->is_causal = true;
+    if (f->positions >= 0 && (hides_what_follows(r, f, f->positions, true) || chooses_past(r, f)))
+        f->positions = -1, f->is_causal = true;
     if (f->positions < 0 && f->added >= 0 && hides_what_follows(r, f, f->added, false)) f->added = -1, f->is_causal = true;
     int in[5] = {f->q, f->k, f->v, f->added, f->positions};
     mp_operator_draft draft = {

@@ -1,7 +1,7 @@
 /* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
  * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), choose roles
- * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer. Time and memory follow the skeleton, not the
- * file.
+ * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), look at masks (onnx_masks.c), sort, infer. Time and memory
+ * follow the skeleton, not the file.
  */
 #include "memplan/onnx.h"
 
@@ -12,6 +12,7 @@
 #include "formats/base/file.h"
 #include "formats/onnx/onnx_dimensions.h"
 #include "formats/onnx/onnx_functions.h"
+#include "formats/onnx/onnx_masks.h"
 #include "formats/onnx/onnx_nodes.h"
 #include "formats/onnx/onnx_roles.h"
 #include "formats/onnx/onnx_tensor.h"
@@ -74,6 +75,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_TRY(add_outputs(model, graph, err));
     MP_TRY(mp_onnx_roles(model, options->data, options->n_data, err));
     MP_TRY(mp_onnx_bind(model, graph, options, err));
+    MP_TRY(mp_onnx_masks(model, path, err));
     MP_TRY(mp_model_sort(model, err));
     MP_TRY(mp_model_infer(model, err));
     *out = model;

@@ -153,6 +153,43 @@ static void a_known_mask_of_what_follows_is_an_attribute(void **state)
     }
 }
 
+/* Booleans without values, of which the reader has said what they are. */
+static void a_mask_of_the_past_is_an_attribute_without_its_values(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mask, *where;
+        mp_mask known;
+        bool causal;
+    } cases[] = {
+        {"data:9 m 3 5;", "Where m s low", MP_MASK_PAST, true},
+        {"data:9 m 1 3 5;", "Where m s low", MP_MASK_PAST, true},
+        {"data:9 m 3 5;", "Where m low s", MP_MASK_FUTURE, true},
+        {"data:9 m 3 5;", "Where m low s", MP_MASK_PAST, false},
+        {"data:9 m 3 5;", "Where m s low", MP_MASK_FUTURE, false},
+        {"data:9 m 3 5;", "Where m s low", MP_MASK_UNKNOWN, false},
+        {"data:9 m 3 5;", "Where m s c", MP_MASK_PAST, false},
+        {"data:9 m 1 5;", "Where m s low", MP_MASK_PAST, false},
+        {"data:9 m 9 9; ints f 0 0; ints e 3 5; ints a 0 1; Slice m f e a -> n;", "Where n s low", MP_MASK_PAST, true},
+        {"data:9 m 9 9; ints f 1 0; ints e 4 5; ints a 0 1; Slice m f e a -> n;", "Where n s low", MP_MASK_PAST, false},
+        {"data:2 m 3 5; Cast m -> n to=9;", "Where n s low", MP_MASK_PAST, true},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char middle[512];
+        mp_error err = {0};
+        int n;
+        snprintf(middle, sizeof middle, K_TURNED "%s MatMul q kt -> s; %s -> u; Softmax u -> p; MatMul p v -> y", cases[k].mask,
+                 cases[k].where);
+        mp_model *model = model_text(framed(middle));
+        model->tensors[mp_model_find(model, "m")].mask = cases[k].known;
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, &n, &err), MP_OK);
+        if (mp_operator_int(attention_of(model), "causal", 0) != cases[k].causal) fail_msg("%s", middle);
+        assert_int_equal(attention_of(model)->n_in, cases[k].causal ? 3 : 5);
+        mp_model_free(model);
+    }
+}
+
 static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state)
 {
     (void)state;
@@ -201,6 +238,7 @@ int main(void)
         cmocka_unit_test(scales_are_taken_from_where_they_stand),
         cmocka_unit_test(masks_are_taken_along),
         cmocka_unit_test(a_known_mask_of_what_follows_is_an_attribute),
+        cmocka_unit_test(a_mask_of_the_past_is_an_attribute_without_its_values),
         cmocka_unit_test(what_is_no_attention_or_is_read_elsewhere_is_left_alone),
         cmocka_unit_test(dropout_is_taken_along_where_its_ratio_is_known),
     };

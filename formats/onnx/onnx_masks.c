@@ -1,0 +1,57 @@
+/* onnx_masks.c - looks whether the booleans of a large mask are those of a causal one, without keeping them. */
+#include "formats/onnx/onnx_masks.h"
+
+#include "formats/onnx/onnx_weights.h"
+
+enum { SIDE_MAX = 1 << 14 }; /* of a mask that is worth looking at */
+
+/* Could it be one, the same for every sample? */
+static bool is_square(const mp_tensor *t)
+{
+    bool fits = t->producer < 0 && !t->value && (t->dtype == MP_DTYPE_BOOL || t->dtype == MP_DTYPE_UINT8) && t->rank >= 2 &&
+                (t->role == MP_ROLE_BUFFER || t->role == MP_ROLE_CONSTANT);
+    for (int d = 0; fits && d < t->rank - 2; d++) fits = t->dims[d] == 1;
+    const int64_t n = fits ? t->dims[t->rank - 1] : 0;
+    return n > 1 && n <= SIDE_MAX && t->dims[t->rank - 2] == n;
+}
+
+/* What n x n elements are a mask of. */
+static mp_mask mask_of(const uint8_t *element, int64_t n)
+{
+    const bool keeps = element[0] != 0;
+    for (int64_t row = 0; row < n; row++)
+        for (int64_t column = 0; column < n; column++)
+            if ((element[row * n + column] != 0) != (keeps == (column <= row))) return MP_MASK_UNKNOWN;
+    return keeps ? MP_MASK_PAST : MP_MASK_FUTURE;
+}
+
+static mp_status look(const mp_onnx_weights *weights, mp_tensor *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t n = t->dims[t->rank - 1];
+    uint8_t *elements = NULL;
+    if (!mp_onnx_weights_have(weights, t->name)) {
+        if (t->role == MP_ROLE_BUFFER && t->dtype == MP_DTYPE_BOOL) t->mask = MP_MASK_PAST;
+        return MP_OK;
+    }
+    MP_REQUIRE(elements = mp_alloc((size_t)n, (size_t)n), err, MP_NOMEM, "no memory for the mask '%s'", t->name);
+    if (mp_onnx_weights_read(weights, t->name, t->dtype, n * n, elements, NULL) == MP_OK) t->mask = mask_of(elements, n);
+done:
+    mp_free(elements);
+    return st;
+}
+
+mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_onnx_weights *weights = NULL;
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        mp_tensor *t = &model->tensors[k];
+        if (!is_square(t)) continue;
+        if (!weights) MP_TRY(mp_onnx_weights_open(path, &weights, err));
+        MP_TRY(look(weights, t, err));
+    }
+done:
+    mp_onnx_weights_close(weights);
+    return st;
+}

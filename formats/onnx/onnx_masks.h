@@ -1,0 +1,12 @@
+/* onnx_masks.h - causal masks among the tensors from outside. Private to formats/. */
+#ifndef FORMATS_ONNX_MASKS_H
+#define FORMATS_ONNX_MASKS_H
+
+#include "estimator/model/model.h"
+
+/* Sets `mask` of square tensors of booleans (or bytes) from outside that have no value in the model: from the file's values; a
+ * buffer without any is what training takes it for, a causal mask (executor/data/parameters.c). The roles are set, the shapes
+ * known. MP_IO: the file cannot be read again; MP_NOMEM. O(tensors), and the elements of such masks in the file. */
+mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
+
+#endif
