@@ -167,6 +167,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 $B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution recording streams moves gathers samplings sources)
 $B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
+$B/tests/test_cuda_contexts: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $B/tests/test_products
 $(patsubst %.c,$B/%.o,$(TEST_C)) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c

@@ -1,30 +1,50 @@
-/* backend.c - the table of backends: the CPU, and those that are modules. */
+/* backend.c - the table of backends: the CPU, and those that are modules, one for each of their devices. */
 #include "executor/kernel/backend.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "executor/cpu/cpu.h"
 #include "executor/module.h"
 
-/* Backends that are modules, as --device names them; those that have been loaded. */
+/* Backends that are modules, as --device names them; those of their devices that have been opened. */
 static const char *const modules[] = {"cuda"};
-enum { N_MODULES = sizeof modules / sizeof *modules };
-static const mp_backend *loaded[N_MODULES];
+enum { N_MODULES = sizeof modules / sizeof *modules, DEVICES = 16 };
+static mp_backend *opened[N_MODULES][DEVICES];
 
 const char *mp_backend_name(size_t k)
 {
     return k == 0 ? mp_cpu.name : k - 1 < N_MODULES ? modules[k - 1] : NULL;
 }
 
+/* Which module "cuda" and "cuda:1" mean, and which of its devices; -1: none. */
+static int module_of(const char *name, int *ordinal)
+{
+    const char *colon = strchr(name, ':');
+    const size_t n = colon ? (size_t)(colon - name) : strlen(name);
+    char rest;
+    *ordinal = 0;
+    if (colon && (colon[1] < '0' || colon[1] > '9' || sscanf(colon + 1, "%2d%c", ordinal, &rest) != 1)) return -1;
+    for (int k = 0; *ordinal < DEVICES && k < N_MODULES; k++)
+        if (strlen(modules[k]) == n && !strncmp(name, modules[k], n)) return k;
+    return -1;
+}
+
+bool mp_backend_is_name(const char *name)
+{
+    int ordinal;
+    return !strcmp(name, mp_cpu.name) || module_of(name, &ordinal) >= 0;
+}
+
 mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err)
 {
     mp_status st = MP_OK;
+    int ordinal, module = module_of(name, &ordinal);
     *out = strcmp(name, mp_cpu.name) ? NULL : &mp_cpu;
-    for (size_t k = 0; k < N_MODULES; k++) {
-        if (strcmp(name, modules[k])) continue;
-        if (!loaded[k]) MP_TRY(mp_module_load(name, &loaded[k], err));
-        *out = loaded[k];
-    }
+    if (module < 0) goto done;
+    mp_backend **at = &opened[module][ordinal];
+    if (!*at) MP_TRY(mp_module_load(modules[module], ordinal, at, err));
+    *out = *at;
 done:
     return st;
 }

@@ -36,7 +36,7 @@ static bool find(const char *name, char path[PATH])
     return *folder && (is_there(folder, "", name, path) || is_there(folder, "/../lib/memplan", name, path));
 }
 
-mp_status mp_module_load(const char *name, const mp_backend **out, mp_error *err)
+mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_error *err)
 {
     mp_status st = MP_OK;
     char path[PATH];
@@ -48,7 +48,7 @@ mp_status mp_module_load(const char *name, const mp_backend **out, mp_error *err
     void *symbol = dlsym(module, "mp_module_backend");
     MP_REQUIRE(symbol, err, MP_UNSUPPORTED, "--device %s: '%s' is no module of this program", name, path);
     memcpy(&backend, &symbol, sizeof backend); /* ISO C has no conversion between them */
-    *out = backend(&mp_cpu);
+    MP_REQUIRE(*out = backend(&mp_cpu, ordinal), err, MP_NOMEM, "out of memory");
     module = NULL;
 done:
     if (module) dlclose(module);

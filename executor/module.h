@@ -9,9 +9,10 @@
 
 #include "executor/kernel/backend.h"
 
-/* The backend of a module, which stays loaded until the process ends. Looked for in the folder that the environment's
+/* A new backend of a module for the device of this number, released with its `close`. The module is loaded once and stays so
+ * until the process ends. Looked for in the folder that the environment's
  * MEMPLAN_MODULES names, else in that of the program and in ../lib/memplan from there. MP_UNSUPPORTED: there is none, or it
- * cannot be loaded; one sentence says why. */
-mp_status mp_module_load(const char *name, const mp_backend **out, mp_error *err);
+ * cannot be loaded; one sentence says why. MP_NOMEM. */
+mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 static const char *runs_text(const mp_backend *backend, const mp_op *op)
 {
     const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};
-    const mp_kernel *kernel = backend->kernel(&any);
+    const mp_kernel *kernel = backend->kernel(backend, &any);
     return !kernel ? "no" : kernel->backward ? "both" : "forward";
 }
 

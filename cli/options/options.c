@@ -76,11 +76,11 @@ static int bad_choice(const option_row *row, const char *value)
     return usage_error("--%s: there is no '%s'; it takes %s", row->name, value, list);
 }
 
-static bool is_choice(const option_row *row, const char *value)
+bool option_takes(const option_row *row, const char *value)
 {
     for (size_t k = 0; row->choice(k); k++)
         if (!strcmp(row->choice(k), value)) return true;
-    return false;
+    return row->also && row->also(value);
 }
 
 static int append(text_list *list, const char *value)
@@ -130,7 +130,7 @@ static int store(options *o, const option_row *row, const char *value)
         *(const char **)field = value;
         break;
     case KIND_CHOICE:
-        if (!is_choice(row, value)) return bad_choice(row, value);
+        if (!option_takes(row, value)) return bad_choice(row, value);
         *(const char **)field = value;
         break;
     case KIND_LIST:

@@ -87,6 +87,7 @@ typedef struct option_row {
     const char *otherwise;           /* the default of a text or choice; NULL: none */
     int64_t least;                   /* COUNT */
     const char *(*choice)(size_t k); /* CHOICE: the k-th name, NULL past the end */
+    bool (*also)(const char *name);  /* CHOICE: which others it takes; NULL: none */
     bool for_experiments;            /* of use to tests and benches alone: help lists it last */
     const char *help;
 } option_row;
@@ -99,5 +100,6 @@ _Static_assert(N_OPTIONS <= 64, "`given` of struct options has a bit for each");
 int options_parse(command_id command, int argc, char **argv, options *o);
 void options_free(options *o);
 bool option_given(const options *o, option_id id);
+bool option_takes(const option_row *row, const char *value); /* of a CHOICE */
 
 #endif

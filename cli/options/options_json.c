@@ -110,9 +110,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     case KIND_CHOICE:
     case KIND_TEXT: {
         const char *text = json_string_value(value);
-        bool known = text && row->kind == KIND_TEXT;
-        for (size_t k = 0; text && row->kind == KIND_CHOICE && row->choice(k); k++) known |= !strcmp(row->choice(k), text);
-        if (!known)
+        if (!text || (row->kind == KIND_CHOICE && !option_takes(row, text)))
             return MP_FAIL(err, MP_PARSE, "the options' %s is '%s', which is unknown", row->key, text ? text : "no text");
         *(const char **)field = text;
         break;

@@ -77,14 +77,14 @@ static bool fuses_attention(const options *o, const mp_backend *backend, mp_rule
 {
     const mp_operator fused = {
         .kind = "ScaledDotProductAttention", .domain = "memplan", .op = mp_op_find("memplan", "ScaledDotProductAttention", 1)};
-    return o->simplify && o->fused_attention && rules == MP_RULES_EXECUTOR && (!backend || backend->kernel(&fused));
+    return o->simplify && o->fused_attention && rules == MP_RULES_EXECUTOR && (!backend || backend->kernel(backend, &fused));
 }
 
 mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err)
 {
     mp_status st = MP_OK;
     MP_TRY(mp_backend_open(o->device, backend, err));
-    *device = *backend ? (*backend)->device() : mp_device_find(o->device);
+    *device = *backend ? (*backend)->device(*backend) : mp_device_find(o->device);
 done:
     return st;
 }
@@ -102,8 +102,8 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     MP_REQUIRE(settled || !(o->fast || o->workspace_limit), err, MP_INVALID,
                "--fast and --workspace-limit are for --device cuda");
     MP_REQUIRE(settled || !backend || !o->tf32, err, MP_INVALID, "--tf32 is for GPUs: --device cuda, or the profile of one");
-    if (settled) backend->settle(&settings);
-    if (backend && runs) MP_TRY(backend->open(err));
+    if (settled) backend->settle(backend, &settings);
+    if (backend && runs) MP_TRY(backend->open(backend, err));
 done:
     return st;
 }
@@ -245,8 +245,8 @@ mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, 
     if (b->kind != BUDGET_FREE) goto done;
     MP_REQUIRE(backend && backend->memory, err, MP_INVALID,
                "--budget auto is what is free on the GPU, so it needs --device cuda");
-    MP_TRY(backend->open(err));
-    MP_TRY(backend->memory(&now, err));
+    MP_TRY(backend->open(backend, err));
+    MP_TRY(backend->memory(backend, &now, err));
     MP_REQUIRE(now.free_bytes > reserve_bytes, err, MP_INFEASIBLE,
                "--budget auto: of the GPU's memory %s are free, and 1 GiB is reserved", bytes_short(now.free_bytes, text));
     *bytes = now.free_bytes - reserve_bytes;

@@ -28,37 +28,50 @@ static void flush_denormals(bool flush)
 #endif
 }
 
-static void wait_for_all(void) {}
-
-static const mp_device *device(void)
+static int threads(const mp_backend *self)
 {
+    (void)self;
+    return mp_parallel_threads();
+}
+
+static void wait_for_all(const mp_backend *self)
+{
+    (void)self;
+}
+
+static const mp_device *device(const mp_backend *self)
+{
+    (void)self;
     return mp_device_find("cpu");
 }
 
-static mp_status open(mp_error *err)
+static mp_status open(const mp_backend *self, mp_error *err)
 {
-    (void)err;
+    (void)self, (void)err;
     return MP_OK;
 }
 
-static void begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
+static void begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
-    (void)seed, (void)step, (void)factors;
+    (void)self, (void)seed, (void)step, (void)factors;
 }
 
-static void enter(void)
+static void enter(const mp_backend *self)
 {
+    (void)self;
     flush_denormals(true);
 }
 
-static void leave(void)
+static void leave(const mp_backend *self)
 {
+    (void)self;
     flush_denormals(false);
 }
 
-static mp_status adapt(mp_model *model, mp_dtype dtype, mp_error *err)
+static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
     mp_status st = MP_OK;
+    (void)self;
     MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
                "the CPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
     MP_TRY(mp_layouts_choose(model, err));
@@ -67,30 +80,47 @@ done:
     return st;
 }
 
-/* Whole pages from the system: zeroed, aligned, and given back at once when released. */
-static void *allocate(int64_t bytes)
+static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
+    (void)self;
+    return mp_cpu_kernel(op);
+}
+
+static mp_status reorder(const mp_backend *self, const mp_array *from, const mp_array *to, mp_error *err)
+{
+    (void)self;
+    return mp_cpu_reorder(from, to, err);
+}
+
+/* Whole pages from the system: zeroed, aligned, and given back at once when released. */
+static void *allocate(const mp_backend *self, int64_t bytes)
+{
+    (void)self;
     void *memory = mmap(NULL, bytes > 0 ? (size_t)bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void release(void *memory, int64_t bytes)
+static void release(const mp_backend *self, void *memory, int64_t bytes)
 {
+    (void)self;
     if (memory) munmap(memory, bytes > 0 ? (size_t)bytes : 1);
 }
 
-static void fill(void *memory, unsigned char byte, int64_t bytes)
+static void fill(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes)
 {
+    (void)self;
     memset(memory, byte, (size_t)bytes);
 }
 
-static void copy(void *to, const void *from, int64_t bytes)
+static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
 {
+    (void)self;
     memmove(to, from, (size_t)bytes);
 }
 
-static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
+static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
 {
+    (void)self;
     const unsigned char *at = memory;
     while (bytes > 0 && at[bytes - 1] == byte) bytes--;
     return bytes;
@@ -98,12 +128,12 @@ static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
 
 const mp_backend mp_cpu = {.name = "cpu",
                            .alignment = 64,
-                           .threads = mp_parallel_threads,
+                           .threads = threads,
                            .is_host = true,
                            .device = device,
                            .open = open,
                            .adapt = adapt,
-                           .kernel = mp_cpu_kernel,
+                           .kernel = kernel,
                            .algorithms = mp_cpu_algorithms,
                            .enter = enter,
                            .leave = leave,
@@ -118,5 +148,5 @@ const mp_backend mp_cpu = {.name = "cpu",
                            .fill = fill,
                            .copy = copy,
                            .touched = touched,
-                           .upload = mp_cpu_reorder,
-                           .download = mp_cpu_reorder};
+                           .upload = reorder,
+                           .download = reorder};

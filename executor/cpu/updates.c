@@ -73,8 +73,9 @@ static void update_block(void *data, int64_t block)
     mp_floats_done(u->parameter, u->dtype, at, n, w);
 }
 
-void mp_cpu_update(mp_update *updates, size_t n, const mp_update_factors *factors)
+void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors)
 {
+    (void)self;
     static const step_function steps[MP_N_OPTIMIZERS] = {
         [MP_OPTIMIZER_ADAMW] = adam, [MP_OPTIMIZER_ADAM] = adam, [MP_OPTIMIZER_SGD] = sgd, [MP_OPTIMIZER_MOMENTUM] = momentum};
     update_job job = {updates, n, factors, steps[factors->optimizer]};
@@ -102,14 +103,16 @@ static void norm_block(void *data, int64_t k)
     job->sums[k] = sum;
 }
 
-int64_t mp_cpu_norm_workspace_bytes(int64_t n_elements)
+int64_t mp_cpu_norm_workspace_bytes(const mp_backend *self, int64_t n_elements)
 {
+    (void)self;
     return mp_block_count(n_elements) * (int64_t)sizeof(double);
 }
 
-void mp_cpu_clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
+void mp_cpu_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
 {
     double total = 0;
+    (void)self;
     for (size_t p = 0; p < n; p++) {
         norm_job job = {&gradients[p], workspace};
         mp_parallel(mp_block_count(gradients[p].n), MP_BLOCK, norm_block, &job);
@@ -141,8 +144,9 @@ static void add_block(void *data, int64_t k)
     mp_floats_done(x->to, x->dtype, at, n, to);
 }
 
-void mp_cpu_add(mp_dtype dtype, int64_t n, const void *from, void *to)
+void mp_cpu_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
 {
     addition x = {dtype, n, from, to};
+    (void)self;
     mp_parallel(mp_block_count(n), MP_BLOCK, add_block, &x);
 }

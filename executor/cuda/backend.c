@@ -1,9 +1,11 @@
 /* backend.c - the GPU as a backend: its memory, and what the module exports. */
 #include "executor/kernel/backend.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "executor/cuda/device/device.h"
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/context.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/device/memory.h"
 #include "executor/cuda/device/recording.h"
@@ -15,40 +17,58 @@
 #include "executor/cuda/layouts.h"
 #include "executor/cuda/moves/bytes.h"
 #include "executor/cuda/vendor/dnn_convolutions.h"
+#include "executor/cuda/vendor/dnn_graph.h"
 
-/* Pinned memory of the host, through which arrays go whose layout or type changes on the way. Grows, and stays. */
-static void *staging;
-static size_t staging_bytes;
-static const mp_backend *host_backend; /* converts arrays in the program's memory */
-
-static int threads(void)
+static int threads(const mp_backend *self)
 {
+    (void)self;
     return 0;
 }
 
-static mp_status open_backend(mp_error *err)
+static void use(const mp_backend *self)
+{
+    mp_cuda_use(self);
+}
+
+static mp_status open_backend(const mp_backend *self, mp_error *err)
 {
     const mp_cuda_device *device;
+    mp_cuda_use(self);
     return mp_cuda_open(&device, err);
 }
 
-static void settle(const mp_backend_settings *s)
+static void close_backend(mp_backend *self)
 {
-    const mp_cuda_settings settings = {.tf32 = s->tf32, .fast = s->fast, .workspace_limit = s->workspace_limit};
-    mp_cuda_settings_set(&settings);
+    mp_cuda_context *c = mp_cuda_use(self);
+    if (c->is_open) cudaStreamSynchronize(mp_cuda_main_stream());
+    mp_dnn_forget();
+    cudaFreeHost(c->staging);
+    mp_cuda_close();
+    mp_cuda_forget(c);
+    mp_free(c);
 }
 
-static void nothing(void) {}
-
-static void wait_for_stream(void)
+static void settle(const mp_backend *self, const mp_backend_settings *s)
 {
+    mp_cuda_use(self)->settings = (mp_cuda_settings){.tf32 = s->tf32, .fast = s->fast, .workspace_limit = s->workspace_limit};
+}
+
+static void nothing(const mp_backend *self)
+{
+    (void)self;
+}
+
+static void wait_for_stream(const mp_backend *self)
+{
+    mp_cuda_use(self);
     cudaStreamSynchronize(mp_cuda_stream());
 }
 
-static void *allocate(int64_t bytes)
+static void *allocate(const mp_backend *self, int64_t bytes)
 {
     void *memory = NULL;
     size_t size = bytes > 0 ? (size_t)bytes : 1;
+    mp_cuda_use(self);
     if (cudaMalloc(&memory, size) != cudaSuccess) {
         cudaGetLastError(); /* or the next launch would be blamed for it */
         return NULL;
@@ -58,26 +78,30 @@ static void *allocate(int64_t bytes)
     return NULL;
 }
 
-static void release(void *memory, int64_t bytes)
+static void release(const mp_backend *self, void *memory, int64_t bytes)
 {
+    mp_cuda_use(self);
     (void)bytes;
     if (memory) cudaFree(memory);
 }
 
-static void fill(void *memory, unsigned char byte, int64_t bytes)
+static void fill(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes)
 {
+    mp_cuda_use(self);
     if (bytes > 0) cudaMemsetAsync(memory, byte, (size_t)bytes, mp_cuda_stream());
 }
 
-static void copy(void *to, const void *from, int64_t bytes)
+static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
 {
+    mp_cuda_use(self);
     if (bytes > 0) cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, mp_cuda_stream());
 }
 
-static int64_t touched(const void *memory, unsigned char byte, int64_t bytes)
+static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
 {
     int64_t n = (bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH, end = bytes, *there = NULL;
     int64_t *ends = mp_alloc((size_t)n, sizeof *ends);
+    mp_cuda_use(self);
     if (!ends || cudaMalloc((void **)&there, (size_t)n * sizeof *there) != cudaSuccess) goto done;
     mp_cuda_last_others(memory, byte, bytes, there);
     if (cudaMemcpyAsync(ends, there, (size_t)n * sizeof *ends, cudaMemcpyDeviceToHost, mp_cuda_stream()) != cudaSuccess ||
@@ -92,15 +116,15 @@ done:
     return end;
 }
 
-static mp_status stage(int64_t bytes, mp_error *err)
+static mp_status stage(mp_cuda_context *c, int64_t bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    if ((size_t)bytes <= staging_bytes) return MP_OK;
-    cudaFreeHost(staging);
-    staging = NULL;
-    staging_bytes = 0;
-    MP_CUDA(cudaHostAlloc(&staging, (size_t)bytes, cudaHostAllocDefault), err);
-    staging_bytes = (size_t)bytes;
+    if ((size_t)bytes <= c->staging_bytes) return MP_OK;
+    cudaFreeHost(c->staging);
+    c->staging = NULL;
+    c->staging_bytes = 0;
+    MP_CUDA(cudaHostAlloc(&c->staging, (size_t)bytes, cudaHostAllocDefault), err);
+    c->staging_bytes = (size_t)bytes;
 done:
     return st;
 }
@@ -120,39 +144,42 @@ static bool is_same(const mp_array *a, const mp_array *b)
     return a->dtype == b->dtype && mp_array_same_layout(a, b);
 }
 
-static mp_status upload(const mp_array *host, const mp_array *there, mp_error *err)
+static mp_status upload(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_cuda_context *c = mp_cuda_use(self);
     int64_t bytes = mp_array_bytes(there);
     if (!bytes) goto done;
     if (is_same(host, there)) return move(there->data, host->data, bytes, cudaMemcpyHostToDevice, err);
-    MP_TRY(stage(bytes, err));
+    MP_TRY(stage(c, bytes, err));
     mp_array between = *there;
-    between.data = staging;
-    MP_TRY(host_backend->upload(host, &between, err));
-    MP_TRY(move(there->data, staging, bytes, cudaMemcpyHostToDevice, err));
+    between.data = c->staging;
+    MP_TRY(c->host->upload(c->host, host, &between, err));
+    MP_TRY(move(there->data, c->staging, bytes, cudaMemcpyHostToDevice, err));
 done:
     return st;
 }
 
-static mp_status download(const mp_array *there, const mp_array *host, mp_error *err)
+static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_cuda_context *c = mp_cuda_use(self);
     int64_t bytes = mp_array_bytes(there);
     if (!bytes) goto done;
     if (is_same(host, there)) return move(host->data, there->data, bytes, cudaMemcpyDeviceToHost, err);
-    MP_TRY(stage(bytes, err));
+    MP_TRY(stage(c, bytes, err));
     mp_array between = *there;
-    between.data = staging;
-    MP_TRY(move(staging, there->data, bytes, cudaMemcpyDeviceToHost, err));
-    MP_TRY(host_backend->download(&between, host, err));
+    between.data = c->staging;
+    MP_TRY(move(c->staging, there->data, bytes, cudaMemcpyDeviceToHost, err));
+    MP_TRY(c->host->download(c->host, &between, host, err));
 done:
     return st;
 }
 
 /* A library's kernel, or else an own one. */
-static const mp_kernel *kernel(const mp_operator *op)
+static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
+    (void)self;
 #define TABLE(name) mp_cuda_##name,
     static const mp_kernel *const libraries[] = {MP_CUDA_LIBRARY_FAMILIES(TABLE)};
 #undef TABLE
@@ -160,41 +187,50 @@ static const mp_kernel *kernel(const mp_operator *op)
     return found ? found : mp_cuda_own_kernel(op);
 }
 
-static const mp_backend cuda = {.name = "cuda",
-                                .alignment = 256,
-                                .threads = threads,
-                                .device = mp_cuda_profile,
-                                .open = open_backend,
-                                .settle = settle,
-                                .memory = mp_cuda_memory,
-                                .adapt = mp_cuda_adapt,
-                                .kernel = kernel,
-                                .algorithms = mp_cuda_algorithms,
-                                .enter = nothing,
-                                .leave = nothing,
-                                .begin = mp_cuda_begin,
-                                .record_begin = mp_cuda_record_begin,
-                                .record_end = mp_cuda_record_end,
-                                .replay = mp_cuda_replay,
-                                .discard = mp_cuda_discard,
-                                .wait = wait_for_stream,
-                                .side_begin = mp_cuda_side_begin,
-                                .side_end = mp_cuda_side_end,
-                                .side_wait = mp_cuda_side_wait,
-                                .add = mp_cuda_add,
-                                .update = mp_cuda_update,
-                                .norm_workspace_bytes = mp_cuda_norm_workspace_bytes,
-                                .clip = mp_cuda_clip,
-                                .allocate = allocate,
-                                .release = release,
-                                .fill = fill,
-                                .copy = copy,
-                                .touched = touched,
-                                .upload = upload,
-                                .download = download};
+static const mp_backend functions = {.name = "cuda",
+                                     .alignment = 256,
+                                     .threads = threads,
+                                     .device = mp_cuda_profile,
+                                     .use = use,
+                                     .open = open_backend,
+                                     .close = close_backend,
+                                     .settle = settle,
+                                     .memory = mp_cuda_memory,
+                                     .adapt = mp_cuda_adapt,
+                                     .kernel = kernel,
+                                     .algorithms = mp_cuda_algorithms,
+                                     .enter = nothing,
+                                     .leave = nothing,
+                                     .begin = mp_cuda_begin,
+                                     .record_begin = mp_cuda_record_begin,
+                                     .record_end = mp_cuda_record_end,
+                                     .replay = mp_cuda_replay,
+                                     .discard = mp_cuda_discard,
+                                     .wait = wait_for_stream,
+                                     .side_begin = mp_cuda_side_begin,
+                                     .side_end = mp_cuda_side_end,
+                                     .side_wait = mp_cuda_side_wait,
+                                     .add = mp_cuda_add,
+                                     .update = mp_cuda_update,
+                                     .norm_workspace_bytes = mp_cuda_norm_workspace_bytes,
+                                     .clip = mp_cuda_clip,
+                                     .allocate = allocate,
+                                     .release = release,
+                                     .fill = fill,
+                                     .copy = copy,
+                                     .touched = touched,
+                                     .upload = upload,
+                                     .download = download};
 
-__attribute__((visibility("default"))) const mp_backend *mp_module_backend(const mp_backend *host)
+__attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_backend *host, int ordinal)
 {
-    host_backend = host;
-    return &cuda;
+    mp_cuda_context *c = mp_alloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->backend = functions;
+    c->backend.context = c;
+    c->host = host;
+    c->ordinal = ordinal;
+    c->settings.workspace_limit = MP_BACKEND_SETTINGS.workspace_limit;
+    snprintf(c->label, sizeof c->label, ordinal ? "cuda:%d" : "cuda", ordinal);
+    return &c->backend;
 }

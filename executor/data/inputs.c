@@ -94,7 +94,7 @@ mp_status mp_inputs_fill(void *data, int64_t micro_batch, mp_execution *executio
         mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
         host.data = f->rows[k];
         MP_TRY(mp_execution_tensor(execution, f->tensors[k], &there, err));
-        MP_TRY(f->program->backend->upload(&host, &there, err));
+        MP_TRY(f->program->backend->upload(f->program->backend, &host, &there, err));
     }
 done:
     return st;

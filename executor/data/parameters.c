@@ -89,7 +89,7 @@ static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, c
     if (there.dtype == MP_DTYPE_FLOAT) goto done;
     there.dtype = MP_DTYPE_FLOAT;
     there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_tensor_room(&p->model->tensors[tensor]);
-    MP_TRY(p->backend->upload(host, &there, err));
+    MP_TRY(p->backend->upload(p->backend, host, &there, err));
 done:
     return st;
 }
@@ -104,7 +104,7 @@ static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int ten
     host.data = mp_alloc((size_t)mp_tensor_elements(t), (size_t)mp_dtype_bits(t->dtype) / 8 + 1);
     MP_REQUIRE(host.data, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
     MP_TRY(first_values(s, tensor, &host, err));
-    MP_TRY(p->backend->upload(&host, &there, err));
+    MP_TRY(p->backend->upload(p->backend, &host, &there, err));
     if (t->role == MP_ROLE_PARAMETER) MP_TRY(load_master(p, e, tensor, &host, err));
 done:
     mp_free(host.data);

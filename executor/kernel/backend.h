@@ -3,6 +3,10 @@
  * A backend adapts a model to itself before the training graph is built (layouts, packed weights, reorders as operators),
  * prepares a call per node while it is built (so workspace and support are part of the graph), and runs the calls. All memory a
  * call touches is given to it; a backend keeps none of its own.
+ *
+ * A backend is an object: what it keeps between calls (an open device, streams, settings) is its `context`, so that one process
+ * can have several, for several devices. Every function takes the backend it belongs to first. Kernels do not: they run on the
+ * backend that their thread uses, as CUDA's own calls run on the device that is set; mp_call_prepare and mp_call_run see to it.
  */
 #ifndef EXECUTOR_BACKEND_H
 #define EXECUTOR_BACKEND_H
@@ -28,72 +32,83 @@ typedef struct mp_backend_memory {
 } mp_backend_memory;
 
 struct mp_backend {
-    const char *name;     /* "cpu", "cuda" */
-    int64_t alignment;    /* of every storage */
-    int (*threads)(void); /* what results and workspace depend on; part of the target's name if not 0 */
-    bool is_host;         /* its memory is the program's own */
+    const char *name;  /* "cpu", "cuda" */
+    int64_t alignment; /* of every storage */
+    bool is_host;      /* its memory is the program's own */
+    void *context;     /* what it keeps, of its own; NULL: nothing */
+
+    /* What results and workspace depend on; part of the target's name if not 0. */
+    int (*threads)(const mp_backend *self);
+    /* From now on kernels that this thread prepares and runs are this backend's. NULL: its kernels need not know. */
+    void (*use)(const mp_backend *self);
 
     /* The profile whose roofline gives seconds where nothing was measured: of the machine's own device, if it is known. */
-    const mp_device *(*device)(void);
+    const mp_device *(*device)(const mp_backend *self);
     /* Makes the device ready to run; before anything but adapt, kernel, and the preparing of calls. Again is fine.
      * MP_UNSUPPORTED: this machine has none; one sentence says what it lacks. */
-    mp_status (*open)(mp_error *err);
+    mp_status (*open)(const mp_backend *self, mp_error *err);
     /* Before a program is built, which keeps what it was built with. NULL: there is nothing to decide. */
-    void (*settle)(const mp_backend_settings *settings);
+    void (*settle)(const mp_backend *self, const mp_backend_settings *settings);
+    /* Releases the backend, and its device if that is open; nothing of it may be in use. NULL: it is the program's own. */
+    void (*close)(mp_backend *self);
     /* Of the open device. NULL: it is the host's memory. */
-    mp_status (*memory)(mp_backend_memory *now, mp_error *err);
+    mp_status (*memory)(const mp_backend *self, mp_backend_memory *now, mp_error *err);
 
     /* Chooses layouts, packs weights, and inserts Reorder operators where layouts meet. The model is inferred, simplified and
      * has its loss; it stays sorted. */
-    mp_status (*adapt)(mp_model *model, mp_dtype dtype, mp_error *err);
-    const mp_kernel *(*kernel)(const mp_operator *op); /* NULL: none */
+    mp_status (*adapt)(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err);
+    const mp_kernel *(*kernel)(const mp_backend *self, const mp_operator *op); /* NULL: none */
     /* The algorithms to choose from for a node, as the settings permit them, the backend's own choice first; n 0: there is one
      * way only. A call is prepared with one by x->algorithm: MP_UNSUPPORTED where this machine has none of that name. NULL:
      * there is one way for every node. */
-    mp_status (*algorithms)(const mp_operands *x, mp_algorithms *out, mp_error *err);
+    mp_status (*algorithms)(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
     /* Around the steps, in the thread that runs them. On the CPU, numbers too small to be normal become zero: computing with
      * them is a hundred times slower. */
-    void (*enter)(void);
-    void (*leave)(void);
+    void (*enter)(const mp_backend *self);
+    void (*leave)(const mp_backend *self);
     /* A pass through the network starts, and nothing of the one before is still to run: its random numbers are drawn by these,
      * and its updates have these factors (NULL: it has none). */
-    void (*begin)(uint64_t seed, uint32_t step, const mp_update_factors *factors);
+    void (*begin)(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors);
     /* What a pass enqueues, recorded once and then replayed as often as one likes, each time with the values of the begin
      * before it. Between record_begin and record_end nothing runs, and of the backend only calls, add, copy, update, clip and
      * the side stream are used. record_end ends the recording, also where something failed in between; *recording is released
      * with discard. NULL: it cannot. */
-    mp_status (*record_begin)(mp_error *err);
-    mp_status (*record_end)(void **recording, mp_error *err);
-    mp_status (*replay)(void *recording, mp_error *err);
-    void (*discard)(void *recording);
-    void (*wait)(void); /* until what was enqueued has run */
+    mp_status (*record_begin)(const mp_backend *self, mp_error *err);
+    mp_status (*record_end)(const mp_backend *self, void **recording, mp_error *err);
+    mp_status (*replay)(const mp_backend *self, void *recording, mp_error *err);
+    void (*discard)(const mp_backend *self, void *recording);
+    void (*wait)(const mp_backend *self); /* until what was enqueued has run */
     /* The side stream; NULL: there is none, and what would run there runs in order. Work that is enqueued between side_begin
      * and side_end goes there, and starts after all work enqueued before. side_wait(m): later work on the main stream waits
      * until all side work up to side_end(m) is done. Marks count up from 0 within a pass, and each is waited for before the
      * pass ends. Also while recording. MP_IO: the device has failed. */
-    mp_status (*side_begin)(mp_error *err);
-    mp_status (*side_end)(int mark, mp_error *err);
-    mp_status (*side_wait)(int mark, mp_error *err);
-    mp_add_function add;
+    mp_status (*side_begin)(const mp_backend *self, mp_error *err);
+    mp_status (*side_end)(const mp_backend *self, int mark, mp_error *err);
+    mp_status (*side_wait)(const mp_backend *self, int mark, mp_error *err);
+    /* to[k] += from[k] over n elements of this type; what is added with where a kernel does not do it itself. */
+    void (*add)(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
     /* One update of n parameters, all in one go; the clipping factor over all gradients, with a workspace of
      * norm_workspace_bytes(elements of the largest). */
-    void (*update)(mp_update *updates, size_t n, const mp_update_factors *factors);
-    int64_t (*norm_workspace_bytes)(int64_t n_elements);
-    void (*clip)(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor);
+    void (*update)(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors);
+    int64_t (*norm_workspace_bytes)(const mp_backend *self, int64_t n_elements);
+    void (*clip)(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
+                 float *factor);
 
     /* Memory where the calls run. NULL: there is none left. */
-    void *(*allocate)(int64_t bytes);
-    void (*release)(void *memory, int64_t bytes);
-    void (*fill)(void *memory, unsigned char byte, int64_t bytes);
-    void (*copy)(void *to, const void *from, int64_t bytes);                   /* within it */
-    int64_t (*touched)(const void *memory, unsigned char byte, int64_t bytes); /* up to the last byte that is another */
+    void *(*allocate)(const mp_backend *self, int64_t bytes);
+    void (*release)(const mp_backend *self, void *memory, int64_t bytes);
+    void (*fill)(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes);
+    void (*copy)(const mp_backend *self, void *to, const void *from, int64_t bytes); /* within it */
+    /* Up to the last byte that is another. */
+    int64_t (*touched)(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes);
     /* Between plain arrays of the host and arrays there, of any layout; FLOAT and BFLOAT16 are converted. */
-    mp_status (*upload)(const mp_array *host, const mp_array *there, mp_error *err);
-    mp_status (*download)(const mp_array *there, const mp_array *host, mp_error *err);
+    mp_status (*upload)(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err);
+    mp_status (*download)(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err);
 };
 
-/* The symbol of a module, mp_module_backend. `host`: the CPU's backend, which converts arrays in the program's memory for the
- * module, and stays what it is. */
-typedef const mp_backend *mp_module_entry(const mp_backend *host);
+/* The symbol of a module, mp_module_backend: a new backend for the device of this number, which nothing has been done with yet.
+ * `host`: the CPU's backend, which converts arrays in the program's memory for the module, and outlives it. Released with
+ * `close`. NULL: out of memory. */
+typedef mp_backend *mp_module_entry(const mp_backend *host, int ordinal);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "executor/kernel/backend.h"
+
 enum { CALL_ALIGNMENT = 64 };
 
 const mp_array *mp_operands_in(const mp_operands *x, int i)
@@ -47,12 +49,14 @@ static int64_t room_of(const mp_operands *x, int i)
     return room;
 }
 
-mp_status mp_call_prepare(const mp_kernel *kernel, const mp_operands *x, mp_call *call, mp_error *err)
+mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
+                          mp_error *err)
 {
     mp_status st = MP_OK;
     mp_prepare prepare = x->is_backward ? kernel->backward : kernel->forward;
     *call = (mp_call){0};
     if (!prepare) return MP_NO_KERNEL(x, err, x->is_backward ? "its gradient" : "running it");
+    if (backend->use) backend->use(backend);
     MP_TRY(prepare(x, call, err));
     MP_REQUIRE(mp_round_up(call->workspace_bytes, CALL_ALIGNMENT, &call->workspace_bytes), err, MP_INVALID,
                "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
@@ -66,12 +70,13 @@ done:
     return st;
 }
 
-mp_status mp_call_run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_add_function add, mp_error *err)
+mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
     uint64_t ours = x->is_backward ? x->adds & ~call->adds : 0;
     void *target[64];
     int64_t at = call->added_at;
+    if (backend->use) backend->use(backend);
     if (!ours) return call->run(call, x, run, err);
     for (int i = x->from; i < x->to; i++) {
         if (!(ours & MP_BIT(i))) continue;
@@ -83,7 +88,7 @@ mp_status mp_call_run(const mp_call *call, const mp_operands *x, const mp_run *r
     for (int i = x->from; i < x->to; i++) {
         if (!(ours & MP_BIT(i))) continue;
         int64_t n = elements_of(x, i);
-        if (st == MP_OK) add(x->d_in[i].dtype, n, x->d_in[i].data, target[i]);
+        if (st == MP_OK) backend->add(backend, x->d_in[i].dtype, n, x->d_in[i].data, target[i]);
         x->d_in[i].data = target[i];
     }
     return st;

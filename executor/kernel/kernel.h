@@ -10,6 +10,7 @@
 
 #include "estimator/model/ops.h"
 #include "executor/kernel/array.h"
+#include "memplan/backend.h"
 
 /* What a run of the network is for. */
 typedef enum mp_mode {
@@ -99,9 +100,6 @@ struct mp_call {
     char reason[MP_CALL_REASON]; /* why it is this one, for people; "": the backend has no better one */
 };
 
-/* to[k] += from[k] over n elements of this type; what a backend adds with where a kernel does not do it itself. */
-typedef void (*mp_add_function)(mp_dtype dtype, int64_t n, const void *from, void *to);
-
 typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* One row of a backend's table: how an operator runs there. */
@@ -118,11 +116,12 @@ const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const 
 #define MP_NO_KERNEL(x, err, what) \
     MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s'): %s is not supported here", (x)->op->kind, (x)->op->name, what)
 
-/* Prepares the call for these operands; on failure *call is empty. What the kernel does not add by itself gets room in the
- * workspace. MP_UNSUPPORTED names the operator; MP_NOMEM. */
-mp_status mp_call_prepare(const mp_kernel *kernel, const mp_operands *x, mp_call *call, mp_error *err);
-/* Runs it, adding where x->adds asks for it (a subset of what it was prepared for). */
-mp_status mp_call_run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_add_function add, mp_error *err);
+/* Prepares the call for these operands on the backend; on failure *call is empty. What the kernel does not add by itself gets
+ * room in the workspace. MP_UNSUPPORTED names the operator; MP_NOMEM. */
+mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
+                          mp_error *err);
+/* Runs it there, adding where x->adds asks for it (a subset of what it was prepared for). */
+mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err);
 void mp_call_release(mp_call *call); /* an empty one is fine */
 
 #endif

@@ -36,12 +36,13 @@ done:
 static mp_status put_constants(const mp_addresses *a, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_backend *b = a->program->backend;
     for (size_t k = 0; k < a->program->n_constants; k++) {
         const mp_constant *c = &a->program->constants[k];
         mp_array host = mp_array_plain(MP_DTYPE_UINT8, 1, &c->n_bytes), there = host;
         host.data = (void *)c->bytes;
         there.data = a->fixed + a->constant_at[k];
-        MP_TRY(a->program->backend->upload(&host, &there, err));
+        MP_TRY(b->upload(b, &host, &there, err));
     }
 done:
     return st;
@@ -51,7 +52,7 @@ done:
 static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes, mp_error *err)
 {
     mp_backend_memory now;
-    if (!b->memory || b->memory(&now, NULL) != MP_OK)
+    if (!b->memory || b->memory(b, &now, NULL) != MP_OK)
         return MP_FAIL(err, MP_NOMEM, "there is no memory for %s of %lld bytes", what, (long long)bytes);
     return MP_FAIL(err, MP_NOMEM, "there is no memory for %s of %lld bytes: %lld of the device's %lld are free", what,
                    (long long)bytes, (long long)now.free_bytes, (long long)now.total_bytes);
@@ -80,11 +81,11 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     a->arena_bytes = a->plan->arena_bytes;
     for (size_t k = 0; k < a->plan->n_places; k++) a->place_at[k] = a->plan->places[k].offset;
     if (guards) MP_TRY(spread_out(a, err));
-    a->fixed = b->allocate(a->fixed_bytes);
+    a->fixed = b->allocate(b, a->fixed_bytes);
     if (!a->fixed) MP_TRY(no_memory(b, "parameters, optimizer state and inputs", a->fixed_bytes, err));
-    a->arena = b->allocate(a->arena_bytes);
+    a->arena = b->allocate(b, a->arena_bytes);
     if (!a->arena) MP_TRY(no_memory(b, "an arena", a->arena_bytes, err));
-    b->fill(a->arena, MP_UNUSED_BYTE, a->arena_bytes);
+    b->fill(b, a->arena, MP_UNUSED_BYTE, a->arena_bytes);
     MP_TRY(put_constants(a, err));
 done:
     return st;
@@ -225,8 +226,8 @@ void mp_addresses_free(mp_addresses *a)
 {
     if (!a->program) return;
     const mp_backend *b = a->program->backend;
-    b->release(a->fixed, a->fixed_bytes);
-    b->release(a->arena, a->arena_bytes);
+    b->release(b, a->fixed, a->fixed_bytes);
+    b->release(b, a->arena, a->arena_bytes);
     *a = (mp_addresses){0};
 }
 
@@ -239,8 +240,8 @@ mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
         const mp_place *p = &a->plan->places[r->guarded[k]];
         const char *from = a->arena + a->place_at[r->guarded[k]];
         const mp_node *node = &a->program->graph->nodes[r->node];
-        bool whole = !b->touched(from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
-                     !b->touched(from + p->bytes, MP_UNUSED_BYTE, a->guard_bytes);
+        bool whole = !b->touched(b, from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
+                     !b->touched(b, from + p->bytes, MP_UNUSED_BYTE, a->guard_bytes);
         MP_REQUIRE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes beside its %s of %lld bytes", t, node->name, node->op,
                    p->storage < 0 ? "workspace" : "operand", (long long)p->bytes);
     }
@@ -252,6 +253,7 @@ void mp_addresses_poison(const mp_addresses *a, int t)
 {
     const mp_ready_step *r = &a->steps[t];
     const mp_plan *plan = a->plan;
+    const mp_backend *b = a->program->backend;
     for (size_t k = 0; k < r->n_dead; k++) {
         const mp_place *p = &plan->places[r->dead[k]];
         bool taken = false;
@@ -260,6 +262,6 @@ void mp_addresses_poison(const mp_addresses *a, int t)
             taken = o != p && o->begin <= t && o->end > t + 1 && o->offset < p->offset + p->bytes &&
                     p->offset < o->offset + o->bytes;
         }
-        if (!taken) a->program->backend->fill(a->arena + a->place_at[r->dead[k]], DEAD, p->bytes);
+        if (!taken) b->fill(b, a->arena + a->place_at[r->dead[k]], DEAD, p->bytes);
     }
 }

@@ -26,7 +26,8 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
         mp_call *call = &node->algorithms[n].call;
         mp_alternative alternative = of->alternatives[k];
         x.algorithm = alternative.algorithm;
-        st = p->backend->algorithms ? mp_call_prepare(p->backend->kernel(x.op), &x, call, &refusal) : MP_UNSUPPORTED;
+        st = p->backend->algorithms ? mp_call_prepare(p->backend, p->backend->kernel(p->backend, x.op), &x, call, &refusal)
+                                    : MP_UNSUPPORTED;
         if (st == MP_UNSUPPORTED && drops) continue;
         MP_REQUIRE(st != MP_UNSUPPORTED, err, st, "the %s backend has no algorithm '%s' here for '%s' (%s); profile it again",
                    p->backend->name, alternative.algorithm, of->name, of->op);
@@ -60,7 +61,7 @@ static mp_status list(mp_program *p, size_t i, mp_error *err)
     const mp_alternative base = of->alternatives[0];
     mp_algorithms found = {0};
     if (!p->nodes[i].operands.op || of->n_alternatives > 1) goto done;
-    MP_TRY(p->backend->algorithms(&p->nodes[i].operands, &found, err));
+    MP_TRY(p->backend->algorithms(p->backend, &p->nodes[i].operands, &found, err));
     if (found.n < 2) goto done;
     mp_alternative *alternatives = mp_pool_alloc(p->graph->pool, (size_t)found.n, sizeof *alternatives);
     MP_REQUIRE(alternatives, err, MP_NOMEM, "out of memory");

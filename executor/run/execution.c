@@ -60,7 +60,7 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_REQUIRE(e, err, MP_NOMEM, "out of memory");
     *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1};
     MP_REQUIRE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_TRY(program->backend->open(err));
+    MP_TRY(program->backend->open(program->backend, err));
     e->seconds = mp_pool_alloc(e->pool, program->n_nodes, sizeof *e->seconds);
     MP_REQUIRE(e->seconds, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
@@ -79,8 +79,9 @@ done:
 void mp_execution_free(mp_execution *e)
 {
     if (!e) return;
+    const mp_backend *b = e->program->backend;
     for (int k = 0; k < PASS_KINDS; k++)
-        if (e->kinds[k].recording) e->program->backend->discard(e->kinds[k].recording);
+        if (e->kinds[k].recording) b->discard(b, e->kinds[k].recording);
     mp_addresses_free(&e->at);
     mp_pool_free(e->pool);
     mp_free(e);
@@ -136,7 +137,7 @@ static void run_updates(mp_execution *e, const mp_steps_call *call)
                                     .state = (float *)r->state,
                                     .clip = (const float *)r->clip};
     }
-    p->backend->update(e->updates, call->n_steps, &e->factors);
+    p->backend->update(p->backend, e->updates, call->n_steps, &e->factors);
 }
 
 static void run_clip(mp_execution *e, const mp_ready_step *r)
@@ -147,7 +148,7 @@ static void run_clip(mp_execution *e, const mp_ready_step *r)
         const mp_ready_step *u = &e->at.steps[t];
         if (p->bindings->nodes[u->node].task == MP_TASK_UPDATE) e->clipped[n++].gradient = u->source;
     }
-    p->backend->clip(e->clipped, e->n_clipped, p->options.clip_norm, r->workspace, (float *)r->state);
+    p->backend->clip(p->backend, e->clipped, e->n_clipped, p->options.clip_norm, r->workspace, (float *)r->state);
 }
 
 static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added, mp_error *err)
@@ -163,8 +164,8 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     x->alternative = r->alternative;
     if (!added) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
-    st = mp_call_run(node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, &run,
-                     e->program->backend->add, err);
+    st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, &run,
+                     err);
     x->adds = all;
     return st;
 }
@@ -176,9 +177,9 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
     const mp_storage *s = &p->graph->storages[b->target];
     mp_dtype dtype = p->options.dtype;
     if (b->adds)
-        p->backend->add(dtype, s->payload_bytes / (mp_dtype_bits(dtype) / 8), r->source, r->target);
+        p->backend->add(p->backend, dtype, s->payload_bytes / (mp_dtype_bits(dtype) / 8), r->source, r->target);
     else if (r->source != r->target)
-        p->backend->copy(r->target, r->source, s->payload_bytes);
+        p->backend->copy(p->backend, r->target, r->source, s->payload_bytes);
 }
 
 /* After a call that took this long: updates by their size, so that the parts add up. */
@@ -232,11 +233,11 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         const mp_steps_call *call = &e->calls.calls[k];
         const bool side = call->is_side && (kind & PASS_UPDATES);
         double from = e->options.profile ? mp_clock_now() : 0;
-        if (side) MP_TRY(b->side_begin(err));
+        if (side) MP_TRY(b->side_begin(b, err));
         MP_TRY(run_call(e, call, pass, kind, err));
-        if (side) MP_TRY(b->side_end(n_marks++, err));
-        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(call->wait, err));
-        if (e->options.profile) b->wait();
+        if (side) MP_TRY(b->side_end(b, n_marks++, err));
+        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(b, call->wait, err));
+        if (e->options.profile) b->wait(b);
         MP_TRY(end_call(e, call, e->options.profile ? mp_clock_now() - from : 0, err));
     }
 done:
@@ -246,10 +247,10 @@ done:
 static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    mp_status st = b->record_begin(err), ended;
+    mp_status st = b->record_begin(b, err), ended;
     if (st != MP_OK) return st;
     st = run_calls(e, pass, kind, err);
-    ended = b->record_end(&e->kinds[kind].recording, st == MP_OK ? err : NULL);
+    ended = b->record_end(b, &e->kinds[kind].recording, st == MP_OK ? err : NULL);
     return st == MP_OK ? ended : st;
 }
 
@@ -257,16 +258,17 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_backend *b = e->program->backend;
     int kind = (added ? PASS_ADDS : 0) | (update >= 0 ? PASS_UPDATES : 0);
     pass_kind *k = &e->kinds[kind];
     if (update >= 0) e->factors = mp_update_factors_at(&e->options.hyper, update);
-    e->program->backend->begin(e->options.seed, (uint32_t)pass, update >= 0 ? &e->factors : NULL);
+    b->begin(b, e->options.seed, (uint32_t)pass, update >= 0 ? &e->factors : NULL);
     if (!e->records || !k->has_run) {
         k->has_run = true;
         return run_calls(e, pass, kind, err);
     }
     if (!k->recording) MP_TRY(record(e, pass, kind, err));
-    MP_TRY(e->program->backend->replay(k->recording, err));
+    MP_TRY(b->replay(b, k->recording, err));
 done:
     return st;
 }
@@ -281,7 +283,7 @@ static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
     there.data = e->at.fixed + e->at.fixed_at[storage];
     host.data = &loss;
-    MP_TRY(p->backend->download(&there, &host, err));
+    MP_TRY(p->backend->download(p->backend, &there, &host, err));
     *sum += (double)loss;
 done:
     return st;
@@ -292,9 +294,10 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     mp_status st = MP_OK;
     int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
+    const mp_backend *b = e->program->backend;
     double sum = 0;
     e->input_seconds = 0;
-    e->program->backend->enter();
+    b->enter(b);
     for (int k = 0; k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
@@ -307,14 +310,15 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     }
     *loss = sum / n;
 done:
-    e->program->backend->leave();
+    b->leave(b);
     return st;
 }
 
 mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
+    const mp_backend *b = e->program->backend;
     (void)err;
-    e->program->backend->enter();
+    b->enter(b);
     if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
     for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
         const mp_steps_call *call = &e->calls.calls[k];
@@ -322,9 +326,9 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
         if (call->is_update) run_updates(e, call);
     }
-    e->program->backend->wait(); /* the next pass has other factors */
+    b->wait(b); /* the next pass has other factors */
     e->pending = -1;
-    e->program->backend->leave();
+    b->leave(b);
     return MP_OK;
 }
 
@@ -347,8 +351,9 @@ int64_t mp_execution_arena_bytes(const mp_execution *e)
 
 int64_t mp_execution_touched_bytes(const mp_execution *e)
 {
-    int64_t bytes = e->program->backend->touched(e->at.arena, MP_UNUSED_BYTE, e->at.arena_bytes);
-    return mp_round_up(bytes, e->program->backend->alignment, &bytes) ? bytes : e->at.arena_bytes;
+    const mp_backend *b = e->program->backend;
+    int64_t bytes = b->touched(b, e->at.arena, MP_UNUSED_BYTE, e->at.arena_bytes);
+    return mp_round_up(bytes, b->alignment, &bytes) ? bytes : e->at.arena_bytes;
 }
 
 const double *mp_execution_seconds(const mp_execution *e)
@@ -375,7 +380,7 @@ static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
         mp_array from = mp_array_plain(MP_DTYPE_UINT8, 1, &bytes), to = from;
         from.data = (char *)there + at;
         to.data = part;
-        if (b->download(&from, &to, NULL) != MP_OK) break;
+        if (b->download(b, &from, &to, NULL) != MP_OK) break;
         XXH3_128bits_update(state, part, (size_t)bytes);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);

@@ -142,14 +142,14 @@ static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_prog
     mp_error refusal = {0};
     mp_program *p = b->program;
     const mp_operator *op = &p->model->operators[binding->op];
-    const mp_kernel *kernel = p->backend->kernel(op);
+    const mp_kernel *kernel = p->backend->kernel(p->backend, op);
     MP_TRY(describe_node(p, binding, &node->operands, err));
     bool too_many = binding->task == MP_TASK_BACKWARD && binding->to > 64;
     if (!kernel || (node->operands.is_backward && !kernel->backward) || too_many) {
         note_missing(b, op->kind);
         goto done;
     }
-    st = mp_call_prepare(kernel, &node->operands, &node->call, &refusal);
+    st = mp_call_prepare(p->backend, kernel, &node->operands, &node->call, &refusal);
     if (st == MP_UNSUPPORTED) {
         if (b->first.code == MP_OK) b->first = refusal;
         st = MP_OK;
@@ -171,7 +171,7 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
     MP_REQUIRE(mp_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes), err, MP_NOMEM, "out of memory");
     mp_program_node *node = &p->nodes[p->n_nodes++];
     *node = (mp_program_node){0};
-    *out = (mp_cost){.seconds = mp_roofline_seconds(p->backend->device(), work)};
+    *out = (mp_cost){.seconds = mp_roofline_seconds(p->backend->device(p->backend), work)};
     if (binding->op >= 0) MP_TRY(prepare_operator(b, binding, node, err));
     out->workspace_bytes = node->call.workspace_bytes;
     if (binding->task == MP_TASK_CLIP) {
@@ -180,7 +180,7 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
             if (p->bindings->has_gradient[t] && p->model->tensors[t].role == MP_ROLE_PARAMETER &&
                 mp_tensor_room(&p->model->tensors[t]) > largest)
                 largest = mp_tensor_room(&p->model->tensors[t]);
-        out->workspace_bytes = p->backend->norm_workspace_bytes(largest);
+        out->workspace_bytes = p->backend->norm_workspace_bytes(p->backend, largest);
     }
     MP_REQUIRE(mp_round_up(out->workspace_bytes, p->backend->alignment, &out->workspace_bytes), err, MP_INVALID,
                "a node needs too much workspace");
@@ -275,19 +275,19 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                "a backend keeps what its own kernels read, so --rules pytorch is not for --device %s", backend->name);
     *p = (mp_program){.backend = backend, .model = model, .options = *options};
     MP_REQUIRE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_TRY(backend->adapt(model, options->dtype, err));
+    MP_TRY(backend->adapt(backend, model, options->dtype, err));
     p->constant_of = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant_of);
     p->constants = mp_pool_alloc(p->pool, model->n_tensors + 1, sizeof *p->constants);
     MP_REQUIRE(p->constant_of && p->constants, err, MP_NOMEM, "out of memory");
     p->one_value = options->accumulate > 1 ? 1.0f / (float)options->accumulate : 1.0f;
     p->constants[p->n_constants++] = (mp_constant){&p->one_value, sizeof p->one_value};
-    if (backend->threads())
-        snprintf(p->target_name, sizeof p->target_name, "%s, %d threads", backend->name, backend->threads());
+    if (backend->threads(backend))
+        snprintf(p->target_name, sizeof p->target_name, "%s, %d threads", backend->name, backend->threads(backend));
     else
         snprintf(p->target_name, sizeof p->target_name, "%s", backend->name);
     mp_target target = {.name = p->target_name,
                         .alignment = backend->alignment,
-                        .memory_bytes = backend->device()->memory_bytes,
+                        .memory_bytes = backend->device(backend)->memory_bytes,
                         .alternatives = true,
                         .cost = cost,
                         .details = &b};

@@ -38,7 +38,7 @@ static mp_status want(examiner *e, int tensor, mp_error *err)
     MP_REQUIRE(host->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
     if (!there->data) {
         MP_TRY(mp_array_of(t, dtype, there, err));
-        there->data = e->rooms[e->n_wanted] = e->program->backend->allocate(mp_array_bytes(host) + 1);
+        there->data = e->rooms[e->n_wanted] = e->program->backend->allocate(e->program->backend, mp_array_bytes(host) + 1);
         MP_REQUIRE(there->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
     }
     e->wanted[e->n_wanted++] = tensor;
@@ -97,7 +97,7 @@ static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, mp_accuracy 
         MP_TRY(mp_inputs_fill(&filler, k, e->execution, err));
         MP_TRY(mp_evaluate(e->program->model, &e->how, e->values, e->wanted, e->n_wanted, err));
         for (size_t w = 0; w < e->n_wanted; w++)
-            MP_TRY(e->program->backend->download(&e->values[e->wanted[w]], &e->host[w], err));
+            MP_TRY(e->program->backend->download(e->program->backend, &e->values[e->wanted[w]], &e->host[w], err));
         out->loss += (double)*(const float *)e->host[0].data / (double)n;
         if (e->n_wanted > 1) count_right(&e->host[1], &e->host[2], &n_right, &n_labels);
     }
@@ -113,20 +113,19 @@ mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program
     mp_status st = MP_OK;
     examiner e = {.program = program,
                   .execution = execution,
-                  .how = {.kernel = program->backend->kernel,
-                          .memory = program->backend,
+                  .how = {.backend = program->backend,
                           .mode = MP_MODE_EVALUATE,
                           .run = {.seed = seed, .first_run = true},
                           .dtype = program->options.dtype}};
     int64_t n = mp_feed_batches(feed);
     *out = (mp_accuracy){.n_samples = n * mp_feed_batch_size(feed), .accuracy = -1};
-    program->backend->enter();
+    program->backend->enter(program->backend);
     MP_TRY(prepare(&e, err));
     MP_TRY(run_batches(&e, feed, n, out, err));
 done:
-    program->backend->leave();
+    program->backend->leave(program->backend);
     for (size_t w = 0; w < e.n_wanted; w++)
-        if (e.rooms[w]) program->backend->release(e.rooms[w], mp_array_bytes(&e.host[w]) + 1);
+        if (e.rooms[w]) program->backend->release(program->backend, e.rooms[w], mp_array_bytes(&e.host[w]) + 1);
     mp_pool_free(e.pool);
     return st;
 }

@@ -25,7 +25,7 @@ static mp_status take(const mp_backend *away, room *r, int64_t bytes, mp_error *
 {
     mp_status st = MP_OK;
     *r = (room){.bytes = bytes + ALIGNMENT};
-    r->block = away ? away->allocate(r->bytes) : mp_alloc((size_t)r->bytes, 1);
+    r->block = away ? away->allocate(away, r->bytes) : mp_alloc((size_t)r->bytes, 1);
     MP_REQUIRE(r->block, err, MP_NOMEM, "no memory for %lld bytes", (long long)bytes);
     r->data = (char *)r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT);
 done:
@@ -35,7 +35,7 @@ done:
 static void release(const mp_backend *away, room *r)
 {
     if (away && r->block)
-        away->release(r->block, r->bytes);
+        away->release(away, r->block, r->bytes);
     else
         mp_free(r->block);
     *r = (room){0};
@@ -86,7 +86,7 @@ static mp_status know(evaluator *e, int tensor, mp_error *err)
     }
     MP_REQUIRE(mp_array_is_plain(&here) && mp_array_write(&here, t->value), err, MP_UNSUPPORTED,
                "the constant '%s' of type %s cannot be written", t->name, mp_dtype_name(here.dtype));
-    if (e->away) MP_TRY(e->away->upload(&here, &e->values[tensor], err));
+    if (e->away) MP_TRY(e->away->upload(e->away, &here, &e->values[tensor], err));
 done:
     return st;
 }
@@ -99,7 +99,7 @@ static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *e
     if (from->dtype != to->dtype || (!both_plain && !mp_array_same_layout(from, to)))
         return MP_NO_KERNEL(x, err, "a view in another layout");
     if (e->away)
-        e->away->copy(to->data, from->data, mp_array_bytes(to));
+        e->away->copy(e->away, to->data, from->data, mp_array_bytes(to));
     else
         memcpy(to->data, from->data, (size_t)mp_array_bytes(to));
     return MP_OK;
@@ -118,14 +118,14 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
     mp_call call = {0};
     room workspace = {0};
     if (x->op->op->gradient == MP_GRADIENT_VIEW) return copy_view(e, x, err);
-    const mp_kernel *kernel = e->how->kernel(x->op);
+    const mp_kernel *kernel = e->how->backend->kernel(e->how->backend, x->op);
     if (!kernel) return MP_NO_KERNEL(x, err, "this operator");
     if (e->away) show_known(e, x, true);
-    MP_TRY(mp_call_prepare(kernel, x, &call, err));
+    MP_TRY(mp_call_prepare(e->how->backend, kernel, x, &call, err));
     if (e->away) show_known(e, x, false);
     MP_TRY(take(e->away, &workspace, call.workspace_bytes, err));
     x->workspace = workspace.data;
-    MP_TRY(mp_call_run(&call, x, &e->how->run, NULL, err));
+    MP_TRY(mp_call_run(e->how->backend, &call, x, &e->how->run, err));
 done:
     release(e->away, &workspace);
     mp_call_release(&call);
@@ -186,7 +186,7 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
 {
     mp_status st = MP_OK;
     evaluator e = {.model = model, .how = how, .values = values};
-    if (how->memory && !how->memory->is_host) e.away = how->memory;
+    if (!how->backend->is_host) e.away = how->backend;
     if (e.away) MP_REQUIRE(e.known = mp_alloc(model->n_tensors + 1, sizeof *e.known), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(e.rooms = mp_alloc(model->n_tensors + 1, sizeof *e.rooms), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(e.last = mp_alloc(model->n_tensors + 1, sizeof *e.last), err, MP_NOMEM, "out of memory");

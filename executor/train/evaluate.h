@@ -9,10 +9,9 @@
 #include "executor/kernel/backend.h"
 
 typedef struct mp_evaluation {
-    const mp_kernel *(*kernel)(const mp_operator *op); /* a backend's */
+    const mp_backend *backend; /* whose kernels run, where the arrays lie */
     mp_mode mode;
     mp_run run;
-    const mp_backend *memory; /* where the arrays lie and the kernels run; NULL: the program's own memory */
     mp_dtype dtype; /* the type in which FLOAT tensors without memory of the caller's are computed; UNDEFINED: FLOAT */
 } mp_evaluation;
 

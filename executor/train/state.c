@@ -66,7 +66,7 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
             host.data = mp_pool_alloc(pool, (size_t)mp_array_elements(&host) + 1, sizeof(float));
             const char *name = name_of(pool, x->name, copy);
             MP_REQUIRE(host.data && name, err, MP_NOMEM, "there is no memory for saving");
-            MP_TRY(p->backend->download(&there, &host, err));
+            MP_TRY(p->backend->download(p->backend, &there, &host, err));
             tensors[n++] = (mp_named_tensor){name, MP_DTYPE_FLOAT, x->rank, x->dims, host.data};
         }
     }
@@ -108,10 +108,10 @@ static mp_status restore(const mp_safetensors *file, const mp_program *p, mp_exe
     MP_REQUIRE(host.data, err, MP_NOMEM, "there is no memory for '%s'", name);
     memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* the file aligns nothing */
     MP_TRY(locate(p, e, tensor, copy, &there, err));
-    MP_TRY(p->backend->upload(&host, &there, err));
+    MP_TRY(p->backend->upload(p->backend, &host, &there, err));
     if (!copy) { /* the working copy behind a master */
         MP_TRY(mp_execution_tensor(e, tensor, &there, err));
-        MP_TRY(p->backend->upload(&host, &there, err));
+        MP_TRY(p->backend->upload(p->backend, &host, &there, err));
     }
 done:
     mp_free(host.data);

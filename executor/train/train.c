@@ -82,7 +82,7 @@ static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_sh
     mp_backend_memory now;
     *bytes = -1;
     if (!b->memory) goto done;
-    MP_TRY(b->memory(&now, err));
+    MP_TRY(b->memory(b, &now, err));
     *is_shared |= now.process_bytes < 0;
     *bytes = *is_shared ? now.total_bytes - now.free_bytes : now.process_bytes;
 done:
@@ -103,7 +103,7 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
     MP_REQUIRE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
     mp_process_forget_peak();
-    MP_TRY(b->open(err));
+    MP_TRY(b->open(b, err));
     MP_TRY(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
     MP_TRY(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
     MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));

@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     }
     MP_TRY(mp_backend_open(argc > 4 ? argv[4] : "cpu", &backend, &err));
     MP_REQUIRE(backend, &err, MP_INVALID, "there is no backend '%s'", argv[4]);
-    MP_TRY(backend->open(&err));
+    MP_TRY(backend->open(backend, &err));
     for (int k = 0; k < VARIANTS; k++) MP_TRY(begin(&all[k], backend, argv[1], batch, k, &err));
     for (int64_t step = 0; step < n + WARM_UP; step++)
         for (int k = 0; k < VARIANTS; k++) MP_TRY(run_step(&all[k], step, step - WARM_UP, &err));

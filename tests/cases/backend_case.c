@@ -25,13 +25,23 @@ static void say_where_modules_are(void)
     setenv("MEMPLAN_MODULES", path, 0);
 }
 
+mp_backend *backend_twin(mp_error *err)
+{
+    mp_backend *twin = NULL;
+    say_where_modules_are();
+    return mp_module_load("cuda_twin", 0, &twin, err) == MP_OK ? twin : NULL;
+}
+
 const mp_backend *backend_named(const char *name, mp_error *err)
 {
     const mp_backend *backend = NULL;
     say_where_modules_are();
-    mp_status st = strcmp(name, "cuda_twin") ? mp_backend_open(name, &backend, err) : mp_module_load(name, &backend, err);
-    if (st != MP_OK || !backend) return NULL;
-    return backend->open(err) == MP_OK ? backend : NULL;
+    if (!strcmp(name, "cuda_twin"))
+        backend = backend_twin(err);
+    else if (mp_backend_open(name, &backend, err) != MP_OK)
+        return NULL;
+    if (!backend) return NULL;
+    return backend->open(backend, err) == MP_OK ? backend : NULL;
 }
 
 const mp_backend *backend_of_tests(void)
@@ -55,9 +65,9 @@ void *backend_bring(const mp_backend *backend, void *host, int64_t bytes)
 {
     if (backend->is_host) return host;
     mp_error err = {0};
-    mp_array from = bytes_at(host, bytes), to = bytes_at(backend->allocate(bytes), bytes);
+    mp_array from = bytes_at(host, bytes), to = bytes_at(backend->allocate(backend, bytes), bytes);
     assert_non_null(to.data);
-    if (backend->upload(&from, &to, &err) != MP_OK) fail_msg("%s", err.message);
+    if (backend->upload(backend, &from, &to, &err) != MP_OK) fail_msg("%s", err.message);
     return to.data;
 }
 
@@ -66,6 +76,6 @@ void backend_fetch(const mp_backend *backend, void *there, void *host, int64_t b
     if (backend->is_host) return;
     mp_error err = {0};
     mp_array from = bytes_at(there, bytes), to = bytes_at(host, bytes);
-    if (backend->download(&from, &to, &err) != MP_OK) fail_msg("%s", err.message);
-    backend->release(there, bytes);
+    if (backend->download(backend, &from, &to, &err) != MP_OK) fail_msg("%s", err.message);
+    backend->release(backend, there, bytes);
 }

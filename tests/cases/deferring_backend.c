@@ -3,93 +3,97 @@
 
 #include <string.h>
 
-enum { MOST_CALLS = 256, MOST_UPDATES = 256 };
-
-typedef struct kept_call {
-    int mark;
-    mp_update updates[MOST_UPDATES];
-    size_t n;
-    mp_update_factors factors;
-} kept_call;
-
-deferring_counts deferring_counted;
-static const mp_backend *inner;
-static mp_backend ours;
-static kept_call calls[MOST_CALLS];
-static int n_calls, n_run; /* calls[n_run .. n_calls) wait */
-static bool on_second;
-
-static void fault(bool is)
+/* Functions that it leaves alone are those of the one below, whose context it has: it finds itself by its address. */
+static deferrer *deferrer_of(const mp_backend *self)
 {
-    deferring_counted.n_faults += is;
+    return (deferrer *)self;
 }
 
-static mp_status side_begin(mp_error *err)
+static void use(const mp_backend *self)
 {
+    const mp_backend *inner = deferrer_of(self)->inner;
+    if (inner->use) inner->use(inner);
+}
+
+static void fault(deferrer *d, bool is)
+{
+    d->counted.n_faults += is;
+}
+
+static mp_status side_begin(const mp_backend *self, mp_error *err)
+{
+    deferrer *d = deferrer_of(self);
     (void)err;
-    fault(on_second);
-    on_second = true;
+    fault(d, d->on_second);
+    d->on_second = true;
     return MP_OK;
 }
 
-static mp_status side_end(int mark, mp_error *err)
+static mp_status side_end(const mp_backend *self, int mark, mp_error *err)
 {
+    deferrer *d = deferrer_of(self);
     (void)err;
-    fault(!on_second || !n_calls || calls[n_calls - 1].mark >= 0 || mark != n_calls - 1);
-    calls[n_calls - 1].mark = mark;
-    on_second = false;
-    deferring_counted.n_issued++;
+    fault(d, !d->on_second || !d->n_calls || d->calls[d->n_calls - 1].mark >= 0 || mark != d->n_calls - 1);
+    d->calls[d->n_calls - 1].mark = mark;
+    d->on_second = false;
+    d->counted.n_issued++;
     return MP_OK;
 }
 
-static mp_status side_wait(int mark, mp_error *err)
+static mp_status side_wait(const mp_backend *self, int mark, mp_error *err)
 {
+    deferrer *d = deferrer_of(self);
     (void)err;
-    fault(on_second || mark >= n_calls);
-    for (; n_run < n_calls && calls[n_run].mark <= mark; n_run++)
-        inner->update(calls[n_run].updates, calls[n_run].n, &calls[n_run].factors);
+    fault(d, d->on_second || mark >= d->n_calls);
+    for (; d->n_run < d->n_calls && d->calls[d->n_run].mark <= mark; d->n_run++) {
+        struct deferred_call *c = &d->calls[d->n_run];
+        d->inner->update(d->inner, c->updates, c->n, &c->factors);
+    }
     return MP_OK;
 }
 
-static void begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
+static void begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
-    fault(n_run != n_calls); /* the pass before has ended without waiting */
-    n_run = n_calls = 0;
-    inner->begin(seed, step, factors);
+    deferrer *d = deferrer_of(self);
+    fault(d, d->n_run != d->n_calls); /* the pass before has ended without waiting */
+    d->n_run = d->n_calls = 0;
+    d->inner->begin(d->inner, seed, step, factors);
 }
 
-static void update(mp_update *updates, size_t n, const mp_update_factors *factors)
+static void update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors)
 {
-    if (!on_second) {
-        inner->update(updates, n, factors);
+    deferrer *d = deferrer_of(self);
+    if (!d->on_second) {
+        d->inner->update(d->inner, updates, n, factors);
         return;
     }
-    fault(n > MOST_UPDATES || n_calls == MOST_CALLS);
-    if (n > MOST_UPDATES || n_calls == MOST_CALLS) return;
-    kept_call *c = &calls[n_calls++];
-    *c = (kept_call){.mark = -1, .n = n, .factors = *factors};
+    fault(d, n > DEFERRED_UPDATES || d->n_calls == DEFERRED_CALLS);
+    if (n > DEFERRED_UPDATES || d->n_calls == DEFERRED_CALLS) return;
+    struct deferred_call *c = &d->calls[d->n_calls++];
+    *c = (struct deferred_call){.mark = -1, .n = n, .factors = *factors};
     memcpy(c->updates, updates, n * sizeof *updates);
-    deferring_counted.n_updates += (int)n;
+    d->counted.n_updates += (int)n;
 }
 
-static mp_status download(const mp_array *there, const mp_array *host, mp_error *err)
+static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
-    fault(on_second || n_run != n_calls);
-    return inner->download(there, host, err);
+    deferrer *d = deferrer_of(self);
+    fault(d, d->on_second || d->n_run != d->n_calls);
+    return d->inner->download(d->inner, there, host, err);
 }
 
-const mp_backend *deferring_backend(const mp_backend *of)
+const mp_backend *deferring_backend(deferrer *d, const mp_backend *of)
 {
-    inner = of;
-    ours = *of;
-    ours.side_begin = side_begin;
-    ours.side_end = side_end;
-    ours.side_wait = side_wait;
-    ours.begin = begin;
-    ours.update = update;
-    ours.download = download;
-    deferring_counted = (deferring_counts){0};
-    n_calls = n_run = 0;
-    on_second = false;
-    return &ours;
+    memset(d, 0, sizeof *d);
+    d->backend = *of;
+    d->inner = of;
+    d->backend.use = use;
+    d->backend.close = NULL;
+    d->backend.side_begin = side_begin;
+    d->backend.side_end = side_end;
+    d->backend.side_wait = side_wait;
+    d->backend.begin = begin;
+    d->backend.update = update;
+    d->backend.download = download;
+    return &d->backend;
 }

@@ -7,14 +7,28 @@
 
 #include "executor/kernel/backend.h"
 
+enum { DEFERRED_CALLS = 256, DEFERRED_UPDATES = 256 };
+
 typedef struct deferring_counts {
     int n_issued, n_updates; /* calls on the second stream, and updates of parameters in them */
     int n_faults;
 } deferring_counts;
 
-extern deferring_counts deferring_counted;
+typedef struct deferrer {
+    mp_backend backend; /* first */
+    const mp_backend *inner;
+    deferring_counts counted;
+    struct deferred_call {
+        int mark;
+        mp_update updates[DEFERRED_UPDATES];
+        size_t n;
+        mp_update_factors factors;
+    } calls[DEFERRED_CALLS];
+    int n_calls, n_run; /* calls[n_run .. n_calls) wait */
+    bool on_second;
+} deferrer;
 
-/* The one on top of `inner`; one at a time. */
-const mp_backend *deferring_backend(const mp_backend *inner);
+/* Makes *d one on top of `inner`, and returns it as a backend. A deferrer is too large for the stack. */
+const mp_backend *deferring_backend(deferrer *d, const mp_backend *inner);
 
 #endif

@@ -169,9 +169,9 @@ static void fill(const kernel_case *c, const mp_model *model, const mp_operator 
 static void prepare(kernel_run *r, mp_operands *x, mp_call *call)
 {
     mp_error err = {0};
-    const mp_kernel *kernel = backend_here()->kernel(x->op);
+    const mp_kernel *kernel = backend_here()->kernel(backend_here(), x->op);
     if (!kernel) fail_msg("%s has no kernel", r->c->kind);
-    if (mp_call_prepare(kernel, x, call, &err) != MP_OK)
+    if (mp_call_prepare(backend_here(), kernel, x, call, &err) != MP_OK)
         fail_msg("%s(%s)(%s): %s", r->c->kind, r->c->inputs, r->c->attributes, err.message);
     x->workspace = guarded(call->workspace_bytes);
 }
@@ -285,7 +285,7 @@ static void run(kernel_run *r, mp_operands *x, const mp_call *call)
         bring_arrays(&j, x->extra, MP_EXTRAS_MAX);
         bring(&j, &x->workspace, call->workspace_bytes);
     }
-    mp_status st = mp_call_run(call, x, &r->run, j.backend->add, &err);
+    mp_status st = mp_call_run(j.backend, call, x, &r->run, &err);
     for (int k = 0; k < j.n; k++) {
         if (!j.stops[k].shared) backend_fetch(j.backend, j.stops[k].there, (char *)j.stops[k].host - GUARD, j.stops[k].bytes);
         *j.stops[k].at = j.stops[k].host;

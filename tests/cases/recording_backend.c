@@ -27,35 +27,38 @@ typedef struct recording {
     int n_entries;
 } recording;
 
-recording_counts recording_counted;
-int recording_fails_after = -1;
-bool recording_is_lost;
-int64_t recording_limit = -1;
-static int64_t allocated;
-static const mp_backend *inner;
-static mp_backend ours;
-static recording *current; /* NULL: nothing is being recorded */
-static struct {
-    uint64_t seed;
-    uint32_t step;
-    mp_update_factors factors;
-    bool has_factors;
-} values;
+/* The one whose kernels this thread prepares and runs. */
+static _Thread_local recorder *used;
 
-static entry *put(int what)
+/* Functions that it leaves alone are those of the one below, whose context it has: it finds itself by its address. */
+static recorder *recorder_of(const mp_backend *self)
+{
+    return (recorder *)self;
+}
+
+static void use(const mp_backend *self)
+{
+    used = recorder_of(self);
+    if (used->inner->use) used->inner->use(used->inner);
+}
+
+static entry *put(recorder *r, int what)
 {
     entry *e = calloc(1, sizeof *e);
     if (!e) abort();
     e->what = what;
-    *current->last = e;
-    current->last = &e->next;
-    current->n_entries++;
+    *r->current->last = e;
+    r->current->last = &e->next;
+    r->current->n_entries++;
     return e;
 }
 
-static void used(void)
+/* The recorder of a backend, of which something is used that must not be while it records. */
+static recorder *idle(const mp_backend *self)
 {
-    recording_counted.n_faults += current != NULL;
+    recorder *r = recorder_of(self);
+    r->counted.n_faults += r->current != NULL;
+    return r;
 }
 
 static mp_array *arrays_of(const mp_array *from, int n)
@@ -68,10 +71,10 @@ static mp_array *arrays_of(const mp_array *from, int n)
 static mp_status run_call(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_call *kept = call->state;
-    if (!current) return kept->run(kept, x, run, err);
-    if (recording_fails_after >= 0 && current->n_entries >= recording_fails_after)
-        return MP_FAIL(err, MP_IO, "the library has failed");
-    entry *e = put(CALL);
+    recorder *r = used;
+    if (!r->current) return kept->run(kept, x, run, err);
+    if (r->fails_after >= 0 && r->current->n_entries >= r->fails_after) return MP_FAIL(err, MP_IO, "the library has failed");
+    entry *e = put(r, CALL);
     e->call = kept;
     e->run = *run;
     e->operands = *x;
@@ -90,7 +93,7 @@ static void release_call(mp_call *call)
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_kernel *kernel = inner->kernel(x->op);
+    const mp_kernel *kernel = used->inner->kernel(used->inner, x->op);
     mp_prepare with = x->is_backward ? kernel->backward : kernel->forward;
     mp_call *kept = NULL;
     if (!with) return MP_NO_KERNEL(x, err, "its gradient");
@@ -105,67 +108,72 @@ done:
     return st;
 }
 
-static const mp_kernel *kernel(const mp_operator *op)
+static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
+    const recorder *r = recorder_of(self);
     static const mp_kernel row = {"any", "", prepare, prepare};
-    return inner->kernel(op) ? &row : NULL;
+    return r->inner->kernel(r->inner, op) ? &row : NULL;
 }
 
-static void begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
+static void begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
-    used();
-    values.seed = seed;
-    values.step = step;
-    values.has_factors = factors;
-    if (factors) values.factors = *factors;
-    inner->begin(seed, step, factors);
+    recorder *r = idle(self);
+    r->seed = seed;
+    r->step = step;
+    r->has_factors = factors;
+    if (factors) r->factors = *factors;
+    r->inner->begin(r->inner, seed, step, factors);
 }
 
-static void add(mp_dtype dtype, int64_t n, const void *from, void *to)
+static void add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
 {
-    if (!current) {
-        inner->add(dtype, n, from, to);
+    recorder *r = recorder_of(self);
+    if (!r->current) {
+        r->inner->add(r->inner, dtype, n, from, to);
         return;
     }
-    entry *e = put(ADD);
+    entry *e = put(r, ADD);
     e->dtype = dtype;
     e->n = n;
     e->from = from;
     e->to = to;
 }
 
-static void copy(void *to, const void *from, int64_t bytes)
+static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
 {
-    if (!current) {
-        inner->copy(to, from, bytes);
+    recorder *r = recorder_of(self);
+    if (!r->current) {
+        r->inner->copy(r->inner, to, from, bytes);
         return;
     }
-    entry *e = put(COPY);
+    entry *e = put(r, COPY);
     e->n = bytes;
     e->from = from;
     e->to = to;
 }
 
-static void update(mp_update *updates, size_t n, const mp_update_factors *factors)
+static void update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors)
 {
-    if (!current) {
-        inner->update(updates, n, factors);
+    recorder *r = recorder_of(self);
+    if (!r->current) {
+        r->inner->update(r->inner, updates, n, factors);
         return;
     }
-    entry *e = put(UPDATE);
-    if (n > MOST_UPDATES || !values.has_factors) recording_counted.n_faults++;
+    entry *e = put(r, UPDATE);
+    if (n > MOST_UPDATES || !r->has_factors) r->counted.n_faults++;
     e->n_updates = n < MOST_UPDATES ? n : MOST_UPDATES;
     memcpy(e->updates, updates, e->n_updates * sizeof *updates);
 }
 
-static void clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
+static void clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
 {
-    if (!current) {
-        inner->clip(gradients, n, clip_norm, workspace, factor);
+    recorder *r = recorder_of(self);
+    if (!r->current) {
+        r->inner->clip(r->inner, gradients, n, clip_norm, workspace, factor);
         return;
     }
-    entry *e = put(CLIP);
-    recording_counted.n_faults += n > MOST_UPDATES;
+    entry *e = put(r, CLIP);
+    r->counted.n_faults += n > MOST_UPDATES;
     e->n_updates = n < MOST_UPDATES ? n : MOST_UPDATES;
     memcpy(e->updates, gradients, e->n_updates * sizeof *gradients);
     e->clip_norm = clip_norm;
@@ -173,39 +181,43 @@ static void clip(const mp_update *gradients, size_t n, double clip_norm, void *w
     e->to = factor;
 }
 
-static mp_status side_begin(mp_error *err)
+static mp_status side_begin(const mp_backend *self, mp_error *err)
 {
-    if (!current) return inner->side_begin(err);
-    put(ISSUE);
+    recorder *r = recorder_of(self);
+    if (!r->current) return r->inner->side_begin(r->inner, err);
+    put(r, ISSUE);
     return MP_OK;
 }
 
-static mp_status side_end(int mark, mp_error *err)
+static mp_status side_end(const mp_backend *self, int mark, mp_error *err)
 {
-    if (!current) return inner->side_end(mark, err);
-    put(ISSUED)->mark = mark;
+    recorder *r = recorder_of(self);
+    if (!r->current) return r->inner->side_end(r->inner, mark, err);
+    put(r, ISSUED)->mark = mark;
     return MP_OK;
 }
 
-static mp_status side_wait(int mark, mp_error *err)
+static mp_status side_wait(const mp_backend *self, int mark, mp_error *err)
 {
-    if (!current) return inner->side_wait(mark, err);
-    put(WAIT)->mark = mark;
+    recorder *r = recorder_of(self);
+    if (!r->current) return r->inner->side_wait(r->inner, mark, err);
+    put(r, WAIT)->mark = mark;
     return MP_OK;
 }
 
-static mp_status record(mp_error *err)
+static mp_status record(const mp_backend *self, mp_error *err)
 {
-    used();
-    if (!(current = calloc(1, sizeof *current))) return MP_FAIL(err, MP_NOMEM, "out of memory");
-    current->last = &current->first;
+    recorder *r = idle(self);
+    if (!(r->current = calloc(1, sizeof *r->current))) return MP_FAIL(err, MP_NOMEM, "out of memory");
+    r->current->last = &r->current->first;
     return MP_OK;
 }
 
-static void discard(void *memory)
+static void discard(const mp_backend *self, void *memory)
 {
-    recording *r = memory;
-    for (entry *e = r->first, *next; e; e = next) {
+    recorder *r = recorder_of(self);
+    recording *kept = memory;
+    for (entry *e = kept->first, *next; e; e = next) {
         next = e->next;
         free(e->operands.in);
         free(e->operands.out);
@@ -213,51 +225,53 @@ static void discard(void *memory)
         free(e->operands.d_out);
         free(e);
     }
-    free(r);
-    recording_counted.n_alive--;
+    free(kept);
+    r->counted.n_alive--;
 }
 
-static mp_status recorded(void **out, mp_error *err)
+static mp_status recorded(const mp_backend *self, void **out, mp_error *err)
 {
+    recorder *r = recorder_of(self);
     (void)err;
-    recording_counted.n_recorded++;
-    recording_counted.n_alive++;
-    *out = current;
-    current = NULL;
+    r->counted.n_recorded++;
+    r->counted.n_alive++;
+    *out = r->current;
+    r->current = NULL;
     return MP_OK;
 }
 
-static mp_status replay(void *memory, mp_error *err)
+static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
 {
     mp_status st = MP_OK;
-    used();
-    recording_counted.n_replayed++;
+    recorder *r = idle(self);
+    r->counted.n_replayed++;
+    use(self);
     for (entry *e = ((recording *)memory)->first; e; e = e->next) {
-        mp_run run = {.seed = values.seed, .step = values.step, .first_run = e->run.first_run};
+        mp_run run = {.seed = r->seed, .step = r->step, .first_run = e->run.first_run};
         switch (e->what) {
         case CALL:
             MP_TRY(e->call->run(e->call, &e->operands, &run, err));
             break;
         case ADD:
-            inner->add(e->dtype, e->n, e->from, e->to);
+            r->inner->add(r->inner, e->dtype, e->n, e->from, e->to);
             break;
         case COPY:
-            inner->copy(e->to, e->from, e->n);
+            r->inner->copy(r->inner, e->to, e->from, e->n);
             break;
         case UPDATE:
-            inner->update(e->updates, e->n_updates, &values.factors);
+            r->inner->update(r->inner, e->updates, e->n_updates, &r->factors);
             break;
         case CLIP:
-            inner->clip(e->updates, e->n_updates, e->clip_norm, (void *)e->from, e->to);
+            r->inner->clip(r->inner, e->updates, e->n_updates, e->clip_norm, (void *)e->from, e->to);
             break;
         case ISSUE:
-            MP_TRY(inner->side_begin(err));
+            MP_TRY(r->inner->side_begin(r->inner, err));
             break;
         case ISSUED:
-            MP_TRY(inner->side_end(e->mark, err));
+            MP_TRY(r->inner->side_end(r->inner, e->mark, err));
             break;
         case WAIT:
-            MP_TRY(inner->side_wait(e->mark, err));
+            MP_TRY(r->inner->side_wait(r->inner, e->mark, err));
             break;
         }
     }
@@ -265,83 +279,82 @@ done:
     return st;
 }
 
-static void *allocate(int64_t bytes)
+static void *allocate(const mp_backend *self, int64_t bytes)
 {
-    used();
-    if (recording_limit >= 0 && allocated + bytes > recording_limit) return NULL;
-    allocated += bytes;
-    return inner->allocate(bytes);
+    recorder *r = idle(self);
+    if (r->limit >= 0 && r->allocated + bytes > r->limit) return NULL;
+    r->allocated += bytes;
+    return r->inner->allocate(r->inner, bytes);
 }
 
-static void release(void *memory, int64_t bytes)
+static void release(const mp_backend *self, void *memory, int64_t bytes)
 {
-    if (memory) allocated -= bytes;
-    inner->release(memory, bytes);
+    recorder *r = recorder_of(self);
+    if (memory) r->allocated -= bytes;
+    r->inner->release(r->inner, memory, bytes);
 }
 
-static mp_status memory_now(mp_backend_memory *now, mp_error *err)
+static mp_status memory_now(const mp_backend *self, mp_backend_memory *now, mp_error *err)
 {
+    const recorder *r = recorder_of(self);
     const int64_t total = INT64_C(1) << 40;
     (void)err;
-    *now = (mp_backend_memory){total, total - RECORDING_IDLE_BYTES - allocated, -1};
+    *now = (mp_backend_memory){total, total - RECORDING_IDLE_BYTES - r->allocated, -1};
     return MP_OK;
 }
 
-static void fill(void *memory, unsigned char byte, int64_t bytes)
+static void fill(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes)
 {
-    used();
-    inner->fill(memory, byte, bytes);
+    recorder *r = idle(self);
+    r->inner->fill(r->inner, memory, byte, bytes);
 }
 
-static mp_status upload(const mp_array *host, const mp_array *there, mp_error *err)
+static mp_status upload(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err)
 {
-    used();
-    return inner->upload(host, there, err);
+    recorder *r = idle(self);
+    return r->inner->upload(r->inner, host, there, err);
 }
 
-static mp_status download(const mp_array *there, const mp_array *host, mp_error *err)
+static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
-    used();
-    if (recording_is_lost) return MP_FAIL(err, MP_IO, "the device is lost");
-    return inner->download(there, host, err);
+    recorder *r = idle(self);
+    if (r->is_lost) return MP_FAIL(err, MP_IO, "the device is lost");
+    return r->inner->download(r->inner, there, host, err);
 }
 
-static void wait_for_all(void)
+static void wait_for_all(const mp_backend *self)
 {
-    used();
-    inner->wait();
+    recorder *r = idle(self);
+    r->inner->wait(r->inner);
 }
 
-const mp_backend *recording_backend(const mp_backend *of)
+const mp_backend *recording_backend(recorder *r, const mp_backend *of)
 {
-    inner = of;
-    ours = *of;
-    ours.kernel = kernel;
-    ours.begin = begin;
-    ours.record_begin = record;
-    ours.record_end = recorded;
-    ours.replay = replay;
-    ours.discard = discard;
-    ours.wait = wait_for_all;
-    ours.add = add;
+    *r = (recorder){.backend = *of, .inner = of, .fails_after = -1, .limit = -1};
+    mp_backend *b = &r->backend;
+    b->use = use;
+    b->close = NULL;
+    b->kernel = kernel;
+    b->begin = begin;
+    b->record_begin = record;
+    b->record_end = recorded;
+    b->replay = replay;
+    b->discard = discard;
+    b->wait = wait_for_all;
+    b->add = add;
     if (of->side_begin) {
-        ours.side_begin = side_begin;
-        ours.side_end = side_end;
-        ours.side_wait = side_wait;
+        b->side_begin = side_begin;
+        b->side_end = side_end;
+        b->side_wait = side_wait;
     }
-    ours.copy = copy;
-    ours.update = update;
-    ours.clip = clip;
-    ours.allocate = allocate;
-    ours.release = release;
-    ours.memory = memory_now;
-    ours.fill = fill;
-    ours.upload = upload;
-    ours.download = download;
-    recording_counted = (recording_counts){0};
-    recording_fails_after = -1;
-    recording_is_lost = false;
-    recording_limit = -1;
-    allocated = 0;
-    return &ours;
+    b->copy = copy;
+    b->update = update;
+    b->clip = clip;
+    b->allocate = allocate;
+    b->release = release;
+    b->memory = memory_now;
+    b->fill = fill;
+    b->upload = upload;
+    b->download = download;
+    return b;
 }

@@ -70,8 +70,8 @@ static void check(const kernel_case *c, unsigned flags)
     kernel_use(twin);
     kernel_run *b = kernel_begin(c, MP_MODE_TRAIN, flags);
     dirty(b, flags);
-    const mp_kernel *kernel = twin->kernel(b->forward.op);
-    if (kernel == mp_cpu.kernel(b->forward.op)) fail_msg("%s has no kernel of its own", c->kind);
+    const mp_kernel *kernel = twin->kernel(twin, b->forward.op);
+    if (kernel == mp_cpu.kernel(&mp_cpu, b->forward.op)) fail_msg("%s has no kernel of its own", c->kind);
     kernel_forward(b);
     if (flags & KERNEL_BACKWARD) kernel_backward(b);
     for (int o = 0; o < a->forward.n_out; o++) compare(a, b, &a->forward.out[o], &b->forward.out[o], flags);

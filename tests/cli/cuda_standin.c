@@ -1,18 +1,20 @@
 /* cuda_standin.c - a module that --device cuda finds where there is no GPU: the CPU's backend under that name, which accepts
  * the settings of one. */
+#include "estimator/base/memory.h"
 #include "executor/kernel/backend.h"
 
-static mp_backend standin;
-
-static void settle(const mp_backend_settings *settings)
+static void settle(const mp_backend *self, const mp_backend_settings *settings)
 {
-    (void)settings;
+    (void)self, (void)settings;
 }
 
-const mp_backend *mp_module_backend(const mp_backend *host)
+mp_backend *mp_module_backend(const mp_backend *host, int ordinal)
 {
-    standin = *host;
-    standin.name = "cuda";
-    standin.settle = settle;
-    return &standin;
+    mp_backend *standin = mp_alloc(1, sizeof *standin);
+    (void)ordinal;
+    if (!standin) return NULL;
+    *standin = *host;
+    standin->name = "cuda";
+    standin->settle = settle;
+    return standin;
 }

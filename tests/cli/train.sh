@@ -6,6 +6,8 @@ try train_graph train chain.json --budget 60%
 try train_gpu train bert.onnx --budget 60% --device a100
 export MEMPLAN_MODULES=nowhere
 try train_no_module train bert.onnx --budget 60% --device cuda
+try train_second_gpu train bert.onnx --budget 60% --device cuda:1
+try train_no_such_gpu train bert.onnx --budget 60% --device cuda:99
 unset MEMPLAN_MODULES
 holds train_without_a_gpu_says_so_first sh -c "
     test -e /dev/nvidiactl && exit 0

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/grid/families.h"
@@ -21,7 +22,26 @@
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
+#include "executor/kernel/backend.h"
 #include "tests/cases/rule_case.h"
+
+mp_module_entry mp_module_backend;
+static mp_backend *gpu;
+
+static int make_backend(void **unused)
+{
+    (void)unused;
+    gpu = mp_module_backend(&mp_cpu, 0);
+    if (gpu) gpu->use(gpu);
+    return gpu ? 0 : -1;
+}
+
+static int close_backend(void **unused)
+{
+    (void)unused;
+    gpu->close(gpu);
+    return 0;
+}
 
 /* Attention over 2 x 4 matrices; `by_head`: heads lie within rows, as a projection leaves them. */
 static mp_attention_spec attention(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head)
@@ -409,8 +429,8 @@ static void calls_say_who_computes_them(void **unused)
             x.d_in = backward ? d_in : NULL;
             x.d_out = backward ? &out : NULL;
             x.extra[0] = mp_array_plain(MP_DTYPE_FLOAT, 1, &rows);
-            if (mp_call_prepare(mp_cuda_dnn_attentions, &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
-            if (mp_call_prepare(mp_cuda_own_kernel(op), &x, &own, &err) != MP_OK) fail_msg("%s", err.message);
+            if (mp_call_prepare(gpu, mp_cuda_dnn_attentions, &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
+            if (mp_call_prepare(gpu, mp_cuda_own_kernel(op), &x, &own, &err) != MP_OK) fail_msg("%s", err.message);
             if (cases[k].reason) {
                 assert_ptr_equal(call.run, own.run);
                 assert_int_equal(call.workspace_bytes, own.workspace_bytes);
@@ -449,7 +469,7 @@ int main(void)
         cmocka_unit_test(calls_say_who_computes_them),
         cmocka_unit_test(nothing_is_kept),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_backend, close_backend);
 }
 #else
 static void needs_the_libraries(void **unused)

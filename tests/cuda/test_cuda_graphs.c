@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/grid/families.h"
@@ -19,9 +20,30 @@
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
+#include "executor/kernel/backend.h"
 #include "tests/cases/rule_case.h"
 
 enum { PLAIN, LAST };
+
+mp_module_entry mp_module_backend;
+static mp_backend *gpu;
+static long n_kept; /* allocations that a backend keeps before it is used */
+
+static int make_backend(void **unused)
+{
+    (void)unused;
+    gpu = mp_module_backend(&mp_cpu, 0);
+    if (gpu) gpu->use(gpu);
+    n_kept = mp_alloc_live;
+    return gpu ? 0 : -1;
+}
+
+static int close_backend(void **unused)
+{
+    (void)unused;
+    gpu->close(gpu);
+    return 0;
+}
 
 static mp_array image(mp_dtype dtype, int layout, int64_t n, int64_t c, int64_t h, int64_t w)
 {
@@ -31,8 +53,7 @@ static mp_array image(mp_dtype dtype, int layout, int64_t n, int64_t c, int64_t 
 
 static void set(bool tf32, bool fast, int64_t limit)
 {
-    const mp_cuda_settings settings = {.tf32 = tf32, .fast = fast, .workspace_limit = limit};
-    mp_cuda_settings_set(&settings);
+    gpu->settle(gpu, &(mp_backend_settings){.tf32 = tf32, .fast = fast, .workspace_limit = limit});
 }
 
 static void set_window(mp_dnn_operation *o, int64_t window, int64_t stride, int64_t begin, int64_t end)
@@ -242,15 +263,15 @@ static int prepare_algorithms(const mp_kernel *table, mp_operands x)
     mp_algorithms found;
     mp_error err = {0};
     mp_call call;
-    if (mp_cuda_algorithms(&x, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_cuda_algorithms(gpu, &x, &found, &err) != MP_OK) fail_msg("%s", err.message);
     for (int k = 0; k < found.n; k++) {
         x.algorithm = found.list[k].name;
-        if (mp_call_prepare(row(table, x.op), &x, &call, &err) != MP_OK) fail_msg("%s: %s", x.algorithm, err.message);
+        if (mp_call_prepare(gpu, row(table, x.op), &x, &call, &err) != MP_OK) fail_msg("%s: %s", x.algorithm, err.message);
         assert_true(call.workspace_bytes <= INT64_C(257) << 20);
         mp_call_release(&call);
     }
     x.algorithm = "abacus";
-    assert_int_equal(mp_call_prepare(row(table, x.op), &x, &call, NULL), MP_UNSUPPORTED);
+    assert_int_equal(mp_call_prepare(gpu, row(table, x.op), &x, &call, NULL), MP_UNSUPPORTED);
     return found.n;
 }
 
@@ -280,7 +301,7 @@ static int64_t prepare_case(const mp_kernel *table, const char *kind, const char
             x.d_in = d_in;
             x.d_out = &out;
         }
-        if (mp_call_prepare(row(table, op), &x, &call, &err) != MP_OK)
+        if (mp_call_prepare(gpu, row(table, op), &x, &call, &err) != MP_OK)
             fail_msg("%s(%s)(%s): %s", kind, inputs, attributes, err.message);
         if (table == mp_cuda_convolutions && mp_cuda_open(&device, NULL) != MP_OK && !backward)
             assert_int_equal(call.run(&call, &x, &run, &err), MP_UNSUPPORTED);
@@ -378,12 +399,36 @@ static void strided_batches_and_loops(void **unused)
     mp_blas_matmul_release(&m);
 }
 
+static void backends_share_nothing(void **unused)
+{
+    mp_error err = {0};
+    mp_backend *second = mp_module_backend(&mp_cpu, 1);
+    const mp_dnn_plan *own, *others;
+    mp_dnn_graph g = convolution(MP_DNN_CONVOLVE, MP_DTYPE_FLOAT, PLAIN, 1);
+    (void)unused;
+    set(true, false, INT64_C(256) << 20);
+    assert_int_equal(mp_dnn_plan_find(&g, &own, &err), MP_OK);
+    second->use(second);
+    assert_false(mp_cuda_settings_get()->tf32);
+    assert_int_equal(mp_dnn_plan_count(), 0);
+    assert_int_equal(mp_dnn_plan_find(&g, &others, &err), MP_OK);
+    assert_ptr_not_equal(own, others);
+    assert_false(mp_dnn_plan_notes(others, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+    if (second->open(second, &err) != MP_OK) assert_non_null(strstr(err.message, "--device cuda:1: "));
+    second->close(second);
+    gpu->use(gpu);
+    assert_true(mp_cuda_settings_get()->tf32);
+    assert_int_equal(mp_dnn_plan_count(), 1);
+    mp_dnn_forget();
+    set(false, false, INT64_C(256) << 20);
+}
+
 /* What is behind in the process afterwards is what was there before. */
 static void nothing_is_kept(void **unused)
 {
     (void)unused;
     assert_int_equal(mp_dnn_plan_count(), 0);
-    assert_int_equal(mp_alloc_live, 0);
+    assert_int_equal(mp_alloc_live, n_kept);
 }
 
 int main(void)
@@ -398,9 +443,10 @@ int main(void)
         cmocka_unit_test(convolutions_of_every_form_are_prepared),
         cmocka_unit_test(products_of_every_form_are_prepared),
         cmocka_unit_test(strided_batches_and_loops),
+        cmocka_unit_test(backends_share_nothing),
         cmocka_unit_test(nothing_is_kept),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_backend, close_backend);
 }
 #else
 static void needs_the_libraries(void **unused)

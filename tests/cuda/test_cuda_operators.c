@@ -29,7 +29,7 @@ static void every_operator_of_the_cpu_has_a_kernel(void **state)
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         const mp_operator op = {.kind = row->name, .domain = row->domain, .op = row};
-        const mp_kernel *cpu = mp_cpu.kernel(&op), *own = twin->kernel(&op);
+        const mp_kernel *cpu = mp_cpu.kernel(&mp_cpu, &op), *own = twin->kernel(twin, &op);
         if (!cpu || is_of_a_library(row->name)) continue;
         n++;
         if (own == cpu) fail_msg("%s has no kernel on the GPU", row->name);
@@ -155,11 +155,11 @@ static void a_long_condition_is_listed_in_order(void **state)
     out.data = values;
     x.in = in;
     x.out = &out;
-    assert_int_equal(mp_call_prepare(twin->kernel(x.op), &x, &call, &err), MP_OK);
+    assert_int_equal(mp_call_prepare(twin, twin->kernel(twin, x.op), &x, &call, &err), MP_OK);
     assert_true(call.workspace_bytes <= (int64_t)sizeof room);
     x.workspace = room;
     memset(values, 1, sizeof values);
-    assert_int_equal(mp_call_run(&call, &x, &r->run, twin->add, &err), MP_OK);
+    assert_int_equal(mp_call_run(twin, &call, &x, &r->run, &err), MP_OK);
     assert_memory_equal(values, wanted, (size_t)(taken + 5) * sizeof *values);
     mp_call_release(&call);
     kernel_end(r);

@@ -220,9 +220,9 @@ static void updates_and_norms_agree_with_the_cpu(void **state)
                         }
                     }
                 }
-                void *room = malloc((size_t)backend->norm_workspace_bytes(LENGTH));
-                backend->clip(updates, N_MOST, 2, room, &factors[b]);
-                backend->update(updates, N_MOST, &f);
+                void *room = malloc((size_t)backend->norm_workspace_bytes(backend, LENGTH));
+                backend->clip(backend, updates, N_MOST, 2, room, &factors[b]);
+                backend->update(backend, updates, N_MOST, &f);
                 free(room);
             }
             assert_true(factors[0] < 1 && fabs(factors[0] - factors[1]) <= 1e-6 * fabs(factors[0]));
@@ -247,11 +247,11 @@ static void the_last_other_byte_is_found(void **state)
     unsigned char *memory = malloc(BYTES);
     (void)state;
     memset(memory, 7, BYTES);
-    assert_int_equal(twin->touched(memory, 7, BYTES), 0);
+    assert_int_equal(twin->touched(twin, memory, 7, BYTES), 0);
     for (int k = 0; k < 6; k++) {
         const int64_t at[] = {0, 1000, (1 << 20) - 1, 1 << 20, 2 * (1 << 20) + 5, BYTES - 1};
         memory[at[k]] = 8;
-        assert_int_equal(twin->touched(memory, 7, BYTES), at[k] + 1);
+        assert_int_equal(twin->touched(twin, memory, 7, BYTES), at[k] + 1);
     }
     free(memory);
 }

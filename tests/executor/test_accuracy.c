@@ -80,9 +80,9 @@ static mp_accuracy measure(int64_t batch, const float *bias, uint64_t seed)
         weights.data = (void *)(uintptr_t)none;
         values.data = (void *)(uintptr_t)bias;
         assert_int_equal(mp_execution_tensor(e, parameter(&t, "10.weight"), &there, &err), MP_OK);
-        assert_int_equal(t.program->backend->upload(&weights, &there, &err), MP_OK);
+        assert_int_equal(t.program->backend->upload(t.program->backend, &weights, &there, &err), MP_OK);
         assert_int_equal(mp_execution_tensor(e, parameter(&t, "10.bias"), &there, &err), MP_OK);
-        assert_int_equal(t.program->backend->upload(&values, &there, &err), MP_OK);
+        assert_int_equal(t.program->backend->upload(t.program->backend, &values, &there, &err), MP_OK);
     }
     if (mp_accuracy_measure(e, t.program, feed, seed, &found, &err) != MP_OK) fail_msg("%s", err.message);
     mp_feed_free(feed);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 #include <onnx.pb-c.h>
 
+#include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "executor/train/evaluate.h"
 #include "memplan/onnx.h"
@@ -312,7 +313,7 @@ static void run_set(mp_model *model, const Onnx__ModelProto *proto, const char *
     t.values = calloc(model->n_tensors, sizeof *t.values);
     read_inputs(&t, folder);
     read_outputs(&t, folder);
-    mp_evaluation how = {.kernel = mp_cpu_kernel, .mode = MP_MODE_AS_WRITTEN, .run = {.seed = 1, .step = 1, .first_run = true}};
+    mp_evaluation how = {.backend = &mp_cpu, .mode = MP_MODE_AS_WRITTEN, .run = {.seed = 1, .step = 1, .first_run = true}};
     mp_error err = {0};
     char verdict[256] = "", failing[64];
     bool random = false;

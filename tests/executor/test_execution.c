@@ -136,7 +136,7 @@ static void gradient_of(training_case *t, int64_t step, const char *name, float 
     host = mp_array_plain(MP_DTYPE_FLOAT, there.rank, there.dims);
     host.data = out;
     assert_int_equal(mp_array_elements(&host), n);
-    assert_int_equal(t->program->backend->download(&there, &host, &err), MP_OK);
+    assert_int_equal(t->program->backend->download(t->program->backend, &there, &host, &err), MP_OK);
     mp_execution_free(e);
     mp_plan_free(plan);
 }

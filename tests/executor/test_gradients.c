@@ -32,7 +32,7 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
         host.data = malloc((size_t)mp_array_bytes(&host));
         memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host));
         st = mp_execution_tensor(e, tensor, &there, err);
-        if (st == MP_OK) st = all->t->program->backend->upload(&host, &there, err);
+        if (st == MP_OK) st = all->t->program->backend->upload(all->t->program->backend, &host, &there, err);
         free(host.data);
     }
     return st;
@@ -60,7 +60,7 @@ static void compare_gradient(training_case *t, mp_execution *e, const mp_safeten
     host = mp_array_plain(MP_DTYPE_FLOAT, there.rank, there.dims);
     int64_t n = mp_array_elements(&host);
     host.data = malloc((size_t)n * sizeof(float));
-    assert_int_equal(t->program->backend->download(&there, &host, &err), MP_OK);
+    assert_int_equal(t->program->backend->download(t->program->backend, &there, &host, &err), MP_OK);
     for (int64_t k = 0; k < n; k++) {
         difference += pow((double)((float *)host.data)[k] - at(theirs, k), 2);
         size += pow(at(theirs, k), 2);

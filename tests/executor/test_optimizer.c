@@ -25,11 +25,11 @@ static void run_update(const mp_update *here, int64_t state_bytes, const mp_upda
     u.gradient = backend_bring(b, (void *)here->gradient, bytes);
     u.state = backend_bring(b, here->state, state_bytes);
     if (u.clip) u.clip = backend_bring(b, (void *)here->clip, sizeof *u.clip);
-    b->update(&u, 1, f);
+    b->update(b, &u, 1, f);
     backend_fetch(b, u.parameter, here->parameter, bytes);
     backend_fetch(b, u.state, here->state, state_bytes);
-    if (!b->is_host) b->release((void *)u.gradient, bytes);
-    if (!b->is_host) b->release((void *)u.clip, sizeof *u.clip);
+    if (!b->is_host) b->release(b, (void *)u.gradient, bytes);
+    if (!b->is_host) b->release(b, (void *)u.clip, sizeof *u.clip);
 }
 
 /* Three steps from {1, -0.5, 0.25} with gradients {0.1 t, -0.2, 0.05 (t - 2)}. */
@@ -102,18 +102,18 @@ static void the_norm_of_all_gradients_is_brought_down_to_the_limit(void **state)
     (void)state;
     const mp_backend *there = backend_of_tests();
     float a[2] = {3, 4}, b[1] = {12}, factor = 0;
-    int64_t bytes = there->norm_workspace_bytes(2);
+    int64_t bytes = there->norm_workspace_bytes(there, 2);
     const double limits[] = {2, 13.5}, expected[] = {0.4615384340286255 / 3, 1}; /* clip_grad_norm_ */
     mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = backend_bring(there, a, sizeof a)},
                               {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = backend_bring(there, b, sizeof b)}};
-    void *room = there->allocate(bytes);
+    void *room = there->allocate(there, bytes);
     for (int k = 0; k < 2; k++) {
         float *at = backend_bring(there, &factor, sizeof factor);
-        there->clip(gradients, 2, limits[k], room, at);
+        there->clip(there, gradients, 2, limits[k], room, at);
         backend_fetch(there, at, &factor, sizeof factor);
         assert_true(fabs(factor - expected[k]) < 4e-7);
     }
-    there->release(room, bytes);
+    there->release(there, room, bytes);
     backend_fetch(there, (void *)gradients[0].gradient, a, sizeof a);
     backend_fetch(there, (void *)gradients[1].gradient, b, sizeof b);
 }

@@ -27,6 +27,7 @@ typedef struct outcome {
 } outcome;
 
 static const mp_backend *tested;
+static recorder recorded_by;
 
 static int load(void **state)
 {
@@ -59,21 +60,21 @@ static outcome run(training_case *t, const mp_plan *plan, mp_optimizer optimizer
 static void compare(const char *network, const mp_training_options *options, int n_plans)
 {
     int passes = STEPS * (options->accumulate > 1 ? options->accumulate : 1);
-    training_case t = training_begin_on(recording_backend(tested), network, 0, options);
+    training_case t = training_begin_on(recording_backend(&recorded_by, tested), network, 0, options);
     for (int part = 0; part < n_plans; part++) {
         mp_plan *plan = part ? training_plan(&t, 0.4) : training_keep_all(&t);
         outcome calls = run(&t, plan, options->optimizer, options->clip_norm, true);
-        assert_int_equal(recording_counted.n_recorded, 0);
+        assert_int_equal(recorded_by.counted.n_recorded, 0);
         assert_int_equal(calls.n_recordings, 0);
         outcome recorded = run(&t, plan, options->optimizer, options->clip_norm, false);
         if (memcmp(calls.losses, recorded.losses, sizeof calls.losses) != 0 || strcmp(calls.hash, recorded.hash) != 0)
             fail_msg("%s, --fuse %s: a recorded pass is another one", network, mp_fuse_name(options->fuse));
         assert_true(recorded.n_recordings > 0);
-        assert_int_equal(recording_counted.n_recorded, recorded.n_recordings);
-        assert_true(recording_counted.n_replayed >= passes - 4 && recording_counted.n_replayed < passes);
-        assert_int_equal(recording_counted.n_alive, 0);
-        assert_int_equal(recording_counted.n_faults, 0);
-        recording_counted = (recording_counts){0};
+        assert_int_equal(recorded_by.counted.n_recorded, recorded.n_recordings);
+        assert_true(recorded_by.counted.n_replayed >= passes - 4 && recorded_by.counted.n_replayed < passes);
+        assert_int_equal(recorded_by.counted.n_alive, 0);
+        assert_int_equal(recorded_by.counted.n_faults, 0);
+        recorded_by.counted = (recording_counts){0};
         mp_plan_free(plan);
     }
     training_end(&t);
@@ -106,7 +107,7 @@ static void what_looks_at_every_step_is_called_one_by_one(void **state)
                                              {.hyper = hyper, .by_call = true}};
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     (void)state;
-    training_case t = training_begin_on(recording_backend(tested), "tests/gradients/mlp.onnx", 0, &options);
+    training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     for (size_t k = 0; k < sizeof watching / sizeof *watching; k++) {
         mp_error err = {0};
@@ -115,7 +116,7 @@ static void what_looks_at_every_step_is_called_one_by_one(void **state)
         assert_int_equal(mp_execution_new(t.program, plan, &watching[k], &e, &err), MP_OK);
         training_run(&t, e, 0, 3, losses);
         mp_execution_free(e);
-        assert_int_equal(recording_counted.n_recorded + recording_counted.n_replayed, 0);
+        assert_int_equal(recorded_by.counted.n_recorded + recorded_by.counted.n_replayed, 0);
     }
     mp_plan_free(plan);
     training_end(&t);
@@ -130,19 +131,19 @@ static void a_failure_while_recording_is_reported(void **state)
     mp_input_filler filler;
     double loss;
     (void)state;
-    training_case t = training_begin_on(recording_backend(tested), "tests/gradients/mlp.onnx", 0, &options);
+    training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     assert_int_equal(mp_execution_new(t.program, plan, &how, &e, &err), MP_OK);
     assert_int_equal(mp_input_filler_new(t.program, t.feed, &filler, &err), MP_OK);
     assert_int_equal(mp_execution_step(e, 0, mp_inputs_fill, &filler, &loss, &err), MP_OK);
-    recording_fails_after = 3;
+    recorded_by.fails_after = 3;
     assert_int_equal(mp_execution_step(e, 1, mp_inputs_fill, &filler, &loss, &err), MP_IO);
     assert_string_equal(err.message, "the library has failed");
-    assert_int_equal(recording_counted.n_recorded, 1);
-    assert_int_equal(recording_counted.n_replayed, 0);
+    assert_int_equal(recorded_by.counted.n_recorded, 1);
+    assert_int_equal(recorded_by.counted.n_replayed, 0);
     mp_input_filler_free(&filler);
     mp_execution_free(e);
-    assert_int_equal(recording_counted.n_alive, 0);
+    assert_int_equal(recorded_by.counted.n_alive, 0);
     mp_plan_free(plan);
     training_end(&t);
 }
@@ -150,7 +151,7 @@ static void a_failure_while_recording_is_reported(void **state)
 static bool lose_the_device_after_three(const mp_train_progress *now, void *data)
 {
     (void)data;
-    recording_is_lost = now->step == 3;
+    recorded_by.is_lost = now->step == 3;
     return true;
 }
 
@@ -164,7 +165,7 @@ static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **stat
     int64_t step = -1;
     (void)state;
     snprintf(path, sizeof path, "/tmp/memplan-recording-%ld.safetensors", (long)getpid());
-    training_case t = training_begin_on(recording_backend(tested), "tests/gradients/mlp.onnx", 0, &options);
+    training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     const mp_train_request request = {.program = t.program,
                                       .plan = plan,
@@ -177,7 +178,7 @@ static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **stat
                                       .progress = lose_the_device_after_three};
     assert_int_equal(mp_train(&request, &report, &err), MP_IO);
     assert_string_equal(err.message, "the device is lost");
-    recording_is_lost = false;
+    recorded_by.is_lost = false;
     assert_int_equal(mp_execution_new(t.program, plan, &request.execution, &e, &err), MP_OK);
     assert_int_equal(mp_state_resume(path, t.program, e, &request.execution, &step, &err), MP_OK);
     assert_int_equal(step, 2);
@@ -193,7 +194,7 @@ static void the_report_says_what_the_device_holds(void **state)
     mp_error err = {0};
     mp_report report;
     (void)state;
-    training_case t = training_begin_on(recording_backend(tested), "tests/gradients/mlp.onnx", 0, &options);
+    training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     const mp_train_request request = {.program = t.program,
                                       .plan = plan,
@@ -208,7 +209,7 @@ static void the_report_says_what_the_device_holds(void **state)
     assert_true(blocks >= report.static_bytes + report.arena_bytes && blocks < report.static_bytes + report.arena_bytes + 4096);
     assert_int_equal(report.n_recordings, 1);
     mp_report_free(&report);
-    recording_limit = plan->static_bytes + 4096;
+    recorded_by.limit = plan->static_bytes + 4096;
     assert_int_equal(mp_train(&request, &report, &err), MP_NOMEM);
     assert_non_null(strstr(err.message, "there is no memory for an arena of "));
     assert_non_null(strstr(err.message, " of the device's 1099511627776 are free"));

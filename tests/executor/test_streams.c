@@ -21,6 +21,9 @@
 
 enum { STEPS = 3 };
 
+static deferrer deferred_by;
+static recorder recorded_by;
+
 typedef struct outcome {
     double losses[STEPS];
     char hash[33];
@@ -71,24 +74,24 @@ static void what_runs_beside_changes_nothing(void **state)
                                            .fuse = (mp_fuse)fuse,
                                            .dtype = k == 1 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
                                            .accumulate = k == 0 ? 2 : 1};
-            training_case t = training_begin_on(deferring_backend(backend_of_tests()), networks[k], 0, &options);
+            training_case t = training_begin_on(deferring_backend(&deferred_by, backend_of_tests()), networks[k], 0, &options);
             mp_execution_options poisoned = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
             mp_execution_options guarded = poisoned, single = poisoned;
             guarded.guards = true;
             single.one_by_one = true;
             mp_plan *plan = training_plan(&t, 0.5);
             const outcome in_order = run(&t, plan, &poisoned);
-            assert_int_equal(deferring_counted.n_issued, 0);
+            assert_int_equal(deferred_by.counted.n_issued, 0);
             for (uint64_t seed = 1; seed <= 3; seed++) {
                 int n_beside;
                 mp_plan *beside = with_waits(t.program->graph, plan, seed, &n_beside);
-                deferring_counted = (deferring_counts){0};
+                deferred_by.counted = (deferring_counts){0};
                 const outcome o = run(&t, beside, seed == 2 ? &guarded : seed == 3 ? &single : &poisoned);
                 assert_same(&in_order, &o, networks[k]);
                 /* forward-fused: the last step's updates are for the flush */
                 const int passes = fuse == MP_FUSE_FORWARD ? STEPS - 1 : STEPS;
-                assert_true(deferring_counted.n_issued > 0 && deferring_counted.n_updates >= passes * n_beside);
-                assert_int_equal(deferring_counted.n_faults, 0);
+                assert_true(deferred_by.counted.n_issued > 0 && deferred_by.counted.n_updates >= passes * n_beside);
+                assert_int_equal(deferred_by.counted.n_faults, 0);
                 mp_plan_free(beside);
             }
             mp_plan_free(plan);
@@ -101,16 +104,17 @@ static void recorded_passes_keep_both_streams(void **state)
 {
     (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_MOMENTUM, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
-    training_case t = training_begin_on(recording_backend(deferring_backend(backend_of_tests())), networks[1], 0, &options);
+    training_case t = training_begin_on(recording_backend(&recorded_by, deferring_backend(&deferred_by, backend_of_tests())),
+                                        networks[1], 0, &options);
     mp_execution_options recorded = {.hyper = mp_hyper_default(MP_OPTIMIZER_MOMENTUM), .seed = 3}, by_call = recorded;
     int n_beside;
     by_call.by_call = true;
     mp_plan *plan = training_keep_all(&t), *beside = with_waits(t.program->graph, plan, 5, &n_beside);
     const outcome in_order = run(&t, plan, &by_call), o = run(&t, beside, &recorded);
     assert_same(&in_order, &o, "a recording with two streams");
-    assert_true(n_beside > 0 && recording_counted.n_replayed == STEPS - 1);
-    assert_true(deferring_counted.n_updates >= STEPS * n_beside);
-    assert_int_equal(deferring_counted.n_faults + recording_counted.n_faults, 0);
+    assert_true(n_beside > 0 && recorded_by.counted.n_replayed == STEPS - 1);
+    assert_true(deferred_by.counted.n_updates >= STEPS * n_beside);
+    assert_int_equal(deferred_by.counted.n_faults + recorded_by.counted.n_faults, 0);
     mp_plan_free(beside);
     mp_plan_free(plan);
     training_end(&t);
@@ -129,10 +133,10 @@ static void without_a_second_stream_it_runs_in_order(void **state)
     const outcome in_order = run(&t, plan, &plain), o = run(&t, beside, &plain);
     assert_same(&in_order, &o, "a plan with waits on one stream");
     training_end(&t);
-    t = training_begin_on(deferring_backend(backend_of_tests()), networks[0], 0, &options);
+    t = training_begin_on(deferring_backend(&deferred_by, backend_of_tests()), networks[0], 0, &options);
     const outcome p = run(&t, beside, &profiled);
     assert_same(&in_order, &p, "a profile");
-    assert_int_equal(deferring_counted.n_issued, 0);
+    assert_int_equal(deferred_by.counted.n_issued, 0);
     mp_plan_free(beside);
     mp_plan_free(plan);
     training_end(&t);
@@ -145,21 +149,21 @@ static void a_plan_gets_waits_within_its_memory(void **state)
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
         mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
         mp_execution_options poisoned = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
-        training_case t = training_begin_on(deferring_backend(backend_of_tests()), networks[k], 0, &options);
+        training_case t = training_begin_on(deferring_backend(&deferred_by, backend_of_tests()), networks[k], 0, &options);
         for (int part = 0; part < 2; part++) {
             mp_plan *plan = part ? training_plan(&t, 0.5) : training_keep_all(&t);
             const int64_t need = plan->static_bytes + plan->arena_bytes;
             mp_second_stream effect;
             mp_error err = {0};
             const outcome in_order = run(&t, plan, &poisoned);
-            deferring_counted = (deferring_counts){0};
+            deferred_by.counted = (deferring_counts){0};
             if (mp_plan_second_stream(t.program->graph, &plan, &effect, &err) != MP_OK) fail_msg("%s", err.message);
             assert_true(plan->static_bytes + plan->arena_bytes <= need);
             assert_true((k == 0 || effect.n_beside > 0) && effect.hidden_ticks <= effect.update_ticks);
             const outcome o = run(&t, plan, &poisoned);
             assert_same(&in_order, &o, networks[k]);
-            assert_int_equal(deferring_counted.n_updates, STEPS * (int)effect.n_beside);
-            assert_int_equal(deferring_counted.n_faults, 0);
+            assert_int_equal(deferred_by.counted.n_updates, STEPS * (int)effect.n_beside);
+            assert_int_equal(deferred_by.counted.n_faults, 0);
             mp_plan_free(plan);
         }
         training_end(&t);

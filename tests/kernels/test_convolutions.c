@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
+#include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/products/convolution.h"
 #include "executor/cpu/products/packing.h"
-#include "executor/cpu/updates.h"
 #include "tests/cases/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)
@@ -72,10 +72,10 @@ static void check_packed_forward(const kernel_case *c, const mp_array *plain, co
     assert_int_equal(mp_cpu_reorder(&a->forward.in[1], packed, &err), MP_OK);
     b->forward.in[1].packed = packed->packed;
     b->forward.in[1].data = packed->data;
-    assert_int_equal(mp_call_prepare(mp_cpu_kernel(b->forward.op), &b->forward, &call, &err), MP_OK);
+    assert_int_equal(mp_call_prepare(&mp_cpu, mp_cpu_kernel(b->forward.op), &b->forward, &call, &err), MP_OK);
     b->forward.workspace = aligned_alloc(64, (size_t)call.workspace_bytes + 64);
     kernel_forward(a);
-    assert_int_equal(mp_call_run(&call, &b->forward, &b->run, mp_cpu_add, &err), MP_OK);
+    assert_int_equal(mp_call_run(&mp_cpu, &call, &b->forward, &b->run, &err), MP_OK);
     for (int64_t e = 0; e < mp_array_elements(&a->forward.out[0]); e++) {
         double x = kernel_get(&a->forward.out[0], e), y = kernel_get(&b->forward.out[0], e);
         assert_true(fabs(x - y) <= 1e-4 * (1 + fabs(x)));

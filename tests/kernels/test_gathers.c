@@ -14,8 +14,8 @@
 #include <omp.h>
 #endif
 
+#include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/updates.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/value_case.h"
 
@@ -204,8 +204,8 @@ static void an_index_outside_is_named_and_nothing_is_read(void **state)
         mp_error forward = {0}, backward = {0};
         kernel_forward(r);
         ((int64_t *)r->forward.in[1].data)[cases[k].at] = cases[k].bad;
-        assert_int_equal(mp_call_run(&r->forward_call, &r->forward, &r->run, mp_cpu_add, &forward), MP_INVALID);
-        assert_int_equal(mp_call_run(&r->backward_call, &r->backward, &r->run, mp_cpu_add, &backward), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &r->run, &forward), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->backward_call, &r->backward, &r->run, &backward), MP_INVALID);
         assert_non_null(strstr(forward.message, cases[k].c.kind));
         assert_non_null(strstr(forward.message, "'the_node'"));
         assert_non_null(strstr(backward.message, "'the_node'"));
@@ -228,7 +228,7 @@ static void a_condition_that_takes_another_number_of_elements_is_refused(void **
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
         mp_error err = {0};
         kernel_set(&r->forward.in[1], value ? 0 : 1, value);
-        assert_int_equal(mp_call_run(&r->forward_call, &r->forward, &r->run, mp_cpu_add, &err), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &r->run, &err), MP_INVALID);
         kernel_end(r);
     }
 }
@@ -286,7 +286,7 @@ static void gradients_of_larger_and_smaller_are_refused(void **state)
         x.d_in = d_in;
         x.d_out = &d_out;
         x.to = 3;
-        assert_int_equal(mp_call_prepare(mp_cpu_kernel(x.op), &x, &call, &err), MP_UNSUPPORTED);
+        assert_int_equal(mp_call_prepare(&mp_cpu, mp_cpu_kernel(x.op), &x, &call, &err), MP_UNSUPPORTED);
         assert_non_null(strstr(err.message, "'the_node'"));
         kernel_end(r);
     }

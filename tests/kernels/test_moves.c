@@ -13,6 +13,7 @@
 #include <omp.h>
 #endif
 
+#include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cpu/moves/strided_copy.h"
 #include "tests/cases/value_case.h"
@@ -182,9 +183,9 @@ static void reorder_carries_elements_and_gradients_between_layouts(void **state)
         lay(&r->backward.d_out[0], into);
         r->backward.out[0] = r->forward.out[0];
         const mp_kernel *kernel = mp_cpu_kernel(r->forward.op);
-        assert_int_equal(mp_call_prepare(kernel, &r->forward, &r->forward_call, NULL), MP_OK);
+        assert_int_equal(mp_call_prepare(&mp_cpu, kernel, &r->forward, &r->forward_call, NULL), MP_OK);
         r->backward.adds = (unsigned)into;
-        assert_int_equal(mp_call_prepare(kernel, &r->backward, &r->backward_call, NULL), MP_OK);
+        assert_int_equal(mp_call_prepare(&mp_cpu, kernel, &r->backward, &r->backward_call, NULL), MP_OK);
         for (int k = 0; k < 440; k++) {
             kernel_set(&r->backward.d_out[0], k, k + 0.5);
             kernel_set(&r->backward.d_in[0], k, 1000);

@@ -11,7 +11,6 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/updates.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 
@@ -89,7 +88,7 @@ static void a_target_that_is_no_class_is_refused(void **state)
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
     mp_error err = {0};
     if (backend_of_tests() == &mp_cpu) {
-        assert_int_equal(mp_call_run(&r->forward_call, &r->forward, &r->run, mp_cpu_add, &err), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &r->run, &err), MP_INVALID);
         assert_non_null(strstr(err.message, "target 3 is not one of 3 classes"));
     } else {
         kernel_forward(r);

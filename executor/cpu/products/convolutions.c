@@ -214,11 +214,12 @@ done:
     return st;
 }
 
-mp_status mp_cpu_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
+mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_kernel *table = mp_cpu_convolutions;
     work w;
+    (void)self;
     out->n = 0;
     if (!mp_kernel_find(&table, 1, x->op)) goto done;
     MP_TRY(read_work(x, &w, err));

@@ -5,6 +5,6 @@
 #include "executor/kernel/kernel.h"
 
 /* As in mp_backend; none for other operators. */
-mp_status mp_cpu_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);
+mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
 
 #endif

@@ -5,102 +5,115 @@
 #include <string.h>
 
 #include "executor/cuda/device/code.h"
+#include "executor/cuda/device/context.h"
 #include "executor/cuda/device/errors.h"
-#include "executor/cuda/device/step.h"
-#include "executor/cuda/device/streams.h"
 
-static mp_cuda_device device;
-static bool is_open;
-static mp_cuda_settings settings = {.workspace_limit = INT64_C(256) << 20};
-
-/* Whether there is a GPU that this module can use: the driver, then the device. */
-static mp_status look(int *ordinal, mp_error *err)
+/* Whether there is the GPU, and this module can use it: the driver, then the device. */
+static mp_status look(const mp_cuda_context *c, mp_error *err)
 {
     mp_status st = MP_OK;
     int driver = 0, n = 0;
     cudaError_t code = cudaDriverGetVersion(&driver);
-    MP_REQUIRE(code == cudaSuccess && driver > 0, err, MP_UNSUPPORTED,
-               "--device cuda: there is no NVIDIA driver on this machine");
+    MP_REQUIRE(code == cudaSuccess && driver > 0, err, MP_UNSUPPORTED, "--device %s: there is no NVIDIA driver on this machine",
+               c->label);
     code = cudaGetDeviceCount(&n);
     MP_REQUIRE(code != cudaErrorInsufficientDriver, err, MP_UNSUPPORTED,
-               "--device cuda: the NVIDIA driver is for CUDA %d.%d, and this build needs %d.%d", driver / 1000,
+               "--device %s: the NVIDIA driver is for CUDA %d.%d, and this build needs %d.%d", c->label, driver / 1000,
                driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     MP_REQUIRE(code != cudaErrorNoDevice && (code != cudaSuccess || n > 0), err, MP_UNSUPPORTED,
-               "--device cuda: there is no NVIDIA GPU here");
-    MP_REQUIRE(code == cudaSuccess, err, MP_UNSUPPORTED, "--device cuda: the GPU cannot be used: %s", cudaGetErrorString(code));
-    *ordinal = 0; /* the first that CUDA_VISIBLE_DEVICES shows */
+               "--device %s: there is no NVIDIA GPU here", c->label);
+    MP_REQUIRE(code == cudaSuccess, err, MP_UNSUPPORTED, "--device %s: the GPU cannot be used: %s", c->label,
+               cudaGetErrorString(code));
+    MP_REQUIRE(c->ordinal < n, err, MP_UNSUPPORTED, "--device %s: the NVIDIA GPUs here are cuda:0 to cuda:%d", c->label, n - 1);
 done:
     return st;
 }
 
-static mp_status open_device(mp_error *err)
+static mp_status open_device(mp_cuda_context *c, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_cuda_device *d = &c->device;
     struct cudaDeviceProp p;
-    MP_TRY(look(&device.ordinal, err));
-    MP_CUDA(cudaGetDeviceProperties(&p, device.ordinal), err);
-    MP_CUDA(cudaSetDevice(device.ordinal), err);
-    device.architecture = p.major * 10 + p.minor;
-    device.multiprocessors = p.multiProcessorCount;
-    device.memory_bytes = (int64_t)p.totalGlobalMem;
-    snprintf(device.name, sizeof device.name, "%.60s", p.name);
+    MP_TRY(look(c, err));
+    MP_CUDA(cudaGetDeviceProperties(&p, c->ordinal), err);
+    MP_CUDA(cudaSetDevice(c->ordinal), err);
+    *d = (mp_cuda_device){.ordinal = c->ordinal,
+                          .architecture = p.major * 10 + p.minor,
+                          .multiprocessors = p.multiProcessorCount,
+                          .memory_bytes = (int64_t)p.totalGlobalMem};
+    snprintf(d->name, sizeof d->name, "%.60s", p.name);
     MP_REQUIRE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
-               "--device cuda: %s is of architecture %d.%d, for which this build has no code", device.name, p.major, p.minor);
-    MP_TRY(mp_cuda_streams_open(&device.stream, err));
-    MP_TRY(mp_cuda_step_open(err));
-    MP_CUDNN(cudnnCreate(&device.dnn), err);
-    MP_CUDNN(cudnnSetStream(device.dnn, device.stream), err);
-    MP_CUBLAS(cublasLtCreate(&device.blas), err);
+               "--device %s: %s is of architecture %d.%d, for which this build has no code", c->label, d->name, p.major,
+               p.minor);
+    MP_TRY(mp_cuda_streams_open(&c->streams, err));
+    d->stream = mp_cuda_stream();
+    MP_TRY(mp_cuda_step_open(&c->step, err));
+    MP_CUDNN(cudnnCreate(&d->dnn), err);
+    MP_CUDNN(cudnnSetStream(d->dnn, d->stream), err);
+    MP_CUBLAS(cublasLtCreate(&d->blas), err);
 done:
     return st;
+}
+
+static void close_device(mp_cuda_context *c)
+{
+    if (c->device.blas) cublasLtDestroy(c->device.blas);
+    if (c->device.dnn) cudnnDestroy(c->device.dnn);
+    mp_cuda_step_close(c->step);
+    mp_cuda_streams_close(c->streams);
+    c->device = (mp_cuda_device){0};
+    c->step = NULL;
+    c->streams = NULL;
+    c->is_open = false;
 }
 
 mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    if (!is_open) MP_TRY(open_device(err));
-    is_open = true;
-    *out = &device;
-done:
-    return st;
+    mp_cuda_context *c = mp_cuda_current();
+    mp_status st = c->is_open ? MP_OK : open_device(c, err);
+    if (st != MP_OK) {
+        close_device(c);
+        return st;
+    }
+    c->is_open = true;
+    *out = &c->device;
+    return MP_OK;
 }
 
-static const mp_device *profile_of_card(void)
+void mp_cuda_close(void)
 {
-    static mp_device profile;
+    close_device(mp_cuda_current());
+}
+
+static const mp_device *profile_of_card(mp_cuda_context *c)
+{
     struct cudaDeviceProp p;
-    int ordinal;
-    if (profile.name) return &profile;
-    profile = *mp_device_find("h200"); /* what dnn_describe.c assumes too */
-    profile.name = "cuda";
-    if (look(&ordinal, NULL) != MP_OK || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess) return &profile;
+    if (c->card.name) return &c->card;
+    c->card = *mp_device_find("h200"); /* what dnn_describe.c assumes too */
+    c->card.name = "cuda";
+    if (look(c, NULL) != MP_OK || cudaGetDeviceProperties(&p, c->ordinal) != cudaSuccess) return &c->card;
     for (size_t k = 0; k < mp_device_count(); k++) {
         const mp_device *row = mp_device_row(k);
         char name[sizeof p.name] = "";
         size_t n = 0;
-        for (const char *c = p.name; *c && n + 1 < sizeof name; c++) /* "NVIDIA H200" is h200, "... RTX 4090" is rtx4090 */
-            if (*c != ' ') name[n++] = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-        if (strstr(name, row->name)) profile = *row;
+        for (const char *at = p.name; *at && n + 1 < sizeof name; at++) /* "NVIDIA H200" is h200, "... RTX 4090" is rtx4090 */
+            if (*at != ' ') name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+        if (strstr(name, row->name)) c->card = *row;
     }
-    profile.name = "cuda";
-    profile.memory_bytes = (int64_t)p.totalGlobalMem;
-    return &profile;
+    c->card.name = "cuda";
+    c->card.memory_bytes = (int64_t)p.totalGlobalMem;
+    return &c->card;
 }
 
-const mp_device *mp_cuda_profile(void)
+const mp_device *mp_cuda_profile(const mp_backend *self)
 {
-    static mp_device own;
-    const mp_device *card = profile_of_card();
-    own = settings.tf32 ? mp_device_at_tf32(card) : *card;
-    return &own;
+    mp_cuda_context *c = mp_cuda_use(self);
+    const mp_device *card = profile_of_card(c);
+    c->profile = c->settings.tf32 ? mp_device_at_tf32(card) : *card;
+    return &c->profile;
 }
 
 const mp_cuda_settings *mp_cuda_settings_get(void)
 {
-    return &settings;
-}
-
-void mp_cuda_settings_set(const mp_cuda_settings *to)
-{
-    settings = *to;
+    return &mp_cuda_current()->settings;
 }

@@ -1,8 +1,8 @@
-/* device.h - the GPU that the module runs on: how it is opened, its profile, and how it may compute.
+/* device.h - the GPU that a backend runs on: how it is opened, its profile, and how it may compute.
  *
- * The device is opened once, at the first call that needs it, and stays open until the process ends: a CUDA context, the
- * streams on which everything is enqueued, and the handles of cuDNN and cublasLt. Nothing here is thread-safe: one thread
- * trains.
+ * A device is opened once, at the first call that needs it, and stays open as long as its backend: a CUDA context, the streams
+ * on which everything is enqueued, and the handles of cuDNN and cublasLt. Functions without a backend among their arguments
+ * mean the one that the calling thread uses (current.h). A backend is used by one thread at a time.
  */
 #ifndef EXECUTOR_CUDA_DEVICE_H
 #define EXECUTOR_CUDA_DEVICE_H
@@ -12,6 +12,7 @@
 #include <cudnn.h>
 
 #include "estimator/training/target.h"
+#include "memplan/backend.h"
 
 typedef struct mp_cuda_device {
     int ordinal;
@@ -24,12 +25,15 @@ typedef struct mp_cuda_device {
     cublasLtHandle_t blas;
 } mp_cuda_device;
 
-/* The open device. MP_UNSUPPORTED: there is no GPU, no driver, one too old for this module, or an architecture it has no code
- * for; one sentence says which. */
+/* The open device. MP_UNSUPPORTED: there is no such GPU, no driver, one too old for this module, or an architecture it has no
+ * code for; one sentence says which. What fails half way is undone. */
 mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err);
+/* Once nothing of it is in use; one that is not open is fine. */
+void mp_cuda_close(void);
 
-/* The profile of the GPU of this machine, by its name and with its memory; of an H200 where there is none. Opens nothing. */
-const mp_device *mp_cuda_profile(void);
+/* mp_backend's device: the profile of the GPU, by its name and with its memory; of an H200 where there is none. Opens nothing.
+ */
+const mp_device *mp_cuda_profile(const mp_backend *self);
 
 /* What the user decides about the GPU's arithmetic. Set once, before a program is built; what was prepared keeps what it was
  * prepared with. */
@@ -39,8 +43,6 @@ typedef struct mp_cuda_settings {
     int64_t workspace_limit; /* bytes that one call of a library may ask for */
 } mp_cuda_settings;
 
-/* Neither TF32 nor fast, 256 MiB, until something else is set. */
 const mp_cuda_settings *mp_cuda_settings_get(void);
-void mp_cuda_settings_set(const mp_cuda_settings *settings);
 
 #endif

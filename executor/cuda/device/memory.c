@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "executor/cuda/device/current.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
@@ -20,6 +21,7 @@ typedef struct nvml {
     int (*init)(void);
     int (*handle_by_bus)(const char *bus, nvml_handle *device);
     int (*processes)(nvml_handle device, unsigned *n, nvml_process *list);
+    int (*shutdown)(void);
 } nvml;
 
 enum { PROCESSES = 256 };
@@ -31,39 +33,43 @@ static bool find(void *library, const char *name, void *function)
     return symbol;
 }
 
-static const nvml *load_nvml(void)
+/* What an initialised NVML says of this process; -1: nothing. In a container it may know processes by other numbers. */
+static int64_t bytes_by(const nvml *library, int ordinal)
 {
-    static nvml functions;
-    static bool tried, works;
-    if (tried) return works ? &functions : NULL;
-    tried = true;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL); /* stays loaded */
-    works = library && find(library, "nvmlInit_v2", &functions.init) &&
-            find(library, "nvmlDeviceGetHandleByPciBusId_v2", &functions.handle_by_bus) &&
-            find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &functions.processes) && functions.init() == 0;
-    return works ? &functions : NULL;
-}
-
-/* What NVML says of this process; -1: nothing. In a container it may know processes by other numbers. */
-static int64_t process_bytes(int ordinal)
-{
-    static nvml_process list[PROCESSES];
+    nvml_process list[PROCESSES];
     char bus[32];
     nvml_handle device;
     unsigned n = PROCESSES;
-    const nvml *library = load_nvml();
-    if (!library || cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal) != cudaSuccess) return -1;
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal) != cudaSuccess) return -1;
     if (library->handle_by_bus(bus, &device) != 0 || library->processes(device, &n, list) != 0) return -1;
     for (unsigned k = 0; k < n && k < PROCESSES; k++)
         if (list[k].pid == (unsigned)getpid() && list[k].used_bytes <= INT64_MAX) return (int64_t)list[k].used_bytes;
     return -1;
 }
 
-mp_status mp_cuda_memory(mp_backend_memory *now, mp_error *err)
+/* -1: there is no NVML, or it does not know. Asked a few times in a training: it is not kept. */
+static int64_t process_bytes(int ordinal)
+{
+    nvml of;
+    int64_t bytes = -1;
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library && find(library, "nvmlInit_v2", &of.init) &&
+        find(library, "nvmlDeviceGetHandleByPciBusId_v2", &of.handle_by_bus) &&
+        find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &of.processes) &&
+        find(library, "nvmlShutdown", &of.shutdown) && of.init() == 0) {
+        bytes = bytes_by(&of, ordinal);
+        of.shutdown();
+    }
+    if (library) dlclose(library);
+    return bytes;
+}
+
+mp_status mp_cuda_memory(const mp_backend *self, mp_backend_memory *now, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_cuda_device *device;
     size_t free_bytes, total_bytes;
+    mp_cuda_use(self);
     MP_TRY(mp_cuda_open(&device, err));
     MP_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), err);
     *now = (mp_backend_memory){(int64_t)total_bytes, (int64_t)free_bytes, process_bytes(device->ordinal)};

@@ -1,23 +1,30 @@
 /* recording.c - a pass as a CUDA graph: captured from the streams once, launched any number of times. */
 #include "executor/cuda/device/recording.h"
 
+#include "executor/cuda/device/current.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/device/streams.h"
 
-mp_status mp_cuda_record_begin(mp_error *err)
+mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err)
 {
-    return mp_cuda_error(cudaStreamBeginCapture(mp_cuda_stream(), cudaStreamCaptureModeThreadLocal), "capturing a step", err);
+    mp_cuda_use(self);
+    return mp_cuda_error(cudaStreamBeginCapture(mp_cuda_main_stream(), cudaStreamCaptureModeThreadLocal), "capturing a step",
+                         err);
 }
 
-mp_status mp_cuda_record_end(void **recording, mp_error *err)
+/* Also where a call has failed on the second stream: the capture ends on the stream it began on, or that would go on capturing
+ * and refuse whatever comes after. */
+mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err)
 {
     mp_status st = MP_OK;
     cudaGraph_t graph = NULL;
     cudaGraphExec_t ready = NULL;
-    MP_TRY(
-        mp_cuda_error(cudaStreamEndCapture(mp_cuda_stream(), &graph), "capturing a step, which --no-graph does without", err));
+    mp_cuda_use(self);
+    mp_cuda_side_abandon();
+    MP_TRY(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph), "capturing a step, which --no-graph does without",
+                         err));
     MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);
-    MP_CUDA(cudaGraphUpload(ready, mp_cuda_stream()), err);
+    MP_CUDA(cudaGraphUpload(ready, mp_cuda_main_stream()), err);
     *recording = ready;
     ready = NULL;
 done:
@@ -26,12 +33,14 @@ done:
     return st;
 }
 
-mp_status mp_cuda_replay(void *recording, mp_error *err)
+mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err)
 {
-    return mp_cuda_error(cudaGraphLaunch(recording, mp_cuda_stream()), "running a captured step", err);
+    mp_cuda_use(self);
+    return mp_cuda_error(cudaGraphLaunch(recording, mp_cuda_main_stream()), "running a captured step", err);
 }
 
-void mp_cuda_discard(void *recording)
+void mp_cuda_discard(const mp_backend *self, void *recording)
 {
+    mp_cuda_use(self);
     cudaGraphExecDestroy(recording);
 }

@@ -2,11 +2,11 @@
 #ifndef EXECUTOR_CUDA_RECORDING_H
 #define EXECUTOR_CUDA_RECORDING_H
 
-#include "memplan/error.h"
+#include "memplan/backend.h"
 
-mp_status mp_cuda_record_begin(mp_error *err);
-mp_status mp_cuda_record_end(void **recording, mp_error *err);
-mp_status mp_cuda_replay(void *recording, mp_error *err);
-void mp_cuda_discard(void *recording);
+mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err);
+mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err);
+mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
+void mp_cuda_discard(const mp_backend *self, void *recording);
 
 #endif

@@ -3,44 +3,85 @@
 
 #include <string.h>
 
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/context.h"
 #include "executor/cuda/device/errors.h"
-#include "executor/cuda/device/streams.h"
+
+/* Values on their way take turns with these rooms: who comes before a copy has run takes another one, and waits if that is on
+ * its way, too. */
+enum { ROOMS = 2 };
 
 typedef struct step_values {
     mp_cuda_pass pass;
     mp_update_factors factors;
 } step_values;
 
-static step_values *on_host, *on_device;
+struct mp_cuda_step {
+    step_values now;        /* what has been enqueued last */
+    step_values *on_device; /* where kernels read */
+    step_values *leaving;   /* ROOMS of them, pinned */
+    cudaEvent_t left[ROOMS];
+    int turn;
+};
 
-mp_status mp_cuda_step_open(mp_error *err)
+mp_status mp_cuda_step_open(mp_cuda_step **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_CUDA(cudaHostAlloc((void **)&on_host, sizeof *on_host, cudaHostAllocDefault), err);
-    MP_CUDA(cudaMalloc((void **)&on_device, sizeof *on_device), err);
-    memset(on_host, 0, sizeof *on_host);
-    MP_CUDA(cudaMemset(on_device, 0, sizeof *on_device), err);
+    mp_cuda_step *s;
+    MP_REQUIRE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    for (int k = 0; k < ROOMS; k++) MP_CUDA(cudaEventCreateWithFlags(&s->left[k], cudaEventDisableTiming), err);
+    MP_CUDA(cudaHostAlloc((void **)&s->leaving, ROOMS * sizeof *s->leaving, cudaHostAllocDefault), err);
+    MP_CUDA(cudaMalloc((void **)&s->on_device, sizeof *s->on_device), err);
+    MP_CUDA(cudaMemsetAsync(s->on_device, 0, sizeof *s->on_device, mp_cuda_main_stream()), err);
 done:
     return st;
 }
 
-void mp_cuda_begin(uint64_t seed, uint32_t step, const mp_update_factors *factors)
+void mp_cuda_step_close(mp_cuda_step *s)
 {
-    on_host->pass = (mp_cuda_pass){seed, step};
-    if (factors) on_host->factors = *factors;
-    cudaMemcpyAsync(on_device, on_host, sizeof *on_host, cudaMemcpyHostToDevice, mp_cuda_main_stream());
+    if (!s) return;
+    if (s->on_device) cudaFree(s->on_device);
+    if (s->leaving) cudaFreeHost(s->leaving);
+    for (int k = 0; k < ROOMS; k++)
+        if (s->left[k]) cudaEventDestroy(s->left[k]);
+    mp_free(s);
+}
+
+/* Enqueues the copy of `now`. What fails here is seen at the next launch. */
+static void send(mp_cuda_step *s, cudaStream_t stream)
+{
+    const int k = s->turn++ % ROOMS;
+    cudaEventSynchronize(s->left[k]);
+    s->leaving[k] = s->now;
+    cudaMemcpyAsync(s->on_device, &s->leaving[k], sizeof s->now, cudaMemcpyHostToDevice, stream);
+    cudaEventRecord(s->left[k], stream);
+}
+
+static void begin_pass(mp_cuda_step *s, uint64_t seed, uint32_t step, const mp_update_factors *factors)
+{
+    s->now.pass = (mp_cuda_pass){seed, step};
+    if (factors) s->now.factors = *factors;
+    send(s, mp_cuda_main_stream());
+}
+
+void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
+{
+    begin_pass(mp_cuda_use(self)->step, seed, step, factors);
 }
 
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
 {
-    if (on_host->pass.seed != run->seed || on_host->pass.step != run->step) mp_cuda_begin(run->seed, run->step, NULL);
-    return &on_device->pass;
+    mp_cuda_step *s = mp_cuda_current()->step;
+    if (s->now.pass.seed != run->seed || s->now.pass.step != run->step) begin_pass(s, run->seed, run->step, NULL);
+    return &s->on_device->pass;
 }
 
 const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
 {
-    if (!memcmp(&on_host->factors, factors, sizeof *factors)) return &on_device->factors;
-    on_host->factors = *factors;
-    cudaMemcpyAsync(&on_device->factors, &on_host->factors, sizeof on_host->factors, cudaMemcpyHostToDevice, mp_cuda_stream());
-    return &on_device->factors;
+    mp_cuda_step *s = mp_cuda_current()->step;
+    if (memcmp(&s->now.factors, factors, sizeof *factors) != 0) {
+        s->now.factors = *factors;
+        send(s, mp_cuda_stream());
+    }
+    return &s->on_device->factors;
 }

@@ -5,52 +5,78 @@
  */
 #include "executor/cuda/device/streams.h"
 
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/context.h"
 #include "executor/cuda/device/errors.h"
 
 enum { MARKS = 64 };
 
-static cudaStream_t first, second, current;
-static cudaEvent_t issue, marks[MARKS];
+struct mp_cuda_streams {
+    cudaStream_t first, second, current;
+    cudaEvent_t issue, marks[MARKS];
+};
 
-mp_status mp_cuda_streams_open(cudaStream_t *out, mp_error *err)
+mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), err);
-    MP_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), err);
-    MP_CUDA(cudaEventCreateWithFlags(&issue, cudaEventDisableTiming), err);
-    for (int k = 0; k < MARKS; k++) MP_CUDA(cudaEventCreateWithFlags(&marks[k], cudaEventDisableTiming), err);
-    *out = current = first;
+    mp_cuda_streams *s;
+    MP_REQUIRE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_CUDA(cudaStreamCreateWithFlags(&s->first, cudaStreamNonBlocking), err);
+    MP_CUDA(cudaStreamCreateWithFlags(&s->second, cudaStreamNonBlocking), err);
+    MP_CUDA(cudaEventCreateWithFlags(&s->issue, cudaEventDisableTiming), err);
+    for (int k = 0; k < MARKS; k++) MP_CUDA(cudaEventCreateWithFlags(&s->marks[k], cudaEventDisableTiming), err);
+    s->current = s->first;
 done:
     return st;
+}
+
+void mp_cuda_streams_close(mp_cuda_streams *s)
+{
+    if (!s) return;
+    for (int k = 0; k < MARKS; k++)
+        if (s->marks[k]) cudaEventDestroy(s->marks[k]);
+    if (s->issue) cudaEventDestroy(s->issue);
+    if (s->second) cudaStreamDestroy(s->second);
+    if (s->first) cudaStreamDestroy(s->first);
+    mp_free(s);
 }
 
 cudaStream_t mp_cuda_stream(void)
 {
-    return current;
+    return mp_cuda_current()->streams->current;
 }
 
 cudaStream_t mp_cuda_main_stream(void)
 {
-    return first;
+    return mp_cuda_current()->streams->first;
 }
 
-mp_status mp_cuda_side_begin(mp_error *err)
+void mp_cuda_side_abandon(void)
+{
+    mp_cuda_streams *s = mp_cuda_current()->streams;
+    s->current = s->first;
+}
+
+mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_CUDA(cudaEventRecord(issue, first), err);
-    MP_CUDA(cudaStreamWaitEvent(second, issue, 0), err);
-    current = second;
+    mp_cuda_streams *s = mp_cuda_use(self)->streams;
+    MP_CUDA(cudaEventRecord(s->issue, s->first), err);
+    MP_CUDA(cudaStreamWaitEvent(s->second, s->issue, 0), err);
+    s->current = s->second;
 done:
     return st;
 }
 
-mp_status mp_cuda_side_end(int mark, mp_error *err)
+mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err)
 {
-    current = first;
-    return mp_cuda_error(cudaEventRecord(marks[mark % MARKS], second), "issuing an update on the second stream", err);
+    mp_cuda_streams *s = mp_cuda_use(self)->streams;
+    s->current = s->first;
+    return mp_cuda_error(cudaEventRecord(s->marks[mark % MARKS], s->second), "issuing an update on the second stream", err);
 }
 
-mp_status mp_cuda_side_wait(int mark, mp_error *err)
+mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err)
 {
-    return mp_cuda_error(cudaStreamWaitEvent(first, marks[mark % MARKS], 0), "waiting for the second stream", err);
+    mp_cuda_streams *s = mp_cuda_use(self)->streams;
+    return mp_cuda_error(cudaStreamWaitEvent(s->first, s->marks[mark % MARKS], 0), "waiting for the second stream", err);
 }

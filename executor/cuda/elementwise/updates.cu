@@ -4,6 +4,7 @@
  */
 #include "executor/cuda/grid/vectors.cuh"
 
+#include "executor/cuda/device/current.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/elementwise/updates.h"
 #include "executor/kernel/update_formulas.h"
@@ -158,8 +159,9 @@ template <mp_dtype T> struct sum_of {
 
 } // namespace
 
-void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *factors)
+void mp_cuda_update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors)
 {
+    mp_cuda_use(self);
     const mp_update_factors *on_device = mp_cuda_factors(factors);
     if (factors->optimizer == MP_OPTIMIZER_SGD)
         update<0>(updates, n, on_device);
@@ -169,14 +171,16 @@ void mp_cuda_update(mp_update *updates, size_t n, const mp_update_factors *facto
         update<2>(updates, n, on_device);
 }
 
-int64_t mp_cuda_norm_workspace_bytes(int64_t n_elements)
+int64_t mp_cuda_norm_workspace_bytes(const mp_backend *, int64_t n_elements)
 {
     (void)n_elements;
     return (1 + LIST * NORM_STRETCHES) * (int64_t)sizeof(double);
 }
 
-void mp_cuda_clip(const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
+void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
+                  float *factor)
 {
+    mp_cuda_use(self);
     double *total = (double *)workspace;
     for (size_t k = 0; k < n || k == 0; k += LIST) {
         squares_of squares;
@@ -200,7 +204,8 @@ void mp_cuda_clip(const mp_update *gradients, size_t n, double clip_norm, void *
     }
 }
 
-void mp_cuda_add(mp_dtype dtype, int64_t n, const void *from, void *to)
+void mp_cuda_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
 {
+    mp_cuda_use(self);
     MP_BY_DTYPE(dtype, mp_each(mp_vectors<mp_width<T>>(n), sum_of<T>{from, to, n}));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "executor/cuda/device/current.h"
 #include "executor/cuda/elementwise/elementwise.h"
 #include "executor/cuda/elementwise/sums.h"
 #include "executor/cuda/grid/families.h"
@@ -172,7 +173,7 @@ done:
 }
 
 /* A forward pass whose bias has an engine lists the engines with it, as prepare takes them. */
-mp_status mp_cuda_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
+mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_kernel *table = mp_cuda_convolutions;
@@ -180,6 +181,7 @@ mp_status mp_cuda_algorithms(const mp_operands *x, mp_algorithms *out, mp_error 
     mp_dnn_graph g;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     out->n = 0;
+    mp_cuda_use(self);
     if (!mp_kernel_find(&table, 1, x->op)) goto done;
     const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;

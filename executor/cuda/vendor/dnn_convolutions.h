@@ -5,6 +5,6 @@
 #include "executor/kernel/kernel.h"
 
 /* mp_backend's algorithms; none for other operators. */
-mp_status mp_cuda_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);
+mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
 
 #endif

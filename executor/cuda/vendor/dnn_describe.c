@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/context.h"
 #include "executor/cuda/device/errors.h"
 
 #define OPERATION(name) CUDNN_ATTR_OPERATION_##name
@@ -258,15 +258,14 @@ static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":
                               "\"totalGlobalMem\":150000000000,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
                               "\"l2CacheSize\":62914560}";
 
-static cudnnBackendDescriptor_t properties;
-
 mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_cuda_context *c = mp_cuda_current();
     const mp_cuda_device *device = NULL;
     cudnnBackendDescriptor_t made = NULL;
-    if (properties) {
-        *out = properties;
+    if (c->dnn_properties) {
+        *out = c->dnn_properties;
         return MP_OK;
     }
     MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err);
@@ -277,7 +276,7 @@ mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err)
                                           (int64_t)strlen(assumed), assumed),
                  err);
     MP_CUDNN(cudnnBackendFinalize(made), err);
-    *out = properties = made;
+    *out = c->dnn_properties = made;
     made = NULL;
 done:
     if (made) cudnnBackendDestroyDescriptor(made);
@@ -286,6 +285,7 @@ done:
 
 void mp_dnn_device_forget(void)
 {
-    if (properties) cudnnBackendDestroyDescriptor(properties);
-    properties = NULL;
+    mp_cuda_context *c = mp_cuda_current();
+    if (c->dnn_properties) cudnnBackendDestroyDescriptor(c->dnn_properties);
+    c->dnn_properties = NULL;
 }

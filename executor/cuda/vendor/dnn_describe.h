@@ -10,7 +10,7 @@
 mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err);
 
 /* The properties that plans are made for (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): of the open GPU or, without one, assumed.
- * Owned by dnn_describe.c. */
+ * Kept with the backend that the calling thread uses. */
 mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err);
 void mp_dnn_device_forget(void);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/device.h"
+#include "executor/cuda/device/context.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
@@ -88,9 +88,19 @@ int mp_dnn_scalar_add(mp_dnn_graph *g, int rank)
     return k;
 }
 
-/* All plans of the process, in the order they were made, and what was refused. */
-static mp_dnn_plan **plans;
-static size_t n_plans, capacity;
+/* All plans of a backend, in the order they were made, and what was refused. */
+typedef struct mp_dnn_plans {
+    mp_dnn_plan **list;
+    size_t n, capacity;
+} mp_dnn_plans;
+
+/* Those of the backend that the calling thread uses; NULL: out of memory. */
+static mp_dnn_plans *plans_here(void)
+{
+    mp_cuda_context *c = mp_cuda_current();
+    if (!c->plans) c->plans = mp_alloc(1, sizeof *c->plans);
+    return c->plans;
+}
 
 static void plan_free(mp_dnn_plan *p)
 {
@@ -143,15 +153,17 @@ mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, c
 {
     mp_status st = MP_OK;
     mp_dnn_plan *plan = NULL, *made = NULL;
-    for (size_t k = 0; k < n_plans && !plan; k++)
-        if (is_plan_of(plans[k], g, algorithm)) plan = plans[k];
+    mp_dnn_plans *kept = plans_here();
+    MP_REQUIRE(kept, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < kept->n && !plan; k++)
+        if (is_plan_of(kept->list[k], g, algorithm)) plan = kept->list[k];
     if (!plan) {
-        MP_REQUIRE(mp_grow(&plans, &capacity, n_plans + 1, sizeof *plans), err, MP_NOMEM, "out of memory");
+        MP_REQUIRE(mp_grow(&kept->list, &kept->capacity, kept->n + 1, sizeof *kept->list), err, MP_NOMEM, "out of memory");
         MP_TRY(new_plan(g, algorithm, &made, err));
         st = mp_dnn_plan_open(made, &made->why);
         if (st && st != MP_UNSUPPORTED && err) *err = made->why;
         if (st && st != MP_UNSUPPORTED) goto done;
-        plan = plans[n_plans++] = made;
+        plan = kept->list[kept->n++] = made;
         made = NULL;
         st = MP_OK;
     }
@@ -184,15 +196,17 @@ bool mp_dnn_plan_notes(const mp_dnn_plan *p, cudnnBackendNumericalNote_t note)
 
 size_t mp_dnn_plan_count(void)
 {
-    return n_plans;
+    const mp_dnn_plans *kept = mp_cuda_current()->plans;
+    return kept ? kept->n : 0;
 }
 
 void mp_dnn_forget(void)
 {
-    for (size_t k = 0; k < n_plans; k++) plan_free(plans[k]);
-    mp_free(plans);
-    plans = NULL;
-    n_plans = capacity = 0;
+    mp_cuda_context *c = mp_cuda_current();
+    for (size_t k = 0; c->plans && k < c->plans->n; k++) plan_free(c->plans->list[k]);
+    if (c->plans) mp_free(c->plans->list);
+    mp_free(c->plans);
+    c->plans = NULL;
     mp_dnn_device_forget();
 }
 

@@ -3,7 +3,7 @@
  *
  * A graph is a list of tensors and of operations on them. Its plan is an engine configuration of cuDNN's: the first that its
  * heuristics name (mode A, then what it falls back to) which is deterministic, exact enough (mp_cuda_settings) and takes no
- * more workspace than allowed. Plans are kept for the process, refusals too, so equal graphs are planned once.
+ * more workspace than allowed. Plans are kept with their backend, refusals too, so equal graphs are planned once.
  *
  * Engines that compile their kernels when they are planned are passed over where a graph does not ask for them: that takes
  * seconds each. What is left are convolutions, with a bias added or not, and pooling with a plain layout; attention has no
@@ -81,7 +81,8 @@ cudnnDataType_t mp_dnn_type(mp_dtype dtype);
 
 typedef struct mp_dnn_plan mp_dnn_plan;
 
-/* The plan of a graph, owned by the process. MP_UNSUPPORTED: cuDNN has no engine for it that the settings allow; MP_NOMEM. */
+/* The plan of a graph, owned by the backend that the calling thread uses. MP_UNSUPPORTED: cuDNN has no engine for it that the
+ * settings allow; MP_NOMEM. */
 mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err);
 /* The configurations that could be its plan (as the settings permit, one engine in several ways included), the one that
  * mp_dnn_plan_find takes first; n 0: there is none. MP_NOMEM. */
@@ -94,7 +95,7 @@ int mp_dnn_plan_engine(const mp_dnn_plan *plan);      /* cuDNN's number of it in
 bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note); /* whether its engine carries the note */
 /* Enqueues it. addresses[k]: of tensor k (virtual ones: anything). MP_UNSUPPORTED where there is no GPU. */
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
-/* Frees all plans, and the properties they were made for. */
+/* Frees all its plans, and the properties they were made for. */
 void mp_dnn_forget(void);
 size_t mp_dnn_plan_count(void); /* how many are kept, refusals included */
 
