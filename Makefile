@@ -90,8 +90,12 @@ check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/p
 	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py)
 	@python3 -B tests/layout/check.py $(FOLDER)
 	@$(if $(FOLDER),,$(MAKE) -s all $B/manual)
+	@$(if $(FOLDER),,$(if $(MODULES),python3 -B tests/cuda/resources.py $B))
 	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/commands.md - || { echo "docs/commands.md is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
+
+resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as ptxas says
+	@python3 -B tests/cuda/resources.py $B --table
 
 format: ## lay the code out with clang-format
 	find cli include estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
@@ -149,10 +153,12 @@ $B/memplan_cuda.so: $(CUDA_OBJ)
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
 $B/executor/cuda/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
+# What ptxas says of each kernel is kept beside the object: registers, stack, spills.
 $B/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(call say,NVCC) $(NVCC) -std=c++17 -O3 -t 0 $(CUDA_GEN) -I. -Iinclude -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror \
-	    -Werror all-warnings -Xfatbin -compress-all -MMD -MF $(@:.o=.d) -c -o $@ $<
+	    -Werror all-warnings -Xfatbin -compress-all --resource-usage -MMD -MF $(@:.o=.d) -c -o $@ $< 2> $(@:.o=.ptxas) \
+	    || { cat $(@:.o=.ptxas) >&2; exit 1; }
 $B/%.twin.o: %.cu Makefile | $B/test-packages
 	@mkdir -p $(@D)
 	$(call say,CXX) $(CXX) -x c++ -std=c++17 $(CFLAGS) -O2 $(WARN) $(SAN_FLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \

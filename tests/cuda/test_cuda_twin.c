@@ -13,6 +13,7 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
+#include "executor/cuda/grid/division.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/twin_case.h"
 
@@ -20,6 +21,25 @@ static const char *kind_of(const mp_kernel *row, char *text, size_t room)
 {
     snprintf(text, room, "%s%s%s", row->domain, *row->domain ? ":" : "", row->kind);
     return text;
+}
+
+static void a_divisor_divides_as_division_does(void **state)
+{
+    uint64_t draw = 12345;
+    (void)state;
+    for (int k = 0; k < 200000; k++) {
+        int64_t values[2];
+        for (int i = 0; i < 2; i++) { /* of all lengths, and around powers of two */
+            draw = draw * 6364136223846793005u + 1442695040888963407u;
+            values[i] = (int64_t)(draw >> 1 >> draw % 63);
+            if (draw >> 60 == 3) values[i] = (int64_t)((UINT64_C(1) << (draw >> 32) % 63) + (draw >> 50) % 3 - 1);
+            if (values[i] < 0) values[i] = INT64_MAX;
+        }
+        int64_t n = values[0], by = values[1] ? values[1] : 1, rest;
+        const mp_divisor d = mp_divisor_of(by);
+        if (mp_divide_rest(n, &d, &rest) != n / by || rest != n % by)
+            fail_msg("%lld / %lld is not %lld", (long long)n, (long long)by, (long long)mp_divide(n, &d));
+    }
 }
 
 static void unaries_agree_with_the_cpu(void **state)
@@ -47,10 +67,13 @@ static void unaries_agree_with_the_cpu(void **state)
 
 static void binaries_agree_with_the_cpu(void **state)
 {
-    static const char *const shapes[] = {"float32[3,6,5,7] float32[3,6,5,7]", "float32[3,6,5,7] float32[6,1,1]",
-                                         "float32[3,6,5,7] float32[7]",       "float32[6,1,7] float32[3,1,5,1]",
-                                         "float32[2,3000] float32[]",         "float32[40,64] float32[64]",
-                                         "float32[9000,20] float32[20]",      "float32[3,40000] float32[3,1]"};
+    static const char *const shapes[] = {
+        "float32[3,6,5,7] float32[3,6,5,7]", "float32[3,6,5,7] float32[6,1,1]", "float32[3,6,5,7] float32[7]",
+        "float32[6,1,7] float32[3,1,5,1]", "float32[2,3000] float32[]", "float32[40,64] float32[64]",
+        "float32[9000,20] float32[20]", "float32[3,40000] float32[3,1]",
+        /* rows and factors that vectors repeat */
+        "float32[5,9,24] float32[9,24]", "float32[4,24,16] float32[24,1]", "float32[4,6,24] float32[4,6,1]",
+        "float32[6,16] float32[5,1,16]", "float32[2,3,8] float32[2,1,8]"};
     static const char *const whole[] = {"And", "Or", "Xor"}, *const bits[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor",
                                                                               "BitShift"};
     (void)state;
@@ -277,6 +300,7 @@ static void a_machine_without_a_gpu_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_divisor_divides_as_division_does),
         cmocka_unit_test(unaries_agree_with_the_cpu),
         cmocka_unit_test(binaries_agree_with_the_cpu),
         cmocka_unit_test(dropout_agrees_with_the_cpu),

@@ -11,34 +11,26 @@ extern "C" {
 /* k counts the box with its last dimension innermost. */
 struct mp_boxed {
     int rank;
-    bool is_small; /* 32 bits count the elements */
     int64_t n;
-    int64_t dims[MP_BOX_RANK], from[MP_BOX_RANK], to[MP_BOX_RANK];
+    mp_divisor dims[MP_BOX_RANK];
+    int64_t from[MP_BOX_RANK], to[MP_BOX_RANK];
 
     explicit mp_boxed(const mp_box *box)
     {
         rank = box->rank;
         n = mp_box_elements(box);
-        is_small = n <= INT32_MAX;
         for (int d = 0; d < MP_BOX_RANK; d++) {
-            dims[d] = d < rank ? box->dims[d] : 1;
+            dims[d] = mp_divisor_of(d < rank ? box->dims[d] : 1);
             from[d] = d < rank ? box->from[d] : 0;
             to[d] = d < rank ? box->to[d] : 0;
         }
     }
     MP_BODY void find(int64_t k, int64_t *from_at, int64_t *to_at) const
     {
-        uint32_t small = (uint32_t)k;
         *from_at = *to_at = 0;
         for (int d = rank - 1; d >= 0; d--) {
             int64_t index;
-            if (is_small) {
-                index = small % (uint32_t)dims[d];
-                small /= (uint32_t)dims[d];
-            } else {
-                index = k % dims[d];
-                k /= dims[d];
-            }
+            k = mp_divide_rest(k, &dims[d], &index);
             *from_at += index * from[d];
             *to_at += index * to[d];
         }

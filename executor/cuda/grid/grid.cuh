@@ -22,6 +22,7 @@ extern "C" {
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/loops.h"
 }
+#include "executor/cuda/grid/division.h"
 #include "executor/kernel/element.h"
 
 #ifdef MP_CUDA_TWIN
@@ -123,35 +124,26 @@ MP_BODY void mp_store_any(void *data, mp_dtype dtype, int64_t at, float value)
 
 template <int N> struct mp_places {
     int rank;
-    bool is_small; /* 32 bits count the elements */
-    int64_t dims[MP_ARRAY_RANK], strides[N][MP_ARRAY_RANK];
+    mp_divisor dims[MP_ARRAY_RANK];
+    int64_t strides[N][MP_ARRAY_RANK];
 
     explicit mp_places(const mp_loops *loops)
     {
         rank = loops->rank;
-        is_small = loops->n_elements <= INT32_MAX;
         for (int d = 0; d < MP_ARRAY_RANK; d++) {
-            dims[d] = d < rank ? loops->dims[d] : 1;
+            dims[d] = mp_divisor_of(d < rank ? loops->dims[d] : 1);
             for (int i = 0; i < N; i++) strides[i][d] = d < rank ? loops->strides[i][d] : 0;
         }
     }
     MP_BODY void find(int64_t k, int64_t *at) const
     {
         for (int i = 0; i < N; i++) at[i] = 0;
-        uint32_t small = (uint32_t)k;
         for (int d = rank - 1; d > 0; d--) {
             int64_t index;
-            if (is_small) {
-                index = small % (uint32_t)dims[d];
-                small /= (uint32_t)dims[d];
-            } else {
-                index = k % dims[d];
-                k /= dims[d];
-            }
+            k = mp_divide_rest(k, &dims[d], &index);
             for (int i = 0; i < N; i++) at[i] += index * strides[i][d];
         }
-        int64_t outer = is_small ? (int64_t)small : k;
-        for (int i = 0; i < N; i++) at[i] += outer * strides[i][0];
+        for (int i = 0; i < N; i++) at[i] += k * strides[i][0];
     }
 };
 

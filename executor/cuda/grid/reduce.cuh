@@ -23,7 +23,7 @@
 template <int N> struct mp_reduce_places {
     int n_kept, n_reduced;
     int64_t n_out, n_terms;
-    int64_t kept[MP_ARRAY_RANK], reduced[MP_ARRAY_RANK];
+    mp_divisor kept[MP_ARRAY_RANK], reduced[MP_ARRAY_RANK];
     int64_t kept_at[N][MP_ARRAY_RANK], reduced_at[N][MP_ARRAY_RANK];
 
     /* Reduced are the dimensions along which operand `by` stays where it is; by < 0: all. */
@@ -34,7 +34,7 @@ template <int N> struct mp_reduce_places {
         for (int d = 0; d < loops->rank; d++) {
             const bool keeps = by >= 0 && loops->strides[by][d] != 0;
             const int k = keeps ? n_kept++ : n_reduced++;
-            (keeps ? kept : reduced)[k] = loops->dims[d];
+            (keeps ? kept : reduced)[k] = mp_divisor_of(loops->dims[d]);
             (keeps ? n_out : n_terms) *= loops->dims[d];
             for (int i = 0; i < N; i++) (keeps ? kept_at : reduced_at)[i][k] = loops->strides[i][d];
         }
@@ -49,11 +49,12 @@ template <int N> struct mp_reduce_places {
         for (int i = 0; i < N; i++) at[i] = output[i];
         add(n_reduced, reduced, reduced_at, r, at);
     }
-    static MP_BODY void add(int n, const int64_t *dims, const int64_t (*steps)[MP_ARRAY_RANK], int64_t k, int64_t *at)
+    static MP_BODY void add(int n, const mp_divisor *dims, const int64_t (*steps)[MP_ARRAY_RANK], int64_t k, int64_t *at)
     {
         for (int d = n - 1; d > 0; d--) {
-            for (int i = 0; i < N; i++) at[i] += k % dims[d] * steps[i][d];
-            k /= dims[d];
+            int64_t index;
+            k = mp_divide_rest(k, &dims[d], &index);
+            for (int i = 0; i < N; i++) at[i] += index * steps[i][d];
         }
         for (int i = 0; n > 0 && i < N; i++) at[i] += k * steps[i][0];
     }
@@ -106,26 +107,37 @@ template <int N, class F> struct mp_reducing {
     }
 };
 
-/* One thread per output and stretch. */
+/* One thread per output and stretch. So many terms are on their way from memory before the first is joined. */
 template <int N, class F> struct mp_reduce_columns {
     mp_reducing<N, F> x;
     MP_BODY void operator()(int64_t index) const
     {
-        enum { BLOCK = 128 };
+        enum { BLOCK = 128, UNDERWAY = 8 };
         const int64_t k = index % x.places.n_out, stretch = index / x.places.n_out, first = stretch * x.cut.length;
         const int64_t until = first + x.cut.length < x.places.n_terms ? first + x.cut.length : x.places.n_terms;
-        int64_t output[N], at[N];
+        int64_t output[N];
         x.places.find_output(k, output);
         typename F::value total = x.f.wide(x.f.none());
         for (int64_t r = first; r < until; r += BLOCK) {
-            typename F::part part = x.f.none();
-            for (int64_t t = r; t < r + BLOCK && t < until; t++) {
-                x.places.find_term(t, output, at);
-                part = x.f.join(part, x.f.at(at, t));
+            const int64_t end = r + BLOCK < until ? r + BLOCK : until;
+            typename F::part part = x.f.none(), terms[UNDERWAY];
+            int64_t t = r;
+            for (; t + UNDERWAY <= end; t += UNDERWAY) {
+                MP_UNROLL
+                for (int u = 0; u < UNDERWAY; u++) terms[u] = term(output, t + u);
+                MP_UNROLL
+                for (int u = 0; u < UNDERWAY; u++) part = x.f.join(part, terms[u]);
             }
+            for (; t < end; t++) part = x.f.join(part, term(output, t));
             total = x.f.join_wide(total, x.f.wide(part));
         }
         x.done(k, stretch, output, total);
+    }
+    MP_BODY typename F::part term(const int64_t *output, int64_t t) const
+    {
+        int64_t at[N];
+        x.places.find_term(t, output, at);
+        return x.f.at(at, t);
     }
 };
 
