@@ -17,7 +17,6 @@ typedef enum mp_bound_stage {
     MP_BOUND_BRANCH,   /* branch and bound on what is live at the start of each interval of the chain */
     MP_BOUND_COUPLE,   /* the intervals of a chain coupled by multipliers */
     MP_BOUND_OVERLAP,  /* overlapping intervals, whose multipliers come from linear programmes */
-    MP_BOUND_EXCHANGE, /* the same between better boundaries */
     MP_BOUND_TREE,     /* branch and bound on what is live at those boundaries */
     MP_BOUND_DEMAND,   /* live-in sets, backward from the end of the step */
     MP_BOUND_SEARCH,   /* a searcher that has looked at every schedule; not part of mp_bound_within */
@@ -74,9 +73,9 @@ typedef struct mp_bound_options {
     int effort;     /* 0: one interval; k > 0: chains of intervals between 16 k points, 64 k branchings in each, intervals split
                        by up to 4 of 4 k nodes each and coupled by 32 k rounds, then linear programmes of some 2500 k rows (at
                        most 20000) over overlapping intervals; all for k = 1, 2, 4, .. up to it. The last of more than one goes
-                       on with exchanges of boundaries and branch and bound on what is live at them */
-    unsigned off;   /* bit s: stage s is off, and so is what builds on it: all but floor and demand on interval, exchange and
-                       tree on overlap */
+                       on with branch and bound on what is live at them */
+    unsigned off;   /* bit s: stage s is off, and so is what builds on it: all but floor and demand on interval, tree on
+                       overlap */
     bool (*stop)(void *data); /* asked between cuts; true: end with the best bound so far. NULL: never */
     void *data;
     mp_bound_report *report; /* initialised; filled on MP_OK. NULL: none is asked for */

@@ -8,7 +8,7 @@
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_explain.h"
 #include "planner/bound/interval/bound_branch.h"
-#include "planner/bound/overlap/bound_exchange.h"
+#include "planner/bound/overlap/bound_select.h"
 #include "planner/math/tuning.h"
 
 /* The stages of one effort, over the best chain of intervals. */
@@ -119,17 +119,10 @@ static mp_status overlap(pass *p, mp_error *err)
     if (!goes_on(p, MP_BOUND_OVERLAP)) return MP_OK;
     MP_TRY(mp_bound_select(c, p->split, p->n_split, s, &ticks, err));
     end_stage(p, MP_BOUND_OVERLAP, ticks);
-    if (!mp_bound_select_is_promising(c, s, p->ticks)) goto done;
-    if (goes_on(p, MP_BOUND_EXCHANGE)) {
-        ticks = 0;
-        MP_TRY(mp_bound_exchange(c, s, &ticks, err));
-        end_stage(p, MP_BOUND_EXCHANGE, ticks);
-    }
-    if (s->n && goes_on(p, MP_BOUND_TREE)) {
-        ticks = 0;
-        MP_TRY(mp_bound_exchange_tree(c, s, &ticks, err));
-        end_stage(p, MP_BOUND_TREE, ticks);
-    }
+    if (!s->n || !mp_bound_select_is_promising(c, s, p->ticks) || !goes_on(p, MP_BOUND_TREE)) goto done;
+    ticks = 0;
+    MP_TRY(mp_bound_select_tree(c, s, &ticks, err));
+    end_stage(p, MP_BOUND_TREE, ticks);
 done:
     return st;
 }

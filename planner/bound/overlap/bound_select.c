@@ -6,6 +6,7 @@
 #include "estimator/base/memory.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "planner/bound/overlap/bound_relax.h"
+#include "planner/bound/overlap/bound_tree.h"
 #include "planner/math/tuning.h"
 
 /* The bound of coupled intervals between these nodes. */
@@ -17,7 +18,7 @@ static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, 
     return MP_OK;
 }
 
-bool mp_bound_insert(const mp_bound_chain *c, int *nodes, int n, int node)
+static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
 {
     int at = n;
     for (int i = 0; i < n; i++) {
@@ -45,7 +46,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
             int64_t found = 0;
             const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
             memcpy(trial, nodes, (size_t)*n * sizeof *trial);
-            if (!mp_bound_insert(c, trial, *n, c->candidates[candidate].node)) continue;
+            if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
             MP_TRY(couple(c, trial, *n + 1, MP_BOUND_SPLIT_ROUNDS, &found, err));
             if (found <= most) continue;
             most = found;
@@ -86,7 +87,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
         }
         if (best < 0) continue;
         s->looked_at[best] = true;
-        if (mp_bound_insert(c, nodes, n, c->candidates[best].node)) n++;
+        if (insert(c, nodes, n, c->candidates[best].node)) n++;
     }
     return n;
 }
@@ -152,8 +153,8 @@ done:
     return st;
 }
 
-mp_status mp_bound_select_try(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *ticks,
-                              mp_error *err)
+static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *ticks,
+                           mp_error *err)
 {
     mp_status st = MP_OK;
     int64_t value = 0, *worth = mp_alloc((size_t)n, sizeof *worth);
@@ -186,7 +187,7 @@ static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const 
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
     const int n = add_boundaries(c, nodes, n_start, most, s);
     if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
-    MP_TRY(mp_bound_select_try(c, s, nodes, n, rounds, ticks, err));
+    MP_TRY(try_nodes(c, s, nodes, n, rounds, ticks, err));
 done:
     mp_free(nodes);
     return st;
@@ -217,6 +218,44 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     }
     s->is_done = true;
 done:
+    return st;
+}
+
+/* ---- the tree over the best ---- */
+
+/* Of the candidates at which memory is shorter than at their neighbours, and that are not among the nodes, the one with the
+ * largest shortage, -1: none. */
+static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
+{
+    int best = -1;
+    for (int k = 0; k < c->n_candidates; k++) {
+        const int64_t shortage = c->candidates[k].shortage_bytes;
+        bool is_peak = (!k || c->candidates[k - 1].shortage_bytes < shortage) &&
+                       (k + 1 == c->n_candidates || c->candidates[k + 1].shortage_bytes <= shortage);
+        for (int i = 0; i < n && is_peak; i++)
+            is_peak = mp_precedes(c->order, nodes[i], c->candidates[k].node) ||
+                      mp_precedes(c->order, c->candidates[k].node, nodes[i]);
+        if (is_peak && (best < 0 || shortage > c->candidates[best].shortage_bytes)) best = k;
+    }
+    return best;
+}
+
+mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *s, int64_t *ticks, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int n = s->n;
+    int *nodes = mp_alloc((size_t)n + MP_BOUND_TREE_BOUNDARIES, sizeof *nodes);
+    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    memcpy(nodes, s->nodes, (size_t)n * sizeof *nodes);
+    for (int k = 0; k >= 0 && n < MP_BOUND_TREE_BOUNDARIES;) {
+        k = next_peak(c, nodes, n);
+        if (k >= 0 && insert(c, nodes, n, c->candidates[k].node)) n++;
+    }
+    st = mp_bound_tree(c->interval, nodes, n, &c->options, (int64_t)MP_BOUND_TREE_WORK * c->options.effort, ticks, err);
+    c->infeasible = st == MP_INFEASIBLE;
+    if (c->infeasible) st = MP_OK;
+done:
+    mp_free(nodes);
     return st;
 }
 

@@ -1,4 +1,5 @@
-/* bound_select.h - the choice of boundaries between which intervals are bounded together. For bound.c. */
+/* bound_select.h - the choice of boundaries between which intervals are bounded together, and the tree over the best of them.
+ * For bound.c. */
 #ifndef PLANNER_BOUND_SELECT_H
 #define PLANNER_BOUND_SELECT_H
 
@@ -16,7 +17,7 @@ typedef struct mp_bound_selection {
     int *nodes, n;
     int64_t value; /* scaled ticks: the bound between them */
     bool tried;    /* a programme with more than one boundary */
-    bool thorough; /* set by the caller: exchanges and the tree follow (bound_exchange.h) */
+    bool thorough; /* set by the caller: the tree follows */
     /* of the present pass */
     int64_t rows, rows_per_pair; /* of a programme at most, and of an interval in it */
     int64_t work_left;           /* of linear programmes */
@@ -29,15 +30,12 @@ typedef struct mp_bound_selection {
  * the selection so far and others. MP_NOMEM. */
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *selection, int64_t *ticks,
                           mp_error *err);
-/* Whether exchanges and the tree may raise the bound `ticks`: memory is short at several boundaries, or programmes are small,
+/* Whether the tree may raise the bound `ticks`: memory is short at several boundaries, or programmes are small,
  * and their bound is near it. */
 bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *selection, int64_t ticks);
-/* Raises *ticks by linear programmes between these nodes, `rounds` of them, each over more intervals. If the bound is no worse
- * than the selection's, the nodes replace it, but for those whose memory is worth nothing. MP_NOMEM. */
-mp_status mp_bound_select_try(mp_bound_chain *c, mp_bound_selection *selection, const int *nodes, int n, int rounds,
-                              int64_t *ticks, mp_error *err);
-/* Inserts a node where the order demands it; false: it is in the list, or unordered with one of its nodes. */
-bool mp_bound_insert(const mp_bound_chain *c, int *nodes, int n, int node);
+/* Branches on what is live at its boundaries (bound_tree.h); where these are few, at further nodes where memory is shortest
+ * too. Raises *ticks. MP_NOMEM. */
+mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *selection, int64_t *ticks, mp_error *err);
 void mp_bound_selection_clear(mp_bound_selection *selection);
 
 #endif
