@@ -1,4 +1,4 @@
-/* portfolio.c - one row per searcher, in the order in which `auto` runs those that are not first. */
+/* portfolio.c - one row per searcher, from the simplest on. */
 #include "planner/solve/portfolio.h"
 
 #include "planner/anneal/anneal.h"
