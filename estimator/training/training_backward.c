@@ -193,7 +193,16 @@ done:
     return st;
 }
 
-/* A gradient may overwrite the output's gradient, and in an elementwise operator any saved value of its size. */
+/* Whether the current node reads it. */
+static bool is_read(const mp_builder *b, int storage)
+{
+    for (size_t k = 0; k < b->reads.n; k++)
+        if (b->reads.items[k] == storage) return true;
+    return false;
+}
+
+/* A gradient may overwrite the output's gradient, in an elementwise operator any saved value of its size, and elsewhere, where
+ * the row says so, input 0 and output 0 if it is of an operand of their shape. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
     mp_status st = MP_OK;
@@ -202,6 +211,13 @@ static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group 
     for (size_t r = 0; r < n_sources && r < b->reads.n; r++)
         for (int i = group->from; i < group->to; i++)
             if (wants(b, op, i)) MP_TRY(mp_builder_pair(b, b->reads.items[r], gradient_of(b, op->in[i])->storage));
+    for (int i = group->from; (op->op->traits & MP_TRAIT_GRADIENT_IN_DATA) && i < group->to; i++) {
+        const mp_tensor *x = mp_operator_in(b->model, op, 0), *of = mp_operator_in(b->model, op, i);
+        if (!wants(b, op, i) || !mp_same_shape(x, of)) continue;
+        int to = gradient_of(b, op->in[i])->storage;
+        if (is_read(b, b->storage[op->in[0]])) MP_TRY(mp_builder_pair(b, b->storage[op->in[0]], to));
+        if (is_read(b, b->storage[op->out[0]])) MP_TRY(mp_builder_pair(b, b->storage[op->out[0]], to));
+    }
 done:
     return st;
 }

@@ -9,6 +9,7 @@
 #include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "executor/cuda/device/context.h"
+#include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
 
 /* True if all that read tensor t are convolutions, and read it as their filter. */
@@ -22,13 +23,10 @@ static bool is_filter(const mp_model *model, const mp_consumers *consumers, int 
     return filter;
 }
 
-mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
+static mp_status lay_channels_last(mp_model *model, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_consumers consumers = {0};
-    MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
-               "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
-    if (dtype == MP_DTYPE_FLOAT && !mp_cuda_use(self)->settings.tf32) goto done;
     MP_TRY(mp_layouts_choose(model, err));
     MP_TRY(mp_model_consumers(model, &consumers, err));
     for (size_t t = 0; t < model->n_tensors; t++) {
@@ -38,5 +36,16 @@ mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype,
     }
 done:
     mp_consumers_free(&consumers);
+    return st;
+}
+
+mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
+               "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
+    if (dtype == MP_DTYPE_BFLOAT16 || mp_cuda_use(self)->settings.tf32) MP_TRY(lay_channels_last(model, err));
+    MP_TRY(mp_fuse_batch_normalizations(model, err));
+done:
     return st;
 }

@@ -7,6 +7,7 @@
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/bytes.h"
 #include "executor/kernel/backend.h"
+#include "executor/operators/fusions.h"
 
 struct mp_cuda_context {
     mp_backend backend;
@@ -58,6 +59,13 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
     return own ? own : host->kernel(host, op);
 }
 
+static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
+{
+    const mp_backend *host = mp_cuda_use(self)->host;
+    mp_status st = host->adapt(host, model, dtype, err);
+    return st == MP_OK ? mp_fuse_batch_normalizations(model, err) : st;
+}
+
 static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
 {
     int64_t n = (bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH, end = 0;
@@ -83,6 +91,7 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     c->backend.context = c;
     c->backend.use = use;
     c->backend.close = close_twin;
+    c->backend.adapt = adapt;
     c->backend.kernel = kernel;
     c->backend.begin = mp_cuda_begin;
     c->backend.add = mp_cuda_add;

@@ -1,5 +1,6 @@
-/* test_cuda_channels.c - batch normalization of the GPU, run on the host by its twin: statistics, values and gradients against
- * two passes in double, at sizes of one thread and of many blocks, with means far from zero. */
+/* test_cuda_channels.c - batch normalization of the GPU, with and without what can be part of it, run on the host by its twin:
+ * statistics, values and gradients against two passes in double, at sizes of one thread and of many blocks, with means far from
+ * zero. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,10 @@
 #include "tests/cases/twin_case.h"
 
 #define EPSILON 0.001
+
+enum end { PLAIN, RELU, ADDED_RELU, N_ENDS };
+static const char *const kinds[] = {"BatchNormalization", "memplan:BatchNormalizationRelu",
+                                    "memplan:BatchNormalizationAddRelu"};
 
 /* What backward works with: the statistics as they were kept, and sums of one channel. */
 typedef struct channel {
@@ -39,13 +44,16 @@ static double allowed(unsigned flags, double value, double scale)
     return (flags & KERNEL_BFLOAT16 ? fabs(value) / 256 : fabs(value) * 1e-6) + 1e-5 * scale;
 }
 
-static void follow(const kernel_case *c, kernel_run *r, unsigned flags)
+static void follow(const kernel_case *c, kernel_run *r, enum end end, unsigned flags)
 {
     const mp_operands *f = &r->forward, *b = &r->backward;
-    const mp_array *x = &f->in[0], *y = &f->out[0], *dy = &b->d_out[0], *dx = &b->d_in[0];
+    const mp_array *x = &f->in[0], *y = &f->out[0], *dy = &b->d_out[0], *dx = &b->d_in[0],
+                   *dz = end == ADDED_RELU ? &b->d_in[5] : NULL;
     const int64_t channels = x->dims[1], area = mp_array_elements(x) / x->dims[0] / channels, n = x->dims[0] * area;
     double *old = calloc((size_t)(2 * channels), sizeof *old);
     for (int64_t k = 0; k < 2 * channels; k++) old[k] = flags & KERNEL_ADDS ? kernel_get(&b->d_in[1 + k % 2], k / 2) : 0;
+    double *before = calloc((size_t)mp_array_elements(x), sizeof *before), *g = calloc((size_t)n, sizeof *g);
+    for (int64_t e = 0; dz && (flags & KERNEL_ADDS) && e < mp_array_elements(x); e++) before[e] = kernel_get(dz, e);
     kernel_forward(r);
     kernel_backward(r);
     for (int64_t k = 0; k < channels; k++) {
@@ -58,45 +66,52 @@ static void follow(const kernel_case *c, kernel_run *r, unsigned flags)
         s.mean = kernel_get(&f->extra[0], k); /* as they are rounded */
         s.rstd = kernel_get(&f->extra[1], k);
         for (int64_t p = 0; p < n; p++) {
-            const double v = (kernel_get(x, at(p, k, channels, area)) - s.mean) * s.rstd, value = v * s.gain + s.shift;
-            const double g = kernel_get(dy, at(p, k, channels, area));
-            near(c, flags, "value", at(p, k, channels, area), kernel_get(y, at(p, k, channels, area)), value,
-                 allowed(flags, value, 1));
-            s.sum += g;
-            s.product += g * v;
+            const int64_t e = at(p, k, channels, area);
+            const double v = (kernel_get(x, e) - s.mean) * s.rstd;
+            double value = v * s.gain + s.shift + (dz ? kernel_get(&f->in[5], e) : 0);
+            if (end != PLAIN && value < 0) value = 0;
+            near(c, flags, "value", e, kernel_get(y, e), value, allowed(flags, value, 1));
+            g[p] = end == PLAIN || kernel_get(y, e) > 0 ? kernel_get(dy, e) : 0;
+            if (dz)
+                near(c, flags, "gradient of what is added", e, kernel_get(dz, e), g[p] + before[e],
+                     allowed(flags, g[p] + before[e], 1));
+            s.sum += g[p];
+            s.product += g[p] * v;
         }
         near(c, flags, "gradient of shift", k, kernel_get(&b->d_in[2], k), s.sum + old[2 * k + 1],
              allowed(flags, s.sum + old[2 * k + 1], sqrt((double)n)));
         near(c, flags, "gradient of scale", k, kernel_get(&b->d_in[1], k), s.product + old[2 * k],
              allowed(flags, s.product + old[2 * k], sqrt((double)n)));
         for (int64_t p = 0; p < n; p++) {
-            const double v = (kernel_get(x, at(p, k, channels, area)) - s.mean) * s.rstd;
-            const double g = kernel_get(dy, at(p, k, channels, area));
-            const double d = s.gain * s.rstd * (g - s.sum / (double)n - v * s.product / (double)n);
-            near(c, flags, "gradient", at(p, k, channels, area), kernel_get(dx, at(p, k, channels, area)), d,
-                 allowed(flags, d, fabs(s.gain) * s.rstd));
+            const int64_t e = at(p, k, channels, area);
+            const double v = (kernel_get(x, e) - s.mean) * s.rstd;
+            const double d = s.gain * s.rstd * (g[p] - s.sum / (double)n - v * s.product / (double)n);
+            near(c, flags, "gradient", e, kernel_get(dx, e), d, allowed(flags, d, fabs(s.gain) * s.rstd));
         }
     }
     free(old);
+    free(before);
+    free(g);
 }
 
-/* In both layouts and types, gradients of parameters written and added. */
-static void check(int64_t samples, int64_t channels, int64_t height, int64_t width, double mean)
+/* In both layouts and types, gradients written and (all but that of the input) added. */
+static void check_end(enum end end, int64_t samples, int64_t channels, int64_t height, int64_t width, double mean)
 {
-    char inputs[200];
+    char inputs[300];
     const char *each = "float32[%d,%d,%d,%d] float32[%d] float32[%d] float32[%d] float32[%d]";
     const int m = (int)channels;
-    snprintf(inputs, sizeof inputs, each, (int)samples, m, (int)height, (int)width, m, m, m, m);
-    const kernel_case c = {"BatchNormalization",
-                           15,
-                           inputs,
-                           "training_mode=1 epsilon=0.001",
-                           1,
-                           mean ? mean - 1 : 0,
-                           mean ? mean + 1 : 0,
-                           7,
-                           0,
-                           0};
+    int used = snprintf(inputs, sizeof inputs, each, (int)samples, m, (int)height, (int)width, m, m, m, m);
+    if (end == ADDED_RELU)
+        snprintf(inputs + used, sizeof inputs - (size_t)used, " float32[%d,%d,%d,%d]", (int)samples, m, (int)height,
+                 (int)width);
+    const kernel_case c = {.kind = kinds[end],
+                           .version = end == PLAIN ? 15 : 1,
+                           .inputs = inputs,
+                           .attributes = "training_mode=1 epsilon=0.001",
+                           .n_outputs = 1,
+                           .low = mean - 1,
+                           .high = mean + 1,
+                           .wanted = end == ADDED_RELU ? 39 : 7};
     for (unsigned k = 0; k < 8; k++) {
         const unsigned flags =
             (k & 1 ? KERNEL_CHANNELS_LAST : 0) | (k & 2 ? KERNEL_BFLOAT16 : 0) | (k & 4 ? KERNEL_ADDS : 0) | KERNEL_BACKWARD;
@@ -107,11 +122,20 @@ static void check(int64_t samples, int64_t channels, int64_t height, int64_t wid
             for (int i = 1; i < 3; i++) kernel_set(&r->forward.in[i], e, (double)(e % 5) - 1.5 + i);
             for (int i = 1; i < 3; i++) kernel_set(&r->backward.d_in[i], e, (double)(e % 7) - 3);
         }
-        for (int64_t e = 0; (k & 4) && e < mp_array_elements(&r->backward.d_in[0]); e++) kernel_set(&r->backward.d_in[0], e, 0);
-        follow(&c, r, flags);
+        for (int64_t e = 0; e < mp_array_elements(&r->backward.d_in[0]); e++) {
+            if (end == ADDED_RELU) kernel_set(&r->forward.in[5], e, (double)(e % 9) / 3 - 1);
+            if (k & 4) kernel_set(&r->backward.d_in[0], e, 0);
+            if (end == ADDED_RELU) kernel_set(&r->backward.d_in[5], e, (double)(e % 3) - 1);
+        }
+        follow(&c, r, end, flags);
         kernel_end(r);
         kernel_use(&mp_cpu);
     }
+}
+
+static void check(int64_t samples, int64_t channels, int64_t height, int64_t width, double mean)
+{
+    for (int end = 0; end < N_ENDS; end++) check_end((enum end)end, samples, channels, height, width, mean);
 }
 
 static void channels_follow_their_definition(void **state)

@@ -22,6 +22,11 @@ static void gradients_are_those_of_differences(void **state)
         {"BatchNormalization", 15, "float32[6,4] float32[4] float32[4] float32[4] float32[4]", "training_mode=1", 1, 0, 0, 7, 0,
          0},
         {"BatchNormalization", 9, "float32[3,4,7] float32[4] float32[4] float32[4] float32[4]", "", 1, 0, 0, 7, 0, 0},
+        {"memplan:BatchNormalizationRelu", 1, "float32[3,4,2,5] float32[4] float32[4] float32[4] float32[4]", "training_mode=1",
+         1, 0, 0, 7, 1e-3, 5e-2},
+        {"memplan:BatchNormalizationAddRelu", 1,
+         "float32[4,4,2,3] float32[4] float32[4] float32[4] float32[4] float32[4,4,2,3]", "training_mode=1", 1, 0, 0, 39, 1e-3,
+         5e-2},
         {"LayerNormalization", 17, "float32[3,2,6] float32[6] float32[6]", "", 1, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[3,2,6] float32[2,6]", "axis=1", 1, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[2,3,2,4] float32[3,2,4] float32[3,2,4]", "axis=1", 1, 0, 0, 0, 0, 0},
@@ -150,6 +155,9 @@ static void a_gradient_may_lie_where_that_of_the_output_does(void **state)
     const kernel_case cases[] = {
         {"BatchNormalization", 15, "float32[3,4,20,5] float32[4] float32[4] float32[4] float32[4]", "training_mode=1", 1, 0, 0,
          7, 0, 0},
+        {"memplan:BatchNormalizationAddRelu", 1,
+         "float32[3,8,20,5] float32[8] float32[8] float32[8] float32[8] float32[3,8,20,5]", "training_mode=1", 1, 0, 0, 39, 0,
+         0},
         {"LayerNormalization", 17, "float32[30,2,60] float32[60] float32[60]", "", 1, 0, 0, 0, 0, 0},
         {"GroupNormalization", 21, "float32[2,6,20,3] float32[6] float32[6]", "num_groups=3", 1, 0, 0, 0, 0, 0},
         {"LpNormalization", 1, "float32[2,30,4]", "axis=1", 1, 0, 0, 0, 0, 0},
@@ -172,6 +180,34 @@ static void a_gradient_may_lie_where_that_of_the_output_does(void **state)
         }
 }
 
+/* Both gradients of activations over what backward reads: any two of the output's gradient, the input and the output. */
+static void gradients_may_lie_where_data_does(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {"float32[3,8,20,5] float32[8] float32[8] float32[8] float32[8] float32[3,8,20,5]",
+                                         "float32[3,5,20,5] float32[5] float32[5] float32[5] float32[5] float32[3,5,20,5]"};
+    for (int k = 0; k < 24; k++) {
+        const kernel_case c = {"memplan:BatchNormalizationAddRelu", 1, inputs[k % 2], "training_mode=1", 1, 0, 0, 39, 0, 0};
+        unsigned all = KERNEL_BACKWARD | (k & 2 ? KERNEL_CHANNELS_LAST : 0);
+        kernel_run *a = kernel_begin(&c, MP_MODE_TRAIN, all), *b = kernel_begin(&c, MP_MODE_TRAIN, all);
+        void *places[] = {b->backward.d_out[0].data, b->backward.in[0].data, b->backward.out[0].data};
+        const int first = k / 4 % 3, second = (first + 1 + k / 12) % 3;
+        kernel_forward(a);
+        kernel_forward(b);
+        kernel_backward(a);
+        mp_array d[] = {b->backward.d_in[0], b->backward.d_in[5]};
+        b->backward.d_in[0].data = places[first];
+        b->backward.d_in[5].data = places[second];
+        kernel_backward(b);
+        assert_memory_equal(a->backward.d_in[0].data, places[first], (size_t)mp_array_bytes(&d[0]));
+        assert_memory_equal(a->backward.d_in[5].data, places[second], (size_t)mp_array_bytes(&d[1]));
+        b->backward.d_in[0] = d[0];
+        b->backward.d_in[5] = d[1];
+        kernel_end(a);
+        kernel_end(b);
+    }
+}
+
 static void response_normalization_is_that_of_the_paper(void **state)
 {
     (void)state;
@@ -187,6 +223,7 @@ int main(void)
         cmocka_unit_test(evaluation_takes_the_running_statistics),
         cmocka_unit_test(backward_may_start_from_the_output),
         cmocka_unit_test(a_gradient_may_lie_where_that_of_the_output_does),
+        cmocka_unit_test(gradients_may_lie_where_data_does),
         cmocka_unit_test(response_normalization_is_that_of_the_paper),
     };
     return cmocka_run_group_tests_name("executor/cpu/normalizations", tests, NULL, NULL);

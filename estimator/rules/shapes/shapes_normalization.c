@@ -12,6 +12,7 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
 {
     mp_status st = MP_OK;
     const mp_tensor *x, *t, *mean;
+    char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
     MP_TRY(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
     MP_TRY(mp_rule_input(c, 3, 1, MP_RANK_MAX, &mean));
     int64_t n_channels = x->rank >= 2 ? x->dims[1] : 1;
@@ -20,6 +21,11 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
         MP_TRY(mp_rule_input(c, k, 1, per_channel ? 1 : MP_RANK_MAX, &t));
         MP_FIT(!per_channel || t->dims[0] == n_channels, "'%s' has %" PRId64 " elements for the %" PRId64 " channels of '%s'",
                t->name, t->dims[0], n_channels, x->name);
+    }
+    for (int k = 5; k < c->op->n_in; k++) { /* what is added */
+        MP_TRY(mp_rule_input(c, k, 1, MP_RANK_MAX, &t));
+        MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
+               x->name, mp_rule_shape_text(x->dims, x->rank, whole));
     }
     MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
     for (int k = 1; k < c->op->n_out; k++) MP_TRY(mp_infer_set(c, k, mean->dtype, mean->rank, mean->dims));

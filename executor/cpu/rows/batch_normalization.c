@@ -8,6 +8,7 @@
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/elementwise/elementwise.h"
+#include "executor/cpu/rows/batch_activations.h"
 #include "executor/cpu/rows/batch_columns.h"
 #include "executor/cpu/rows/normalize.h"
 
@@ -162,4 +163,9 @@ done:
     return st;
 }
 
-const mp_kernel mp_cpu_batch_normalizations[] = {{"BatchNormalization", "", prepare, prepare}, {0}};
+const mp_kernel mp_cpu_batch_normalizations[] = {
+    {"BatchNormalization", "", prepare, prepare},
+    {"BatchNormalizationRelu", "memplan", mp_batch_activation_prepare, mp_batch_activation_prepare},
+    {"BatchNormalizationAddRelu", "memplan", mp_batch_activation_prepare, mp_batch_activation_prepare},
+    {0},
+};

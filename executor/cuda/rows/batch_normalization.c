@@ -1,4 +1,5 @@
-/* batch_normalization.c - by the batch's statistics in training, by the running ones in evaluation; on own kernels.
+/* batch_normalization.c - by the batch's statistics in training, by the running ones in evaluation; on own kernels. ReLU, or an
+ * addition and ReLU, can be part of it.
  *
  * Running statistics move once per pass, at the node's first run, as on the CPU.
  */
@@ -16,7 +17,7 @@ typedef struct state {
 static bool learns(const mp_operands *x)
 {
     if (x->mode != MP_MODE_AS_WRITTEN) return x->mode == MP_MODE_TRAIN;
-    return x->op->version >= 14 && mp_operator_int(x->op, "training_mode", 0);
+    return (x->op->version >= 14 || *x->op->domain) && mp_operator_int(x->op, "training_mode", 0);
 }
 
 static float *statistic(const state *s, const mp_operands *x, int k)
@@ -29,11 +30,11 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 {
     const state *s = call->state;
     mp_channel_norm c = s->norm;
-    bool moves = false;
     c.value = x->in[0];
     c.scale = x->in[1];
     c.shift = x->in[2];
     c.y = x->out[0];
+    if (c.end == MP_CHANNEL_ADDED_RELU) c.z = x->in[5];
     c.mean = statistic(s, x, 0);
     c.rstd = statistic(s, x, 1);
     c.workspace = x->workspace;
@@ -41,14 +42,12 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
         c.running[which] = x->in[3 + which];
         if (x->mode == MP_MODE_TRAIN && run->first_run) c.moved[which][0] = x->in[3 + which];
         if (x->n_out > 1 + which) c.moved[which][1] = x->out[1 + which];
-        moves = moves || (c.running[which].data && (c.moved[which][0].data || c.moved[which][1].data));
     }
     if (s->from_batch)
         mp_channel_norm_measure(&c);
     else
         mp_channel_norm_borrow(&c);
     mp_channel_norm_apply(&c);
-    if (s->from_batch && moves) mp_channel_norm_move(&c);
     return mp_cuda_launched(err);
 }
 
@@ -60,6 +59,10 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     c.from_output = x->alternative == 1;
     c.value = c.from_output ? x->out[0] : x->in[0];
     c.dy = x->d_out[0];
+    if (c.end == MP_CHANNEL_ADDED_RELU) {
+        c.y = x->out[0];
+        if (x->d_in[5].dtype) c.dz = x->d_in[5];
+    }
     if (x->d_in[0].dtype) c.dx = x->d_in[0];
     c.scale = x->in[1];
     c.shift = x->in[2];
@@ -69,22 +72,26 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     c.rstd = x->extra[1].data;
     c.add_scale = x->adds & call->adds & MP_BIT(1);
     c.add_shift = x->adds & call->adds & MP_BIT(2);
+    c.add_dz = x->adds & call->adds & MP_BIT(5);
     c.workspace = x->workspace;
     mp_channel_norm_backward(&c);
     return mp_cuda_launched(err);
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    if (x->op->version < 9 && !mp_operator_int(x->op, "spatial", 1)) return MP_NO_KERNEL(x, err, "spatial = 0");
+    if (x->op->version < 9 && !*x->op->domain && !mp_operator_int(x->op, "spatial", 1))
+        return MP_NO_KERNEL(x, err, "spatial = 0");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
-    if (!mp_channel_norm_read(a, &s->norm) || !mp_array_same_layout(a, other)) {
+    s->norm.end = end;
+    const mp_array *added = end == MP_CHANNEL_ADDED_RELU ? &x->in[5] : a;
+    if (!mp_channel_norm_read(a, &s->norm) || !mp_array_same_layout(a, other) || !mp_array_same_layout(a, added)) {
         st = MP_NO_KERNEL(x, err, "its layout");
         goto done;
     }
@@ -93,12 +100,29 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     s->from_batch = learns(x);
     s->statistics_at = (mp_channel_norm_workspace_bytes(&s->norm) + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->norm.channels * (int64_t)sizeof(float);
-    if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
+    if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2) | MP_BIT(5));
 done:
     return st;
 }
 
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_with(MP_CHANNEL_PLAIN, x, call, err);
+}
+
+static mp_status prepare_relu(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_with(MP_CHANNEL_RELU, x, call, err);
+}
+
+static mp_status prepare_added_relu(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare_with(MP_CHANNEL_ADDED_RELU, x, call, err);
+}
+
 const mp_kernel mp_cuda_batch_normalizations[] = {
     {"BatchNormalization", "", prepare, prepare},
+    {"BatchNormalizationRelu", "memplan", prepare_relu, prepare_relu},
+    {"BatchNormalizationAddRelu", "memplan", prepare_added_relu, prepare_added_relu},
     {0},
 };

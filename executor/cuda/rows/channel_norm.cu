@@ -217,12 +217,23 @@ static float *averages_of(const mp_channel_norm *c)
 struct keep_moments {
     given n;
     bool is_shifted; /* the sums are of what is left when the channel's first element is subtracted */
+    MP_BODY void move(int which, int64_t c, double batch) const
+    {
+        const mp_array &old = n.x.running[which], *to = n.x.moved[which];
+        if (!old.data) return;
+        const double moved = (double)mp_load_float(old.data, old.dtype, c) * n.x.momentum + batch * (1 - n.x.momentum);
+        for (int k = 0; k < 2; k++)
+            if (to[k].data) mp_store_float(to[k].data, to[k].dtype, c, (float)moved);
+    }
     MP_BODY void operator()(int64_t c, pair sum) const
     {
         const double off = sum.a / (double)n.x.positions, square = sum.b / (double)n.x.positions;
         const double variance = square - off * off > 0 ? square - off * off : 0;
-        n.x.mean[c] = (float)(off + (is_shifted ? (double)n.value(c) : 0));
+        const double mean = off + (is_shifted ? (double)n.value(c) : 0);
+        n.x.mean[c] = (float)mean;
         n.x.rstd[c] = (float)(1 / sqrt(variance + n.x.epsilon));
+        move(0, c, mean);
+        move(1, c, variance);
     }
 };
 
@@ -253,24 +264,6 @@ struct borrow_channel {
     }
 };
 
-struct move_channel {
-    given n;
-    MP_BODY void operator()(int64_t c) const
-    {
-        for (int which = 0; which < 2; which++) {
-            const mp_array &old = n.x.running[which];
-            if (!old.data) continue;
-            double batch = which ? 1 / ((double)n.x.rstd[c] * (double)n.x.rstd[c]) - n.x.epsilon : (double)n.x.mean[c];
-            if (which && batch < 0) batch = 0;
-            const double moved = (double)mp_load_float(old.data, old.dtype, c) * n.x.momentum + batch * (1 - n.x.momentum);
-            for (int k = 0; k < 2; k++) {
-                const mp_array &to = n.x.moved[which][k];
-                if (to.data) mp_store_float(to.data, to.dtype, c, (float)moved);
-            }
-        }
-    }
-};
-
 struct apply_element {
     given n;
     MP_BODY void operator()(int64_t k) const
@@ -289,9 +282,9 @@ struct gradient_element {
         const int64_t c = n.at.channel(k);
         const float g = n.masked(c, k), v = (n.value(k) - n.center(c)) * mp_channel_unit(n.x, c);
         const mp_array &dx = n.x.dx, &dz = n.x.dz;
-        if (n.x.end == MP_CHANNEL_ADDED_RELU && dz.data)
-            mp_store_one(dz.data, dz.dtype, k, g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0));
         if (dx.data) mp_store_one(dx.data, dx.dtype, k, n.gain(c) * (g - averages[2 * c] - v * averages[2 * c + 1]));
+        if (n.x.end != MP_CHANNEL_ADDED_RELU || !dz.data) return;
+        mp_store_one(dz.data, dz.dtype, k, g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0)); /* may be dx */
     }
 };
 
@@ -375,12 +368,6 @@ void mp_channel_norm_measure(const mp_channel_norm *c)
 void mp_channel_norm_borrow(const mp_channel_norm *c)
 {
     const borrow_channel f = {given_of(c)};
-    mp_each(c->channels, f);
-}
-
-void mp_channel_norm_move(const mp_channel_norm *c)
-{
-    const move_channel f = {given_of(c)};
     mp_each(c->channels, f);
 }
 

@@ -36,10 +36,10 @@ typedef struct mp_channel_norm {
 bool mp_channel_norm_read(const mp_array *a, mp_channel_norm *c);
 int64_t mp_channel_norm_workspace_bytes(const mp_channel_norm *c);
 
-void mp_channel_norm_measure(const mp_channel_norm *c); /* mean and rstd of the batch */
-void mp_channel_norm_borrow(const mp_channel_norm *c);  /* mean and rstd from the running statistics */
-/* moved = momentum running + (1 - momentum) batch, with the population's variance; `moved` may be `running`. */
-void mp_channel_norm_move(const mp_channel_norm *c);
+/* mean and rstd of the batch. Where running statistics go somewhere (which may be where they are) they move there: momentum
+ * running + (1 - momentum) batch, with the population's variance. */
+void mp_channel_norm_measure(const mp_channel_norm *c);
+void mp_channel_norm_borrow(const mp_channel_norm *c); /* mean and rstd from the running statistics */
 void mp_channel_norm_apply(const mp_channel_norm *c);
 void mp_channel_norm_backward(const mp_channel_norm *c);
 

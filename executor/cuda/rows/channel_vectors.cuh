@@ -241,16 +241,16 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
         }
         MP_UNROLL
         for (int r = 0; r < N; r++) {
-            if (END == MP_CHANNEL_ADDED_RELU && n.dz.data) {
-                if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d);
+            if (n.dx.data) {
                 MP_UNROLL
-                for (int e = 0; e < W; e++) d[e] = g[r][e] + (n.add_dz ? d[e] : 0);
-                mp_store_vector(n.dz.data, T, k + r * step, W, d);
+                for (int e = 0; e < W; e++) d[e] = f.gain[e] * g[r][e] + (slope[e] * (x[r][e] - f.center[e]) + offset[e]);
+                mp_store_vector(n.dx.data, T, k + r * step, W, d);
             }
-            if (!n.dx.data) continue;
+            if (END != MP_CHANNEL_ADDED_RELU || !n.dz.data) continue;
+            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d); /* which may be dx */
             MP_UNROLL
-            for (int e = 0; e < W; e++) d[e] = f.gain[e] * g[r][e] + (slope[e] * (x[r][e] - f.center[e]) + offset[e]);
-            mp_store_vector(n.dx.data, T, k + r * step, W, d);
+            for (int e = 0; e < W; e++) d[e] = g[r][e] + (n.add_dz ? d[e] : 0);
+            mp_store_vector(n.dz.data, T, k + r * step, W, d);
         }
     }
     MP_BODY void operator()(int64_t index) const

@@ -1,0 +1,105 @@
+/* test_fusions.c - which operators batch normalization takes in, and which it must leave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/base/memory.h"
+#include "executor/operators/fusions.h"
+#include "executor/operators/layouts.h"
+#include "tests/cases/model_text.h"
+
+static mp_model *fused(const char *text)
+{
+    char all[600];
+    mp_error err = {0};
+    snprintf(all, sizeof all, "data x 2 3 4 5; data z 2 3 4 5; data w 2 3 1 1; param s 3; param b 3; param m 3; param v 3; %s",
+             text);
+    mp_model *model = model_text(all);
+    if (mp_layouts_choose(model, &err) != MP_OK || mp_fuse_batch_normalizations(model, &err) != MP_OK)
+        fail_msg("%s: %s", text, err.message);
+    return model;
+}
+
+/* What a model becomes, by the kinds of its operators. */
+static void check(const char *text, const char *kinds)
+{
+    mp_model *model = fused(text);
+    if (strcmp(model_kinds(model), kinds) != 0) fail_msg("%s\ngives: %s\nnot:   %s", text, model_kinds(model), kinds);
+    mp_model_free(model);
+}
+
+static void what_follows_is_taken_in(void **state)
+{
+    (void)state;
+    check("BatchNormalization x s b m v -> n; Relu n -> y; out y", "BatchNormalizationRelu");
+    check("BatchNormalization x s b m v -> n; Add n z -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
+    check("BatchNormalization x s b m v -> n; Add z n -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
+    check("BatchNormalization x s b m v -> n; Add n x -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
+    /* of two normalizations the later one; then the first one's output is an operand */
+    check("BatchNormalization x s b m v -> n; BatchNormalization z s b m v -> o; Add n o -> a; Relu a -> y; out y",
+          "BatchNormalization BatchNormalizationAddRelu");
+}
+
+static void what_somebody_else_reads_stays(void **state)
+{
+    (void)state;
+    check("BatchNormalization x s b m v -> n; Relu n -> y; out y n", "BatchNormalization Relu");
+    check("BatchNormalization x s b m v -> n; Relu n -> y; Sigmoid n -> t; out y t", "BatchNormalization Relu Sigmoid");
+    check("BatchNormalization x s b m v -> n; Add n z -> a; Relu a -> y; out y a", "BatchNormalization Add Relu");
+    check("BatchNormalization x s b m v -> n; Add n n -> a; Relu a -> y; out y", "BatchNormalization Add Relu");
+    check("BatchNormalization x s b m v -> n; Add n w -> a; Relu a -> y; out y", "BatchNormalization Add Relu");
+    check("BatchNormalization x s b m v -> n; Add n z -> a; out a", "BatchNormalization Add");
+    check("Add x z -> a; Relu a -> y; out y", "Add Relu");
+    check("BatchNormalization x s b m v -> n; Sigmoid n -> t; Relu t -> y; out y", "BatchNormalization Sigmoid Relu");
+}
+
+/* The operator keeps the name of what it ends with, and the attributes of the normalization. */
+static void operands_and_attributes_go_along(void **state)
+{
+    (void)state;
+    mp_model *model = fused("BatchNormalization x s b m v -> n epsilon=0.25 momentum=0.5; Add z n -> a; Relu a -> y; out y");
+    const mp_operator *op = &model->operators[0];
+    const char *const names[] = {"x", "s", "b", "m", "v", "z"};
+    assert_int_equal(model->n_operators, 1);
+    assert_string_equal(op->name, "y/op");
+    assert_int_equal(op->n_in, 6);
+    for (int k = 0; k < 6; k++) assert_string_equal(model->tensors[op->in[k]].name, names[k]);
+    assert_true(mp_operator_float(op, "epsilon", 0) == 0.25 && mp_operator_float(op, "momentum", 0) == 0.5);
+    const mp_tensor *y = &model->tensors[mp_model_find(model, "y")];
+    assert_int_equal(y->producer, 0);
+    assert_int_equal(y->stored.layout, MP_LAYOUT_CHANNELS_LAST);
+    mp_model_free(model);
+}
+
+static void a_failed_allocation_is_said(void **state)
+{
+    (void)state;
+    mp_model *model = model_text("data x 2 3 4 5; param s 3; BatchNormalization x s s s s -> n; Relu n -> y; out y");
+    mp_status st = MP_NOMEM;
+    mp_error err;
+    for (int64_t k = 0; st != MP_OK; k++) {
+        err = (mp_error){0};
+        mp_alloc_budget = k;
+        st = mp_fuse_batch_normalizations(model, &err);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        if (st != MP_OK && k > 100) fail_msg("it never ends");
+    }
+    mp_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_follows_is_taken_in),
+        cmocka_unit_test(what_somebody_else_reads_stays),
+        cmocka_unit_test(operands_and_attributes_go_along),
+        cmocka_unit_test(a_failed_allocation_is_said),
+    };
+    return cmocka_run_group_tests_name("executor/operators/fusions", tests, NULL, NULL);
+}
