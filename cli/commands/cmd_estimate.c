@@ -182,7 +182,8 @@ static void print_simplified(const mp_simplify_report *r)
                 {r->merged, "merged with equal ones"},
                 {r->factored, "factored"},
                 {r->patterns, "decomposed blocks recognised"},
-                {r->transpositions, "transpositions folded into products"}};
+                {r->transpositions, "transpositions folded into products"},
+                {r->biases, "biases folded into products"}};
     const char *between = "";
     printf("\nSimplified operators: ");
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {

@@ -74,7 +74,8 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     PASS(common_factors, factored, all &&rules == MP_RULES_EXECUTOR) \
     PASS(normalizations, patterns, all)                              \
     PASS(activations, patterns, all)                                 \
-    PASS(transpositions, transpositions, true)
+    PASS(transpositions, transpositions, true)                       \
+    PASS(biases, biases, all)
 
 #define MP_PASS(name, counted, when) mp_status mp_rewrite_##name(mp_rewriter *r);
 MP_PASSES(MP_PASS)

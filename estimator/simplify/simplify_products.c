@@ -4,8 +4,9 @@
  * differently, so this is done for our own executor only. The sum of B and C takes the name of the later product: no tensor
  * has a name that is not in the file.
  *
- * A Linear layer is exported as the product with a Transpose of its weight. That transposition depends on the parameter alone
- * and would be an activation of the weight's size; a product that transposes on the fly reads the parameter itself.
+ * A Linear layer is exported as the product with a Transpose of its weight, and an addition of its bias. That transposition
+ * depends on the parameter alone and would be an activation of the weight's size; a product that transposes on the fly reads
+ * the parameter itself. The addition would read and write the whole result once more; the product adds a bias as it writes.
  */
 #include <string.h>
 
@@ -85,7 +86,7 @@ static int transposed_parameter(const mp_rewriter *r, int tensor)
 
 static bool is_fused_product(const mp_operator *op)
 {
-    return !strcmp(op->kind, "FusedMatMul") && !strcmp(op->domain, "com.microsoft");
+    return !strcmp(op->kind, "FusedMatMul") && (!strcmp(op->domain, "com.microsoft") || !strcmp(op->domain, "memplan"));
 }
 
 /* Batch dimensions of a FusedMatMul may be elsewhere; then its last two dimensions are not the matrix. */
@@ -122,7 +123,9 @@ static mp_status read_parameter_itself(mp_rewriter *r, int index)
     for (int k = 0; k < 2; k++)
         if (was_transposed[k]) attributes[n++] = (mp_attribute){.name = names[k], .kind = MP_ATTRIBUTE_INT, .i = 1};
     mp_operator_draft draft = {.kind = is_gemm ? "Gemm" : "FusedMatMul",
-                               .domain = is_gemm ? "" : "com.microsoft",
+                               .domain = is_gemm        ? ""
+                                         : op->n_in > 2 ? "memplan"
+                                                        : "com.microsoft",
                                .version = 1,
                                .in = in,
                                .n_in = op->n_in,
@@ -139,4 +142,49 @@ done:
 mp_status mp_rewrite_transpositions(mp_rewriter *r)
 {
     return mp_rewriter_each(r, read_parameter_itself);
+}
+
+/* The operator that multiplies by a parameter's matrix and whose result only this operand reads, -1: none does. */
+static int only_linear(const mp_rewriter *r, int tensor)
+{
+    int producer = mp_producer(r, tensor);
+    if (producer < 0 || r->n_readers[tensor] != 1) return -1;
+    const mp_operator *op = &r->model->operators[producer];
+    if ((!mp_is_kind(op, "MatMul") && !is_fused_product(op)) || op->n_in != 2) return -1;
+    bool is_matrix = mp_operator_in(r->model, op, 0)->rank >= 2 && mp_operator_in(r->model, op, 1)->rank == 2;
+    return is_matrix && is_parameter_view(r, op->in[1]) && mp_operator_float(op, "alpha", 1) == 1 ? producer : -1;
+}
+
+/* Is it one value per column of y, and of no batch? */
+static bool is_bias(const mp_rewriter *r, int tensor, const mp_tensor *y)
+{
+    const mp_tensor *t = &r->model->tensors[tensor];
+    return t->rank == 1 && t->dims[0] == y->dims[y->rank - 1] && is_parameter_view(r, tensor);
+}
+
+static mp_status take_in_bias(mp_rewriter *r, int index)
+{
+    const mp_operator *sum = &r->model->operators[index];
+    const mp_tensor *y = mp_operator_out(r->model, sum, 0);
+    if (!mp_is_kind(sum, "Add") || !mp_dtype_is_float(y->dtype)) return MP_OK;
+    for (int k = 0; k < 2; k++) {
+        int product = only_linear(r, sum->in[k]), bias = sum->in[1 - k];
+        if (product < 0 || !is_bias(r, bias, mp_operator_out(r->model, &r->model->operators[product], 0))) continue;
+        const mp_operator *op = &r->model->operators[product];
+        const mp_pattern pattern = {{product, index}, 2};
+        const mp_operator_draft draft = {.kind = "FusedMatMul",
+                                         .domain = "memplan",
+                                         .version = 1,
+                                         .in = (int[]){op->in[0], op->in[1], bias},
+                                         .n_in = 3,
+                                         .attributes = op->attributes,
+                                         .n_attributes = op->n_attributes};
+        return mp_pattern_fuse(r, &pattern, index, &draft);
+    }
+    return MP_OK;
+}
+
+mp_status mp_rewrite_biases(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, take_in_bias);
 }

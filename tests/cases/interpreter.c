@@ -112,6 +112,7 @@ static void run_product(const struct run *r, const mp_operator *op, double *y)
         y[k] = 0;
         for (int64_t l = 0; l < inner; l++)
             y[k] += alpha * left[ta ? l * m + i : i * inner + l] * right[tb ? j * inner + l : l * n + j];
+        if (op->n_in > 2) y[k] += r->at[op->in[2]][j];
     }
 }
 

@@ -186,6 +186,9 @@ static void matrix_products_broadcast_their_batches_and_take_vectors(void **stat
           {"com.microsoft:FusedMatMul", 1, "float32[2,4,3] float32[2,5,4]", "transA=1 transB=1 alpha=0.125", "float32[2,3,5]"},
           /* the batch stands behind the rows: (rows, batch, columns) */
           {"com.microsoft:FusedMatMul", 1, "float32[3,2,4] float32[2,4,5]", "transBatchA=1", "float32[2,3,5]"},
+          {"memplan:FusedMatMul", 1, "float32[2,3,4] float32[5,4] float32[5]", "transB=1", "float32[2,3,5]"},
+          {"memplan:FusedMatMul", 1, "float32[3,4] float32[4,5] float32[4]", "", "!has 4 elements for rows of 5"},
+          {"memplan:FusedMatMul", 1, "float32[3,4] float32[4,5] float32[1,5]", "", "!has 2 dimensions instead of 1"},
           {"com.microsoft:FusedMatMul", 1, "float32[4,2,3] float32[5,2,4]", "transBatchA=1 transA=1 transBatchB=1 transB=1",
            "float32[2,3,5]"},
           {"MatMul", 13, "float32[3,4] float32[5,4]", "", "!4 columns meet 5 rows"},

@@ -302,6 +302,44 @@ static void transposed_parameters_are_read_as_they_lie(void **state)
         "Transpose FusedMatMul Transpose MatMul Exp");
 }
 
+static void biases_are_added_by_the_product(void **state)
+{
+    (void)state;
+    mp_simplify_report report;
+    mp_model *model =
+        simplified("data x 2 5 3; param w 4 3; param b 4; Transpose w -> t perm=[1,0]; MatMul x t -> y; Add b y -> z;"
+                   "Abs z -> a; out a",
+                   MP_RULES_EXECUTOR, true, &report);
+    const mp_operator *op = &model->operators[0];
+    assert_string_equal(model_kinds(model), "FusedMatMul Abs");
+    assert_int_equal(report.biases, 1);
+    assert_string_equal(op->domain, "memplan");
+    assert_string_equal(op->name, "z/op");
+    assert_int_equal(op->n_in, 3);
+    assert_int_equal(op->in[2], mp_model_find(model, "b"));
+    assert_int_equal(mp_operator_int(op, "transB", 0), 1);
+    assert_string_equal(resolved(model, "y"), "z");
+    assert_non_null(op->op);
+    mp_model_free(model);
+    check("data x 2 3; param w 3 4; param b 4; MatMul x w -> y; Add y b -> z; out z", "FusedMatMul");
+    /* the first of two vectors */
+    check("data x 2 3; param w 3 4; param b 4; param c 4; MatMul x w -> y; Add y b -> z; Add z c -> v; out v",
+          "FusedMatMul Add");
+}
+
+static void other_additions_stay(void **state)
+{
+    (void)state;
+    check("data x 2 3; param w 3 4; param b 4; MatMul x w -> y; Add y b -> z; out z y", "MatMul Add");
+    check("data x 2 3; param w 3 4; data b 4; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
+    check("data x 2 3; param w 3 4; param b 1; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
+    check("data x 2 3; param w 3 4; param b 1 4; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
+    check("data x 2 3; param w 3 4; param b 4; MatMul x w -> y; Sub y b -> z; out z", "MatMul Sub");
+    check("data x 2 3; data w 3 4; param b 4; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
+    check("data x 2 5 3; param w 2 3 4; param b 4; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
+    check("data x 2 3; param w 3 4; MatMul x w -> y; Add y y -> z; out z", "MatMul Add");
+}
+
 static void other_transpositions_stay(void **state)
 {
     (void)state;
@@ -440,6 +478,8 @@ int main(void)
         cmocka_unit_test(common_factors_are_taken_out),
         cmocka_unit_test(transposed_parameters_are_read_as_they_lie),
         cmocka_unit_test(other_transpositions_stay),
+        cmocka_unit_test(biases_are_added_by_the_product),
+        cmocka_unit_test(other_additions_stay),
         cmocka_unit_test(without_simplification_only_what_must_be_is_done),
         cmocka_unit_test(simplifying_again_changes_nothing),
         cmocka_unit_test(real_models_have_as_many_normalizations_and_activations_as_their_papers_say),

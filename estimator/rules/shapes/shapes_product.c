@@ -33,6 +33,20 @@ done:
     return st;
 }
 
+/* The bias has one value per column. */
+mp_status mp_shape_biased_matmul(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *bias;
+    MP_TRY(mp_shape_matmul(c));
+    MP_TRY(mp_rule_input(c, 2, 1, 1, &bias));
+    int64_t columns = mp_matmul_operand(c->model, c->op, 1).columns;
+    MP_FIT(bias->dims[0] == columns, "the bias '%s' has %" PRId64 " elements for rows of %" PRId64, bias->name, bias->dims[0],
+           columns);
+done:
+    return st;
+}
+
 mp_status mp_shape_gemm(mp_infer *c)
 {
     mp_status st = MP_OK;

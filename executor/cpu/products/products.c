@@ -222,6 +222,7 @@ done:
 const mp_kernel mp_cpu_products[] = {
     {"MatMul", "", prepare, prepare},
     {"FusedMatMul", "com.microsoft", prepare, prepare},
+    {"FusedMatMul", "memplan", prepare, prepare},
     {"Gemm", "", prepare, prepare},
     {0},
 };

@@ -119,13 +119,15 @@ static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left
     mp_status st = MP_OK;
     bool tf32 = dtype == MP_DTYPE_FLOAT && mp_cuda_settings_get()->tf32;
     int32_t turns[2] = {left_turned ? CUBLAS_OP_T : CUBLAS_OP_N, right_turned ? CUBLAS_OP_T : CUBLAS_OP_N};
-    uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    /* sums over its operand A or B, whichever of them the sums are asked of */
+    uint32_t gradient = m->is_turned ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+    uint32_t epilogue = m->bias == MP_BLAS_BIAS ? CUBLASLT_EPILOGUE_BIAS : gradient;
     const void *somewhere = m; /* the heuristics only see that there is one */
     MP_CUBLAS(cublasLtMatmulDescCreate(&m->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
               err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSA, &turns[0], sizeof turns[0]), err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSB, &turns[1], sizeof turns[1]), err);
-    if (!m->has_bias) goto done;
+    if (m->bias == MP_BLAS_NO_BIAS) goto done;
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue), err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere),
               err);
@@ -134,7 +136,7 @@ done:
 }
 
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
-                                 bool has_bias, mp_blas_matmul *out, mp_error *err)
+                                 mp_blas_bias bias, mp_blas_matmul *out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_stack s[3] = {*a, *b, *c};
@@ -143,7 +145,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     int64_t element = mp_dtype_bits(c->dtype) / 8;
     uint32_t alignment[3];
     mp_blas_matmul *m = out;
-    *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .has_bias = has_bias};
+    *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .bias = bias};
     mp_stack_straighten(&s[2]);
     m->is_turned = s[2].column_stride != 1;
     if (m->is_turned) { /* c^T = b^T a^T lies row-major */
@@ -151,8 +153,9 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);
     }
-    MP_REQUIRE(!has_bias || !m->is_turned, err, MP_UNSUPPORTED, "a bias along the rows of memory");
+    MP_REQUIRE(bias != MP_BLAS_BIAS || !m->is_turned, err, MP_UNSUPPORTED, "a bias along the rows of memory");
     int n = read_batches((const mp_stack *[]){&s[0], &s[1], &s[2]}, all), largest = 0;
+    MP_REQUIRE(bias != MP_BLAS_BIAS_GRADIENT || n == 0, err, MP_UNSUPPORTED, "the gradient of a bias over several products");
     for (int d = 1; d < n; d++)
         if (all[d].size > all[largest].size) largest = d;
     for (int d = 0; d < n; d++) {
@@ -176,7 +179,7 @@ done:
     return st;
 }
 
-mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, const void *bias, void *workspace,
+mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err)
 {
     mp_status st = MP_OK;
@@ -184,7 +187,7 @@ mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void 
     const char *left = m->is_turned ? a : b, *right = m->is_turned ? b : a;
     int64_t n = 1;
     MP_TRY(mp_cuda_open(&device, err));
-    if (m->has_bias)
+    if (m->bias != MP_BLAS_NO_BIAS)
         MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), err);
     for (int d = 0; d < m->n_loops; d++) n *= m->loops[d];
     for (int64_t k = 0; k < n; k++) {

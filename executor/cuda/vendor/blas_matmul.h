@@ -18,12 +18,19 @@
 
 enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8 };
 
+/* What a product does with a vector besides: one value per column of c. */
+typedef enum mp_blas_bias {
+    MP_BLAS_NO_BIAS,
+    MP_BLAS_BIAS,         /* adds it to every row of c */
+    MP_BLAS_BIAS_GRADIENT /* writes the sums over the rows of b there: c = a^T dy is a weight's gradient, and dy is b */
+} mp_blas_bias;
+
 typedef struct mp_blas_matmul {
     cublasLtMatmulDesc_t operation; /* NULL: empty */
     cublasLtMatrixLayout_t left, right, result;
     cublasLtMatmulAlgo_t algorithm;
     bool is_turned; /* c lies column-major: computed as it is written, not transposed */
-    bool has_bias;
+    mp_blas_bias bias;
     float alpha, beta;
     int64_t workspace_bytes;
     /* what the strided batch leaves over, outermost first; strides in bytes of a, b, c */
@@ -31,11 +38,12 @@ typedef struct mp_blas_matmul {
     int64_t loops[MP_BLAS_LOOPS], strides[3][MP_BLAS_LOOPS];
 } mp_blas_matmul;
 
-/* Prepares c = alpha a b + beta c (+ bias, one value per column of c). c has all batch dimensions. MP_UNSUPPORTED: a matrix
- * with neither rows nor columns side by side, or no algorithm. Release it even after a failure. */
+/* Prepares c = alpha a b + beta c. c has all batch dimensions. MP_UNSUPPORTED: a matrix with neither rows nor columns side by
+ * side, or no algorithm. Release it even after a failure. */
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
-                                 bool has_bias, mp_blas_matmul *out, mp_error *err);
-mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, const void *bias, void *workspace,
+                                 mp_blas_bias bias, mp_blas_matmul *out, mp_error *err);
+/* `bias` is written where it is a gradient. */
+mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err);
 void mp_blas_matmul_release(mp_blas_matmul *m); /* an empty one is fine */
 

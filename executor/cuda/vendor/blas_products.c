@@ -2,7 +2,8 @@
  *
  * Y = A B, dA = dY B^T, dB = A^T dY: transpositions are strides, nothing is copied. A right factor without batch dimensions
  * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
- * for each of them in the workspace and summed from there. Adding to what is there is a factor of the library's.
+ * for each of them in the workspace and summed from there. Adding to what is there is a factor of the library's. The gradient
+ * of a bias comes with dB, which reads all of dY anyhow; where the library has no algorithm for both it is a sum over columns.
  */
 #include <string.h>
 
@@ -22,6 +23,8 @@ typedef struct product {
     bool is_there, sums; /* sums: its terms lie in the workspace, and are summed from there */
     mp_array terms, to;  /* the terms; what they are summed to, with the same dimensions */
     int64_t terms_bytes;
+    bool gives_bias; /* the gradient of the bias, too; where it is added to one, it is put into the workspace first */
+    int64_t bias_at;
 } product;
 
 typedef struct state {
@@ -39,13 +42,19 @@ static void release(mp_call *call)
     mp_blas_matmul_release(&s->gradient[1].matmul);
 }
 
+static bool wants_bias(const mp_operands *x)
+{
+    return x->to > 2 && x->n_in > 2 && x->d_in[2].dtype;
+}
+
 static void want(mp_call *call, int64_t bytes)
 {
     if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
 }
 
-/* Prepares the gradient of a factor. */
-static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, mp_call *call, mp_error *err)
+/* Prepares the gradient of a factor, with that of the bias where there is one (NULL: none) and it can be. */
+static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, const mp_array *bias, mp_call *call,
+                                  mp_error *err)
 {
     mp_status st = MP_OK;
     mp_stacks stacks = mp_factors_gradient(f, factor);
@@ -55,20 +64,34 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, m
         p->terms_bytes = (mp_array_bytes(&p->terms) + 63) / 64 * 64;
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
-    MP_TRY(mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, false, &p->matmul, err));
-    want(call, p->terms_bytes + p->matmul.workspace_bytes);
+    p->gives_bias =
+        bias && !p->sums && bias->dtype == stacks.c.dtype && mp_factors_bias(bias, f) &&
+        mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_BIAS_GRADIENT, &p->matmul, NULL) == MP_OK;
+    if (!p->gives_bias) {
+        mp_blas_matmul_release(&p->matmul);
+        MP_TRY(mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_NO_BIAS, &p->matmul, err));
+    }
+    p->bias_at = (p->terms_bytes + p->matmul.workspace_bytes + 63) / 64 * 64;
+    want(call, p->bias_at + (p->gives_bias && (call->adds & MP_BIT(2)) ? mp_array_bytes(bias) : 0));
 done:
     return st;
 }
 
-static mp_status run_gradient(const product *p, const mp_operands *x, const void *a, const void *b, void *to, bool add,
+static mp_status run_gradient(const product *p, const mp_operands *x, int factor, const void *a, const void *b, uint64_t adds,
                               mp_error *err)
 {
     mp_status st = MP_OK;
     mp_blas_matmul m = p->matmul;
-    char *room = (char *)x->workspace + p->terms_bytes;
+    char *room = (char *)x->workspace + p->terms_bytes, *bias_room = (char *)x->workspace + p->bias_at;
+    void *to = x->d_in[factor].data, *bias = p->gives_bias ? x->d_in[2].data : NULL;
+    bool add = adds & MP_BIT(factor), add_bias = p->gives_bias && (adds & MP_BIT(2));
     m.beta = add && !p->sums ? 1 : 0;
-    MP_TRY(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, NULL, room, err));
+    MP_TRY(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
+    if (add_bias) { /* as many terms as sums: no workspace */
+        mp_array terms = x->d_in[2];
+        terms.data = bias_room;
+        mp_cuda_sum_to(&terms, &x->d_in[2], 1, true, NULL);
+    }
     if (p->sums) {
         mp_array terms = p->terms, target = p->to;
         terms.data = x->workspace;
@@ -111,11 +134,9 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     const mp_array *dy = &x->d_out[0];
     uint64_t adds = x->adds & call->adds;
     (void)run;
-    if (s->gradient[1].is_there)
-        MP_TRY(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
-    if (s->gradient[0].is_there)
-        MP_TRY(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
-    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype)
+    if (s->gradient[1].is_there) MP_TRY(run_gradient(&s->gradient[1], x, 1, x->in[0].data, dy->data, adds, err));
+    if (s->gradient[0].is_there) MP_TRY(run_gradient(&s->gradient[0], x, 0, dy->data, x->in[1].data, adds, err));
+    if (wants_bias(x) && !s->gradient[1].gives_bias)
         mp_cuda_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2), x->workspace);
     MP_TRY(mp_cuda_launched(err));
 done:
@@ -133,13 +154,13 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
     s->has_bias = c && !s->empty && mp_factors_bias(c, &f);
     s->prefilled = c && !s->has_bias;
     if (s->empty) goto done;
-    st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias, &s->forward.matmul,
-                                s->has_bias ? NULL : err);
+    st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias ? MP_BLAS_BIAS : MP_BLAS_NO_BIAS,
+                                &s->forward.matmul, s->has_bias ? NULL : err);
     if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: it is put there first */
         mp_blas_matmul_release(&s->forward.matmul);
         s->has_bias = false;
         s->prefilled = true;
-        st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, 1, false, &s->forward.matmul, err);
+        st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, 1, MP_BLAS_NO_BIAS, &s->forward.matmul, err);
     }
     want(call, s->forward.matmul.workspace_bytes);
 done:
@@ -152,9 +173,10 @@ static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *c
     state *s = call->state;
     call->run = run_backward;
     call->adds = x->adds;
-    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_gradient(&s->gradient[0], &f, 0, call, err));
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(prepare_gradient(&s->gradient[1], &f, 1, call, err));
-    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) want(call, mp_cuda_sum_workspace_bytes(&x->d_out[0], &x->d_in[2]));
+    const mp_array *bias = wants_bias(x) ? &x->d_in[2] : NULL;
+    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_gradient(&s->gradient[0], &f, 0, NULL, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(prepare_gradient(&s->gradient[1], &f, 1, bias, call, err));
+    if (bias) want(call, mp_cuda_sum_workspace_bytes(&x->d_out[0], &x->d_in[2]));
 done:
     return st;
 }
@@ -179,6 +201,7 @@ done:
 const mp_kernel mp_cuda_products[] = {
     {"MatMul", "", prepare, prepare},
     {"FusedMatMul", "com.microsoft", prepare, prepare},
+    {"FusedMatMul", "memplan", prepare, prepare},
     {"Gemm", "", prepare, prepare},
     {0},
 };
