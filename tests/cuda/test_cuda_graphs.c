@@ -109,6 +109,38 @@ static void engines_are_deterministic_and_exact(void **unused)
     mp_dnn_forget();
 }
 
+/* The factor of what is there, as cuDNN has it; behind three tensors are the window and the operation. */
+static float factor_of_what_is_there(const mp_dnn_plan *p, mp_dnn_kind kind)
+{
+    static const cudnnBackendAttributeName_t names[] = {[MP_DNN_CONVOLVE] = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                                                        [MP_DNN_CONVOLVE_DATA] = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                                                        [MP_DNN_CONVOLVE_FILTER] =
+                                                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    float factor = -1;
+    int64_t n = 0;
+    assert_int_equal(cudnnBackendGetAttribute(p->made[4], names[kind], CUDNN_TYPE_FLOAT, 1, &n, &factor), 0);
+    return factor;
+}
+
+/* An engine that writes a gradient also adds it to what is there; at most a copy of the weights' is beside it. */
+static void gradients_are_added_by_the_engine_that_writes_them(void **unused)
+{
+    (void)unused;
+    const int64_t weights_bytes = 128 * 64 * 9 * 4;
+    for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++)
+        for (int layout = PLAIN; layout <= LAST; layout++)
+            for (int bf16 = 0; bf16 < 2; bf16++) {
+                set(false, false, INT64_C(256) << 20);
+                mp_dnn_graph g = convolution(kind, bf16 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, layout, 1), adding = g;
+                adding.operations[0].adds = 1;
+                const mp_dnn_plan *write = plan_of(&g), *add = plan_of(&adding);
+                assert_true(factor_of_what_is_there(write, kind) == 0 && factor_of_what_is_there(add, kind) == 1);
+                assert_int_equal(mp_dnn_plan_engine(write), mp_dnn_plan_engine(add));
+                assert_true(mp_dnn_plan_workspace_bytes(add) <= mp_dnn_plan_workspace_bytes(write) + weights_bytes + 64);
+            }
+    mp_dnn_forget();
+}
+
 static void equal_graphs_are_planned_once(void **unused)
 {
     (void)unused;
@@ -300,11 +332,13 @@ static int64_t prepare_case(const mp_kernel *table, const char *kind, const char
         if (backward) {
             x.d_in = d_in;
             x.d_out = &out;
+            x.adds = MP_BIT(op->n_in) - 1;
         }
         if (mp_call_prepare(gpu, row(table, op), &x, &call, &err) != MP_OK)
             fail_msg("%s(%s)(%s): %s", kind, inputs, attributes, err.message);
         if (table == mp_cuda_convolutions && mp_cuda_open(&device, NULL) != MP_OK && !backward)
             assert_int_equal(call.run(&call, &x, &run, &err), MP_UNSUPPORTED);
+        if (backward) assert_int_equal(call.adds, x.adds); /* nothing is left to be added behind the call */
         if (!backward) bytes = call.workspace_bytes;
         mp_call_release(&call);
         for (int i = 0; table == mp_cuda_convolutions && i < 1 + backward; i++) { /* forward; data, weights */
@@ -466,6 +500,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_are_deterministic_and_exact),
+        cmocka_unit_test(gradients_are_added_by_the_engine_that_writes_them),
         cmocka_unit_test(equal_graphs_are_planned_once),
         cmocka_unit_test(workspace_stays_within_its_limit),
         cmocka_unit_test(algorithms_are_found_again_by_their_names),

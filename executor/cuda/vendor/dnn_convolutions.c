@@ -3,7 +3,7 @@
  * A transposed convolution is the data gradient of one whose input is its output: so forward and data gradient change places,
  * and the filter gradient takes its two activations in the other order. Operands are taken in the layout they have. A bias is
  * added by the convolution's own engine where cuDNN has one that does, and by a kernel of ours where not; its gradient is a sum
- * of ours. cuDNN does not add to what is there: call->adds is the bias only.
+ * of ours. A gradient is added to what is there by an engine that does that, where cuDNN has one; else it is for mp_call_run.
  */
 #include <string.h>
 
@@ -20,8 +20,9 @@
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */
 
 typedef struct state {
-    const mp_dnn_plan *plans[N_PASSES]; /* NULL: not asked for */
-    bool bias_apart;                    /* forward: added behind the convolution */
+    const mp_dnn_plan *plans[N_PASSES];  /* NULL: not asked for */
+    const mp_dnn_plan *adding[N_PASSES]; /* the same, added to what is there; NULL: not asked for, or no engine does */
+    bool bias_apart;                     /* forward: added behind the convolution */
 } state;
 
 /* Pads behind the data: cuDNN rounds down, so any that lets the window stop as often will do. The same as before the data
@@ -45,9 +46,10 @@ static void set_window(mp_dnn_operation *o, const mp_sliding *s)
     }
 }
 
-/* The graph of one pass; bias NULL: without. x and y are activations or their gradients, as the pass needs them. */
+/* The graph of one pass; bias NULL: without; adds: to what is there. x and y are activations or their gradients, as the pass
+ * needs them. */
 static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_array *x, const mp_array *w, const mp_array *y,
-                     const mp_array *bias)
+                     const mp_array *bias, bool adds)
 {
     /* operands of the operation, its result last */
     const mp_array *of[N_PASSES][3] = {{x, w, y}, {x, y, w}, {y, w, x}};
@@ -60,6 +62,7 @@ static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_ar
     for (int i = 0; i < 3; i++) ids[i] = mp_dnn_array_add(g, operands[i], RANK);
     int k = mp_dnn_operation_add(g, kinds[s->is_transposed][pass], 0, ids, 3);
     set_window(&g->operations[k], s);
+    g->operations[k].adds = adds;
     if (!bias) return;
     int64_t channels = y->dims[1], rank = g->tensors[ids[2]].rank;
     int b = mp_dnn_channels_add(g, mp_dnn_type(bias->dtype), (int)rank, channels), out = mp_dnn_array_add(g, y, RANK);
@@ -109,36 +112,49 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     const state *s = call->state;
     void *dy = x->d_out[0].data;
     bool turned = x->op->op->traits & MP_TRAIT_TRANSPOSED;
+    uint64_t adds = x->adds & call->adds;
     (void)run;
     if (s->plans[WEIGHTS]) {
         void *addresses[] = {turned ? dy : x->in[0].data, turned ? x->in[0].data : dy, x->d_in[1].data};
-        MP_TRY(mp_dnn_plan_run(s->plans[WEIGHTS], addresses, x->workspace, err));
+        MP_TRY(mp_dnn_plan_run(adds & MP_BIT(1) ? s->adding[WEIGHTS] : s->plans[WEIGHTS], addresses, x->workspace, err));
     }
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
         mp_array to = per_channel(&x->d_in[2], &x->d_out[0]);
-        mp_cuda_sum_to(&x->d_out[0], &to, 1, x->adds & call->adds & MP_BIT(2), x->workspace);
+        mp_cuda_sum_to(&x->d_out[0], &to, 1, adds & MP_BIT(2), x->workspace);
         MP_TRY(mp_cuda_launched(err));
     }
     if (s->plans[DATA]) {
         void *addresses[] = {dy, x->in[1].data, x->d_in[0].data};
-        MP_TRY(mp_dnn_plan_run(s->plans[DATA], addresses, x->workspace, err));
+        MP_TRY(mp_dnn_plan_run(adds & MP_BIT(0) ? s->adding[DATA] : s->plans[DATA], addresses, x->workspace, err));
     }
 done:
     return st;
 }
 
-/* The plan of one pass; `bias` as for describe. */
+/* The plan of one pass into *plan; `bias` and `adds` as for describe. */
 static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const mp_sliding *s, const mp_array *y,
-                           const mp_array *bias, mp_error *err)
+                           const mp_array *bias, bool adds, const mp_dnn_plan **plan, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_error why = {0};
     mp_dnn_graph g;
-    const mp_dnn_plan **plan = &((state *)call->state)->plans[pass];
-    describe(&g, pass, s, &x->in[0], &x->in[1], y, bias);
+    describe(&g, pass, s, &x->in[0], &x->in[1], y, bias, adds);
     st = mp_dnn_plan_find_named(&g, x->algorithm, plan, &why);
     MP_REQUIRE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
     if (mp_dnn_plan_workspace_bytes(*plan) > call->workspace_bytes) call->workspace_bytes = mp_dnn_plan_workspace_bytes(*plan);
+done:
+    return st;
+}
+
+/* The plans of the gradient of input `factor`. */
+static mp_status plan_gradient(const mp_operands *x, mp_call *call, int pass, int factor, const mp_sliding *s,
+                               const mp_array *y, mp_error *err)
+{
+    mp_status st = MP_OK;
+    state *all = call->state;
+    MP_TRY(plan_pass(x, call, pass, s, y, NULL, false, &all->plans[pass], err));
+    if ((x->adds & MP_BIT(factor)) && plan_pass(x, call, pass, s, y, NULL, true, &all->adding[pass], NULL) == MP_OK)
+        call->adds |= MP_BIT(factor);
 done:
     return st;
 }
@@ -154,15 +170,16 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
+    const mp_dnn_plan **forward = &s->plans[FORWARD];
     MP_TRY(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     if (!x->is_backward) {
-        if (has_bias(x)) s->bias_apart = plan_pass(x, call, FORWARD, &window, y, &x->in[2], NULL) != MP_OK;
-        if (!s->plans[FORWARD]) MP_TRY(plan_pass(x, call, FORWARD, &window, y, NULL, err));
+        if (has_bias(x)) s->bias_apart = plan_pass(x, call, FORWARD, &window, y, &x->in[2], false, forward, NULL) != MP_OK;
+        if (!*forward) MP_TRY(plan_pass(x, call, FORWARD, &window, y, NULL, false, forward, err));
         goto done;
     }
     call->adds = x->adds & MP_BIT(2);
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(plan_pass(x, call, WEIGHTS, &window, y, NULL, err));
-    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(plan_pass(x, call, DATA, &window, y, NULL, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(plan_gradient(x, call, WEIGHTS, 1, &window, y, err));
+    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(plan_gradient(x, call, DATA, 0, &window, y, err));
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
         mp_array to = per_channel(&x->d_in[2], y);
         int64_t bytes = mp_cuda_sum_workspace_bytes(y, &to);
@@ -189,11 +206,11 @@ mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_al
     MP_TRY(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     const int pass = !x->is_backward ? FORWARD : weights ? WEIGHTS : DATA;
     if (pass == FORWARD && has_bias(x)) {
-        describe(&g, pass, &window, &x->in[0], &x->in[1], y, &x->in[2]);
+        describe(&g, pass, &window, &x->in[0], &x->in[1], y, &x->in[2], false);
         if (mp_dnn_algorithms(&g, out, NULL) != MP_OK) out->n = 0; /* as where prepare adds it apart */
     }
     if (out->n) goto done;
-    describe(&g, pass, &window, &x->in[0], &x->in[1], y, NULL);
+    describe(&g, pass, &window, &x->in[0], &x->in[1], y, NULL, false);
     MP_TRY(mp_dnn_algorithms(&g, out, err));
 done:
     return st;

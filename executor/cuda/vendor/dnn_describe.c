@@ -212,7 +212,7 @@ static mp_status describe_operation(mp_dnn_plan *p, const mp_dnn_operation *o, c
     const struct form *f = &forms[o->kind];
     cudnnBackendNormMode_t norm = (cudnnBackendNormMode_t)o->mode;
     cudnnBackendNormFwdPhase_t phase = o->operands[5] >= 0 ? CUDNN_NORM_FWD_TRAINING : CUDNN_NORM_FWD_INFERENCE;
-    float scales[2] = {1, 0};
+    float scales[2] = {1, o->adds ? 1 : 0};
     if (f->parameters != NO_PARAMETERS) MP_TRY(describe_parameters(p, o, err));
     cudnnBackendDescriptor_t parameters = p->made[p->n_made - 1];
     MP_TRY(make(p, f->type, err));

@@ -56,6 +56,7 @@ typedef struct mp_dnn_operation {
     int64_t n;    /* spatial dimensions of a window */
     int64_t window[MP_DNN_SPATIAL], stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL],
         end[MP_DNN_SPATIAL];
+    int64_t adds; /* a convolution's result is added to what is there */
 } mp_dnn_operation;
 
 typedef struct mp_dnn_graph {
