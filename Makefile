@@ -136,6 +136,7 @@ $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
 ifeq ($(CUDA),1)
 LINKED_TESTS := $B/tests/test_cuda_graphs $B/tests/test_cuda_attention
 $B/tests/cuda/%.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
+LINKED_TESTS += $B/tests/test_cuda_products
 $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif

@@ -400,70 +400,6 @@ static void products_of_every_form_are_prepared(void **unused)
         }
 }
 
-/* dW = X^T dY with the sums over dY's rows: cublasLt sums over its operand A or B, which of them dY is depends on how W lies.
- */
-static void the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result(void **unused)
-{
-    (void)unused;
-    enum { ROWS = 40, IN = 16, OUT = 24 };
-    const mp_array x = mp_array_plain(MP_DTYPE_BFLOAT16, 2, (const int64_t[]){ROWS, IN});
-    const mp_array dy = mp_array_plain(MP_DTYPE_BFLOAT16, 2, (const int64_t[]){ROWS, OUT});
-    set(false, false, INT64_C(256) << 20);
-    for (int outputs_first = 0; outputs_first < 2; outputs_first++) {
-        const mp_array w = mp_array_plain(MP_DTYPE_BFLOAT16, 2, outputs_first ? (int64_t[]){OUT, IN} : (int64_t[]){IN, OUT});
-        const mp_stack a = mp_stack_of(&x, 0, true, false), b = mp_stack_of(&dy, 1, false, false),
-                       c = mp_stack_of(&w, 1, outputs_first, false);
-        mp_blas_matmul m;
-        mp_error err = {0};
-        uint32_t epilogue = 0;
-        uint64_t outer = 0;
-        size_t size;
-        assert_int_equal(mp_blas_matmul_prepare(&a, &b, &c, 1, 0, MP_BLAS_BIAS_GRADIENT, &m, &err), MP_OK);
-        assert_int_equal(
-            cublasLtMatmulDescGetAttribute(m.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, &size), 0);
-        const cublasLtMatrixLayout_t summed = epilogue == CUBLASLT_EPILOGUE_BGRADA ? m.left : m.right;
-        assert_true(epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB);
-        assert_int_equal(cublasLtMatrixLayoutGetAttribute(summed, CUBLASLT_MATRIX_LAYOUT_ROWS, &outer, sizeof outer, &size), 0);
-        assert_int_equal(outer, OUT); /* as dY lies, columns first; X would have IN */
-        mp_blas_matmul_release(&m);
-    }
-}
-
-/* What cublasLt would be given for y = a b, row-major: y^T = b^T a^T without copies. */
-static void strided_batches_and_loops(void **unused)
-{
-    (void)unused;
-    mp_array a = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 1, 4, 5});
-    mp_array b = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){1, 3, 5, 6});
-    mp_array y = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 3, 4, 6});
-    mp_stack s[] = {mp_stack_of(&a, 0, false, false), mp_stack_of(&b, 1, false, false)};
-    mp_stack to = mp_stack_result(&y, &s[0], &s[1], false, false);
-    mp_blas_matmul m;
-    mp_error err = {0};
-    int32_t count;
-    int64_t step, leading;
-    size_t size;
-    set(false, false, INT64_C(256) << 20);
-    assert_int_equal(mp_blas_matmul_prepare(&s[0], &s[1], &to, 1, 0, MP_BLAS_NO_BIAS, &m, &err), MP_OK);
-    assert_int_equal(m.n_loops, 1); /* over b's 3, while a's 7 are a strided batch */
-    assert_int_equal(m.loops[0], 3);
-    assert_int_equal(m.strides[0][0], 0);
-    assert_int_equal(m.strides[1][0], 5 * 6 * 4);
-    assert_int_equal(m.strides[2][0], 4 * 6 * 4);
-    assert_int_equal(cublasLtMatrixLayoutGetAttribute(m.right, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count, &size),
-                     0);
-    assert_int_equal(count, 7);
-    assert_int_equal(
-        cublasLtMatrixLayoutGetAttribute(m.result, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step, &size), 0);
-    assert_int_equal(step, 3 * 4 * 6);
-    assert_int_equal(
-        cublasLtMatrixLayoutGetAttribute(m.left, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step, &size), 0);
-    assert_int_equal(step, 0);
-    assert_int_equal(cublasLtMatrixLayoutGetAttribute(m.left, CUBLASLT_MATRIX_LAYOUT_LD, &leading, sizeof leading, &size), 0);
-    assert_int_equal(leading, 6);
-    mp_blas_matmul_release(&m);
-}
-
 static void backends_share_nothing(void **unused)
 {
     mp_error err = {0};
@@ -508,8 +444,6 @@ int main(void)
         cmocka_unit_test(every_operation_can_be_described),
         cmocka_unit_test(convolutions_of_every_form_are_prepared),
         cmocka_unit_test(products_of_every_form_are_prepared),
-        cmocka_unit_test(the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result),
-        cmocka_unit_test(strided_batches_and_loops),
         cmocka_unit_test(backends_share_nothing),
         cmocka_unit_test(nothing_is_kept),
     };
