@@ -21,9 +21,10 @@ value() { sed -n "s/^ *\"$1\": *\([^,]*\),*$/\1/p" "$json"; }
 printf '%-13s %5s  %26s   %26s   %15s\n' "" batch "PyTorch: step, peak" "memplan: step, peak" "ratio of both"
 while read -r name batch steps; do
     for round in 1 2; do
-        set -- $("$python" "$(dirname "$0")/bench_torch.py" "$name" "$batch" "$steps" "$threads")
+        "$python" "$(dirname "$0")/bench_torch.py" "$name" "$batch" --steps "$steps" --threads "$threads" > "$json" || exit 1
+        theirs=$(value step_seconds) their_bytes=$(value bytes)
         "$build/memplan" train "$models/$name.onnx" --batch "$batch" --budget 100% --steps "$steps" --no-before --json > "$json" || exit 1
-        awk -v name="$name" -v batch="$batch" -v theirs="$1" -v their_bytes="$2" -v ours="$(value step_seconds)" -v our_bytes="$(value process_bytes)" \
+        awk -v name="$name" -v batch="$batch" -v theirs="$theirs" -v their_bytes="$their_bytes" -v ours="$(value step_seconds)" -v our_bytes="$(value process_bytes)" \
             'BEGIN { printf "%-13s %5d  %9.3f s %10.1f MiB   %9.3f s %10.1f MiB   %6.2f, %6.2f\n", name, batch, theirs, their_bytes / 1048576,
                      ours, our_bytes / 1048576, ours / theirs, our_bytes / their_bytes }'
     done
