@@ -39,6 +39,12 @@ CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_\([0-9]*[05]\)$$/
 CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
 CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -lstdc++ -lm
 
+# The pack for a machine with a GPU is built for one architecture; its programs find libraries in the lib beside them.
+GPU_ARCH  ?= 90
+MODELS    ?= ../shared/models
+GPU_TESTS := $(addprefix $B/tests/test_,$(file < tests/gpu/tests.txt))
+RPATH      = $(if $(PACKED),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/lib:$$ORIGIN/../lib')
+
 comma  := ,
 WHOLE_LIBRARY = -Wl,--whole-archive $B/libmemplan.a -Wl,--no-whole-archive
 say     = $(if $(V),,@echo '  $1  $@' &&)
@@ -76,11 +82,18 @@ bench: $B/memplan $B/tests/bench_updates ## compare with published programs and 
 	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench/bench_pack.sh $B/memplan
 	@tests/bench/bench_training.sh $B
 
-test-gpu: $B/memplan $(MODULES) $(TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, memory (models in ../shared)
-	@tests/gpu/gpu_test.sh $B
+test-gpu: $B/memplan $(MODULES) $(GPU_TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, compute-sanitizer
+	@BUILD=$B tests/gpu/run.sh smoke kernels training algorithms sanitizer
 
-bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps on a GPU against PyTorch's (needs ../shared)
-	@tests/gpu/gpu_bench.sh $B
+bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps and memory on a GPU against PyTorch's (models in ../shared)
+	@BUILD=$B tests/gpu/run.sh bench-ours bench-eager bench-compile memory
+
+gpu-pack: ## both as one archive for a machine that has a GPU and no compiler: build/gpu/memplan-gpu.tar.xz (GPU_ARCH=90)
+	@$(MAKE) CUDA=1 CUDA_ARCHES=$(GPU_ARCH) PACKED=1 B=$B/gpu gpu-programs
+	@tests/gpu/pack.sh $B/gpu $(MODELS)
+
+gpu-rehearsal: ## as root: that archive in a clean Debian without a GPU, section by section
+	@tests/gpu/rehearse.sh $B/gpu/memplan-gpu.tar.xz $(or $(TMPDIR),/tmp)/memplan-rehearsal
 
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
 	@tests/verify/check_plans.sh $B ../shared/tools/check_plan.py
@@ -124,15 +137,16 @@ help: ## this list
 
 # Modules use the library from the program that loads them.
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/manual: $B/cli/manual.o $(filter-out $B/cli/main.o,$(CLI_OBJ)) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcsP $@ $^
+gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 # A test's program lies in $B/tests, whatever folder its source is in.
 $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
 $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
 ifeq ($(CUDA),1)
 LINKED_TESTS := $B/tests/test_cuda_graphs $B/tests/test_cuda_attention
 $B/tests/cuda/%.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
@@ -146,11 +160,11 @@ $B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
 $B/tests/bench_%: $B/tests/bench/bench_%.o $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/memplan_cuda.so: $(CUDA_OBJ)
-	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ $(CUDA_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -shared -o $@ $^ $(CUDA_LIBS)
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
 $B/executor/cuda/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
@@ -171,7 +185,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) $(DEPS_CFLAGS) -MMD -MP -c -o $@ $<
 # They run others with the twin as their backend.
-$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients execution recording streams moves gathers samplings sources)
+$B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients backends execution recording streams moves gathers samplings sources)
 $B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
 $B/tests/test_cuda_contexts: | $B/memplan_cuda_twin.so
@@ -206,5 +220,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-gpu bench bench-gpu verify check format docs install clean help
+.PHONY: all demo test test-gpu bench bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

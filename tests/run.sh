@@ -1,5 +1,6 @@
 #!/bin/sh
-# run.sh BUILD TEST... - runs the test programs, as many at a time as there are processors, then the cases of the command line.
+# run.sh BUILD TEST... - runs the test programs, as many at a time as there are processors, then the cases of the command line and of
+# the scripts for a GPU.
 # Shows what failed or was skipped; the last line says how many passed and failed. Exit status 1 if any failed.
 build=$1
 shift
@@ -8,12 +9,14 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I TEST sh -c 'timeout 900 TEST > TEST.log 2>&1; echo $? > TEST.status'
 tests/cli.sh "$build" > "$build/tests/cli.log" 2>&1
 echo $? > "$build/tests/cli.status"
+tests/gpu/test_scripts.sh "$build" > "$build/tests/gpu_scripts.log" 2>&1
+echo $? > "$build/tests/gpu_scripts.status"
 
 # The number in the line of a cmocka log that starts with a word: "[  PASSED  ] 4 test(s)."
 count() { sed -n "s/^\[  *$1  *\] \([0-9][0-9]*\) test(s).*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'; }
 
 passed=0 failed=0 skipped=0
-for test in "$@" "$build/tests/cli"; do
+for test in "$@" "$build/tests/cli" "$build/tests/gpu_scripts"; do
     p=$(count PASSED "$test.log") f=$(count FAILED "$test.log") s=$(count SKIPPED "$test.log")
     status=$(cat "$test.status")
     [ "$status" != 0 ] && [ "$f" = 0 ] && f=1 # it crashed, or ran out of time

@@ -1,0 +1,88 @@
+# shellcheck shell=sh disable=SC2154
+# checks.sh - read by run.sh: rows that pass or fail. Tests of kernels, and whole trainings whose weights, losses and memory are
+# compared.
+
+# Plans of these checks are searched for briefly: what they do is compared, not how good they are.
+brief='--moves 300 --time-limit 5'
+[ -n "$rehearsed" ] && backend=cpu || backend=cuda
+
+# A test program, run on the GPU: run_test NAME.
+run_test() {
+    log=$work/logs/test_$1.txt
+    if [ ! -x "$build/tests/test_$1" ]; then note "test_$1" "left out" "not built"; return; fi
+    enough 10 "test_$1" || return
+    ours 120 env MEMPLAN_TEST_BACKEND="$backend" "$build/tests/test_$1" > "$log" 2>&1
+    status=$?
+    count() { sed -n "s/^\[  *$1  *\] \([0-9][0-9]*\) test(s).*/\1/p" "$log" | awk '{ n += $1 } END { print n + 0 }'; }
+    case $status in
+    0) note "test_$1" ok "$(count PASSED) passed, $(count SKIPPED) skipped" ;;
+    124) note "test_$1" FAILED "not done within 120 s, or the section's time" ;;
+    *)
+        note "test_$1" FAILED "$(count PASSED) passed, $(count FAILED) not (status $status)"
+        grep -E '^(\[  FAILED  \]|\[  ERROR)' -A 2 "$log" | head -n 12
+        ;;
+    esac
+}
+
+# A training in JSON; what it answers and says is kept in the logs: train NAME MODEL ARGUMENT... writes $answer and $said.
+train() {
+    answer=$work/logs/$1.json said=$work/logs/$1.txt
+    train_model=$2
+    shift 2
+    ours 120 "$build/memplan" train "$train_model" --device "$device" --json "$@" > "$answer" 2> "$said" < /dev/null
+}
+# Which attention ran, where there is some: attention_in FILE.
+attention_in() {
+    in_cudnn=$(value "$1" cudnn)
+    [ -z "$in_cudnn" ] || echo ", attention: $in_cudnn in cuDNN, $(value "$1" own) in own kernels"
+}
+# The losses in a file of train's, the last training there.
+losses() { tr -d ' \n' < "$1" | sed 's/.*"losses":\[\([^]]*\)\].*/\1/' | tr ',' '\n'; }
+# How far losses are from others, at most, relatively: losses_off FILE FILE; 1 if there are none.
+losses_off() {
+    losses "$1" > "$work/one"
+    losses "$2" > "$work/two"
+    paste "$work/one" "$work/two" |
+        awk '{ d = $2 ? $1 / $2 - 1 : 1; if (d < 0) d = -d; if (!(d <= most)) most = d; n++ } END { print n ? most + 0 : 1 }'
+}
+
+# One training with a plan beside one with everything kept: both have the same weights and losses, no more is used of the arena than
+# is planned, and steps are captured. Fills $wrong if not: with_plan NAME MODEL HASH ARGUMENT...
+with_plan() {
+    name=$1 plan_model=$2 hash=$3
+    shift 3
+    # shellcheck disable=SC2086 # $brief is several arguments
+    train "$name" "$plan_model" --steps 4 $brief "$@" || {
+        grep -q 'no plan was found' "$said" || wrong="$*: $(reason "$said")"
+        return # in the smallest nets there is none
+    }
+    grep -q '"identical": true' "$answer" || wrong="$*: not the bits of everything kept"
+    [ -z "$hash" ] || [ "$(value "$answer" weights_hash)" = "$hash" ] || wrong="$*: other weights than with --fuse none"
+    planned=$(value "$answer" arena_bytes) measured=$(value "$answer" measured_arena_bytes)
+    [ "$measured" -le "$planned" ] || wrong="$*: $measured bytes used of an arena of $planned"
+    used=$(awk "BEGIN { printf \"%.2f\", $measured / $planned }")
+    case "$device $*" in
+    *--no-graph* | cpu*) ;;
+    *) [ "$(value "$answer" recordings)" -gt 0 ] || wrong="$*: no step was captured" ;;
+    esac
+}
+# All places of updates, two streams, captured and call by call: same_bits MODEL ARGUMENT...
+same_bits() {
+    same_model=$1
+    shift
+    title="$(basename "$same_model" .onnx)${*:+ $*}"
+    enough 20 "$title" || return
+    log=$(echo "training_$title" | tr -c 'a-zA-Z0-9\n' '_') wrong='' used=''
+    with_plan "$log" "$same_model" '' --budget floor+60% --fuse none "$@"
+    first=$(value "$answer" weights_hash) ratio=$used
+    for more in '--fuse backward' '--fuse forward' '--fuse none --no-graph' '--fuse backward --second-stream' \
+        '--fuse backward --second-stream --no-graph'; do
+        [ -z "$wrong" ] || break
+        enough 10 "$title $more" || return
+        # shellcheck disable=SC2086 # several arguments
+        with_plan "${log}_$(echo "$more" | tr -d ' -')" "$same_model" "$first" --budget floor+60% $more "$@"
+    done
+    if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else
+        note "$title" ok "same bits: 3 x fuse, plan, 2 streams, call by call; ${ratio:-no plan} of the arena used"
+    fi
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# run.sh [-r] [-t SECONDS] SECTION... - what only a GPU can show, section by section. Each has SECONDS (480) of its own, says what it
+# had no time for, and ends with a table. With -r it is rehearsed: small, and on the CPU.
+root=$(dirname "$(realpath "$0")")
+case $root in */tests/gpu) root=${root%/tests/gpu} ;; esac
+
+usage() {
+    cat << 'END'
+usage: run [-r] [-t SECONDS] SECTION...
+
+  smoke          the first things to know: libraries, a step call by call and captured, one row of PyTorch
+  kernels        the tests of kernels and of whole steps, on the GPU
+  training       plans, places of the updates and streams: the same bits; gradients and losses against the CPU's
+  algorithms     algorithms of convolutions: measured, planned with, and the same bits
+  sanitizer      compute-sanitizer over the own kernels
+  bench-ours     steps of memplan: as it is, --fast, with measured costs, within 60 % of the memory
+  bench-eager    steps of PyTorch: eager, deterministic, checkpoints
+  bench-compile  steps of PyTorch: torch.compile, and with its activation memory budget
+  memory         bytes planned and measured; the largest batch in 16 GB; beside PyTorch's recomputation at an equal peak
+
+  -r             rehearse: on the CPU with small sizes, where there is no GPU
+  -t SECONDS     what a section may take (480)
+
+A section ends with a table on standard output. SECTION.jsonl (a line a row) and SECTION.logs.tar.gz (the table, and
+what every program printed) go to the folder $OUT, else to results/SECTION. Exit status: 0 all passed, 1 something
+failed, 2 usage, 77 there is no GPU. PYTHON names the Python that has PyTorch (python3), BUILD the folder of the
+program (build), MODELS that of the models (models, else ../shared/models).
+END
+}
+
+rehearsed='' limit=480
+while getopts rt:h option; do
+    case $option in
+    r) rehearsed=1 ;;
+    t) limit=$OPTARG ;;
+    h) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+case $limit in '' | *[!0-9]*) echo "run: -t wants a number of seconds, not '$limit'" >&2 && exit 2 ;; esac
+[ $# -gt 0 ] || { usage >&2 && exit 2; }
+for section in "$@"; do
+    case $section in
+    smoke | kernels | training | algorithms | sanitizer | bench-ours | bench-eager | bench-compile | memory) ;;
+    *) echo "run: there is no section '$section' ('run -h' lists them)" >&2 && exit 2 ;;
+    esac
+done
+
+[ -z "$OUT" ] || OUT=$(realpath -m "$OUT")
+results=$(pwd)/results
+cd "$root" || exit 2
+worst=0
+for section in "$@"; do
+    (
+        . tests/gpu/table.sh
+        . tests/gpu/machine.sh
+        . tests/gpu/checks.sh
+        . tests/gpu/rows.sh
+        case $section in
+        bench-*) . tests/gpu/bench.sh ;;
+        *)
+            # shellcheck disable=SC1090 # the section's file
+            . "tests/gpu/$section.sh"
+            ;;
+        esac
+        finish
+    )
+    status=$?
+    case $status,$worst in 0,*) ;; 1,* | *,0) worst=$status ;; esac
+done
+exit $worst

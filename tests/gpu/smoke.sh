@@ -1,0 +1,47 @@
+# shellcheck shell=sh disable=SC2154
+# smoke.sh - the section to run first: what can go wrong at once does so here. About four minutes.
+if ours 20 ldd "$build/memplan_cuda.so" > "$work/logs/ldd.txt" 2>&1; then
+    missing=$(grep 'not found' "$work/logs/ldd.txt" | awk '{ print $1 }' | tr '\n' ' ')
+    if [ -n "$missing" ]; then note "libraries" FAILED "not found: $missing"; else
+        note "libraries" ok "$(awk '/cudnn|cublasLt/ { print $3 }' "$work/logs/ldd.txt" | tr '\n' ' ')"
+    fi
+else
+    note "libraries" "left out" "$(reason "$work/logs/ldd.txt")"
+fi
+
+# Four steps with everything kept: a_step LABEL MODEL ARGUMENT...
+a_step() {
+    label=$1
+    shift
+    enough 5 "$label" || return
+    case "$device $*" in cpu*--tf32*) note "$label" "left out" "on a GPU only" && return ;; esac
+    if train "$(echo "step_$label" | tr -c 'a-zA-Z0-9\n' '_')" "$@" --budget 100% --steps 4 --no-before; then
+        note "$label" ok "loss $(losses "$answer" | tail -n 1), $(value "$answer" recordings) captured, weights $(value "$answer" weights_hash)$(attention_in "$answer")"
+    else
+        note "$label" FAILED "$(reason "$said")"
+    fi
+}
+a_step "mlp, call by call" tests/gradients/mlp.onnx --no-graph
+a_step "mlp, captured" tests/gradients/mlp.onnx
+
+for name in cuda_graphs cuda_attention products convolutions attention recording streams; do run_test $name; done
+
+a_step "cnn fp32" tests/gradients/cnn.onnx
+a_step "cnn tf32" tests/gradients/cnn.onnx --tf32
+a_step "cnn bf16" tests/gradients/cnn.onnx --dtype bf16
+a_step "bert bf16" tests/gradients/bert.onnx --dtype bf16
+a_step "gpt bf16" tests/gradients/gpt.onnx --dtype bf16
+
+batch=128
+[ -z "$rehearsed" ] || batch=2
+ours_row resnet50 $batch bf16 memplan --budget 100%
+if enough 20 "resnet50, time by operator"; then
+    log=$work/logs/profile_resnet50.txt
+    if ours 120 "$build/memplan" train "$(model resnet50)" --device "$device" --batch $batch --dtype bf16 --budget 100% --steps 6 --no-before \
+        --profile > "$log" 2>&1; then
+        note "resnet50, time by operator" ok "in the logs: profile_resnet50.txt"
+    else
+        note "resnet50, time by operator" FAILED "$(reason "$log" 'memplan:')"
+    fi
+fi
+torch_row 90 resnet50 $batch bf16 "PyTorch eager"

@@ -1,0 +1,89 @@
+# shellcheck shell=sh disable=SC2154
+# table.sh - read by run.sh, with $section and $limit set: the section's clock, its rows as text and as JSON, and its end.
+started=$(date +%s) n_passed=0 n_failed=0 n_left_out=0 n_rows=0
+out=${OUT:-$results/$section}
+work=$(mktemp -d) && mkdir -p "$out" "$work/logs" || exit 2
+: > "$work/table"
+: > "$out/$section.jsonl"
+trap 'rm -rf "$work"' EXIT
+trap 'note "the section" FAILED "stopped from outside"; finish; exit 1' TERM INT HUP
+
+left() { echo $((limit - $(date +%s) + started)); }
+# True, and nothing is printed, if there are that many seconds; else the row says that it was left out: enough SECONDS LABEL.
+enough() {
+    [ "$(left)" -ge "$1" ] && return
+    note "$2" "left out" "no time"
+    return 1
+}
+# Runs a command for that many seconds at most, and no longer than the section has.
+within() { # SECONDS COMMAND...
+    seconds=$1
+    [ "$(left)" -ge "$seconds" ] || seconds=$(left)
+    shift
+    [ "$seconds" -gt 0 ] || return 124
+    timeout -k 5 "$seconds" "$@"
+}
+
+quoted() { printf '%s' "$1" | tr '\n\t\r' '   ' | sed 's/\\/\\\\/g; s/"/\\"/g'; }
+# A line of JSON: record KEY VALUE KEY VALUE...
+record() {
+    line='' comma=''
+    while [ $# -gt 1 ]; do
+        if printf '%s' "$2" | grep -Eqx -e '-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?'; then
+            line="$line$comma\"$1\": $2"
+        else
+            line="$line$comma\"$1\": \"$(quoted "$2")\""
+        fi
+        comma=', '
+        shift 2
+    done
+    printf '{%s}\n' "$line" >> "$out/$section.jsonl"
+}
+
+# A row of a check: note LABEL VERDICT TEXT. VERDICT: ok, FAILED, "left out" (no time, or not here).
+note() {
+    case $2 in
+    ok) n_passed=$((n_passed + 1)) ;;
+    FAILED) n_failed=$((n_failed + 1)) ;;
+    *) n_left_out=$((n_left_out + 1)) ;;
+    esac
+    printf '%-44s %-8s  %s\n' "$1" "$2" "$3" | tee -a "$work/table"
+    record check "$1" verdict "$2" text "$3"
+}
+# A row of a measurement: row NET BATCH PRECISION WHO SECONDS BYTES HELD.
+row() {
+    n_rows=$((n_rows + 1))
+    awk -v net="$1" -v batch="$2" -v precision="$3" -v who="$4" -v seconds="$5" -v bytes="$6" -v held="$7" 'BEGIN {
+        printf "%-13s %5s %5s  %-22s %9.2f ms %9.3f GiB %9.3f GiB\n", net, batch, precision, who, 1000 * seconds, bytes / 2^30, held / 2^30
+    }' | tee -a "$work/table"
+    record net "$1" batch "$2" precision "$3" who "$4" step_seconds "$5" bytes "$6" held_bytes "$7"
+}
+# The row of a measurement that did not succeed: no_row NET BATCH PRECISION WHO VERDICT TEXT.
+no_row() {
+    note "$(printf '%-13s %5s %5s  %-22s' "$1" "$2" "$3" "$4")" "$5" "$6"
+}
+# A line of the table that is neither.
+say() { printf '%s\n' "$*" | tee -a "$work/table"; }
+
+# A number in what a program answered in JSON, the last of that name: value FILE KEY.
+value() { sed -n "s/^ *\"$2\": *\"*\([^,\"]*\)\"*,*$/\1/p" "$1" | tail -n 1; }
+# The first line of a file, short enough for a table: reason FILE [PATTERN].
+reason() { grep -m 1 -E "${2:-.}" "$1" | tr '\t' ' ' | cut -c 1-110; }
+
+finish() {
+    trap - TERM INT HUP
+    seconds=$(($(date +%s) - started))
+    {
+        echo
+        echo "==== $section: $machine"
+        cat "$work/table"
+        printf '%d passed, %d failed, %d left out, %d measured; %d of %d s\n' $n_passed $n_failed $n_left_out $n_rows $seconds "$limit"
+    } > "$work/logs/$section.txt"
+    record section "$section" machine "$machine" passed $n_passed failed $n_failed left_out $n_left_out measured $n_rows seconds $seconds
+    tar -C "$work/logs" -czf "$out/$section.logs.tar.gz" . || n_failed=$((n_failed + 1))
+    cat "$work/logs/$section.txt"
+    echo "raw results: $out/$section.jsonl, $section.logs.tar.gz"
+    [ $n_failed = 0 ] || exit 1
+    [ -z "$no_gpu" ] || exit 77
+    exit 0
+}
