@@ -240,6 +240,7 @@ mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err)
     for (int64_t k = 0; k < g->n_tensors; k++) MP_TRY(describe_tensor(p, k, err));
     for (int64_t k = 0; k < g->n_operations; k++) MP_TRY(describe_operation(p, &g->operations[k], &operations[k], err));
     MP_TRY(make(p, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, err));
+    MP_TRY(mp_dnn_set_device(p->made[p->n_made - 1], CUDNN_ATTR_OPERATIONGRAPH_HANDLE, -1, err));
     MP_TRY(set(p, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_operations, operations, err));
     MP_TRY(finalize(p, err));
 done:
@@ -258,28 +259,44 @@ static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":
                               "\"totalGlobalMem\":150000000000,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
                               "\"l2CacheSize\":62914560}";
 
-mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err)
+/* The properties of the assumed one. */
+static mp_status assume(cudnnBackendDescriptor_t *out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_cuda_context *c = mp_cuda_current();
-    const mp_cuda_device *device = NULL;
     cudnnBackendDescriptor_t made = NULL;
-    if (c->dnn_properties) {
-        *out = c->dnn_properties;
-        return MP_OK;
-    }
-    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err);
-    if (mp_cuda_open(&device, NULL) == MP_OK)
-        MP_CUDNN(cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->dnn), err);
-    else
+    if (!c->dnn_properties) {
+        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err);
         MP_CUDNN(cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                                           (int64_t)strlen(assumed), assumed),
                  err);
-    MP_CUDNN(cudnnBackendFinalize(made), err);
-    *out = c->dnn_properties = made;
-    made = NULL;
+        MP_CUDNN(cudnnBackendFinalize(made), err);
+        c->dnn_properties = made;
+        made = NULL;
+    }
+    *out = c->dnn_properties;
 done:
     if (made) cudnnBackendDestroyDescriptor(made);
+    return st;
+}
+
+mp_status mp_dnn_set_device(cudnnBackendDescriptor_t descriptor, int handle_at, int properties_at, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_cuda_device *device;
+    cudnnBackendDescriptor_t properties;
+    if (mp_cuda_open(&device, NULL) == MP_OK) {
+        if (handle_at >= 0)
+            MP_CUDNN(cudnnBackendSetAttribute(descriptor, (cudnnBackendAttributeName_t)handle_at, CUDNN_TYPE_HANDLE, 1,
+                                              &device->dnn),
+                     err);
+    } else if (properties_at >= 0) {
+        MP_TRY(assume(&properties, err));
+        MP_CUDNN(cudnnBackendSetAttribute(descriptor, (cudnnBackendAttributeName_t)properties_at, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          1, &properties),
+                 err);
+    }
+done:
     return st;
 }
 

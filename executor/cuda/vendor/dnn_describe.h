@@ -9,9 +9,11 @@
 /* Makes the descriptors of tensors and operations, and the operation graph, which is the last of `made`. */
 mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err);
 
-/* The properties that plans are made for (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): of the open GPU or, without one, assumed.
- * Kept with the backend that the calling thread uses. */
-mp_status mp_dnn_device(cudnnBackendDescriptor_t *out, mp_error *err);
+/* Says what GPU a descriptor (graph, heuristics, plan) is for: the open one by its handle, as cuDNN's own frontend does, or
+ * without one an assumed one by its properties. The attributes by which this descriptor takes a handle and properties; -1: it
+ * takes none, and has them from its graph. */
+mp_status mp_dnn_set_device(cudnnBackendDescriptor_t descriptor, int handle_at, int properties_at, mp_error *err);
+/* Releases the properties, which are kept with the backend that the calling thread uses. */
 void mp_dnn_device_forget(void);
 
 #endif

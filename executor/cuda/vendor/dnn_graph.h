@@ -9,10 +9,10 @@
  * seconds each. What is left are convolutions, with a bias added or not, and pooling with a plain layout; attention has no
  * others.
  *
- * Where there is no GPU, cuDNN plans from the properties of one: those of an H200, compute capability 9.0, 132 multiprocessors
- * (dnn_device.c). Engines and workspaces are then those of that GPU; such plans cannot run. Engines that compile want a driver
- * even to be named: for a graph of which cuDNN says that only this is missing, a plan is assumed, with the workspace that the
- * graph states.
+ * Graphs and plans are made with the handle of the open GPU. Where there is none, cuDNN plans from the properties of one: those
+ * of an H200, compute capability 9.0, 132 multiprocessors (dnn_describe.c). Engines and workspaces are then those of that GPU;
+ * such plans cannot run. Engines that compile want a driver even to be named: for a graph of which cuDNN says that only this is
+ * missing, a plan is assumed, with the workspace that the graph states.
  */
 #ifndef EXECUTOR_CUDA_DNN_GRAPH_H
 #define EXECUTOR_CUDA_DNN_GRAPH_H

@@ -93,15 +93,13 @@ static bool is_listed(const mp_algorithms *list, const char *name)
 static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool *fits, mp_error *err)
 {
     mp_status st = MP_OK;
-    cudnnBackendDescriptor_t device, plan = NULL;
+    cudnnBackendDescriptor_t plan = NULL;
     int64_t n = 0, bytes = 0;
     *fits = false;
-    MP_TRY(mp_dnn_device(&device, err));
     MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), err);
     MP_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config),
              err);
-    MP_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device),
-             err);
+    MP_TRY(mp_dnn_set_device(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, err));
     if (cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) goto done;
     MP_CUDNN(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes), err);
     if (bytes > p->settings.workspace_limit) goto done;
@@ -159,16 +157,14 @@ static bool is_driver_missing(void)
 static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorithms *list, mp_error *err)
 {
     mp_status st = MP_OK;
-    cudnnBackendDescriptor_t graph = p->made[p->n_made - 1], device, heuristics = NULL, *configs = NULL;
+    cudnnBackendDescriptor_t graph = p->made[p->n_made - 1], heuristics = NULL, *configs = NULL;
     int64_t n = 0, given = 0;
-    MP_TRY(mp_dnn_device(&device, err));
     MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), err);
     MP_CUDNN(
         cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph),
         err);
     MP_CUDNN(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), err);
-    MP_CUDNN(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device),
-             err);
+    MP_TRY(mp_dnn_set_device(heuristics, -1, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, err));
     if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
     if (cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL) !=
         CUDNN_STATUS_SUCCESS)
