@@ -88,6 +88,7 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     c->host = host;
     c->backend = *host;
     c->backend.name = "cuda-twin";
+    c->backend.alignment = 256;
     c->backend.context = c;
     c->backend.use = use;
     c->backend.close = close_twin;

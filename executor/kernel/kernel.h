@@ -47,7 +47,7 @@ typedef struct mp_operands {
                             the program's memory; when it runs all data lies where calls run */
     mp_array *d_in, *d_out; /* backward only, else NULL; an output without gradient is UNDEFINED: its gradient is zero */
     mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: not demanded */
-    void *workspace;               /* call->workspace_bytes, aligned to 64 */
+    void *workspace;               /* call->workspace_bytes, aligned as storages are: to 64, on devices 256 */
 } mp_operands;
 
 /* FLOAT and BFLOAT16, the types that networks are computed in and gradients have. */

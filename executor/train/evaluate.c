@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 256 }; /* what devices align to */
 
 typedef struct room {
     void *block, *data; /* data: the first address in the block that is aligned */

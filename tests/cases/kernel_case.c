@@ -15,7 +15,7 @@
 #include "tests/cases/backend_case.h"
 #include "tests/cases/rule_case.h"
 
-enum { GUARD = 64 };
+enum { GUARD = 256 }; /* what devices align to */
 
 static uint64_t draws;
 static const mp_backend *used;
@@ -109,12 +109,17 @@ void kernel_set(const mp_array *a, int64_t k, double value)
     }
 }
 
+static int64_t guarded_bytes(int64_t bytes)
+{
+    return (bytes + GUARD - 1) / GUARD * GUARD + 2 * GUARD;
+}
+
 /* Memory with guard bytes on both sides, filled with a pattern that is no sensible float. */
 static void *guarded(int64_t bytes)
 {
-    size_t rounded = ((size_t)bytes + 63) / 64 * 64;
-    unsigned char *block = aligned_alloc(64, rounded + 2 * GUARD);
-    memset(block, 0xa5, rounded + 2 * GUARD);
+    const size_t n = (size_t)guarded_bytes(bytes);
+    unsigned char *block = aligned_alloc(GUARD, n);
+    memset(block, 0xa5, n);
     return block + GUARD;
 }
 static void unguard(void *data, int64_t bytes)
@@ -263,7 +268,7 @@ static void bring(journey *j, void **at, int64_t bytes)
     j->stops[k].at = at;
     j->stops[k].host = *at;
     j->stops[k].shared = first < k;
-    j->stops[k].bytes = (bytes + 63) / 64 * 64 + 2 * GUARD;
+    j->stops[k].bytes = guarded_bytes(bytes);
     j->stops[k].there = first < k ? j->stops[first].there : backend_bring(j->backend, (char *)*at - GUARD, j->stops[k].bytes);
     *at = (char *)j->stops[k].there + GUARD;
 }

@@ -103,9 +103,12 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment[2], sizeof alignment[2]}};
     for (size_t k = 0; k < sizeof wishes / sizeof *wishes; k++)
         MP_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err);
-    MP_CUBLAS(cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result, preference, 1,
-                                             &found, &n),
-              err);
+    cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result,
+                                                         preference, 1, &found, &n);
+    if (code == CUBLAS_STATUS_NOT_SUPPORTED)
+        n = 0; /* its word for: none */
+    else
+        MP_TRY(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
     MP_REQUIRE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");
     m->algorithm = found.algo;
     m->workspace_bytes = (int64_t)found.workspaceSize;
@@ -198,8 +201,8 @@ mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void 
         }
         void *to = (char *)c + at[2];
         MP_CUBLAS(cublasLtMatmul(device->blas, m->operation, &m->alpha, left + at[1], m->left, right + at[0], m->right,
-                                 &m->beta, to, m->result, to, m->result, &m->algorithm, workspace, (size_t)m->workspace_bytes,
-                                 device->stream),
+                                 &m->beta, to, m->result, to, m->result, &m->algorithm, m->workspace_bytes ? workspace : NULL,
+                                 (size_t)m->workspace_bytes, device->stream),
                   err);
     }
 done:

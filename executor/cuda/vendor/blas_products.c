@@ -61,7 +61,7 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
     if (p->sums) {
-        p->terms_bytes = (mp_array_bytes(&p->terms) + 63) / 64 * 64;
+        p->terms_bytes = (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* what cublasLt wants its workspace aligned to */
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
     p->gives_bias =
