@@ -51,6 +51,12 @@ training_case training_begin_on(const mp_backend *backend, const char *path, int
     return begin(backend, path, batch, options, false);
 }
 
+training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
+                                      const mp_training_options *options)
+{
+    return begin(backend, path, batch, options, true);
+}
+
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options)
 {
     return begin(backend_of_tests(), path, batch, options, true);

@@ -15,6 +15,7 @@
 #include "executor/train/state.h"
 #include "memplan/train.h"
 #include "tests/cases/backend_case.h"
+#include "tests/cases/dropping_network.h"
 #include "tests/cases/recording_backend.h"
 #include "tests/cases/training_case.h"
 
@@ -57,16 +58,15 @@ static outcome run(training_case *t, const mp_plan *plan, mp_optimizer optimizer
     return o;
 }
 
-static void compare(const char *network, const mp_training_options *options, int n_plans)
+static void compare_on(training_case *t, const char *network, const mp_training_options *options, int n_plans)
 {
     int passes = STEPS * (options->accumulate > 1 ? options->accumulate : 1);
-    training_case t = training_begin_on(recording_backend(&recorded_by, tested), network, 0, options);
     for (int part = 0; part < n_plans; part++) {
-        mp_plan *plan = part ? training_plan(&t, 0.4) : training_keep_all(&t);
-        outcome calls = run(&t, plan, options->optimizer, options->clip_norm, true);
+        mp_plan *plan = part ? training_plan(t, 0.4) : training_keep_all(t);
+        outcome calls = run(t, plan, options->optimizer, options->clip_norm, true);
         assert_int_equal(recorded_by.counted.n_recorded, 0);
         assert_int_equal(calls.n_recordings, 0);
-        outcome recorded = run(&t, plan, options->optimizer, options->clip_norm, false);
+        outcome recorded = run(t, plan, options->optimizer, options->clip_norm, false);
         if (memcmp(calls.losses, recorded.losses, sizeof calls.losses) != 0 || strcmp(calls.hash, recorded.hash) != 0)
             fail_msg("%s, --fuse %s: a recorded pass is another one", network, mp_fuse_name(options->fuse));
         assert_true(recorded.n_recordings > 0);
@@ -77,6 +77,12 @@ static void compare(const char *network, const mp_training_options *options, int
         recorded_by.counted = (recording_counts){0};
         mp_plan_free(plan);
     }
+}
+
+static void compare(const char *network, const mp_training_options *options, int n_plans)
+{
+    training_case t = training_begin_on(recording_backend(&recorded_by, tested), network, 0, options);
+    compare_on(&t, network, options, n_plans);
     training_end(&t);
 }
 
@@ -86,7 +92,7 @@ static void recorded_passes_are_those_called_one_by_one(void **state)
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT};
         compare("tests/gradients/cnn.onnx", &options, 2);
-        compare("tests/gradients/bert.onnx", &options, 1); /* has dropout */
+        compare("tests/gradients/bert.onnx", &options, 1);
         options.accumulate = 3;
         compare("tests/gradients/cnn.onnx", &options, 2);
         options.dtype = MP_DTYPE_BFLOAT16;
@@ -95,6 +101,27 @@ static void recorded_passes_are_those_called_one_by_one(void **state)
         options.optimizer = MP_OPTIMIZER_MOMENTUM;
         options.clip_norm = 0.05;
         compare("tests/gradients/mlp.onnx", &options, 2);
+    }
+}
+
+/* Random numbers are drawn by the pass that runs, not by the one that was recorded; in recomputed nodes they are the same. */
+static void recorded_passes_draw_their_own_numbers(void **state)
+{
+    static const int64_t depths[] = {8, 64};
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        const bool fused = k & 1, half = k & 2;
+        const mp_training_options options = {.loss = MP_LOSS_MSE,
+                                             .optimizer = MP_OPTIMIZER_ADAMW,
+                                             .dtype = half ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
+                                             .accumulate = half ? 2 : 1};
+        onnx_builder file;
+        const char *path = dropping_network(&file, depths[k >> 2]);
+        const mp_backend *b = recording_backend(&recorded_by, tested);
+        training_case t = fused ? training_begin_fused_on(b, path, 0, &options) : training_begin_on(b, path, 0, &options);
+        compare_on(&t, "dropping", &options, 2);
+        training_end(&t);
+        onnx_end(&file);
     }
 }
 
@@ -221,6 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_passes_are_those_called_one_by_one),
+        cmocka_unit_test(recorded_passes_draw_their_own_numbers),
         cmocka_unit_test(what_looks_at_every_step_is_called_one_by_one),
         cmocka_unit_test(a_failure_while_recording_is_reported),
         cmocka_unit_test(a_lost_device_ends_the_training_and_keeps_what_was_saved),
