@@ -37,7 +37,7 @@ CUDA_HOME   ?= $(if $(wildcard /usr/local/cuda/include/cuda_runtime.h),/usr/loca
 NVCC        := $(firstword $(shell command -v nvcc) $(CUDA_HOME)/bin/nvcc)
 CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_\([0-9]*[05]\)$$/\1/p' | sort -n)
 CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
-CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -lstdc++ -lm
+CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -l:libstdc++.a -static-libgcc -lm
 
 # The pack for a machine with a GPU is built for one architecture; its programs find libraries in the lib beside them.
 GPU_ARCH  ?= 90

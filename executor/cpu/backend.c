@@ -34,9 +34,10 @@ static int threads(const mp_backend *self)
     return mp_parallel_threads();
 }
 
-static void wait_for_all(const mp_backend *self)
+static mp_status wait_for_all(const mp_backend *self, mp_error *err)
 {
-    (void)self;
+    (void)self, (void)err;
+    return MP_OK;
 }
 
 static const mp_device *device(const mp_backend *self)

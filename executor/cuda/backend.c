@@ -58,10 +58,10 @@ static void nothing(const mp_backend *self)
     (void)self;
 }
 
-static void wait_for_stream(const mp_backend *self)
+static mp_status wait_for_stream(const mp_backend *self, mp_error *err)
 {
     mp_cuda_use(self);
-    cudaStreamSynchronize(mp_cuda_stream());
+    return mp_cuda_error(cudaStreamSynchronize(mp_cuda_stream()), "waiting for the device", err);
 }
 
 static void *allocate(const mp_backend *self, int64_t bytes)
@@ -112,6 +112,7 @@ static int64_t touched(const mp_backend *self, const void *memory, unsigned char
         if (ends[k]) end = k * MP_CUDA_STRETCH + ends[k];
 done:
     cudaFree(there);
+    cudaGetLastError(); /* whatever failed here, the next launch is not to be blamed for it */
     mp_free(ends);
     return end;
 }
@@ -207,6 +208,8 @@ static const mp_backend functions = {.name = "cuda",
                                      .replay = mp_cuda_replay,
                                      .discard = mp_cuda_discard,
                                      .wait = wait_for_stream,
+                                     .note_time = mp_cuda_note_time,
+                                     .seconds_between = mp_cuda_seconds_between,
                                      .side_begin = mp_cuda_side_begin,
                                      .side_end = mp_cuda_side_end,
                                      .side_wait = mp_cuda_side_wait,

@@ -77,7 +77,13 @@ struct mp_backend {
     mp_status (*record_end)(const mp_backend *self, void **recording, mp_error *err);
     mp_status (*replay)(const mp_backend *self, void *recording, mp_error *err);
     void (*discard)(const mp_backend *self, void *recording);
-    void (*wait)(const mp_backend *self); /* until what was enqueued has run */
+    /* Until what was enqueued has run. MP_IO: the device has failed. */
+    mp_status (*wait)(const mp_backend *self, mp_error *err);
+    /* Times of the device itself: note_time(k) notes when what was enqueued on the main stream before has run, seconds_between
+     * waits for both of two notes and says what lies between. Notes count up from 0; a number noted again forgets the time
+     * before. Not while recording. NULL, both: the host's clock has to do. MP_IO: the device has failed; MP_NOMEM. */
+    mp_status (*note_time)(const mp_backend *self, int k, mp_error *err);
+    mp_status (*seconds_between)(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
     /* The side stream; NULL: there is none, and what would run there runs in order. Work that is enqueued between side_begin
      * and side_end goes there, and starts after all work enqueued before. side_wait(m): later work on the main stream waits
      * until all side work up to side_end(m) is done. Marks count up from 0 within a pass, and each is waited for before the

@@ -182,17 +182,41 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
         p->backend->copy(p->backend, r->target, r->source, s->payload_bytes);
 }
 
-/* After a call that took this long: updates by their size, so that the parts add up. */
-static mp_status end_call(mp_execution *e, const mp_steps_call *call, double seconds, mp_error *err)
+/* What a call took: updates in one by their size, so that the parts add up. */
+static void count_seconds(mp_execution *e, const mp_steps_call *call, double seconds)
+{
+    const mp_program *p = e->program;
+    double total = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t k = 0; k < call->n_steps; k++) {
+            const int node = e->at.steps[call->step + k].node, parameter = p->bindings->nodes[node].parameter;
+            const double size = call->n_steps > 1 ? (double)mp_tensor_room(&p->model->tensors[parameter]) : 1;
+            if (turn)
+                e->seconds[node] += seconds * size / total;
+            else
+                total += size;
+        }
+    }
+}
+
+/* What the device noted of a pass. */
+static mp_status read_times(mp_execution *e, mp_error *err)
 {
     mp_status st = MP_OK;
-    double total = 0;
-    const size_t n = call->n_steps;
-    for (size_t k = 0; n > 1 && k < n; k++) total += (double)e->updates[k].n;
-    for (size_t k = 0; k < n; k++) {
-        const size_t t = call->step + k;
-        if (e->options.profile)
-            e->seconds[e->at.steps[t].node] += total > 0 ? seconds * (double)e->updates[k].n / total : seconds;
+    const mp_backend *b = e->program->backend;
+    for (size_t k = 0; e->options.profile && b->note_time && k < e->calls.n; k++) {
+        double seconds;
+        MP_TRY(b->seconds_between(b, 2 * (int)k, 2 * (int)k + 1, &seconds, err));
+        count_seconds(e, &e->calls.calls[k], seconds);
+    }
+done:
+    return st;
+}
+
+static mp_status end_call(mp_execution *e, const mp_steps_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t t = call->step; t < call->step + call->n_steps; t++) {
         if (e->options.guards) MP_TRY(mp_addresses_check_guards(&e->at, (int)t, err));
         if (e->options.poison) mp_addresses_poison(&e->at, (int)t);
     }
@@ -228,17 +252,24 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
 {
     mp_status st = MP_OK;
     const mp_backend *b = e->program->backend;
+    const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
     int n_marks = 0;
     for (size_t k = 0; k < e->calls.n; k++) {
         const mp_steps_call *call = &e->calls.calls[k];
         const bool side = call->is_side && (kind & PASS_UPDATES);
-        double from = e->options.profile ? mp_clock_now() : 0;
+        const double from = clocked ? mp_clock_now() : 0;
+        if (noted) MP_TRY(b->note_time(b, 2 * (int)k, err));
         if (side) MP_TRY(b->side_begin(b, err));
-        MP_TRY(run_call(e, call, pass, kind, err));
-        if (side) MP_TRY(b->side_end(b, n_marks++, err));
+        const mp_status ran = run_call(e, call, pass, kind, err);
+        if (side) MP_TRY(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also of what has failed */
+        MP_TRY(ran);
         if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(b, call->wait, err));
-        if (e->options.profile) b->wait(b);
-        MP_TRY(end_call(e, call, e->options.profile ? mp_clock_now() - from : 0, err));
+        if (noted) MP_TRY(b->note_time(b, 2 * (int)k + 1, err));
+        if (clocked) {
+            MP_TRY(b->wait(b, err));
+            count_seconds(e, call, mp_clock_now() - from);
+        }
+        MP_TRY(end_call(e, call, err));
     }
 done:
     return st;
@@ -307,6 +338,7 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
         MP_TRY(run_pass(e, pass, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
         MP_TRY(read_loss(e, &sum, err));
+        MP_TRY(read_times(e, err));
     }
     *loss = sum / n;
 done:
@@ -316,8 +348,8 @@ done:
 
 mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
+    mp_status st = MP_OK;
     const mp_backend *b = e->program->backend;
-    (void)err;
     b->enter(b);
     if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
     for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
@@ -326,10 +358,11 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
         if (call->is_update) run_updates(e, call);
     }
-    b->wait(b); /* the next pass has other factors */
+    MP_TRY(b->wait(b, err)); /* the next pass has other factors */
     e->pending = -1;
+done:
     b->leave(b);
-    return MP_OK;
+    return st;
 }
 
 double mp_execution_input_seconds(const mp_execution *e)

@@ -72,6 +72,7 @@ static mp_status run_call(const mp_call *call, const mp_operands *x, const mp_ru
 {
     const mp_call *kept = call->state;
     recorder *r = used;
+    if (x->workspace) r->counted.n_faults += (uintptr_t)x->workspace % (uintptr_t)r->backend.alignment != 0;
     if (!r->current) return kept->run(kept, x, run, err);
     if (r->fails_after >= 0 && r->current->n_entries >= r->fails_after) return MP_FAIL(err, MP_IO, "the library has failed");
     entry *e = put(r, CALL);
@@ -322,10 +323,11 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
     return r->inner->download(r->inner, there, host, err);
 }
 
-static void wait_for_all(const mp_backend *self)
+static mp_status wait_for_all(const mp_backend *self, mp_error *err)
 {
     recorder *r = idle(self);
-    r->inner->wait(r->inner);
+    if (r->is_lost) return MP_FAIL(err, MP_IO, "the device is lost");
+    return r->inner->wait(r->inner, err);
 }
 
 const mp_backend *recording_backend(recorder *r, const mp_backend *of)

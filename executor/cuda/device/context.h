@@ -7,6 +7,7 @@
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/device/streams.h"
+#include "executor/cuda/device/times.h"
 #include "executor/kernel/backend.h"
 
 struct mp_cuda_context {
@@ -22,7 +23,8 @@ struct mp_cuda_context {
     mp_cuda_device device;
     mp_cuda_streams *streams;
     mp_cuda_step *step;
-    void *staging; /* pinned memory of the host, for arrays whose layout or type changes on the way. Grows, and stays */
+    mp_cuda_times *times; /* NULL: none noted yet */
+    void *staging;        /* pinned memory of the host, for arrays whose layout or type changes on the way. Grows, and stays */
     size_t staging_bytes;
 
     struct mp_dnn_plans *plans;              /* of vendor/dnn_graph.c; NULL: none yet */

@@ -59,9 +59,11 @@ static void close_device(mp_cuda_context *c)
 {
     if (c->device.blas) cublasLtDestroy(c->device.blas);
     if (c->device.dnn) cudnnDestroy(c->device.dnn);
+    mp_cuda_times_close(c->times);
     mp_cuda_step_close(c->step);
     mp_cuda_streams_close(c->streams);
     c->device = (mp_cuda_device){0};
+    c->times = NULL;
     c->step = NULL;
     c->streams = NULL;
     c->is_open = false;

@@ -12,15 +12,12 @@ mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err)
                          err);
 }
 
-/* Also where a call has failed on the second stream: the capture ends on the stream it began on, or that would go on capturing
- * and refuse whatever comes after. */
 mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err)
 {
     mp_status st = MP_OK;
     cudaGraph_t graph = NULL;
     cudaGraphExec_t ready = NULL;
     mp_cuda_use(self);
-    mp_cuda_side_abandon();
     MP_TRY(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph), "capturing a step, which --no-graph does without",
                          err));
     MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);

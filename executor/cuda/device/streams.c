@@ -51,12 +51,6 @@ cudaStream_t mp_cuda_main_stream(void)
     return mp_cuda_current()->streams->first;
 }
 
-void mp_cuda_side_abandon(void)
-{
-    mp_cuda_streams *s = mp_cuda_current()->streams;
-    s->current = s->first;
-}
-
 mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err)
 {
     mp_status st = MP_OK;

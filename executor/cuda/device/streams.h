@@ -24,8 +24,6 @@ void mp_cuda_streams_close(mp_cuda_streams *streams); /* NULL is fine */
  * device is open. */
 cudaStream_t mp_cuda_stream(void);
 cudaStream_t mp_cuda_main_stream(void); /* the first */
-/* Whatever was begun on the second stream and did not end: from now on the first is enqueued on. */
-void mp_cuda_side_abandon(void);
 
 mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err);
 mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err);
