@@ -32,14 +32,19 @@ static int64_t beside(const mp_report *r)
     return r->process_bytes < 0 ? -1 : r->process_bytes - r->arena_bytes - r->static_bytes;
 }
 
+static int64_t loaded(const mp_report *r)
+{
+    return r->device_bytes - r->idle_device_bytes - r->static_bytes - r->arena_bytes - r->next_batch_bytes;
+}
+
 /* Memory of the device without the two blocks: what was taken before them, and what was added while the steps ran. */
 static void print_device(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
     print_bytes(t, b->device_is_shared ? "GPU, all processes" : "GPU, this process", a->device_bytes, b->device_bytes);
     print_bytes(t, "  context and libraries", a->idle_device_bytes, b->idle_device_bytes);
-    print_bytes(t, "  loaded while running", a->device_bytes - a->idle_device_bytes - a->static_bytes - a->arena_bytes,
-                b->device_bytes - b->idle_device_bytes - b->static_bytes - b->arena_bytes);
+    print_bytes(t, "  room of the next batch", a->next_batch_bytes, b->next_batch_bytes);
+    print_bytes(t, "  loaded while running", loaded(a), loaded(b));
 }
 
 static void print_memory(const train_outcome *t)
@@ -147,7 +152,7 @@ void print_train(const train_outcome *t, const options *o)
                extra_text(r->step_seconds, t->before.step_seconds, extra));
     else
         printf("  %-28s%14s\n", "time of a step (median)", after);
-    printf("  %-28s%s%14s\n", "  of it, making the inputs", t->has_before ? "           " : "",
+    printf("  %-28s%s%14s\n", "  of it, waiting for inputs", t->has_before ? "           " : "",
            seconds_text(r->input_seconds, extra));
     if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
     if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
@@ -180,8 +185,8 @@ static json_t *test_json(const mp_report *r)
 static json_t *device_json(const mp_report *r)
 {
     if (r->device_bytes < 0) return json_null();
-    return json_pack("{sI sI sb}", "bytes", (json_int_t)r->device_bytes, "idle_bytes", (json_int_t)r->idle_device_bytes,
-                     "all_processes", (int)r->device_is_shared);
+    return json_pack("{sI sI sI sb}", "bytes", (json_int_t)r->device_bytes, "idle_bytes", (json_int_t)r->idle_device_bytes,
+                     "next_batch_bytes", (json_int_t)r->next_batch_bytes, "all_processes", (int)r->device_is_shared);
 }
 
 static json_t *report_json(const mp_report *r)

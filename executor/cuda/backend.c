@@ -222,6 +222,10 @@ static const mp_backend functions = {.name = "cuda",
                                      .fill = fill,
                                      .copy = copy,
                                      .touched = touched,
+                                     .pin = mp_cuda_pin,
+                                     .unpin = mp_cuda_unpin,
+                                     .bring = mp_cuda_bring,
+                                     .land = mp_cuda_land,
                                      .upload = upload,
                                      .download = download};
 

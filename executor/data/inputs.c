@@ -56,20 +56,40 @@ done:
     return st;
 }
 
+/* Lists the inputs: how the feed makes them (`plain`), how they lie in the backend's memory. */
+static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_model *m = f->program->model;
+    for (size_t t = 0; t < m->n_tensors; t++) {
+        if (!is_fed(f->program, (int)t)) continue;
+        plain[f->n] = mp_array_plain(m->tensors[t].dtype, m->tensors[t].rank, m->tensors[t].dims);
+        MP_TRY(mp_program_array(f->program, (int)t, &f->there[f->n], err));
+        f->tensors[f->n++] = (int)t;
+    }
+done:
+    return st;
+}
+
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_model *m = program->model;
+    const size_t n = program->model->n_tensors;
     mp_input_filler f = {.program = program, .feed = feed};
+    mp_array *plain;
+    *out = (mp_input_filler){0};
     MP_REQUIRE(f.pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    f.rows = mp_pool_alloc(f.pool, m->n_tensors, sizeof *f.rows);
-    f.tensors = mp_pool_alloc(f.pool, m->n_tensors, sizeof *f.tensors);
-    MP_REQUIRE(f.rows && f.tensors, err, MP_NOMEM, "out of memory");
-    for (size_t t = 0; t < m->n_tensors; t++) {
-        if (!is_fed(program, (int)t)) continue;
-        f.rows[f.n] = mp_pool_alloc(f.pool, (size_t)mp_tensor_bytes(&m->tensors[t]) + 1, 1);
-        MP_REQUIRE(f.rows[f.n], err, MP_NOMEM, "there is no memory for a batch of '%s'", m->tensors[t].name);
-        f.tensors[f.n++] = (int)t;
+    f.rows = mp_pool_alloc(f.pool, n, sizeof *f.rows);
+    f.tensors = mp_pool_alloc(f.pool, n, sizeof *f.tensors);
+    f.there = mp_pool_alloc(f.pool, n, sizeof *f.there);
+    plain = mp_pool_alloc(f.pool, n, sizeof *plain);
+    MP_REQUIRE(f.rows && f.tensors && f.there && plain, err, MP_NOMEM, "out of memory");
+    MP_TRY(list_inputs(&f, plain, err));
+    MP_TRY(mp_prefetch_new(program->backend, feed, plain, f.there, f.n, &f.prefetch, err));
+    for (size_t k = 0; !f.prefetch && k < f.n; k++) {
+        f.rows[k] = mp_pool_alloc(f.pool, (size_t)mp_array_bytes(&plain[k]) + 1, 1);
+        MP_REQUIRE(f.rows[k], err, MP_NOMEM, "there is no memory for a batch of '%s'",
+                   program->model->tensors[f.tensors[k]].name);
     }
     *out = f;
     f.pool = NULL;
@@ -80,6 +100,7 @@ done:
 
 void mp_input_filler_free(mp_input_filler *filler)
 {
+    mp_prefetch_free(filler->prefetch);
     mp_pool_free(filler->pool);
     *filler = (mp_input_filler){0};
 }
@@ -88,13 +109,15 @@ mp_status mp_inputs_fill(void *data, int64_t micro_batch, mp_execution *executio
 {
     mp_status st = MP_OK;
     mp_input_filler *f = data;
+    const mp_backend *b = f->program->backend;
+    for (size_t k = 0; k < f->n; k++) MP_TRY(mp_execution_tensor(execution, f->tensors[k], &f->there[k], err));
+    if (f->prefetch) return mp_prefetch_take(f->prefetch, micro_batch, f->there, err);
     mp_feed_batch(f->feed, micro_batch, f->rows);
     for (size_t k = 0; k < f->n; k++) {
         const mp_tensor *t = &f->program->model->tensors[f->tensors[k]];
-        mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
+        mp_array host = mp_array_plain(t->dtype, t->rank, t->dims);
         host.data = f->rows[k];
-        MP_TRY(mp_execution_tensor(execution, f->tensors[k], &there, err));
-        MP_TRY(f->program->backend->upload(f->program->backend, &host, &there, err));
+        MP_TRY(b->upload(b, &host, &f->there[k], err));
     }
 done:
     return st;

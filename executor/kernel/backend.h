@@ -110,6 +110,14 @@ struct mp_backend {
     /* Between plain arrays of the host and arrays there, of any layout; FLOAT and BFLOAT16 are converted. */
     mp_status (*upload)(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err);
     mp_status (*download)(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err);
+    /* The next batch's way, beside what runs; NULL, all four: the memory is the program's own. bring is called by a thread of
+     * its own and waits until the bytes lie in `landing`, memory of allocate, from `pinned`, memory of pin (NULL: there is none
+     * left); it starts when all that was to land before has left. land enqueues their copy to where they are read, on the main
+     * stream; not while recording. MP_IO: the device has failed. */
+    void *(*pin)(const mp_backend *self, int64_t bytes);
+    void (*unpin)(const mp_backend *self, void *pinned);
+    mp_status (*bring)(const mp_backend *self, void *landing, const void *pinned, int64_t bytes, mp_error *err);
+    mp_status (*land)(const mp_backend *self, void *to, const void *landing, int64_t bytes, mp_error *err);
 };
 
 /* The symbol of a module, mp_module_backend: a new backend for the device of this number, which nothing has been done with yet.

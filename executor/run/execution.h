@@ -40,7 +40,7 @@ mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_input
 /* Runs the updates that wait for the next step (forward-fused); before saving, evaluating, and at the end. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
-/* What preparing the inputs took within the last step: making them and bringing them to where they are read. */
+/* What the inputs took within the last step: waiting for them and bringing them to where they are read. */
 double mp_execution_input_seconds(const mp_execution *execution);
 /* How many kinds of pass were recorded by the backend, to be run in one go: 0: none. */
 int mp_execution_recordings(const mp_execution *execution);

@@ -35,18 +35,16 @@ done:
     return st;
 }
 
-static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report *report, double *seconds,
-                           double *input_seconds, mp_error *err)
+static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
+                           double *seconds, double *input_seconds, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_input_filler filler = {0};
     long allocations;
-    MP_TRY(mp_input_filler_new(r->program, r->feed, &filler, err));
     for (int64_t k = 0; k < r->n_steps && !report->stopped; k++) {
         int64_t step = report->first_step + k;
         double from = mp_clock_now(), loss;
         allocations = mp_alloc_count;
-        MP_TRY(mp_execution_step(e, step, mp_inputs_fill, &filler, &loss, err));
+        MP_TRY(mp_execution_step(e, step, mp_inputs_fill, filler, &loss, err));
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = mp_clock_now() - from;
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
@@ -60,7 +58,6 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_report
     }
     MP_TRY(mp_execution_flush(e, err));
 done:
-    mp_input_filler_free(&filler);
     return st;
 }
 
@@ -94,6 +91,7 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     mp_status st = MP_OK;
     const mp_backend *b = r->program->backend;
     mp_execution *e = NULL;
+    mp_input_filler filler = {0};
     double *seconds = NULL, *input_seconds = NULL;
     *report = (mp_report){.static_bytes = r->plan->static_bytes,
                           .planned_peak_bytes = r->plan->peak_bytes,
@@ -108,13 +106,16 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     MP_TRY(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
     MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));
     if (r->resume) MP_TRY(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
-    st = run_steps(r, e, report, seconds, input_seconds, err);
+    MP_TRY(mp_input_filler_new(r->program, r->feed, &filler, err));
+    st = run_steps(r, e, &filler, report, seconds, input_seconds, err);
     if (st != MP_OK && st != MP_REFUTED) goto done;
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
     report->process_bytes = mp_process_peak_bytes();
     report->n_recordings = mp_execution_recordings(e);
     if (look_at_device(b, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
+    report->next_batch_bytes = filler.prefetch ? mp_prefetch_device_bytes(filler.prefetch) : 0;
+    mp_input_filler_free(&filler);
     report->step_seconds = median(seconds, report->n_losses);
     report->input_seconds = median(input_seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
@@ -122,6 +123,7 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     if (report->has_test) MP_TRY(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
     if (keep_profile(e, r->program->n_nodes, report, err) != MP_OK) st = MP_NOMEM;
 done:
+    mp_input_filler_free(&filler);
     mp_execution_free(e);
     mp_free(seconds);
     mp_free(input_seconds);

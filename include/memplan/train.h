@@ -49,10 +49,11 @@ typedef struct mp_report {
     /* Of a device with memory of its own: what is in use there with everything, and what was before the run had its two blocks:
      * the context, and what the libraries had loaded by then. -1: the memory is the host's. */
     int64_t device_bytes, idle_device_bytes;
-    bool device_is_shared; /* these are of all processes, since the system does not say what is this one's */
-    int n_recordings;      /* kinds of pass that ran as recorded; 0: all ran call by call */
-    double step_seconds;   /* the median */
-    double input_seconds;  /* of it, to make a batch and bring it to where it is read; the median */
+    int64_t next_batch_bytes; /* of them, room in which the next batch waits, beside the plan */
+    bool device_is_shared;    /* these are of all processes, since the system does not say what is this one's */
+    int n_recordings;         /* kinds of pass that ran as recorded; 0: all ran call by call */
+    double step_seconds;      /* the median */
+    double input_seconds;     /* of it, waiting for the batch and bringing it to where it is read; the median */
     size_t n_losses;
     double *losses;       /* per step; released with mp_report_free */
     double *node_seconds; /* with profile: per node of the graph, over all steps but the first (which warms up); else NULL */

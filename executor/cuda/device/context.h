@@ -5,6 +5,7 @@
 
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/device.h"
+#include "executor/cuda/device/inputs.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/device/streams.h"
 #include "executor/cuda/device/times.h"
@@ -23,6 +24,7 @@ struct mp_cuda_context {
     mp_cuda_device device;
     mp_cuda_streams *streams;
     mp_cuda_step *step;
+    mp_cuda_inputs *inputs;
     mp_cuda_times *times; /* NULL: none noted yet */
     void *staging;        /* pinned memory of the host, for arrays whose layout or type changes on the way. Grows, and stays */
     size_t staging_bytes;

@@ -48,6 +48,7 @@ static mp_status open_device(mp_cuda_context *c, mp_error *err)
     MP_TRY(mp_cuda_streams_open(&c->streams, err));
     d->stream = mp_cuda_stream();
     MP_TRY(mp_cuda_step_open(&c->step, err));
+    MP_TRY(mp_cuda_inputs_open(&c->inputs, err));
     MP_CUDNN(cudnnCreate(&d->dnn), err);
     MP_CUDNN(cudnnSetStream(d->dnn, d->stream), err);
     MP_CUBLAS(cublasLtCreate(&d->blas), err);
@@ -60,10 +61,12 @@ static void close_device(mp_cuda_context *c)
     if (c->device.blas) cublasLtDestroy(c->device.blas);
     if (c->device.dnn) cudnnDestroy(c->device.dnn);
     mp_cuda_times_close(c->times);
+    mp_cuda_inputs_close(c->inputs);
     mp_cuda_step_close(c->step);
     mp_cuda_streams_close(c->streams);
     c->device = (mp_cuda_device){0};
     c->times = NULL;
+    c->inputs = NULL;
     c->step = NULL;
     c->streams = NULL;
     c->is_open = false;

@@ -2,7 +2,8 @@
  *
  * A device is opened once, at the first call that needs it, and stays open as long as its backend: a CUDA context, the streams
  * on which everything is enqueued, and the handles of cuDNN and cublasLt. Functions without a backend among their arguments
- * mean the one that the calling thread uses (current.h). A backend is used by one thread at a time.
+ * mean the one that the calling thread uses (current.h). A backend is used by one thread at a time, but for
+ * bring.
  */
 #ifndef EXECUTOR_CUDA_DEVICE_H
 #define EXECUTOR_CUDA_DEVICE_H
