@@ -298,10 +298,36 @@ static void a_machine_without_a_gpu_says_so(void **state)
     assert_non_null(strstr(err.message, "--device cuda: "));
 }
 
+/* One gradient that is longer than all others together, among more than one launch takes, with empty and tiny ones. */
+static void norms_of_uneven_gradients_are_whole(void **state)
+{
+    enum { N = 97, LONG = 30000001 };
+    static const int64_t sizes[] = {1, 4096, 4097, 0, 777, 12289, 3, 100003};
+    mp_update updates[N] = {0};
+    float factor = 0, *values = malloc(LONG * sizeof *values);
+    void *room = malloc((size_t)twin->norm_workspace_bytes(twin, LONG));
+    (void)state;
+    for (int64_t k = 0; k < LONG; k++) values[k] = (float)((k * 7919) % 1000 - 500) / 500;
+    for (int k = 0; k < N; k++) {
+        updates[k] = (mp_update){.dtype = MP_DTYPE_FLOAT, .n = k == 50 ? LONG : sizes[k % 8], .gradient = values};
+    }
+    for (int n = N; n > 0; n -= 31) { /* with it, with it last, without */
+        double sum = 0;
+        for (int k = 0; k < n; k++)
+            for (int64_t e = 0; e < updates[k].n; e++) sum += (double)values[e] * values[e];
+        twin->clip(twin, updates, (size_t)n, 2, room, &factor);
+        const double expected = 2 / sqrt(sum);
+        if (!(fabs(factor - expected) <= 2e-6 * expected)) fail_msg("%d gradients: %g and not %g", n, factor, expected);
+    }
+    free(room);
+    free(values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_divisor_divides_as_division_does),
+        cmocka_unit_test(norms_of_uneven_gradients_are_whole),
         cmocka_unit_test(unaries_agree_with_the_cpu),
         cmocka_unit_test(binaries_agree_with_the_cpu),
         cmocka_unit_test(dropout_agrees_with_the_cpu),

@@ -12,8 +12,8 @@
 namespace
 {
 
-/* W: elements a thread. */
-enum { LIST = 40, NORM_STRETCHES = 128, W = 4 };
+/* W: elements a thread. STRETCHES: that the gradients of a list are cut into, at most; SHORTEST: elements of one, at least. */
+enum { LIST = 40, STRETCHES = LIST * 128, SHORTEST = 1 << 12, W = 4 };
 
 struct update_list {
     int n;
@@ -106,16 +106,17 @@ template <int MOMENTS> static void update(const mp_update *updates, size_t n, co
     }
 }
 
-/* The sum of squares of a stretch of a gradient: NORM_STRETCHES per gradient. */
+/* The sum of squares of a stretch; those of a gradient begin with its `first`, and the last of them may be shorter. */
 struct squares_of : mp_double_sums {
     enum { PHASES = 1 };
     update_list list;
+    int64_t length;
     double *partial;
     MP_BODY value at(int, int64_t row, int64_t column, const value *) const
     {
-        const mp_update &u = list.updates[row / NORM_STRETCHES];
-        const int64_t length = (u.n + NORM_STRETCHES - 1) / NORM_STRETCHES, k = row % NORM_STRETCHES * length + column;
-        if (column >= length || k >= u.n) return value{0};
+        const mp_update &u = list.of(row);
+        const int64_t k = (row - u.first) * length + column;
+        if (k >= u.n) return value{0};
         const double g = (double)mp_load_any(u.gradient, u.dtype, k);
         return value{g * g};
     }
@@ -174,7 +175,7 @@ void mp_cuda_update(const mp_backend *self, mp_update *updates, size_t n, const 
 int64_t mp_cuda_norm_workspace_bytes(const mp_backend *, int64_t n_elements)
 {
     (void)n_elements;
-    return (1 + LIST * NORM_STRETCHES) * (int64_t)sizeof(double);
+    return (1 + STRETCHES) * (int64_t)sizeof(double);
 }
 
 void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
@@ -185,22 +186,25 @@ void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, 
     for (size_t k = 0; k < n || k == 0; k += LIST) {
         squares_of squares;
         norm_of norm;
-        int64_t longest = 0;
+        int64_t elements = 0, stretches = 0;
         squares.list.n = (int)(n - k < LIST ? n - k : (size_t)LIST);
         squares.partial = total + 1;
+        for (int j = 0; j < squares.list.n; j++) elements += gradients[k + (size_t)j].n;
+        squares.length = elements / (STRETCHES - LIST) + 1; /* each gradient may add one that is not full */
+        if (squares.length < SHORTEST) squares.length = SHORTEST;
         for (int j = 0; j < squares.list.n; j++) {
             squares.list.updates[j] = gradients[k + (size_t)j];
-            const int64_t length = (gradients[k + (size_t)j].n + NORM_STRETCHES - 1) / NORM_STRETCHES;
-            longest = length > longest ? length : longest;
+            squares.list.updates[j].first = stretches;
+            stretches += (gradients[k + (size_t)j].n + squares.length - 1) / squares.length;
         }
-        mp_rows_of_width<MP_GRID_THREADS>((int64_t)squares.list.n * NORM_STRETCHES, longest, squares);
+        if (stretches) mp_rows_of_width<MP_GRID_THREADS>(stretches, squares.length, squares);
         norm.partial = total + 1;
         norm.total = total;
         norm.clip_norm = clip_norm;
         norm.is_first = k == 0;
         norm.is_last = k + LIST >= n;
         norm.factor = factor;
-        mp_rows_of_width<MP_GRID_THREADS>(1, (int64_t)squares.list.n * NORM_STRETCHES, norm);
+        mp_rows_of_width<MP_GRID_THREADS>(1, stretches, norm);
     }
 }
 
