@@ -148,7 +148,7 @@ $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
 $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
 ifeq ($(CUDA),1)
-LINKED_TESTS := $B/tests/test_cuda_graphs $B/tests/test_cuda_attention
+LINKED_TESTS := $(addprefix $B/tests/test_cuda_,graphs attention attention_graphs)
 $B/tests/cuda/%.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
 LINKED_TESTS += $B/tests/test_cuda_products
 $(LINKED_TESTS): $(CUDA_OBJ)

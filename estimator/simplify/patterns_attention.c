@@ -8,7 +8,7 @@
  * dimensions is read through, any other one is kept. Nobody outside may read what is inside. A mask must not depend on a
  * parameter, because the fused operator has no gradient for it.
  *
- * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e9 is 0. So is
+ * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e4 is 0. So is
  * one of booleans of which only this is known (mp_mask), also through a Slice that begins at the front, and a Cast.
  */
 #include <math.h>
@@ -18,8 +18,6 @@
 #include "estimator/rules/operands/attention.h"
 #include "estimator/simplify/rewrite.h"
 #include "memplan/simplify.h"
-
-static const double hides = -1e9; /* a score this low, or lower, has no share in a row where any other is left */
 
 /* What was recognised; operands that are not there are -1. */
 struct found {
@@ -152,7 +150,7 @@ static int hidden(const struct found *f, const mp_value *value, int64_t k, bool 
 {
     if (is_choice) return value->is_real ? -1 : (value->i[k] != 0) != f->keeps;
     double x = value->is_real ? value->f[k] : (double)value->i[k];
-    return x == 0 ? 0 : x <= hides ? 1 : -1;
+    return x == 0 ? 0 : x <= MP_ATTENTION_HIDES ? 1 : -1;
 }
 
 /* Are these whole numbers all `wanted`, or not there at all? */
@@ -182,7 +180,8 @@ static bool chooses_past(const mp_rewriter *r, const struct found *f)
 {
     const mp_tensor *t = tensor_of(r, f->positions), *q = tensor_of(r, f->q), *v = tensor_of(r, f->v);
     const int64_t rows = q->dims[q->rank - 2], columns = v->dims[v->rank - 2];
-    if (!(f->fill <= hides) || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns) return false;
+    if (!(f->fill <= MP_ATTENTION_HIDES) || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns)
+        return false;
     return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
 }
 
@@ -193,7 +192,7 @@ static bool hides_what_follows(const mp_rewriter *r, const struct found *f, int 
     bool is_fixed = t->role == MP_ROLE_CONSTANT || (is_choice && t->role == MP_ROLE_BUFFER);
     int64_t rows = q->dims[q->rank - 2], columns = v->dims[v->rank - 2];
     if (!is_fixed || !t->value || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns) return false;
-    if (t->value->n != rows * columns || (is_choice && !(f->fill <= hides))) return false;
+    if (t->value->n != rows * columns || (is_choice && !(f->fill <= MP_ATTENTION_HIDES))) return false;
     for (int64_t k = 0; k < t->value->n; k++)
         if (hidden(f, t->value, k, is_choice) != (k % columns > k / columns)) return false;
     return true;

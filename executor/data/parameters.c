@@ -39,7 +39,7 @@ void mp_parameter_source_free(mp_parameter_source *s)
 }
 
 /* What the file leaves open: whole numbers count positions, 0, 1, 2 ... along the last dimension; truth values are a causal
- * mask where the last two dimensions are equal (true on and below the diagonal), else all true. */
+ * mask where the last two dimensions are equal (true on and below the diagonal, or above it: mp_mask), else all true. */
 static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
 {
     int64_t n = mp_tensor_elements(t), last = t->rank ? t->dims[t->rank - 1] : 1;
@@ -50,7 +50,7 @@ static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err
         else if (to->dtype == MP_DTYPE_INT32)
             ((int32_t *)to->data)[k] = (int32_t)(k % last);
         else if (to->dtype == MP_DTYPE_BOOL)
-            ((uint8_t *)to->data)[k] = !causal || k % last <= k / last % last;
+            ((uint8_t *)to->data)[k] = !causal || (k % last <= k / last % last) == (t->mask != MP_MASK_FUTURE);
         else
             return MP_FAIL(err, MP_INVALID, "the file has no values for '%s' of type %s, and no rule gives them", t->name,
                            mp_dtype_name(to->dtype));

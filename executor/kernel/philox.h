@@ -49,6 +49,13 @@ MP_INLINE uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uin
     return mp_random_quad(seed, step, op, element >> 2).word[element & 3];
 }
 
+/* A seed for the generator of a library that computes an operator: two of its words that no element has. */
+MP_INLINE int64_t mp_random_seed(uint64_t seed, uint32_t step, uint32_t op)
+{
+    const mp_philox_block block = mp_random_quad(seed, step, op, UINT64_MAX);
+    return (int64_t)((uint64_t)block.word[1] << 32 | block.word[0]);
+}
+
 /* A word as a number uniform in [0, 1): the upper 24 bits, so that a float holds every value exactly. */
 MP_INLINE float mp_uniform_of(uint32_t word)
 {

@@ -1,6 +1,6 @@
 /* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
  * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), choose roles
- * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), look at masks (onnx_masks.c), sort, infer. Time and memory
+ * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer, look at masks (onnx_masks.c). Time and memory
  * follow the skeleton, not the file.
  */
 #include "memplan/onnx.h"
@@ -75,9 +75,9 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_TRY(add_outputs(model, graph, err));
     MP_TRY(mp_onnx_roles(model, options->data, options->n_data, err));
     MP_TRY(mp_onnx_bind(model, graph, options, err));
-    MP_TRY(mp_onnx_masks(model, path, err));
     MP_TRY(mp_model_sort(model, err));
     MP_TRY(mp_model_infer(model, err));
+    MP_TRY(mp_onnx_masks(model, path, err));
     *out = model;
     model = NULL;
 done:

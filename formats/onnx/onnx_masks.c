@@ -1,6 +1,8 @@
 /* onnx_masks.c - looks whether the booleans of a large mask are those of a causal one, without keeping them. */
 #include "formats/onnx/onnx_masks.h"
 
+#include <string.h>
+
 #include "formats/onnx/onnx_weights.h"
 
 enum { SIDE_MAX = 1 << 14 }; /* of a mask that is worth looking at */
@@ -25,13 +27,27 @@ static mp_mask mask_of(const uint8_t *element, int64_t n)
     return keeps ? MP_MASK_PAST : MP_MASK_FUTURE;
 }
 
-static mp_status look(const mp_onnx_weights *weights, mp_tensor *t, mp_error *err)
+/* Does a Where put a negative constant where the mask is true? */
+static bool hides_where_true(const mp_model *model, int mask)
+{
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        const mp_tensor *chosen = mp_operator_in(model, op, 1);
+        if (strcmp(op->kind, "Where") != 0 || op->in[0] != mask || !chosen || !chosen->value || !chosen->value->n) continue;
+        return (chosen->value->is_real ? chosen->value->f[0] : (double)chosen->value->i[0]) < 0;
+    }
+    return false;
+}
+
+static mp_status look(const mp_onnx_weights *weights, mp_model *model, int tensor, mp_error *err)
 {
     mp_status st = MP_OK;
+    mp_tensor *t = &model->tensors[tensor];
     const int64_t n = t->dims[t->rank - 1];
     uint8_t *elements = NULL;
     if (!mp_onnx_weights_have(weights, t->name)) {
-        if (t->role == MP_ROLE_BUFFER && t->dtype == MP_DTYPE_BOOL) t->mask = MP_MASK_PAST;
+        if (t->role == MP_ROLE_BUFFER && t->dtype == MP_DTYPE_BOOL)
+            t->mask = hides_where_true(model, tensor) ? MP_MASK_FUTURE : MP_MASK_PAST;
         return MP_OK;
     }
     MP_REQUIRE(elements = mp_alloc((size_t)n, (size_t)n), err, MP_NOMEM, "no memory for the mask '%s'", t->name);
@@ -46,10 +62,9 @@ mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err)
     mp_status st = MP_OK;
     mp_onnx_weights *weights = NULL;
     for (size_t k = 0; k < model->n_tensors; k++) {
-        mp_tensor *t = &model->tensors[k];
-        if (!is_square(t)) continue;
+        if (!is_square(&model->tensors[k])) continue;
         if (!weights) MP_TRY(mp_onnx_weights_open(path, &weights, err));
-        MP_TRY(look(weights, t, err));
+        MP_TRY(look(weights, model, (int)k, err));
     }
 done:
     mp_onnx_weights_close(weights);

@@ -5,8 +5,9 @@
 #include "estimator/model/model.h"
 
 /* Sets `mask` of square tensors of booleans (or bytes) from outside that have no value in the model: from the file's values; a
- * buffer without any is what training takes it for, a causal mask (executor/data/parameters.c). The roles are set, the shapes
- * known. MP_IO: the file cannot be read again; MP_NOMEM. O(tensors), and the elements of such masks in the file. */
+ * buffer without any is taken for a causal mask, true where scores are hidden if a Where puts a negative constant there, else
+ * true where they are kept. The roles are set, the model is inferred. MP_IO: the file cannot be read again; MP_NOMEM.
+ * O(tensors), and the elements of such masks in the file. */
 mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
 
 #endif

@@ -48,6 +48,16 @@ static void elements_of_a_block_are_its_words(void **state)
     for (uint64_t element = 0; element < 4; element++) assert_int_equal(mp_random_word(0, 0, 0, element), zero[element]);
 }
 
+/* The published answer to ones everywhere; and every seed, step and operator has its own. */
+static void the_seed_of_an_operator_is_two_words_that_no_element_has(void **state)
+{
+    (void)state;
+    assert_true(mp_random_seed(UINT64_MAX, UINT32_MAX, UINT32_MAX) == INT64_C(0x41c83b0e408f276d));
+    const int64_t seed = mp_random_seed(1, 2, 3);
+    assert_true(seed == mp_random_seed(1, 2, 3));
+    assert_true(seed != mp_random_seed(9, 2, 3) && seed != mp_random_seed(1, 9, 3) && seed != mp_random_seed(1, 2, 9));
+}
+
 /* Chi-squared over 256 cells with 2^18 draws: 255 degrees of freedom have mean 255 and deviation 22.6; five deviations. */
 static void uniform_numbers_fill_the_unit_interval_evenly(void **state)
 {
@@ -72,6 +82,7 @@ int main(void)
         cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(a_word_depends_on_seed_step_operator_and_element),
         cmocka_unit_test(elements_of_a_block_are_its_words),
+        cmocka_unit_test(the_seed_of_an_operator_is_two_words_that_no_element_has),
         cmocka_unit_test(uniform_numbers_fill_the_unit_interval_evenly),
     };
     return cmocka_run_group_tests_name("executor/philox", tests, NULL, NULL);

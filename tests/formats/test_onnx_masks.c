@@ -56,7 +56,7 @@ static void what_the_file_has_is_looked_at(void **state)
     onnx_end(&b);
 }
 
-/* As executor/data/parameters.c fills it in. */
+/* As executor/data/parameters.c fills it in: which half is true follows from what is done with it. */
 static void a_square_buffer_without_values_is_a_causal_mask(void **state)
 {
     (void)state;
@@ -68,10 +68,19 @@ static void a_square_buffer_without_values_is_a_causal_mask(void **state)
     onnx_input(&b, "h.wide", BOOL, "4,8");
     onnx_input(&b, "h.bytes", UINT8, "8,8");
     onnx_node(&b, "MatMul", "", "x,h.weight", "y");
-    onnx_node(&b, "Where", "", "h.mask,x,y", "z");
-    onnx_output(&b, "z", FLOAT, "");
+    onnx_input(&b, "h.hidden", BOOL, "1,1,8,8");
+    onnx_input(&b, "h.shown", BOOL, "8,8");
+    const float values[] = {-10000, 3};
+    onnx_raw(onnx_initializer(&b, "low", FLOAT, ""), &values[0], 4);
+    onnx_raw(onnx_initializer(&b, "three", FLOAT, ""), &values[1], 4);
+    onnx_node(&b, "Where", "", "h.mask,x,low", "z");
+    onnx_node(&b, "Where", "", "h.hidden,low,z", "u");
+    onnx_node(&b, "Where", "", "h.shown,three,u", "v");
+    onnx_output(&b, "v", FLOAT, "");
     mp_model *model = onnx_load(&b, &(mp_onnx_options){.batch = 2});
     assert_int_equal(onnx_find(model, "h.mask")->mask, MP_MASK_PAST);
+    assert_int_equal(onnx_find(model, "h.hidden")->mask, MP_MASK_FUTURE);
+    assert_int_equal(onnx_find(model, "h.shown")->mask, MP_MASK_PAST);
     assert_int_equal(onnx_find(model, "h.wide")->mask, MP_MASK_UNKNOWN);
     assert_int_equal(onnx_find(model, "h.bytes")->mask, MP_MASK_UNKNOWN);
     assert_int_equal(onnx_find(model, "x")->mask, MP_MASK_UNKNOWN);

@@ -255,6 +255,72 @@ static void a_row_of_which_nothing_is_left_is_no_number(void **state)
     }
 }
 
+enum { ROWS = 24, COLUMNS = 16, DEPTH = 8, HEADS = 2 };
+
+/* The gradients of one matrix by their definition, where what is dropped is read off Y: V is the identity, so that Y is what
+ * was multiplied with it. Returns how many were kept. */
+static int check_dropped(const kernel_run *run, int64_t m, double ratio, double tolerance)
+{
+    const mp_operands *b = &run->backward;
+    double dk[COLUMNS][DEPTH] = {{0}}, dv[COLUMNS][COLUMNS] = {{0}};
+    int n_kept = 0;
+    for (int64_t r = 0; r < ROWS; r++) {
+        const int64_t row = m * ROWS + r;
+        double p[COLUMNS], ds[COLUMNS], w[COLUMNS], sum = 0, mean = 0;
+        for (int64_t c = 0; c < COLUMNS; c++) {
+            double s = 0;
+            for (int64_t d = 0; d < DEPTH; d++)
+                s += kernel_get(&b->in[0], row * DEPTH + d) * kernel_get(&b->in[1], (m * COLUMNS + c) * DEPTH + d);
+            sum += p[c] = exp(0.4 * s);
+        }
+        for (int64_t c = 0; c < COLUMNS; c++) {
+            const double y = kernel_get(&run->forward.out[0], row * COLUMNS + c);
+            p[c] /= sum;
+            w[c] = y > 0 ? 1 / (1 - ratio) : 0;
+            n_kept += y > 0;
+            assert_true(fabs(y - w[c] * p[c]) <= tolerance);
+            mean += p[c] * w[c] * kernel_get(&b->d_out[0], row * COLUMNS + c);
+            for (int64_t e = 0; e < COLUMNS; e++) dv[c][e] += w[c] * p[c] * kernel_get(&b->d_out[0], row * COLUMNS + e);
+        }
+        for (int64_t c = 0; c < COLUMNS; c++) ds[c] = 0.4 * p[c] * (w[c] * kernel_get(&b->d_out[0], row * COLUMNS + c) - mean);
+        for (int64_t d = 0; d < DEPTH; d++) {
+            double dq = 0;
+            for (int64_t c = 0; c < COLUMNS; c++) {
+                dq += ds[c] * kernel_get(&b->in[1], (m * COLUMNS + c) * DEPTH + d);
+                dk[c][d] += ds[c] * kernel_get(&b->in[0], row * DEPTH + d);
+            }
+            assert_true(fabs(kernel_get(&b->d_in[0], row * DEPTH + d) - dq) <= tolerance);
+        }
+    }
+    for (int64_t c = 0; c < COLUMNS; c++) {
+        for (int64_t d = 0; d < DEPTH; d++)
+            assert_true(fabs(kernel_get(&b->d_in[1], (m * COLUMNS + c) * DEPTH + d) - dk[c][d]) <= 4 * tolerance);
+        for (int64_t e = 0; e < COLUMNS; e++)
+            assert_true(fabs(kernel_get(&b->d_in[2], (m * COLUMNS + c) * COLUMNS + e) - dv[c][e]) <= 4 * tolerance);
+    }
+    return n_kept;
+}
+
+/* Whoever draws it: a library has a generator of its own. */
+static void what_forward_drops_has_no_gradient(void **state)
+{
+    (void)state;
+    const double ratio = 0.25;
+    const shape s = {1, HEADS, ROWS, COLUMNS, DEPTH, COLUMNS, NULL, ratio, false};
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        kernel_run *r = begin_fused(&s, bf16 ? KERNEL_BFLOAT16 : 0);
+        int n_kept = 0;
+        for (int64_t e = 0; e < HEADS * COLUMNS * COLUMNS; e++)
+            kernel_set(&r->forward.in[2], e, e / COLUMNS % COLUMNS == e % COLUMNS);
+        kernel_forward(r);
+        kernel_backward(r);
+        for (int64_t m = 0; m < HEADS; m++) n_kept += check_dropped(r, m, ratio, bf16 ? 5e-2 : 1e-5);
+        const double share = n_kept / (double)(HEADS * ROWS * COLUMNS);
+        assert_true(fabs(share - (1 - ratio)) < 0.06); /* four deviations */
+        kernel_end(r);
+    }
+}
+
 /* Every bit, whoever does the work; and a second run draws the same. */
 static void results_do_not_depend_on_threads_or_repetition(void **state)
 {
@@ -383,6 +449,7 @@ int main(void)
         cmocka_unit_test(a_causal_mask_may_be_said_in_three_ways),
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(a_row_of_which_nothing_is_left_is_no_number),
+        cmocka_unit_test(what_forward_drops_has_no_gradient),
         cmocka_unit_test(results_do_not_depend_on_threads_or_repetition),
         cmocka_unit_test(its_nodes_cost_what_it_computes),
         cmocka_unit_test(who_computes_attention_is_counted_by_reason),

@@ -20,6 +20,10 @@
 
 #include "estimator/model/ops.h"
 
+/* A score this low, or lower, has no share in a row where any other is left: e^-1e4 is 0 also in double, and scores that are
+ * that far apart by themselves train nothing. */
+#define MP_ATTENTION_HIDES (-1e4)
+
 enum { MP_ATTENTION_ADDED = 3, MP_ATTENTION_POSITIONS = 4 }; /* the optional inputs */
 
 typedef struct mp_attention {

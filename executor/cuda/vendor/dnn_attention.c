@@ -5,7 +5,9 @@
  * assumed, with the workspace that the graph states. Never run on a GPU yet.
  *
  * Engines want K with its depth innermost. A K that lies the other way (transK) is copied into the workspace for them, and its
- * gradient from there.
+ * gradient from there; so are gradients that are not bfloat16. Masks of booleans, of floats, and those that are the same for
+ * all rows become one that is added, in the workspace too. Dropout is drawn by cuDNN's own generator, from a seed that is made
+ * anew from the step's in every run: forward, its second run and backward drop the same, and another than the own kernels do.
  */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
@@ -17,6 +19,7 @@
 #include "executor/cuda/elementwise/elementwise.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
+#include "executor/cuda/rows/attention_operands.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -27,9 +30,11 @@ typedef struct pass {
 
 typedef struct state {
     pass pass;
-    float scale, hidden, one;
+    float scale, hidden, kept, growth;
     /* Where in the workspace the pass finds what is not an operand; cuDNN's own is at its begin. */
-    int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3];
+    int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3], seed_at, offset_at, mask_at;
+    bool makes_mask; /* `masks` says which */
+    mp_joint_mask masks;
     bool is_apart[3];      /* gradients of Q, K, V that nobody asked for, or that are copied from there */
     mp_array k, k_aligned; /* K as it lies and as it is copied, both as [.., columns, depth]; dtype UNDEFINED: it is not */
 } state;
@@ -68,6 +73,22 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
     return a;
 }
 
+/* Has a mask made where cuDNN cannot add what there is: *form becomes that of attention with the one that is made. False: it is
+ * too large. */
+static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
+{
+    const mp_matrices *added = &form->added;
+    const bool suits =
+        added->dtype == MP_DTYPE_BFLOAT16 && added->column_stride == 1 && added->row_stride >= form->size.columns;
+    *bytes = 0;
+    s->makes_mask = form->positions.dtype || (added->dtype && !suits);
+    if (!s->makes_mask) return true;
+    if (!mp_joint_mask_read(form, &s->masks, bytes)) return false;
+    form->positions = (mp_matrices){0};
+    form->added = s->masks.to;
+    return true;
+}
+
 /* Has K copied where its depth is not innermost: *form becomes that of attention with the copy. */
 static void align_k(mp_attention_spec *form, state *s)
 {
@@ -97,19 +118,22 @@ static bool take(int64_t bytes, int64_t *at, int64_t *end)
     return mp_add(*end, bytes, end) && mp_round_up(*end, ALIGNMENT, end);
 }
 
-static bool lay_out(const mp_operands *x, const mp_attention_spec *form, state *s, int64_t *bytes)
+static bool lay_out(const mp_operands *x, const mp_attention_spec *form, int64_t mask_bytes, state *s, int64_t *bytes)
 {
     const mp_attention *size = &form->size;
     const int64_t rows = size->n_batch * size->rows;
     int64_t end = 0, own;
     bool fits = take(mp_dnn_plan_workspace_bytes(s->pass.plan), &own, &end);
     if (s->k.dtype) fits = fits && take(mp_array_bytes(&s->k_aligned), &s->k_at, &end);
+    if (s->makes_mask) fits = fits && take(mask_bytes, &s->mask_at, &end);
+    if (form->ratio > 0) fits = fits && take(sizeof(int64_t), &s->seed_at, &end) && take(sizeof(int64_t), &s->offset_at, &end);
     if (!x->is_backward && !x->extra[0].dtype) fits = fits && take(rows * (int64_t)sizeof(float), &s->statistics_at, &end);
     if (x->is_backward) {
         fits = fits && take(rows * (int64_t)sizeof(float), &s->row_sums_at, &end);
         if (s->pass.at.dq_sums >= 0) fits = fits && take(rows * size->depth * (int64_t)sizeof(float), &s->dq_sums_at, &end);
         for (int i = 0; i < 3; i++) {
-            s->is_apart[i] = i < x->from || i >= x->to || !form->wants[i] || (i == 1 && s->k.dtype);
+            s->is_apart[i] =
+                i < x->from || i >= x->to || !form->wants[i] || (i == 1 && s->k.dtype) || x->d_in[i].dtype != MP_DTYPE_BFLOAT16;
             if (s->is_apart[i]) fits = fits && take(mp_array_bytes(&x->in[i]), &s->gradient_at[i], &end);
         }
     }
@@ -122,45 +146,56 @@ static void *workspace_at(const mp_operands *x, int64_t at)
     return (char *)x->workspace + at;
 }
 
+/* Brings gradients that cuDNN wrote apart, and that are asked for, to where they belong. */
+static void copy_gradients(const mp_operands *x, const state *s, void *const *addresses)
+{
+    const int gradients[3] = {s->pass.at.dq, s->pass.at.dk, s->pass.at.dv};
+    for (int i = x->from; i < x->to && i < 3; i++) {
+        if (!s->is_apart[i] || !x->d_in[i].dtype) continue;
+        mp_array to = i == 1 && s->k.dtype ? s->k : x->in[i], from = i == 1 && s->k.dtype ? s->k_aligned : x->in[i];
+        to.dtype = x->d_in[i].dtype;
+        copy(to, x->d_in[i].data, from, addresses[gradients[i]]);
+    }
+}
+
 static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     mp_status st = MP_OK;
     state *s = call->state;
     const mp_dnn_attention *at = &s->pass.at;
     void *addresses[MP_DNN_TENSORS] = {NULL};
-    (void)run;
     addresses[at->q] = x->in[0].data;
     addresses[at->k] = s->k.dtype ? workspace_at(x, s->k_at) : x->in[1].data;
     addresses[at->v] = x->in[2].data;
     addresses[at->y] = x->out[0].data;
     addresses[at->statistics] = x->extra[0].dtype ? x->extra[0].data : workspace_at(x, s->statistics_at);
     addresses[at->scale] = &s->scale;
-    if (at->added >= 0) addresses[at->added] = x->in[MP_ATTENTION_ADDED].data;
+    if (at->added >= 0) addresses[at->added] = s->makes_mask ? workspace_at(x, s->mask_at) : x->in[MP_ATTENTION_ADDED].data;
     if (at->hidden >= 0) addresses[at->hidden] = &s->hidden;
+    if (at->seed >= 0) {
+        addresses[at->seed] = workspace_at(x, s->seed_at);
+        addresses[at->offset] = workspace_at(x, s->offset_at);
+        addresses[at->growth] = &s->growth;
+        mp_cuda_attention_seed(run, (uint32_t)x->op_index, addresses[at->seed], addresses[at->offset]);
+    }
+    if (s->makes_mask)
+        mp_cuda_attention_mask(&s->masks, s->masks.added.dtype ? x->in[MP_ATTENTION_ADDED].data : NULL,
+                               s->masks.positions.dtype ? x->in[MP_ATTENTION_POSITIONS].data : NULL, addresses[at->added]);
     if (x->is_backward) {
         const int gradients[3] = {at->dq, at->dk, at->dv};
         for (int i = 0; i < 3; i++)
             addresses[gradients[i]] = s->is_apart[i] ? workspace_at(x, s->gradient_at[i]) : x->d_in[i].data;
         addresses[at->dy] = x->d_out[0].data;
-        addresses[at->one] = &s->one;
+        addresses[at->kept] = &s->kept;
         addresses[at->row_sums] = workspace_at(x, s->row_sums_at);
         if (at->dq_sums >= 0) addresses[at->dq_sums] = workspace_at(x, s->dq_sums_at);
     }
     if (s->k.dtype) copy(s->k_aligned, addresses[at->k], s->k, x->in[1].data);
     MP_TRY(mp_dnn_plan_run(s->pass.plan, addresses, x->workspace, err));
-    if (s->k.dtype && x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype)
-        copy(s->k, x->d_in[1].data, s->k_aligned, addresses[at->dk]);
+    if (x->is_backward) copy_gradients(x, s, addresses);
     MP_TRY(mp_cuda_launched(err));
 done:
     return st;
-}
-
-/* Whether the gradients that are asked for are of the type that cuDNN writes. */
-static bool gradients_suit(const mp_operands *x, const mp_attention_spec *form)
-{
-    for (int i = 0; i < 3; i++)
-        if (form->wants[i] && x->d_in[i].dtype != MP_DTYPE_BFLOAT16) return false;
-    return true;
 }
 
 /* Leaves call->run NULL, and a reason, where cuDNN has no engine for both passes within the limit on workspace. */
@@ -171,20 +206,21 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     mp_error refusal = {0};
     pass forward, backward;
     state *s = NULL;
-    int64_t bytes;
+    int64_t bytes, mask_bytes;
     MP_TRY(mp_attention_spec_read(x, &form, err));
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    *s = (state){.scale = form.scale, .hidden = -INFINITY, .one = 1};
+    *s = (state){.scale = form.scale, .hidden = -INFINITY, .kept = 1 - form.ratio, .growth = 1 / (1 - form.ratio)};
     align_k(&form, s);
     const char *why = mp_dnn_attention_refusal(&form, cudnnGetVersion());
-    if (!why && !gradients_suit(x, &form)) why = "its gradients are not bfloat16";
+    if (!why && !make_mask(&form, s, &mask_bytes)) why = "its mask is too large";
     if (!why && (!forward_plan(&form, &forward, &refusal) || !backward_plan(&form, &backward, &refusal))) why = refusal.message;
     if (!why) s->pass = x->is_backward ? backward : forward;
-    if (!why && !lay_out(x, &form, s, &bytes)) why = "it needs too much workspace";
     if (why) {
         snprintf(call->reason, sizeof call->reason, "%.*s", MP_CALL_REASON - 1, why);
         goto done;
     }
+    MP_REQUIRE(lay_out(x, &form, mask_bytes, s, &bytes), err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind,
+               x->op->name);
     if (mp_dnn_plan_is_assumed(s->pass.plan))
         snprintf(call->reason, sizeof call->reason, "assumed: without a GPU cuDNN names no engine");
     call->run = run_pass;

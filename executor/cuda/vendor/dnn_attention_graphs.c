@@ -166,6 +166,32 @@ static int64_t score_gradient_bytes(const builder *b)
                : INT64_MAX;
 }
 
+/* Ones and zeros of dropout, the same whenever they are drawn from the same seed; -1: nothing is dropped. */
+static int drawn(builder *b)
+{
+    static const shape one = {{1, 1, 1, 1}, {1, 1, 1, 1}};
+    if (!(b->form->ratio > 0)) return -1;
+    int y = between(b, CUDNN_DATA_FLOAT, &b->scores), k = (int)b->g->n_operations;
+    b->at->seed = given(b, CUDNN_DATA_INT64, &one);
+    b->at->offset = given(b, CUDNN_DATA_INT64, &one);
+    mp_dnn_operation_add(b->g, MP_DNN_RANDOM, 0, (int[]){y, b->at->seed, b->at->offset}, 3);
+    if (k < MP_DNN_OPERATIONS) b->g->operations[k].probability = 1 - (double)b->form->ratio;
+    b->at->growth = mp_dnn_scalar_add(b->g, RANK);
+    return y;
+}
+
+/* x without what is dropped; -1: nothing is. */
+static int dropped(builder *b, int x, int drawn)
+{
+    return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, drawn, &b->scores);
+}
+
+/* What is left grows. */
+static int grown(builder *b, int x, int drawn)
+{
+    return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, b->at->growth, &b->scores);
+}
+
 /* ---- both passes. */
 
 void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
@@ -181,8 +207,9 @@ void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dn
     int log = point(&b, CUDNN_POINTWISE_LOG, sum, -1, &b.row);
     at->statistics = given(&b, CUDNN_DATA_FLOAT, &b.row);
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){best, log, at->statistics}, 3);
-    int p = between(&b, CUDNN_DATA_BFLOAT16, &b.scores);
-    mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_DIV, (int[]){e, sum, p}, 3);
+    int p = point(&b, CUDNN_POINTWISE_DIV, e, sum, &b.scores), r = drawn(&b);
+    p = grown(&b, dropped(&b, p, r), r);
+    if (p < MP_DNN_TENSORS) g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* as V is */
     at->v = given(&b, CUDNN_DATA_BFLOAT16, &b.v);
     at->y = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     product(&b, p, at->v, at->y);
@@ -192,13 +219,14 @@ void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_
 {
     builder b = start(f, g, at);
     const shape kt = turned(b.k), vt = turned(b.v);
+    const int r = drawn(&b);
     at->dy = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     at->y = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     const shape products = packed(b.y.dims[BATCH], b.y.dims[HEAD], b.y.dims[ROW], b.y.dims[COLUMN]);
     int sum = reduce(&b, CUDNN_REDUCE_TENSOR_ADD, point(&b, CUDNN_POINTWISE_MUL, at->dy, at->y, &products));
-    at->one = mp_dnn_scalar_add(g, RANK); /* where dropout's factor would stand */
+    at->kept = mp_dnn_scalar_add(g, RANK);
     at->row_sums = given(&b, CUDNN_DATA_FLOAT, &b.row);
-    mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_MUL, (int[]){sum, at->one, at->row_sums}, 3);
+    mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_MUL, (int[]){sum, at->kept, at->row_sums}, 3);
 
     at->q = given(&b, CUDNN_DATA_BFLOAT16, &b.q);
     at->k = given(&b, CUDNN_DATA_BFLOAT16, &kt);
@@ -207,12 +235,12 @@ void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_
     s = below_diagonal(&b, point(&b, CUDNN_POINTWISE_SUB, s, at->statistics, &b.scores));
     int p = point(&b, CUDNN_POINTWISE_EXP, s, -1, &b.scores);
     at->dv = given(&b, CUDNN_DATA_BFLOAT16, &b.v);
-    product(&b, turn(&b, p, b.scores), at->dy, at->dv);
+    product(&b, turn(&b, grown(&b, dropped(&b, p, r), r), b.scores), at->dy, at->dv);
 
     at->v = given(&b, CUDNN_DATA_BFLOAT16, &vt);
-    int ds = scores_product(&b, at->dy, at->v);
+    int ds = dropped(&b, scores_product(&b, at->dy, at->v), r);
     ds = point(&b, CUDNN_POINTWISE_SUB, ds, at->row_sums, &b.scores);
-    ds = point(&b, CUDNN_POINTWISE_MUL, ds, p, &b.scores);
+    ds = grown(&b, point(&b, CUDNN_POINTWISE_MUL, ds, p, &b.scores), r);
     ds = point(&b, CUDNN_POINTWISE_MUL, ds, at->scale, &b.scores);
     at->dk = given(&b, CUDNN_DATA_BFLOAT16, &b.k);
     product(&b, turn(&b, ds, b.scores), at->q, at->dk);
@@ -254,14 +282,12 @@ const char *mp_dnn_attention_refusal(const mp_attention_spec *f, size_t version)
     if (version < OLDEST) return "this cuDNN is older than 9.10.2";
     if (version < OLDEST_WITH_ANY_COLUMNS && f->size.columns % TILE_COLUMNS)
         return "cuDNN before 9.15.1 wants a multiple of 128 keys";
-    if (f->ratio > 0) return "it has dropout";
-    if (f->positions.dtype) return "its mask of booleans is not the causal one";
+    if (f->positions.dtype && !(f->fill <= (float)MP_ATTENTION_HIDES)) return "its mask of booleans does not hide scores";
     if (f->q.dtype != MP_DTYPE_BFLOAT16 || f->k.dtype != MP_DTYPE_BFLOAT16 || f->v.dtype != MP_DTYPE_BFLOAT16)
         return "its type is not bfloat16";
     if (f->q.n_batch > 2) return "it has more than two batch dimensions";
     if (!is_depth(f->size.depth) || !is_depth(f->size.value_depth)) return "its depth is no multiple of 8 up to 128";
     if (f->size.rows < 2 || f->size.columns < 2) return "it has a single query or key";
-    if (f->added.dtype && f->added.column_stride != 1) return "the columns of its mask do not lie side by side";
     if (!lies_well(&f->q) || !lies_well(&f->k) || !lies_well(&f->v) || !lies_well(&f->y))
         return "its rows are not 16 bytes apart, or a multiple of that";
     return NULL;

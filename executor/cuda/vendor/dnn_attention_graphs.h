@@ -4,8 +4,13 @@
  * recognise (cuDNN's documentation, "Fused Flash Attention fprop" and "bprop"), with B batches, H heads, `rows` of Q and
  * `columns` of scores:
  *
- *     S = scale Q K^T (+ added, and -inf above the diagonal);  L = max S + ln(sum(e^(S - max S)));  P = softmax(S);  Y = P V
- *     D = rowsum(dY * Y);  P = e^(S - L);  dV = P^T dY;  dS = scale P * (dY V^T - D);  dK = dS^T Q;  dQ = dS K
+ *     S = scale Q K^T (+ added, and -inf above the diagonal);  L = max S + ln(sum(e^(S - max S)));  P = softmax(S)
+ *     Y = c R * P V;  R = 1 with probability 1 / c, else 0, drawn from a seed and an offset in memory
+ *     D = rowsum(dY * Y) / c;  P = e^(S - L);  dV = (c R * P)^T dY;  dS = c scale P * (R * dY V^T - D);  dK = dS^T Q;  dQ = dS
+ * K
+ *
+ * where without dropout R and c are 1, and not there. The order of operations is that of cudnn-frontend, which the engines
+ * know.
  *
  * The statistics L are natural logarithms of scores that have been scaled, float [B, H, rows, 1], packed: the extra "lse" that
  * own kernels write and read too.
@@ -21,14 +26,15 @@ typedef struct mp_dnn_attention {
     int q, k, v, y, statistics;
     int added;             /* what is added to the scores */
     int scale, hidden;     /* by value: the factor; what replaces scores above the diagonal (-inf) */
+    int seed, offset;      /* of dropout: an int64 each */
+    int kept, growth;      /* by value: the share that dropout keeps (backward; without dropout 1), and c, its inverse */
     int dy, dq, dk, dv;    /* backward only, as all below */
-    int one;               /* by value: 1 */
     int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; dQ in float, packed, where its parts are added up in memory */
 } mp_dnn_attention;
 
-/* Why cuDNN's engines cannot do it, for people; NULL: they may be asked. They want everything in bfloat16 (what is added in
- * float too), depths that are multiples of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch
- * dimensions at most, nothing dropped, no scores replaced but above the diagonal; and a cuDNN (its version as
+/* Why cuDNN's engines cannot do it, for people; NULL: they may be asked. They want everything in bfloat16, depths that are
+ * multiples of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch dimensions at most; masks that
+ * hide what they replace, which are added (attention_mask.h) before a graph is made; and a cuDNN (its version as
  * cudnnGetVersion has it) without known errors there. */
 const char *mp_dnn_attention_refusal(const mp_attention_spec *form, size_t version);
 void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp_dnn_attention *at);

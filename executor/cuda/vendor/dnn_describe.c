@@ -72,6 +72,10 @@ static const struct form {
                                OPERATION(NORM_BWD_MEAN_DESC), OPERATION(NORM_BWD_INV_VARIANCE_DESC), OPERATION(NORM_BWD_DXDESC),
                                OPERATION(NORM_BWD_DSCALE_DESC), OPERATION(NORM_BWD_DBIAS_DESC),
                                OPERATION(NORM_BWD_EPSILON_DESC)}},
+    [MP_DNN_RANDOM] = {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR,
+                       CUDNN_BACKEND_RNG_DESCRIPTOR,
+                       OPERATION(RNG_DESC),
+                       {OPERATION(RNG_YDESC), OPERATION(RNG_SEED), OPERATION(RNG_OFFSET_DESC)}},
     [MP_DNN_ATTEND] = {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
                        NO_PARAMETERS,
                        0,
@@ -172,6 +176,7 @@ static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_
     cudnnDataType_t computes = CUDNN_DATA_FLOAT;
     cudnnPointwiseMode_t pointwise = (cudnnPointwiseMode_t)o->mode;
     cudnnReduceTensorOp_t reduction = (cudnnReduceTensorOp_t)o->mode;
+    cudnnRngDistribution_t distribution = CUDNN_RNG_DISTRIBUTION_BERNOULLI;
     bool yes = true;
     if (o->kind == MP_DNN_POINTWISE) {
         if (o->operands[2] >= 0 && p->graph.tensors[o->operands[2]].type == CUDNN_DATA_BOOLEAN) computes = CUDNN_DATA_BOOLEAN;
@@ -183,6 +188,9 @@ static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_
         MP_TRY(set(p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &reduction, err));
         MP_TRY(set(p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
         MP_TRY(set(p, CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+    } else if (o->kind == MP_DNN_RANDOM) {
+        MP_TRY(set(p, CUDNN_ATTR_RNG_DISTRIBUTION, CUDNN_TYPE_RNG_DISTRIBUTION, 1, &distribution, err));
+        MP_TRY(set(p, CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, CUDNN_TYPE_DOUBLE, 1, &o->probability, err));
     } else {
         MP_TRY(set(p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
     }

@@ -21,9 +21,9 @@
 
 #include "executor/kernel/kernel.h"
 
-enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 40, MP_DNN_OPERATIONS = 24, MP_DNN_OPERANDS = 12 };
+enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 48, MP_DNN_OPERATIONS = 32, MP_DNN_OPERANDS = 12 };
 
-/* Fields are int64_t all, without gaps: graphs are compared byte by byte. */
+/* Fields are of 8 bytes all, without gaps: graphs are compared byte by byte. */
 typedef struct mp_dnn_tensor {
     int64_t type; /* cudnnDataType_t */
     int64_t rank, dims[MP_DNN_RANK], strides[MP_DNN_RANK];
@@ -44,6 +44,7 @@ typedef enum mp_dnn_kind {
     MP_DNN_RESAMPLE_BACKWARD, /* dx, dy, index, x, y */
     MP_DNN_NORM_FORWARD,      /* x, scale, bias, epsilon -> y, mean, inverse deviation */
     MP_DNN_NORM_BACKWARD,     /* x, dy, scale, mean, inverse deviation -> dx, dscale, dbias; epsilon */
+    MP_DNN_RANDOM,            /* y, seed, offset: 1 with a probability, else 0 */
     MP_DNN_ATTEND,            /* q, k, v, factor -> o, statistics */
     MP_DNN_N_KINDS
 } mp_dnn_kind;
@@ -52,8 +53,9 @@ typedef struct mp_dnn_operation {
     int64_t kind;
     int64_t mode; /* of cuDNN: pointwise, reduction, resampling or normalization mode */
     int64_t operands[MP_DNN_OPERANDS];
-    int64_t axis; /* pointwise GEN_INDEX: whose index it gives */
-    int64_t n;    /* spatial dimensions of a window */
+    int64_t axis;       /* pointwise GEN_INDEX: whose index it gives */
+    double probability; /* of a random 1 */
+    int64_t n;          /* spatial dimensions of a window */
     int64_t window[MP_DNN_SPATIAL], stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL],
         end[MP_DNN_SPATIAL];
     int64_t adds; /* a convolution's result is added to what is there */
