@@ -4,9 +4,10 @@
  * V)
  *
  * Only products and softmax have to be there. The scale may be applied before the product as well, on either operand or on
- * both. Transpositions in front of Q and V and behind the result stay as they are; one of K that only swaps the last two
- * dimensions is read through, any other one is kept. Nobody outside may read what is inside. A mask must not depend on a
- * parameter, because the fused operator has no gradient for it.
+ * both. Transpositions in front of Q, K and V and behind the result, which bring heads to the front and back, are taken in
+ * where the innermost dimension stays so and nobody else reads between: attention then reads and writes what the
+ * projections have, and no copy with heads in front is made, or kept for backward. Nobody outside may read what is inside. A
+ * mask must not depend on a parameter, because the fused operator has no gradient for it.
  *
  * A mask whose elements are known and hide exactly what lies above the diagonal is the attribute `causal`: e^-1e4 is 0. So is
  * one of booleans of which only this is known (mp_mask), also through a Slice that begins at the front, and a Cast.
@@ -19,9 +20,11 @@
 #include "estimator/simplify/rewrite.h"
 #include "memplan/simplify.h"
 
-/* What was recognised; operands that are not there are -1. */
+/* What was recognised; operands that are not there are -1. Orders of dimensions are of Q, K and V (permQ and so on). */
 struct found {
     int q, k, v, added, positions;
+    int64_t perm[3][MP_RANK_MAX];
+    bool has_perm[3];
     bool k_is_turned, keeps, is_causal;
     double scale, ratio, fill;
 };
@@ -198,17 +201,87 @@ static bool hides_what_follows(const mp_rewriter *r, const struct found *f, int 
     return true;
 }
 
-static mp_status become(mp_rewriter *r, const mp_pattern *pattern, int root, struct found *f)
+/* The order of dimensions of a Transpose. */
+static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[MP_RANK_MAX])
 {
-    mp_attribute a[7];
+    const int rank = tensor_of(r, op->in[0])->rank;
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    for (int d = 0; d < rank; d++) order[d] = !perm ? rank - 1 - d : perm[d] < 0 ? perm[d] + rank : perm[d];
+}
+
+/* Takes in the transposition in front of operand k, *tensor, if the depth is innermost there too. */
+static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, struct found *f, int k, int *tensor)
+{
+    const int index = mp_producer(r, *tensor), last = tensor_of(r, *tensor)->rank - 1;
+    int64_t *order = f->perm[k];
+    if (index < 0 || r->n_readers[*tensor] != 1) return;
+    const mp_operator *op = &r->model->operators[index];
+    if (!mp_is_kind(op, "Transpose")) return;
+    order_of(r, op, order);
+    if (k == 1 && f->k_is_turned) { /* [.., depth, columns] is read as [.., columns, depth] */
+        const int64_t depth = order[last - 1];
+        order[last - 1] = order[last];
+        order[last] = depth;
+    }
+    if (order[last] != last || !mp_pattern_add(pattern, index)) return;
+    if (k == 1) f->k_is_turned = false;
+    f->has_perm[k] = true;
+    *tensor = op->in[0];
+}
+
+/* A Transpose behind an attention that nobody else reads: the attention writes what the Transpose does. */
+static mp_status take_in_result(mp_rewriter *r, int index)
+{
+    mp_model *model = r->model;
+    const mp_operator *op = &model->operators[index];
+    const int from = op->in[0], to = op->out[0], producer = mp_producer(r, from), rank = tensor_of(r, from)->rank;
+    mp_attribute a[16];
+    int64_t order[MP_RANK_MAX];
+    if (producer < 0 || r->n_readers[from] != 1 || tensor_of(r, from)->is_output) return MP_OK;
+    const mp_operator *attention = &model->operators[producer];
+    if (strcmp(attention->kind, "ScaledDotProductAttention") != 0 || strcmp(attention->domain, "memplan") != 0 ||
+        mp_attention_perm(attention, MP_ATTENTION_Y) || attention->n_attributes >= sizeof a / sizeof *a)
+        return MP_OK;
+    order_of(r, op, order);
+    if (order[rank - 1] != rank - 1) return MP_OK;
+    mp_operator_draft draft = {.kind = attention->kind,
+                               .domain = attention->domain,
+                               .version = attention->version,
+                               .in = attention->in,
+                               .n_in = attention->n_in,
+                               .attributes = a,
+                               .n_attributes = attention->n_attributes};
+    memcpy(a, attention->attributes, attention->n_attributes * sizeof *a);
+    a[draft.n_attributes++] = (mp_attribute){
+        .name = mp_attention_perm_name(MP_ATTENTION_Y), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = order};
+    mp_rewriter_remove(r, index);
+    model->operators[producer].out[0] = to;
+    model->tensors[from].producer = -1;
+    model->tensors[to].producer = producer;
+    mp_rewriter_replace(r, from, to);
+    return mp_rewriter_become(r, producer, &draft);
+}
+
+static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, struct found *f)
+{
+    mp_attribute a[10];
+    const int rank = tensor_of(r, f->q)->rank;
     if (f->positions >= 0 && (hides_what_follows(r, f, f->positions, true) || chooses_past(r, f)))
         f->positions = -1, f->is_causal = true;
     if (f->positions < 0 && f->added >= 0 && hides_what_follows(r, f, f->added, false)) f->added = -1, f->is_causal = true;
-    int in[5] = {f->q, f->k, f->v, f->added, f->positions};
+    take_in_operand(r, pattern, f, 0, &f->q);
+    take_in_operand(r, pattern, f, 1, &f->k);
+    take_in_operand(r, pattern, f, 2, &f->v);
+    const int in[5] = {f->q, f->k, f->v, f->added, f->positions};
     mp_operator_draft draft = {
         .kind = "ScaledDotProductAttention", .domain = "memplan", .version = 1, .in = in, .attributes = a};
     draft.n_in = f->positions >= 0 ? 5 : f->added >= 0 ? 4 : 3;
     a[draft.n_attributes++] = (mp_attribute){.name = "scale", .kind = MP_ATTRIBUTE_FLOAT, .f = f->scale};
+    for (int k = 0; k < 3; k++)
+        if (f->has_perm[k])
+            a[draft.n_attributes++] = (mp_attribute){
+                .name = mp_attention_perm_name(k), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = f->perm[k]};
     if (f->k_is_turned) a[draft.n_attributes++] = (mp_attribute){.name = "transK", .kind = MP_ATTRIBUTE_INT, .i = 1};
     if (f->is_causal) a[draft.n_attributes++] = (mp_attribute){.name = "causal", .kind = MP_ATTRIBUTE_INT, .i = 1};
     if (f->ratio > 0) a[draft.n_attributes++] = (mp_attribute){.name = "ratio", .kind = MP_ATTRIBUTE_FLOAT, .f = f->ratio};
@@ -263,6 +336,7 @@ mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err)
         if (model->operators[k].removed) continue;
         mp_rewriter_update(&r, (int)k);
         MP_TRY(fuse_attention(&r, (int)k, has_gradient));
+        if (mp_is_kind(&model->operators[k], "Transpose")) MP_TRY(take_in_result(&r, (int)k));
     }
     if (n_fused) *n_fused = r.changes;
     mp_rewriter_start(&r);

@@ -160,6 +160,25 @@ static void run_normalization(const struct run *r, const mp_operator *op, double
     }
 }
 
+/* Where element (i, j) of matrix b lies, of input k or (3) of the result: the tensor is a transposition of what is meant. */
+static int64_t attention_index(const struct run *r, const mp_operator *op, int k, int64_t b, int64_t i, int64_t j)
+{
+    const mp_tensor *t = k == MP_ATTENTION_Y ? mp_operator_out(r->model, op, 0) : mp_operator_in(r->model, op, k);
+    const int64_t *perm = mp_attention_perm(op, k);
+    int64_t dims[MP_RANK_MAX] = {0}, strides[MP_RANK_MAX] = {0}, step = 1;
+    for (int d = t->rank - 1; d >= 0; step *= t->dims[d--]) {
+        int meant = d; /* which dimension of what is meant lies as dimension d */
+        for (int e = 0; perm && k != MP_ATTENTION_Y && e < t->rank; e++)
+            if (perm[e] == d) meant = e;
+        if (perm && k == MP_ATTENTION_Y) meant = (int)perm[d];
+        dims[meant] = t->dims[d];
+        strides[meant] = step;
+    }
+    int64_t at = i * strides[t->rank - 2] + j * strides[t->rank - 1];
+    for (int d = t->rank - 3; d >= 0; b /= dims[d--]) at += b % dims[d] * strides[d];
+    return at;
+}
+
 /* Row by row, as estimator/rules/operands/attention.h says; nothing is dropped. */
 static void run_attention(const struct run *r, const mp_operator *op, double *y)
 {
@@ -169,18 +188,19 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
     const bool turned = mp_operator_int(op, "transK", 0), causal = mp_operator_int(op, "causal", 0);
     mp_tensor all = *mp_operator_in(r->model, op, 0); /* the shape of the scores */
     int64_t dims[MP_RANK_MAX];
-    memcpy(dims, all.dims, (size_t)all.rank * sizeof *dims);
+    mp_attention_dims(r->model, op, 0, dims);
     dims[all.rank - 1] = a.columns;
     all.dims = dims;
     double *p = calloc((size_t)a.columns + 1, sizeof *p);
     for (int64_t row = 0; row < a.n_batch * a.rows; row++) {
-        const int64_t b = row / a.rows;
-        const double *q = r->at[op->in[0]] + row * a.depth, *k = r->at[op->in[1]] + b * a.columns * a.depth;
+        const int64_t b = row / a.rows, i = row % a.rows;
         double sum = 0;
         for (int64_t c = 0; c < a.columns; c++) {
             const int64_t e = row * a.columns + c;
             p[c] = 0;
-            for (int64_t d = 0; d < a.depth; d++) p[c] += q[d] * k[turned ? d * a.columns + c : c * a.depth + d];
+            for (int64_t d = 0; d < a.depth; d++)
+                p[c] += r->at[op->in[0]][attention_index(r, op, 0, b, i, d)] *
+                        r->at[op->in[1]][attention_index(r, op, 1, b, turned ? d : c, turned ? c : d)];
             p[c] *= mp_operator_float(op, "scale", 1);
             if (positions && (r->at[op->in[MP_ATTENTION_POSITIONS]][broadcast_index(&all, positions, e)] != 0) !=
                                  (mp_operator_int(op, "keeps", 1) != 0))
@@ -191,7 +211,8 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
         }
         for (int64_t c = 0; c < a.columns; c++)
             for (int64_t d = 0; d < a.value_depth; d++)
-                y[row * a.value_depth + d] += p[c] / sum * r->at[op->in[2]][(b * a.columns + c) * a.value_depth + d];
+                y[attention_index(r, op, MP_ATTENTION_Y, b, i, d)] +=
+                    p[c] / sum * r->at[op->in[2]][attention_index(r, op, 2, b, c, d)];
     }
     free(p);
 }

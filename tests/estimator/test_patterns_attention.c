@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "estimator/rules/operands/attention.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
@@ -66,7 +67,7 @@ static void scales_are_taken_from_where_they_stand(void **state)
     static const struct {
         const char *text;
         double scale;
-        bool turned;
+        bool strided;
     } alternatives[] = {
         {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", 1, false},
         {K_TURNED "MatMul q kt -> s; Mul s c -> t; Softmax t -> p axis=2; MatMul p v -> y", 0.5, false},
@@ -83,14 +84,14 @@ static void scales_are_taken_from_where_they_stand(void **state)
         mp_model *model = fused(framed(alternatives[k].text), 1);
         const mp_operator *op = attention_of(model);
         assert_string_equal(name_of(model, op, 0), "q");
-        assert_string_equal(name_of(model, op, 1), alternatives[k].turned ? "kt" : "k");
+        assert_string_equal(name_of(model, op, 1), alternatives[k].strided ? "t" : "k");
         assert_string_equal(name_of(model, op, 2), "v");
-        assert_int_equal(mp_operator_int(op, "transK", 0), alternatives[k].turned);
+        assert_int_equal(mp_operator_int(op, "transK", 0), 0);
+        assert_true(!mp_attention_perm(op, 1) == !alternatives[k].strided);
         assert_true(fabs(mp_operator_float(op, "scale", 1) - alternatives[k].scale) < 1e-6);
         assert_int_equal(op->n_in, 3);
         assert_string_equal(model->tensors[op->out[0]].name, "y");
-        assert_string_equal(model_kinds(model), alternatives[k].turned ? "Transpose ScaledDotProductAttention Tanh"
-                                                                       : "ScaledDotProductAttention Tanh");
+        assert_string_equal(model_kinds(model), "ScaledDotProductAttention Tanh");
         mp_model_free(model);
     }
 }
@@ -190,6 +191,41 @@ static void a_mask_of_the_past_is_an_attribute_without_its_values(void **state)
     }
 }
 
+/* Heads side by side, as projections leave them, brought to the front and back: two samples, 3 rows, 5 keys, 2 heads of
+ * depth 4. `fused` compares the values, by the definition of every operator. */
+static void transpositions_that_bring_heads_to_the_front_are_taken_in(void **state)
+{
+    (void)state;
+#define HEADS "data x 2 3 2 4; data w 2 5 2 4; data u 2 5 2 6; "
+#define SPLIT HEADS "Transpose x -> qh perm=[0,2,1,3]; Transpose u -> vh perm=[0,2,1,3]; "
+#define BACK "Softmax s -> p; MatMul p vh -> c2; Transpose c2 -> o perm=[0,2,1,3]; Tanh o -> y"
+    static const struct {
+        const char *text, *kinds;
+    } cases[] = {
+        {SPLIT "Transpose w -> kh perm=[0,2,3,1]; MatMul qh kh -> s;" BACK, "ScaledDotProductAttention Tanh Tanh"},
+        {SPLIT "Transpose w -> wh perm=[0,2,1,3]; Transpose wh -> kh perm=[0,1,3,2]; MatMul qh kh -> s;" BACK,
+         "ScaledDotProductAttention Tanh Tanh"},
+        {SPLIT "Transpose w -> kh perm=[0,2,3,1]; data m 2 1 1 5; MatMul qh kh -> s0; Add s0 m -> s;" BACK,
+         "ScaledDotProductAttention Tanh Tanh"},
+        /* where the depth is not innermost, or others read what lies between, it stays */
+        {"data x 2 2 4 3; data w 2 5 2 4; data u 2 5 2 6; Transpose x -> qh perm=[0,1,3,2]; Transpose u -> vh perm=[0,2,1,3];"
+         "Transpose w -> kh perm=[0,2,3,1]; MatMul qh kh -> s;" BACK,
+         "Transpose ScaledDotProductAttention Tanh Tanh"},
+        {SPLIT "Transpose w -> kh perm=[0,2,3,1]; MatMul qh kh -> s; Exp qh -> e; out e;" BACK,
+         "Transpose Exp ScaledDotProductAttention Tanh Tanh"},
+        {SPLIT "Transpose w -> kh perm=[0,2,3,1]; MatMul qh kh -> s;" BACK "; Exp c2 -> e; out e",
+         "ScaledDotProductAttention Transpose Tanh Exp Tanh"},
+        {SPLIT "Transpose w -> kh perm=[0,2,3,1]; MatMul qh kh -> s; Softmax s -> p; MatMul p vh -> c2;"
+               "Transpose c2 -> o perm=[0,3,2,1]; Tanh o -> y",
+         "ScaledDotProductAttention Transpose Tanh Tanh"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_model *model = fused(framed(cases[k].text), 1);
+        if (strcmp(model_kinds(model), cases[k].kinds) != 0) fail_msg("%s\ngives: %s", cases[k].text, model_kinds(model));
+        mp_model_free(model);
+    }
+}
+
 static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state)
 {
     (void)state;
@@ -239,6 +275,7 @@ int main(void)
         cmocka_unit_test(masks_are_taken_along),
         cmocka_unit_test(a_known_mask_of_what_follows_is_an_attribute),
         cmocka_unit_test(a_mask_of_the_past_is_an_attribute_without_its_values),
+        cmocka_unit_test(transpositions_that_bring_heads_to_the_front_are_taken_in),
         cmocka_unit_test(what_is_no_attention_or_is_read_elsewhere_is_left_alone),
         cmocka_unit_test(dropout_is_taken_along_where_its_ratio_is_known),
     };

@@ -6,10 +6,12 @@
  * each row's sum of exponentials (extra "lse"), from which backward recomputes the probabilities.
  *
  * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns, value_depth]; the
- * batch dimensions of all three are equal. Optional: a tensor that is added to the scores, and one of booleans that says which
- * scores are replaced by `fill`, before that addition; both are broadcast to [.., rows, columns] and have no gradient.
- * Attributes: scale (1); transK (0); causal (0; 1: row i sees columns 0 .. i); keeps (1: scores where the booleans are true are
- * kept; 0: replaced); fill (-inf); ratio (0) of dropout while training.
+ * batch dimensions of all three are equal. Each may lie in memory as something else, of which it is the transposition by
+ * permQ, permK or permV (a Transpose's perm); what is written is Y transposed by permY. So heads are read from where a
+ * projection left them side by side, and written so that the next one can read them. Optional: a tensor that is added to the
+ * scores, and one of booleans that says which scores are replaced by `fill`, before that addition; both are broadcast to [..,
+ * rows, columns] and have no gradient. Attributes: scale (1); transK (0); causal (0; 1: row i sees columns 0 .. i); keeps (1:
+ * scores where the booleans are true are kept; 0: replaced); fill (-inf); ratio (0) of dropout while training.
  *
  * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream: the mask
  * a Dropout at this operator's index would draw. A row of which nothing is left (all -inf) is NaN, as it is operator by
@@ -30,6 +32,13 @@ typedef struct mp_attention {
     int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: the product of the batch dimensions */
 } mp_attention;
 
+/* The attribute's name: permQ, permK, permV for inputs 0 to 2, permY for the output (3). */
+enum { MP_ATTENTION_Y = 3 };
+const char *mp_attention_perm_name(int k);
+/* What it says, NULL: nothing, the tensor is what it lies as. */
+const int64_t *mp_attention_perm(const mp_operator *op, int k);
+/* The sizes of input k as the operator means it, from those of the tensor: dims[d] = lies[perm[d]]. */
+void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);
 /* The sizes of an operator whose shapes fit. */
 mp_attention mp_attention_read(const mp_model *model, const mp_operator *op);
 

@@ -73,26 +73,48 @@ done:
     return st;
 }
 
+/* Every transposition names every dimension once. */
+static mp_status check_transpositions(mp_infer *c, int rank)
+{
+    mp_status st = MP_OK;
+    for (int k = 0; k <= MP_ATTENTION_Y; k++) {
+        const char *name = mp_attention_perm_name(k);
+        uint64_t seen = 0;
+        size_t n;
+        const int64_t *perm = mp_operator_ints(c->op, name, &n);
+        MP_FIT(!perm || (int)n == rank, "%s is of %zu dimensions, not of %d", name, n, rank);
+        for (size_t d = 0; d < n; d++) {
+            MP_FIT(perm[d] >= 0 && perm[d] < rank && !(seen >> perm[d] & 1), "%s is no order of %d dimensions", name, rank);
+            seen |= UINT64_C(1) << perm[d];
+        }
+    }
+done:
+    return st;
+}
+
 mp_status mp_shape_attention(mp_infer *c)
 {
     mp_status st = MP_OK;
     const mp_tensor *q, *k, *v, *mask;
     char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
-    int64_t dims[MP_RANK_MAX], together[MP_RANK_MAX];
+    int64_t dims[MP_RANK_MAX], together[MP_RANK_MAX], keys[MP_RANK_MAX], values[MP_RANK_MAX];
     int rank;
     MP_TRY(mp_rule_input(c, 0, 2, MP_RANK_MAX, &q));
     MP_TRY(mp_rule_input(c, 1, q->rank, q->rank, &k));
     MP_TRY(mp_rule_input(c, 2, q->rank, q->rank, &v));
     const int r = q->rank, turned = mp_operator_int(c->op, "transK", 0) != 0;
+    MP_TRY(check_transpositions(c, r));
+    mp_attention_dims(c->model, c->op, 0, dims);
+    mp_attention_dims(c->model, c->op, 1, keys);
+    mp_attention_dims(c->model, c->op, 2, values);
     for (int d = 0; d < r - 2; d++)
-        MP_FIT(q->dims[d] == k->dims[d] && q->dims[d] == v->dims[d], "the batch dimensions of '%s', '%s' and '%s' differ",
-               q->name, k->name, v->name);
+        MP_FIT(dims[d] == keys[d] && dims[d] == values[d], "the batch dimensions of '%s', '%s' and '%s' differ", q->name,
+               k->name, v->name);
     mp_attention a = mp_attention_read(c->model, c->op);
-    MP_FIT(k->dims[turned ? r - 2 : r - 1] == a.depth, "queries '%s' have depth %" PRId64 ", keys '%s' %" PRId64, q->name,
-           a.depth, k->name, k->dims[turned ? r - 2 : r - 1]);
-    MP_FIT(v->dims[r - 2] == a.columns, "there are %" PRId64 " keys '%s' and %" PRId64 " values '%s'", a.columns, k->name,
-           v->dims[r - 2], v->name);
-    memcpy(dims, q->dims, (size_t)r * sizeof *dims);
+    MP_FIT(keys[turned ? r - 2 : r - 1] == a.depth, "queries '%s' have depth %" PRId64 ", keys '%s' %" PRId64, q->name, a.depth,
+           k->name, keys[turned ? r - 2 : r - 1]);
+    MP_FIT(values[r - 2] == a.columns, "there are %" PRId64 " keys '%s' and %" PRId64 " values '%s'", a.columns, k->name,
+           values[r - 2], v->name);
     dims[r - 1] = a.columns;
     for (int i = MP_ATTENTION_ADDED; i <= MP_ATTENTION_POSITIONS; i++) {
         if (!mp_infer_in(c, i)) continue;
@@ -103,7 +125,9 @@ mp_status mp_shape_attention(mp_infer *c)
                mp_rule_shape_text(dims, r, whole));
     }
     dims[r - 1] = a.value_depth;
-    MP_TRY(mp_infer_set(c, 0, q->dtype, r, dims));
+    const int64_t *perm = mp_attention_perm(c->op, MP_ATTENTION_Y);
+    for (int d = 0; d < r; d++) together[d] = dims[perm ? perm[d] : d];
+    MP_TRY(mp_infer_set(c, 0, q->dtype, r, together));
 done:
     return st;
 }

@@ -19,6 +19,20 @@ static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool tur
     return m;
 }
 
+/* Input k, or the output, as the operator means it: dimension d of Q is dimension permQ[d] of what lies there, and dimension
+ * permY[d] of Y is dimension d of what is written. */
+static mp_array meant(const mp_operands *x, const mp_array *a, int k)
+{
+    const int64_t *perm = mp_attention_perm(x->op, k);
+    mp_array m = *a;
+    for (int d = 0; perm && d < a->rank; d++) {
+        const int to = k == MP_ATTENTION_Y ? (int)perm[d] : d, from = k == MP_ATTENTION_Y ? d : (int)perm[d];
+        m.dims[to] = a->dims[from];
+        m.strides[to] = a->strides[from];
+    }
+    return m;
+}
+
 static bool is_there(const mp_operands *x, int k)
 {
     return k < x->n_in && x->in[k].dtype != MP_DTYPE_UNDEFINED;
@@ -32,15 +46,16 @@ static bool is_real(mp_dtype dtype)
 mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err)
 {
     const mp_operator *op = x->op;
-    const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
+    const mp_array q = meant(x, &x->in[0], 0), k = meant(x, &x->in[1], 1), v = meant(x, &x->in[2], 2);
+    const mp_array y = meant(x, x->is_backward ? &x->d_out[0] : &x->out[0], MP_ATTENTION_Y);
     mp_attention_spec f = {.size = mp_attention_read(x->model, op)};
-    for (int k = 0; k < 3; k++) {
-        if (!is_real(x->in[k].dtype)) return MP_NO_KERNEL(x, err, "its type");
-        f.wants[k] = x->is_backward && x->d_in[k].dtype != MP_DTYPE_UNDEFINED;
-        if (f.wants[k] && !mp_array_same_layout(&x->in[k], &x->d_in[k])) return MP_NO_KERNEL(x, err, "a change of layout");
+    for (int i = 0; i < 3; i++) {
+        if (!is_real(x->in[i].dtype)) return MP_NO_KERNEL(x, err, "its type");
+        f.wants[i] = x->is_backward && x->d_in[i].dtype != MP_DTYPE_UNDEFINED;
+        if (f.wants[i] && !mp_array_same_layout(&x->in[i], &x->d_in[i])) return MP_NO_KERNEL(x, err, "a change of layout");
     }
-    for (int k = MP_ATTENTION_ADDED; x->is_backward && k < x->n_in && k < x->to; k++)
-        if (x->d_in[k].dtype) return MP_NO_KERNEL(x, err, "the gradient of a mask");
+    for (int i = MP_ATTENTION_ADDED; x->is_backward && i < x->n_in && i < x->to; i++)
+        if (x->d_in[i].dtype) return MP_NO_KERNEL(x, err, "the gradient of a mask");
     if (is_there(x, MP_ATTENTION_ADDED) && !is_real(x->in[MP_ATTENTION_ADDED].dtype))
         return MP_NO_KERNEL(x, err, "a mask of this type");
     f.scale = (float)mp_operator_float(op, "scale", 1);
@@ -48,12 +63,12 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
     f.ratio = x->mode == MP_MODE_TRAIN ? (float)mp_operator_float(op, "ratio", 0) : 0;
     f.causal = mp_operator_int(op, "causal", 0) != 0;
     f.keeps = mp_operator_int(op, "keeps", 1) != 0;
-    f.q = matrices_of(&x->in[0], &x->in[0], false);
-    f.k = matrices_of(&x->in[1], &x->in[0], mp_operator_int(op, "transK", 0) != 0);
-    f.v = matrices_of(&x->in[2], &x->in[0], false);
-    f.y = matrices_of(y, &x->in[0], false);
-    if (is_there(x, MP_ATTENTION_ADDED)) f.added = matrices_of(&x->in[MP_ATTENTION_ADDED], &x->in[0], false);
-    if (is_there(x, MP_ATTENTION_POSITIONS)) f.positions = matrices_of(&x->in[MP_ATTENTION_POSITIONS], &x->in[0], false);
+    f.q = matrices_of(&q, &q, false);
+    f.k = matrices_of(&k, &q, mp_operator_int(op, "transK", 0) != 0);
+    f.v = matrices_of(&v, &q, false);
+    f.y = matrices_of(&y, &q, false);
+    if (is_there(x, MP_ATTENTION_ADDED)) f.added = matrices_of(&x->in[MP_ATTENTION_ADDED], &q, false);
+    if (is_there(x, MP_ATTENTION_POSITIONS)) f.positions = matrices_of(&x->in[MP_ATTENTION_POSITIONS], &q, false);
     *out = f;
     return MP_OK;
 }
