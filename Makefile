@@ -190,6 +190,8 @@ $B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
 $B/tests/test_cuda_contexts: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $B/tests/test_products
+# It calls kernels that no operator's own kernel is made of.
+$B/tests/test_cuda_attention_operands: $B/executor/cuda/rows/attention_operands.twin.o
 $(patsubst %.c,$B/%.o,$(TEST_C)) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
 	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<
