@@ -62,6 +62,9 @@ CUDA_C   := $(filter-out executor/cuda/twin.c,$(wildcard $(addsuffix /*.c,$(CUDA
 CUDA_CU  := $(wildcard $(addsuffix /*.cu,$(CUDA_FOLDERS)))
 CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_C)) $(patsubst %.cu,$B/%.cu.o,$(CUDA_CU))
 TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_CU))
+LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/executor/cuda/twin.o,$(TWIN_C:%.c=$B/%.o)) \
+            $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
+            $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))
 MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
@@ -94,6 +97,10 @@ gpu-pack: ## both as one archive for a machine that has a GPU and no compiler: b
 
 gpu-rehearsal: ## as root: that archive in a clean Debian without a GPU, section by section
 	@tests/gpu/rehearse.sh $B/gpu/memplan-gpu.tar.xz $(or $(TMPDIR),/tmp)/memplan-rehearsal
+
+launches: $B/memplan $B/tests/launches/memplan_cuda.so ## what a step launches on a GPU, counted without one (needs CUDA, ../shared)
+	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B ../shared/models --launches
+	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B ../shared/models resnet50:128
 
 verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
 	@tests/verify/check_plans.sh $B ../shared/tools/check_plan.py
@@ -178,6 +185,15 @@ $B/%.twin.o: %.cu Makefile | $B/test-packages
 	@mkdir -p $(@D)
 	$(call say,CXX) $(CXX) -x c++ -std=c++17 $(CFLAGS) -O2 $(WARN) $(SAN_FLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \
 	    -fPIC -fvisibility=hidden -DMP_CUDA_TWIN -I. -Iinclude -MMD -MP -c -o $@ $<
+# The twins once more, with a call at every launch and every access to memory, as a module in the GPU's place.
+$B/%.launches.o: %.cu Makefile | $B/test-packages
+	@mkdir -p $(@D)
+	$(call say,CXX) $(CXX) -x c++ -std=c++17 -O2 $(WARN) -fsanitize=thread -fno-exceptions -fno-rtti -fno-strict-aliasing -fPIC \
+	    -fvisibility=hidden -DMP_CUDA_TWIN -DMP_TWIN_LAUNCHES='"tests/launches/launches.h"' -I. -Iinclude -MMD -MP -c -o $@ $<
+$B/tests/launches/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
+$B/tests/launches/memplan_cuda.so: $(LAUNCHES)
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lm
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
 $B/executor/cpu/%.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $B/planner/anneal/runs/memory_profile.o: MP_CFLAGS += -O3

@@ -30,6 +30,7 @@ template <class F> struct mp_block {
 
 template <class F> static void mp_blocks(int64_t n, const F &f)
 {
+    MP_LAUNCHES;
     static thread_local mp_block<F> b;
     for (int64_t k = 0; k < n; k++) f.run(k, b);
 }

@@ -27,6 +27,16 @@ extern "C" {
 
 #ifdef MP_CUDA_TWIN
 #define MP_BODY inline __attribute__((always_inline))
+/* The header of a program that sees every launch, and may leave the kernel's body out. */
+#ifdef MP_TWIN_LAUNCHES
+#include MP_TWIN_LAUNCHES
+#define MP_LAUNCHES                                       \
+    do {                                                  \
+        if (!launches_begin(__PRETTY_FUNCTION__)) return; \
+    } while (0)
+#else
+#define MP_LAUNCHES
+#endif
 #else
 #include "executor/cuda/device/streams.h"
 #define MP_BODY __device__ __forceinline__
@@ -73,6 +83,7 @@ template <class F> static void mp_each(int64_t n, const F &f)
 {
     if (n <= 0) return;
 #ifdef MP_CUDA_TWIN
+    MP_LAUNCHES;
     for (int64_t k = 0; k < n; k++) f(k);
 #else
     mp_each_kernel<F><<<mp_grid_blocks(n, MP_GRID_THREADS), MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n, f);
@@ -192,6 +203,7 @@ template <class F> static void mp_each_block(int64_t n_blocks, const F &f)
 {
     if (n_blocks <= 0) return;
 #ifdef MP_CUDA_TWIN
+    MP_LAUNCHES;
     typename F::room shared;
     for (int64_t block = 0; block < n_blocks; block++)
         for (int phase = 0; phase < F::PHASES; phase++)
@@ -224,6 +236,7 @@ enum { MP_SHORT_ROW = 512, MP_MANY_ROWS = 1 << 12, MP_WARP = 32 };
 
 template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64_t n_columns, const F &f)
 {
+    MP_LAUNCHES;
     typename F::value part[WIDTH], totals[F::PHASES] = {};
     for (int64_t row = 0; row < n_rows; row++) {
         for (int phase = 0; phase < F::PHASES; phase++) {

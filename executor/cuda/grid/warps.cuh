@@ -34,6 +34,7 @@ template <class F> struct mp_warp {
 
 template <class F> static void mp_warps(int64_t n_rows, const F &f)
 {
+    MP_LAUNCHES;
     mp_warp<F> w;
     for (int64_t row = 0; row < n_rows; row++) f.run(row, w);
 }
