@@ -2,7 +2,7 @@
 # sanitizer.sh - the section of compute-sanitizer: small nets, our own kernels only (the libraries' are theirs to check, and slow), and
 # no API errors: cuDNN and cublasLt call with arguments that fail, and go on.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null)
-# All own kernels are instances of the four in executor/cuda/grid. Old versions have another name for the option and no key 'regex'.
+# All own kernels are instances of the five in executor/cuda/grid. Old versions have another name for the option and no key 'regex'.
 filter='--kernel-name regex=mp_(each|each_block|rows|blocks|warps)_kernel'
 
 sanitize() { # TOOL MODEL ARGUMENT...
