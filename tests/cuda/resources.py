@@ -1,5 +1,6 @@
 """resources.py BUILD [--table] - what ptxas says of the GPU's kernels: fails where an elementwise, normalization or reduction kernel
-has a stack frame or spills registers, because its arrays are then in memory.
+has a stack frame or spills registers on compute capability 9.0, because its arrays are then in memory. What it says of
+other architectures is listed and not judged.
 
 The rule for .cu files keeps ptxas's words beside each object (BUILD/executor/cuda/FOLDER/FILE.cu.ptxas). --table prints a line
 for each kernel instead: registers, stack frame, bytes spilled and shared, architecture, file, name.
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 FOLDERS = ("elementwise", "reductions", "rows")
-NEITHER = ("rows/attention",)
+NEITHER = ("rows/attention", "rows/attention_operands")
+JUDGED = "sm_90"
 
 # Kernels that may: file, what their name contains, why.
 PERMITTED = (
@@ -95,13 +97,14 @@ def main(build: Path, table: bool) -> int:
         for k, name in zip(kernels, readable([k.name for k in kernels])):
             print(f"{k.registers:9}  {k.stack:5}  {k.spilled:7}  {k.shared:6}  {k.architecture:6}  {k.file}: {name}")
         return 0
-    bad = [k for k in kernels if (k.stack or k.spilled) and not is_permitted(k)]
+    judged = [k for k in kernels if k.architecture == JUDGED]
+    bad = [k for k in judged if (k.stack or k.spilled) and not is_permitted(k)]
     for k, name in zip(bad, readable([k.name for k in bad])):
         print(f"executor/cuda/{k.file}.cu: {name} for {k.architecture}: {k.stack} bytes of stack frame, {k.spilled} spilled")
-    for file, part, _ in PERMITTED:
-        if not any(k.file == file and part in k.name and (k.stack or k.spilled) for k in kernels):
+    for file, part, _ in PERMITTED if judged else ():
+        if not any(k.file == file and part in k.name and (k.stack or k.spilled) for k in judged):
             print(f"tests/cuda/resources.py: {part} of {file} keeps to the rule by now: take it off the list")
-            bad.append(kernels[0])
+            bad.append(judged[0])
     return 1 if bad else 0
 
 
