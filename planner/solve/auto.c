@@ -1,7 +1,7 @@
 /* auto.c - the portfolio: the searchers that are worth their time, each starting from what those before it have found. First
  * what may prove its plan, then what is quick and good on graphs of any size, so that a search that is cut short has it; the
- * one that improves on plans, whatever they come from, is last. What cuts the list into segments is not among them: cuts and
- * moves find all that it finds (BENCHMARKS.md, Ablation).
+ * one that improves on plans, whatever they come from, is last. What cuts the list into segments runs only where there is no
+ * plan yet, to give that one a smaller start: else cuts and moves find all that it finds (BENCHMARKS.md, Ablation).
  */
 #include "planner/solve/auto.h"
 
@@ -11,7 +11,10 @@
 #include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
 #include "planner/priced/priced.h"
+#include "planner/segments/chen.h"
+#include "planner/segments/lower_set.h"
 #include "planner/segments/none.h"
+#include "planner/segments/segments.h"
 #include "planner/solve/portfolio.h"
 
 static bool is_large(const mp_search *search)
@@ -19,8 +22,13 @@ static bool is_large(const mp_search *search)
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, and
- * on large ones cuts are ahead of chains. */
+static bool cuts_into_segments(const mp_solver *solver)
+{
+    return solver->run == mp_run_chen || solver->run == mp_run_segments || solver->run == mp_run_lower_set;
+}
+
+/* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones,
+ * segments only while there is no plan, and on large graphs chains likewise. */
 static bool takes_part(const mp_solver *solver, const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
@@ -30,7 +38,8 @@ static bool takes_part(const mp_solver *solver, const mp_search *search)
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
-    return solver->run != mp_run_chain || !is_large(search) || mp_search_best_ticks(search) == INT64_MAX;
+    const bool needs_none = cuts_into_segments(solver) || (solver->run == mp_run_chain && is_large(search));
+    return !needs_none || mp_search_best_ticks(search) == INT64_MAX;
 }
 
 /* The row of a searcher. */
@@ -57,8 +66,9 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
 
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
-    static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {mp_run_none, mp_run_exact, mp_run_priced,
-                                                                                 mp_run_ilp,  mp_run_chain, mp_run_anneal};
+    static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
+        mp_run_none, mp_run_exact,    mp_run_priced,    mp_run_ilp,   mp_run_chain,
+        mp_run_chen, mp_run_segments, mp_run_lower_set, mp_run_anneal};
     mp_status st = MP_OK;
     for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_TRY(run(search, searchers[k], err));
 done:
