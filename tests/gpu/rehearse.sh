@@ -4,7 +4,7 @@
 # that there is no GPU, with exit status 77; the tests and trainings then pass on the CPU. What was printed is in FOLDER/transcript.txt;
 # exit status 1 if a section did otherwise.
 #
-# MIRROR is Debian's (http://deb.debian.org/debian).
+# MIRROR is where debootstrap takes the packages from, if not where it does by itself.
 cd "$(dirname "$0")/../.." || exit 2
 pack=$(realpath "$1") folder=$(realpath -m "$2")
 [ "$(id -u)" = 0 ] || { echo "rehearse: wants to be root, for debootstrap and chroot" >&2; exit 2; }
@@ -15,7 +15,7 @@ mkdir -p "$folder" || exit 2
 # A clean root, made once: clean_root NAME PACKAGES.
 clean_root() {
     [ -e "$folder/$1/etc/debian_version" ] && return
-    debootstrap --variant=minbase ${2:+--include="$2"} bookworm "$folder/$1" "${MIRROR:-http://deb.debian.org/debian}" \
+    debootstrap --variant=minbase ${2:+--include="$2"} bookworm "$folder/$1" ${MIRROR:+"$MIRROR"} \
         > "$folder/$1.log" 2>&1 || { tail -n 3 "$folder/$1.log" >&2; exit 2; }
 }
 # A section in a root: section ROOT STATUS WORD ARGUMENT...; its exit status and that word of its table are looked at.
