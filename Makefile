@@ -55,7 +55,8 @@ MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAG
 
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c cli/*/*.c)))
-TEST_C   := $(wildcard tests/*/test_*.c)
+LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_graphs products)# with the GPU module
+TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
 CUDA_C   := $(filter-out executor/cuda/twin.c,$(wildcard $(addsuffix /*.c,$(CUDA_FOLDERS))))
@@ -155,9 +156,8 @@ $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
 $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
 ifeq ($(CUDA),1)
-LINKED_TESTS := $(addprefix $B/tests/test_cuda_,graphs attention attention_graphs)
-$B/tests/cuda/%.o: MP_CFLAGS += -DMEMPLAN_CUDA -isystem $(CUDA_HOME)/include
-LINKED_TESTS += $B/tests/test_cuda_products
+LINKED_TESTS := $(patsubst tests/cuda/%.c,$B/tests/%,$(LINKED_C))
+$B/tests/cuda/%.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include
 $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif

@@ -115,6 +115,16 @@ mp_plan *training_plan(const training_case *t, double part)
     return complete(t, plan);
 }
 
+mp_train_request training_request(const training_case *t, const mp_plan *plan, int64_t n_steps)
+{
+    return (mp_train_request){.program = t->program,
+                              .plan = plan,
+                              .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)},
+                              .feed = t->feed,
+                              .parameters = t->source,
+                              .n_steps = n_steps};
+}
+
 mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper)
 {
     mp_error err = {0};

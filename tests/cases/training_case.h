@@ -6,6 +6,7 @@
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
 #include "executor/run/execution.h"
+#include "memplan/train.h"
 
 typedef struct training_case {
     mp_model *model;
@@ -28,6 +29,9 @@ void training_end(training_case *t);
  * With offsets, checked. Release with mp_plan_free. */
 mp_plan *training_keep_all(const training_case *t);
 mp_plan *training_plan(const training_case *t, double part);
+
+/* A training of n steps with SGD, to be changed where a test wants it otherwise. */
+mp_train_request training_request(const training_case *t, const mp_plan *plan, int64_t n_steps);
 
 /* An execution with its first values; released with mp_execution_free. What has died is overwritten in it. */
 mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper);

@@ -1,14 +1,12 @@
 /* test_cuda_attention.c - attention on cuDNN, as far as it can be seen without a GPU: its fused engines know the graphs, and
- * calls say who computes them. What the graphs compute: test_cuda_attention_graphs.c. Built with MEMPLAN_CUDA only. */
+ * calls say who computes them. What the graphs compute: test_cuda_attention_graphs.c. Linked with the libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
-
-#ifdef MEMPLAN_CUDA
-#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
@@ -19,29 +17,9 @@
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
-#include "executor/kernel/backend.h"
 #include "tests/cases/attention_case.h"
+#include "tests/cases/module_case.h"
 #include "tests/cases/rule_case.h"
-
-mp_module_entry mp_module_backend;
-static mp_backend *gpu;
-static long n_kept; /* allocations that a backend keeps before it is used */
-
-static int make_backend(void **unused)
-{
-    (void)unused;
-    gpu = mp_module_backend(&mp_cpu, 0);
-    if (gpu) gpu->use(gpu);
-    n_kept = mp_alloc_live;
-    return gpu ? 0 : -1;
-}
-
-static int close_backend(void **unused)
-{
-    (void)unused;
-    gpu->close(gpu);
-    return 0;
-}
 
 static bool has_gpu(void)
 {
@@ -256,16 +234,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, make_backend, close_backend);
 }
-#else
-static void needs_the_libraries(void **unused)
-{
-    (void)unused;
-    skip();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(needs_the_libraries)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-#endif

@@ -1,16 +1,14 @@
 /* test_cuda_attention_graphs.c - what attention's graphs for cuDNN compute: their operations are run here, one by one in float,
- * and compared with attention by its definition in double. Built with MEMPLAN_CUDA only. */
+ * and compared with attention by its definition in double. Linked with the libraries. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#ifdef MEMPLAN_CUDA
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 #include "executor/operators/products/attention_mask.h"
@@ -291,16 +289,3 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_graphs_compute_attention)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-#else
-static void needs_the_libraries(void **unused)
-{
-    (void)unused;
-    skip();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(needs_the_libraries)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-#endif

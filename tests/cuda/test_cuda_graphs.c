@@ -1,15 +1,12 @@
 /* test_cuda_graphs.c - what the GPU's libraries are told, as far as it can be seen without a GPU: descriptors that cuDNN
- * accepts, engines that it names for an H200, calls that are prepared and released. Built with MEMPLAN_CUDA only. */
+ * accepts, engines that it names for an H200, calls that are prepared and released. Linked with the libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
-
-#ifdef MEMPLAN_CUDA
-#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
@@ -20,30 +17,10 @@
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
-#include "executor/kernel/backend.h"
+#include "tests/cases/module_case.h"
 #include "tests/cases/rule_case.h"
 
 enum { PLAIN, LAST };
-
-mp_module_entry mp_module_backend;
-static mp_backend *gpu;
-static long n_kept; /* allocations that a backend keeps before it is used */
-
-static int make_backend(void **unused)
-{
-    (void)unused;
-    gpu = mp_module_backend(&mp_cpu, 0);
-    if (gpu) gpu->use(gpu);
-    n_kept = mp_alloc_live;
-    return gpu ? 0 : -1;
-}
-
-static int close_backend(void **unused)
-{
-    (void)unused;
-    gpu->close(gpu);
-    return 0;
-}
 
 static mp_array image(mp_dtype dtype, int layout, int64_t n, int64_t c, int64_t h, int64_t w)
 {
@@ -449,16 +426,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, make_backend, close_backend);
 }
-#else
-static void needs_the_libraries(void **unused)
-{
-    (void)unused;
-    skip();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(needs_the_libraries)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-#endif

@@ -1,5 +1,5 @@
-/* test_cuda_products.c - what cublasLt is told of a matrix product, as far as it can be seen without a GPU. Built with
- * MEMPLAN_CUDA only. */
+/* test_cuda_products.c - what cublasLt is told of a matrix product, as far as it can be seen without a GPU. Linked with the
+ * libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,29 +7,15 @@
 
 #include <cmocka.h>
 
-#ifdef MEMPLAN_CUDA
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/blas_matmul.h"
-#include "executor/kernel/backend.h"
+#include "tests/cases/module_case.h"
 
-mp_module_entry mp_module_backend;
-static mp_backend *gpu;
-
-static int make_backend(void **unused)
+static int make_with_limit(void **unused)
 {
-    (void)unused;
-    gpu = mp_module_backend(&mp_cpu, 0);
-    if (!gpu) return -1;
-    gpu->use(gpu);
+    if (make_backend(unused)) return -1;
     gpu->settle(gpu, &(mp_backend_settings){.workspace_limit = INT64_C(256) << 20});
-    return 0;
-}
-
-static int close_backend(void **unused)
-{
-    (void)unused;
-    gpu->close(gpu);
     return 0;
 }
 
@@ -101,18 +87,5 @@ int main(void)
         cmocka_unit_test(the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result),
         cmocka_unit_test(strided_batches_and_loops),
     };
-    return cmocka_run_group_tests(tests, make_backend, close_backend);
+    return cmocka_run_group_tests(tests, make_with_limit, close_backend);
 }
-#else
-static void needs_the_libraries(void **unused)
-{
-    (void)unused;
-    skip();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(needs_the_libraries)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-#endif

@@ -227,13 +227,8 @@ static void the_next_batch_comes_while_a_pass_runs(void **state)
     (void)state;
     training_case t = begin(ON_DEVICE, networks[0], &options);
     mp_plan *plan = training_keep_all(&t);
-    const mp_train_request request = {.program = t.program,
-                                      .plan = plan,
-                                      .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)},
-                                      .feed = t.feed,
-                                      .parameters = t.source,
-                                      .n_steps = 100,
-                                      .progress = stop_after_four};
+    mp_train_request request = training_request(&t, plan, 100);
+    request.progress = stop_after_four;
     harbour.waits = true;
     assert_int_equal(mp_train(&request, &report, &err), MP_OK);
     assert_true(report.stopped);
@@ -254,12 +249,7 @@ static void what_fails_in_the_thread_ends_the_training(void **state)
     (void)state;
     training_case t = begin(ON_DEVICE, networks[0], &options);
     mp_plan *plan = training_keep_all(&t);
-    const mp_train_request request = {.program = t.program,
-                                      .plan = plan,
-                                      .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)},
-                                      .feed = t.feed,
-                                      .parameters = t.source,
-                                      .n_steps = 100};
+    const mp_train_request request = training_request(&t, plan, 100);
     harbour.fails_after = 3 * harbour.n_inputs;
     assert_int_equal(mp_train(&request, &report, &err), MP_IO);
     assert_string_equal(err.message, "the crane has failed");

@@ -194,15 +194,10 @@ static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **stat
     snprintf(path, sizeof path, "/tmp/memplan-recording-%ld.safetensors", (long)getpid());
     training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
-    const mp_train_request request = {.program = t.program,
-                                      .plan = plan,
-                                      .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)},
-                                      .feed = t.feed,
-                                      .parameters = t.source,
-                                      .n_steps = 8,
-                                      .save = path,
-                                      .save_every = 2,
-                                      .progress = lose_the_device_after_three};
+    mp_train_request request = training_request(&t, plan, 8);
+    request.save = path;
+    request.save_every = 2;
+    request.progress = lose_the_device_after_three;
     assert_int_equal(mp_train(&request, &report, &err), MP_IO);
     assert_string_equal(err.message, "the device is lost");
     recorded_by.is_lost = false;
@@ -223,12 +218,7 @@ static void the_report_says_what_the_device_holds(void **state)
     (void)state;
     training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
-    const mp_train_request request = {.program = t.program,
-                                      .plan = plan,
-                                      .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)},
-                                      .feed = t.feed,
-                                      .parameters = t.source,
-                                      .n_steps = 3};
+    const mp_train_request request = training_request(&t, plan, 3);
     assert_int_equal(mp_train(&request, &report, &err), MP_OK);
     assert_int_equal(report.idle_device_bytes, RECORDING_IDLE_BYTES);
     assert_true(report.device_is_shared);

@@ -1,0 +1,32 @@
+/* module_case.h - the GPU's backend for tests that are linked with it: made before the first of them, closed behind the last.
+ *
+ *     return cmocka_run_group_tests(tests, make_backend, close_backend);
+ */
+#ifndef TESTS_MODULE_CASE_H
+#define TESTS_MODULE_CASE_H
+
+#include "estimator/base/memory.h"
+#include "executor/cpu/cpu.h"
+#include "executor/kernel/backend.h"
+
+mp_module_entry mp_module_backend;
+static mp_backend *gpu;
+static long n_kept; /* allocations that a backend keeps before it is used */
+
+static inline int make_backend(void **unused)
+{
+    (void)unused;
+    gpu = mp_module_backend(&mp_cpu, 0);
+    if (gpu) gpu->use(gpu);
+    n_kept = mp_alloc_live;
+    return gpu ? 0 : -1;
+}
+
+static inline int close_backend(void **unused)
+{
+    (void)unused;
+    gpu->close(gpu);
+    return 0;
+}
+
+#endif
