@@ -39,6 +39,7 @@ enum {
     OUT1 = MP_OUT(1),
     EXTRA0 = MP_EXTRA(0),
     EXTRA1 = MP_EXTRA(1),
+    EXTRA2 = MP_EXTRA(2),
     SELF = MP_SELF,
     ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0 /* all that it reads and writes */
 };

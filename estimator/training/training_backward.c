@@ -202,7 +202,7 @@ static bool is_read(const mp_builder *b, int storage)
 }
 
 /* A gradient may overwrite the output's gradient, in an elementwise operator any saved value of its size, and elsewhere, where
- * the row says so, input 0 and output 0 if it is of an operand of their shape. */
+ * the row says so, input 0 if it is of an operand of that shape. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
     mp_status st = MP_OK;
@@ -216,7 +216,6 @@ static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group 
         if (!wants(b, op, i) || !mp_same_shape(x, of)) continue;
         int to = gradient_of(b, op->in[i])->storage;
         if (is_read(b, b->storage[op->in[0]])) MP_TRY(mp_builder_pair(b, b->storage[op->in[0]], to));
-        if (is_read(b, b->storage[op->out[0]])) MP_TRY(mp_builder_pair(b, b->storage[op->out[0]], to));
     }
 done:
     return st;

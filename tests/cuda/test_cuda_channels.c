@@ -148,6 +148,7 @@ static void channels_follow_their_definition(void **state)
     check(3, 2056, 5, 6, 0);  /* blocks side by side */
     check(1, 16, 1, 1, 0);    /* one position */
     check(2, 16, 1, 3, 0.5);
+    check(1, 5, 3, 3, 0); /* a byte of bits that is not full */
 }
 
 /* Sums of squares would keep no digit of a variance below a millionth of the squared mean. */

@@ -378,6 +378,9 @@ static void extras_are_as_large_as_what_backward_reads(void **state)
     rule_check_extras("GlobalMaxPool", 1, "float32[4,3,7,7]", "", torch, "indices 96");
     rule_check_extras("BatchNormalization", 15, "float16[2,3,4,5] float32[3] float32[3] float32[3] float32[3]", "", ours,
                       "mean 12, invstd 12");
+    rule_check_extras("memplan:BatchNormalizationAddRelu", 1,
+                      "bfloat16[2,3,7,5] float32[3] float32[3] float32[3] float32[3] bfloat16[2,3,7,5]", "", ours,
+                      "mean 12, invstd 12, positive 27");
     rule_check_extras("LayerNormalization", 17, "float32[2,3,4,5] float32[4,5]", "axis=-2", ours, "mean 24, rstd 24");
     rule_check_extras("RMSNormalization", 23, "float64[2,3,4] float64[4]", "", torch, "rstd 48");
     rule_check_extras("GroupNormalization", 21, "float32[2,6,4,5] float32[6] float32[6]", "num_groups=3", ours,

@@ -15,7 +15,7 @@ enum { SECTOR = 32, NAMES = 400, NAME = 160 };
 static const int64_t ROOM = INT64_C(256) << 30;
 
 typedef struct traffic {
-    int64_t n, read, written, asked;
+    int64_t n, read, written, asked, least;
 } traffic;
 
 static struct {
@@ -32,7 +32,6 @@ static char *memory;
 static int64_t used;
 static uint32_t launch, call;
 static traffic *current;
-static int64_t least;
 static const char *workspace;
 static int64_t workspace_bytes;
 static bool runs;
@@ -92,7 +91,6 @@ void launches_reset(bool runs_bodies)
     n_names = 0;
     memset(list, 0, sizeof list);
     current = NULL;
-    least = 0;
     runs = runs_bodies;
 }
 
@@ -102,21 +100,22 @@ void launches_print(const char *path)
     int64_t calls = 0;
     FILE *f = fopen(path, "w");
     if (!f) return;
-    fprintf(f, "name,launches,read,written,asked\n");
+    fprintf(f, "name,launches,read,written,asked,least\n");
     for (int k = 0; k < n_names; k++) {
         const traffic *t = &list[k].t;
         const bool is_library = !strncmp(list[k].name, "cu", 2);
-        fprintf(f, "\"%s\",%lld,%lld,%lld,%lld\n", list[k].name, (long long)t->n, (long long)t->read, (long long)t->written,
-                (long long)t->asked);
+        fprintf(f, "\"%s\",%lld,%lld,%lld,%lld,%lld\n", list[k].name, (long long)t->n, (long long)t->read,
+                (long long)t->written, (long long)t->asked, (long long)t->least);
         calls += is_library ? t->n : 0;
         own.n += is_library ? 0 : t->n;
         own.read += t->read;
         own.written += t->written;
         own.asked += t->asked;
+        own.least += t->least;
     }
-    fprintf(f, "own kernels,%lld,%lld,%lld,%lld\n", (long long)own.n, (long long)own.read, (long long)own.written,
-            (long long)own.asked);
-    fprintf(f, "libraries,%lld,0,0,0\nleast,0,%lld,0,0\n", (long long)calls, (long long)least);
+    fprintf(f, "own kernels,%lld,%lld,%lld,%lld,%lld\n", (long long)own.n, (long long)own.read, (long long)own.written,
+            (long long)own.asked, (long long)own.least);
+    fprintf(f, "libraries,%lld,0,0,0,0\n", (long long)calls);
     fclose(f);
 }
 
@@ -139,10 +138,10 @@ static void touch(const void *at, int64_t bytes, bool writes)
         if (!operand) continue;
         if (writes && sectors[s].call_written != call) {
             sectors[s].call_written = call;
-            least += SECTOR;
+            current->least += SECTOR;
         } else if (!writes && sectors[s].call_read != call && sectors[s].call_written != call) {
             sectors[s].call_read = call;
-            least += SECTOR;
+            current->least += SECTOR;
         }
     }
 }

@@ -29,7 +29,8 @@ bool launches_begin(const char *instance);
 /* Forgets what was counted; bodies run from now on, or do not. */
 void launches_reset(bool runs_bodies);
 /* One line of CSV for each own kernel and library: name, launches, bytes read and written as sectors of 32 bytes, each counted
- * once a launch, and bytes asked for. The last line has all, and what operands of calls alone would take. */
+ * once a launch, bytes asked for, and of the sectors those that are a call's operand and that no earlier launch of the call has
+ * read or written so. The last lines have all own kernels, and all libraries. */
 void launches_print(const char *path);
 
 #ifdef __cplusplus

@@ -1,8 +1,10 @@
-"""launches.py BUILD MODELS [--launches] [NAME:BATCH ...] - what one step of training on a GPU launches, as a table, without a GPU.
+"""launches.py BUILD MODELS [--launches | --kernels] [NAME:BATCH ...] - what one step of training on a GPU launches, as a table.
 
 Each model is trained for one step in bf16 with the module of tests/launches in the GPU's place (launches.h says what it counts).
 At the batch of the table nothing but the launches is counted, and no kernel's body runs. Bytes come from runs of all bodies at
-batch 1 and 2, drawn as a line through both: what belongs to parameters is there at any batch, all else grows with it. --launches leaves them out: they take minutes, transformers' tens of minutes.
+batch 1 and 2, drawn as a line through both: what belongs to parameters is there at any batch, all else grows with it. --launches
+leaves them out: they take minutes, transformers' tens of minutes. --kernels lists kernel by kernel what is moved beyond operands
+once.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Each runs over the elements behind another that has summed over the same operands. A batch's statistics, and the sums that its
+# gradient is made of, must be there before the first element can be written.
+SECOND_PASSES = ("mp_channel_apply", "mp_channel_gradient")
 MODELS = ("resnet50:128", "bert_base:32", "gpt2_small:8")
 
 
 def run(build: Path, model: Path, batch: int, bodies: bool) -> dict[str, list[int]]:
-    """One step: per name launches, bytes read, written and asked for."""
+    """One step: per name launches, bytes moved, bytes of operands once."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "launches.csv"
         environment = {**os.environ, "MEMPLAN_MODULES": str(build / "tests/launches"), "MEMPLAN_LAUNCHES": str(out)}
@@ -30,33 +35,52 @@ def run(build: Path, model: Path, batch: int, bodies: bool) -> dict[str, list[in
         if done.returncode or not out.exists():
             sys.exit(f"{model} at batch {batch}: {done.stderr.strip() or 'no list of launches was written'}")
         with out.open(encoding="utf-8") as file:
-            return {row["name"]: [int(row[k]) for k in ("launches", "read", "written", "asked")] for row in csv.DictReader(file)}
+            return {
+                row["name"]: [int(row["launches"]), int(row["read"]) + int(row["written"]), int(row["least"])]
+                for row in csv.DictReader(file)
+            }
 
 
-def at_batch(one: int, two: int, batch: int) -> float:
-    """The line through batch 1 and 2."""
-    return one + (two - one) * (batch - 1)
+def traffic(build: Path, model: Path, batch: int) -> dict[str, tuple[float, float]]:
+    """Per name GB moved, and GB of operands once: the line through batch 1 and 2."""
+    one, two = (run(build, model, b, bodies=True) for b in (1, 2))
+    nothing = [0, 0, 0]
+    return {
+        name: tuple((one.get(name, nothing)[k] * (2 - batch) + two[name][k] * (batch - 1)) / 1e9 for k in (1, 2))
+        for name in two
+    }
 
 
-def main(build: Path, models: Path, only: bool, wanted: list[str]) -> int:
-    print("| model, batch | launches | own kernels | libraries | own kernels' GB | operands once, GB | ratio |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for name, batch in (w.split(":") for w in wanted):
+def print_kernels(gigabytes: dict[str, tuple[float, float]]) -> None:
+    print("| kernel | GB | operands once, GB | beyond, GB |\n|---|---:|---:|---:|")
+    for name, (moved, least) in sorted(gigabytes.items(), key=lambda item: item[1][1] - item[1][0]):
+        print(f"| {name} | {moved:.3f} | {least:.3f} | {moved - least:.3f} |")
+
+
+def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
+    if option != "--kernels":
+        print("| model, batch | launches | own kernels | libraries | own kernels' GB | operands once | ratio |", end="")
+        print(" second passes | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for name, batch in ((name, int(batch)) for name, batch in (w.split(":") for w in wanted)):
         path = models / f"{name}.onnx"
-        full = run(build, path, int(batch), bodies=False)
+        if option == "--kernels":
+            print_kernels(traffic(build, path, batch))
+            continue
+        full = run(build, path, batch, bodies=False)
         own, libraries = full["own kernels"][0], full["libraries"][0]
         line = f"| {name}, {batch} | {own + libraries} | {own} | {libraries} |"
-        if only:
-            print(f"{line} | | |", flush=True)
+        if option == "--launches":
+            print(f"{line} | | | | |", flush=True)
             continue
-        one, two = (run(build, path, b, bodies=True) for b in (1, 2))
-        moved, least = (
-            at_batch(sum(one[row][1:3]), sum(two[row][1:3]), int(batch)) / 1e9 for row in ("own kernels", "least")
-        )
-        print(f"{line} {moved:.2f} | {least:.2f} | {moved / least:.2f} |", flush=True)
+        gigabytes = traffic(build, path, batch)
+        moved, least = gigabytes["own kernels"]
+        again = sum(m - l for kernel, (m, l) in gigabytes.items() if kernel.startswith(SECOND_PASSES))
+        ratios = f"{moved / least:.2f} | {again:.2f} | {moved / (least + again):.2f} |"
+        print(f"{line} {moved:.2f} | {least:.2f} | {ratios}", flush=True)
     return 0
 
 
 if __name__ == "__main__":
-    arguments = [a for a in sys.argv[1:] if a != "--launches"]
-    sys.exit(main(Path(arguments[0]), Path(arguments[1]), len(arguments) < len(sys.argv) - 1, arguments[2:] or list(MODELS)))
+    options = [a for a in sys.argv[1:] if a.startswith("--")]
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    sys.exit(main(Path(arguments[0]), Path(arguments[1]), options[0] if options else "", arguments[2:] or list(MODELS)))

@@ -63,6 +63,15 @@ int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, mp_tensor_elements(scale), 2, mean_and_invstd, extras);
 }
 
+/* Behind the statistics a bit per element of the output: whether it is above zero. */
+int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    const int n = mp_extras_batch_normalization(model, op, rules, extras);
+    const int64_t elements = mp_tensor_elements(mp_operator_out(model, op, 0));
+    extras[n] = extra_of("positive", MP_DTYPE_UINT8, elements / 8 + (elements % 8 != 0));
+    return n + 1;
+}
+
 /* Rows of x: the product of the dimensions before the normalized axes. */
 static int64_t rows_of(const mp_operator *op, const mp_tensor *x)
 {

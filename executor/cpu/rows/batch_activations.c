@@ -86,19 +86,32 @@ static void put(const job *j, int i, int64_t at, float value)
     mp_store_float(d->data, d->dtype, at, value + (j->x->adds & j->call->adds & MP_BIT(i) ? get(d, at) : 0));
 }
 
+/* A byte of bits, each whether an element of the output is above zero, as they lie in memory. */
+static void mark(void *data, int64_t byte)
+{
+    const job *j = data;
+    const mp_array *y = &j->x->out[0];
+    const int64_t n = mp_array_elements(y);
+    unsigned bits = 0;
+    for (int64_t k = 8 * byte; k < n && k < 8 * byte + 8; k++) bits |= (get(y, k) > 0 ? 1u : 0u) << k % 8;
+    ((uint8_t *)j->x->extra[2].data)[byte] = (uint8_t)bits;
+}
+
 static void backward(void *data, int64_t c)
 {
     const job *j = data;
     const mp_operands *x = j->x;
     const mp_array *v = &x->in[0], *dy = &x->d_out[0];
+    const uint8_t *positive = x->extra[2].data;
     const double n = (double)j->s->positions;
     const float unit = j->rstd[c], gain = unit * get(&x->in[1], c), shift = j->s->adds ? 0 : get(&x->in[2], c);
     double sum = 0, product = 0;
     for (int turn = 0; turn < 2; turn++)
         for (int64_t p = 0; p < j->s->positions; p++) {
             const float d = get(v, place(j->s, v, c, p)) - j->mean[c];
-            const float y = j->s->adds ? get(&x->out[0], place(j->s, &x->out[0], c, p)) : d * gain + shift;
-            const float g = y > 0 ? get(dy, place(j->s, dy, c, p)) : 0;
+            const int64_t at = place(j->s, dy, c, p);
+            const bool counts = j->s->adds ? positive[at / 8] >> at % 8 & 1 : d * gain + shift > 0;
+            const float g = counts ? get(dy, at) : 0;
             if (turn == 0) {
                 sum += g;
                 product += (double)g * d * unit;
@@ -120,6 +133,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
     j.mean = x->extra[0].data ? x->extra[0].data : statistics;
     j.rstd = x->extra[1].data ? x->extra[1].data : statistics + s->channels;
     mp_parallel(s->channels, s->positions, x->is_backward ? backward : forward, &j);
+    if (s->adds && !x->is_backward && x->extra[2].data) mp_parallel((mp_array_elements(&x->out[0]) + 7) / 8, 8, mark, &j);
     return MP_OK;
 }
 

@@ -34,7 +34,10 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     c.scale = x->in[1];
     c.shift = x->in[2];
     c.y = x->out[0];
-    if (c.end == MP_CHANNEL_ADDED_RELU) c.z = x->in[5];
+    if (c.end == MP_CHANNEL_ADDED_RELU) {
+        c.z = x->in[5];
+        c.positive = x->extra[2].data;
+    }
     c.mean = statistic(s, x, 0);
     c.rstd = statistic(s, x, 1);
     c.workspace = x->workspace;
@@ -60,7 +63,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     c.value = c.from_output ? x->out[0] : x->in[0];
     c.dy = x->d_out[0];
     if (c.end == MP_CHANNEL_ADDED_RELU) {
-        c.y = x->out[0];
+        c.positive = x->extra[2].data;
         if (x->d_in[5].dtype) c.dz = x->d_in[5];
     }
     if (x->d_in[0].dtype) c.dx = x->d_in[0];

@@ -57,8 +57,7 @@ struct given {
     {
         const float g = mp_load_one(x.dy.data, x.dy.dtype, k);
         if (x.end == MP_CHANNEL_PLAIN) return g;
-        const float y = x.end == MP_CHANNEL_RELU ? normal(c, k) : mp_load_one(x.y.data, x.y.dtype, k);
-        return y > 0 ? g : 0;
+        return (x.end == MP_CHANNEL_RELU ? normal(c, k) > 0 : x.positive[k / 8] >> k % 8 & 1) ? g : 0;
     }
 };
 
@@ -182,10 +181,16 @@ template <class TERMS, class G> static void sum_vectors(const mp_channel_norm *c
     end_sums(c, g, first.partial, cut.n_parts, c->channels, 1);
 }
 
-/* The width of vectors, 0: the tensor's channels cannot be taken in vectors. */
+/* Elements of the vectors that moments are taken of. */
+static int width_of_moments(const mp_channel_norm *c)
+{
+    return c->value.dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
+}
+
+/* The width of the other vectors, 0: the tensor's channels cannot be taken in vectors. */
 static int width_of(const mp_channel_norm *c)
 {
-    const int width = c->value.dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
+    const int width = c->end == MP_CHANNEL_ADDED_RELU ? 8 : width_of_moments(c);
     return c->inner == 1 && c->channels > 1 && c->channels % width == 0 ? width : 0;
 }
 
@@ -203,9 +208,12 @@ static bool takes_vectors(const mp_channel_norm *c)
 static int64_t sums_bytes(const mp_channel_norm *c)
 {
     const int width = width_of(c);
-    const int64_t any = stretches_of(c) * (int64_t)sizeof(pair);
-    const int64_t vectors = width ? mp_channel_cut_of(c, width).n_parts * (int64_t)sizeof(mp_float_pair) : 0;
-    return c->channels * (vectors > any ? vectors : any);
+    int64_t most = stretches_of(c) * (int64_t)sizeof(pair);
+    for (int k = 0; width && k < 2; k++) {
+        const int64_t vectors = mp_channel_cut_of(c, k ? width : width_of_moments(c)).n_parts * (int64_t)sizeof(mp_float_pair);
+        most = vectors > most ? vectors : most;
+    }
+    return c->channels * most;
 }
 
 /* Behind the partial sums: per channel the averages of dy and of dy times the normalized value. */
@@ -268,9 +276,43 @@ struct apply_element {
     given n;
     MP_BODY void operator()(int64_t k) const
     {
-        float y = n.normal(n.at.channel(k), k);
-        if (n.x.end == MP_CHANNEL_ADDED_RELU) y += mp_load_one(n.x.z.data, n.x.z.dtype, k);
+        const float y = n.normal(n.at.channel(k), k);
         mp_store_one(n.x.y.data, n.x.y.dtype, k, n.x.end == MP_CHANNEL_PLAIN ? y : mp_channel_relu(y));
+    }
+};
+
+/* With what is added; a thread makes a byte of bits. */
+template <mp_dtype T> struct apply_byte {
+    enum { W = 8 };
+    given n;
+    int64_t n_elements;
+    bool vectors;
+
+    MP_BODY void take(const mp_array &a, int64_t byte, int size, float (&to)[W]) const
+    {
+        if (vectors) return mp_load_vector(a.data, T, byte, size, to);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) to[e] = e < size ? mp_load_one(a.data, T, byte * W + e) : 0;
+    }
+    MP_BODY void operator()(int64_t byte) const
+    {
+        const int size = mp_vector_size<W>(n_elements, byte);
+        float x[W], z[W];
+        unsigned positive = 0;
+        take(n.x.value, byte, size, x);
+        take(n.x.z, byte, size, z);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) {
+            if (e >= size) continue;
+            const int64_t c = n.at.channel(byte * W + e);
+            const float y =
+                mp_channel_value(x[e], n.x.mean[c], n.gain(c), mp_load_one(n.x.shift.data, n.x.shift.dtype, c)) + z[e];
+            positive |= (y > 0 ? 1u : 0u) << e;
+            x[e] = mp_channel_relu(y);
+            if (!vectors) mp_store_one(n.x.y.data, T, byte * W + e, x[e]);
+        }
+        if (vectors) mp_store_vector(n.x.y.data, T, byte, size, x);
+        if (n.x.positive) n.x.positive[byte] = (uint8_t)positive;
     }
 };
 
@@ -300,8 +342,13 @@ template <mp_dtype T> static void measure(const mp_channel_norm *c)
 
 template <mp_dtype T, mp_channel_end END> static void apply(const mp_channel_norm *c)
 {
-    if (!takes_vectors(c)) return mp_each(c->channels * c->positions, apply_element{given_of(c)});
-    const mp_channel_lanes lanes = mp_channel_lanes_of(c, mp_width<T>);
+    const int64_t n = c->channels * c->positions;
+    if (!takes_vectors(c)) {
+        if (END != MP_CHANNEL_ADDED_RELU) return mp_each(n, apply_element{given_of(c)});
+        return mp_each(mp_vectors<8>(n),
+                       apply_byte<T>{given_of(c), n, is_aligned(&c->value) && is_aligned(&c->y) && is_aligned(&c->z)});
+    }
+    const mp_channel_lanes lanes = mp_channel_lanes_of(c, mp_channel_width<T, END>);
     mp_each(lanes.vectors * lanes.n_lanes, mp_channel_apply<T, END>{*c, lanes});
 }
 
@@ -314,7 +361,7 @@ template <mp_dtype T, mp_channel_end END> static void backward(const mp_channel_
     else
         sum_channels(c, gradient_term{given_of(c)}, keep);
     if (!c->dx.data && !c->dz.data) return;
-    const mp_channel_lanes lanes = mp_channel_lanes_of(c, mp_width<T>);
+    const mp_channel_lanes lanes = mp_channel_lanes_of(c, mp_channel_width<T, END>);
     if (vectors)
         mp_each(lanes.vectors * lanes.n_lanes, mp_channel_gradient<T, END>{*c, lanes, averages_of(c)});
     else

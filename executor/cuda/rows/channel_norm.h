@@ -14,19 +14,21 @@ extern "C" {
 #include "executor/kernel/array.h"
 
 /* What follows the normalization within the same pass. Backward, dy counts where the output is above zero: that is computed
- * again from the input, or read where something was added. */
+ * again from the input or, where something was added, is what forward left as bits. */
 typedef enum mp_channel_end { MP_CHANNEL_PLAIN, MP_CHANNEL_RELU, MP_CHANNEL_ADDED_RELU } mp_channel_end;
 
 typedef struct mp_channel_norm {
     mp_channel_end end;                 /* not with from_output */
     int64_t channels, inner, positions; /* inner: elements of a channel side by side; positions: elements of a channel */
     mp_array value;                     /* its input or, from_output, its output */
-    mp_array y, dy, dx;                 /* y: forward, and backward after ADDED_RELU; dx: data NULL if not wanted */
+    mp_array y, dy, dx;                 /* y: forward; dx: data NULL if not wanted */
     mp_array z, dz;                     /* ADDED_RELU: what is added, and its gradient, data NULL if not wanted */
     mp_array scale, shift;              /* shift: forward, and backward from the output or after RELU */
     mp_array d_scale, d_shift;          /* UNDEFINED if not wanted */
     mp_array running[2], moved[2][2];   /* running mean and variance; where they go when they move, data NULL: nowhere */
     float *mean, *rstd;                 /* per channel */
+    uint8_t *positive;                  /* ADDED_RELU: bit e of byte k: element 8 k + e of the output, as it lies in memory, is
+                                         * above zero; NULL forward: nobody asks */
     double epsilon, momentum;
     bool from_output, add_scale, add_shift, add_dz; /* add: to what is there */
     void *workspace;                                /* mp_channel_norm_workspace_bytes, aligned to 16 */

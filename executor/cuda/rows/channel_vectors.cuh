@@ -34,6 +34,9 @@ MP_BODY float mp_channel_unit(const mp_channel_norm &n, int64_t c)
     return n.from_output ? 1 / mp_load_one(n.scale.data, n.scale.dtype, c) : n.rstd[c];
 }
 
+/* Elements of a vector: what 16 bytes hold, or those that have a byte of bits. */
+template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END == MP_CHANNEL_ADDED_RELU ? 8 : mp_width<T>;
+
 /* How rows are shared out among blocks, by sizes alone. */
 struct mp_channel_cut {
     int64_t vectors;    /* of a row */
@@ -82,13 +85,14 @@ template <mp_dtype T, mp_channel_end END, int W>
 MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factors<W> &f, int64_t k, const float (&value)[W],
                                float (&g)[W])
 {
-    float y[W];
     mp_load_vector(n.dy.data, T, k, W, g);
-    if (END == MP_CHANNEL_ADDED_RELU) mp_load_vector(n.y.data, T, k, W, y);
+    if (END == MP_CHANNEL_PLAIN) return;
+    const unsigned positive = END == MP_CHANNEL_ADDED_RELU ? n.positive[k] : 0;
     MP_UNROLL
     for (int e = 0; e < W; e++) {
-        if (END == MP_CHANNEL_RELU) y[e] = mp_channel_value(value[e], f.center[e], f.gain[e], f.shift[e]);
-        if (END != MP_CHANNEL_PLAIN) g[e] = y[e] > 0 ? g[e] : 0;
+        const bool counts = END == MP_CHANNEL_ADDED_RELU ? positive >> e & 1
+                                                         : mp_channel_value(value[e], f.center[e], f.gain[e], f.shift[e]) > 0;
+        g[e] = counts ? g[e] : 0;
     }
 }
 
@@ -115,7 +119,7 @@ template <mp_dtype T> struct mp_moment_terms {
 
 /* dy, and dy times what the value is off its center. */
 template <mp_dtype T, mp_channel_end END> struct mp_gradient_terms {
-    enum { W = mp_width<T>, ROWS = END == MP_CHANNEL_ADDED_RELU ? 2 : 4 };
+    enum { W = mp_channel_width<T, END>, ROWS = 4 };
     mp_channel_norm n;
     typedef mp_channel_factors<W> kept;
     MP_BODY void add(const kept &own, int64_t k, float (&a)[W], float (&b)[W]) const
@@ -188,7 +192,7 @@ static inline mp_channel_lanes mp_channel_lanes_of(const mp_channel_norm *c, int
 }
 
 template <mp_dtype T, mp_channel_end END> struct mp_channel_apply {
-    enum { W = mp_width<T>, ROWS = 4 };
+    enum { W = mp_channel_width<T, END>, ROWS = 4 };
     mp_channel_norm n;
     mp_channel_lanes lanes;
 
@@ -202,13 +206,16 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_apply {
         }
         MP_UNROLL
         for (int r = 0; r < N; r++) {
+            unsigned positive = 0;
             MP_UNROLL
             for (int e = 0; e < W; e++) {
                 float y = mp_channel_value(x[r][e], f.center[e], f.gain[e], f.shift[e]);
                 if (END == MP_CHANNEL_ADDED_RELU) y += z[r][e];
+                positive |= (y > 0 ? 1u : 0u) << e;
                 x[r][e] = END != MP_CHANNEL_PLAIN ? mp_channel_relu(y) : y;
             }
             mp_store_vector(n.y.data, T, k + r * step, W, x[r]);
+            if (END == MP_CHANNEL_ADDED_RELU && n.positive) n.positive[k + r * step] = (uint8_t)positive;
         }
     }
     MP_BODY void operator()(int64_t index) const
@@ -224,7 +231,7 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_apply {
 
 /* averages: per channel of dy and of dy times the normalized value. */
 template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
-    enum { W = mp_width<T>, ROWS = 2 };
+    enum { W = mp_channel_width<T, END>, ROWS = 2 };
     mp_channel_norm n;
     mp_channel_lanes lanes;
     const float *averages;
