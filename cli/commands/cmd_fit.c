@@ -179,6 +179,7 @@ int cmd_fit(options *o)
                               .solver = o->solver,
                               .seed = (uint64_t)o->seed,
                               .moves = o->moves,
+                              .effort = (mp_effort)mp_effort_find(o->effort),
                               .keep_order = o->keep_order,
                               .progress = show,
                               .progress_data = &shown};

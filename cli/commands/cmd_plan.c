@@ -77,6 +77,8 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
                           .time_limit = o->time_limit,
+                          .effort = (mp_effort)mp_effort_find(o->effort),
+                          .gap = o->gap,
                           .keep_order = o->keep_order,
                           .wants_bound = true,
                           .explains_bound = o->explain_bound,

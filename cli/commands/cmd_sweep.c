@@ -122,6 +122,7 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .n_solvers = w->solvers.n,
                                 .seed = (uint64_t)o->seed,
                                 .moves = o->moves,
+                                .effort = (mp_effort)mp_effort_find(o->effort),
                                 .keep_order = o->keep_order,
                                 .progress = show,
                                 .progress_data = &shown};

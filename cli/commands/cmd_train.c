@@ -85,6 +85,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
                           .time_limit = o->time_limit,
+                          .effort = (mp_effort)mp_effort_find(o->effort),
                           .keep_order = o->keep_order,
                           .progress = progress_show,
                           .progress_data = &shown};

@@ -36,6 +36,10 @@ static const char *solver_choice(size_t k)
 {
     return k < mp_solver_count() ? mp_solver_row(k)->name : NULL;
 }
+static const char *effort_choice(size_t k)
+{
+    return k < MP_N_EFFORTS ? mp_effort_name((mp_effort)k) : NULL;
+}
 static const char *schedule_choice(size_t k)
 {
     return k < MP_N_RATES ? mp_rate_schedule_name((mp_rate_schedule)k) : NULL;

@@ -152,6 +152,14 @@ static int store(options *o, const option_row *row, const char *value)
         *(int64_t *)field = b.bytes;
         break;
     }
+    case KIND_PERCENT: {
+        budget b;
+        const char *why;
+        if (!budget_parse(value, &b, &why) || b.kind != BUDGET_OF_PEAK || b.percent <= 0)
+            return usage_error("--%s: '%s' is not a percentage like 0.5%%", row->name, value);
+        *(double *)field = b.percent / 100;
+        break;
+    }
     case KIND_POSITIVE: {
         char *end;
         double seconds = strtod(value, &end);

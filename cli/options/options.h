@@ -32,6 +32,7 @@ typedef enum option_kind {
     KIND_BINDING, /* text_list of NAME=N */
     KIND_COUNT,   /* int64_t >= the row's least */
     KIND_BYTES,   /* int64_t > 0, as "64MiB"; 0: not given */
+    KIND_PERCENT, /* double > 0, as "0.5%", kept as a share; 0: not given */
     KIND_POSITIVE /* double > 0; 0: not given */
 } option_kind;
 
@@ -48,7 +49,8 @@ typedef struct options {
     const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
     bool simplify;
     const char *budget, *checkpoints; /* NULL: not given */
-    const char *solver;
+    const char *solver, *effort;
+    double gap; /* share of a step; 0: not given */
     bool explain_bound;
     const char *without;                               /* NULL: not given */
     const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */

@@ -47,6 +47,7 @@ static json_t *to_json(const options *o, const option_row *row)
     case KIND_COUNT:
     case KIND_BYTES:
         return *(const int64_t *)field ? json_integer(*(const int64_t *)field) : json_null();
+    case KIND_PERCENT:
     case KIND_POSITIVE:
         return *(const double *)field > 0 ? json_real(*(const double *)field) : json_null();
     }
@@ -126,6 +127,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
                            (long long)row->least);
         *(int64_t *)field = json_integer_value(value);
         break;
+    case KIND_PERCENT:
     case KIND_POSITIVE:
         if (!json_is_number(value) || !(json_number_value(value) > 0))
             return MP_FAIL(err, MP_PARSE, "the options' %s is not a positive number", row->key);

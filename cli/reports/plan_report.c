@@ -117,8 +117,9 @@ static void print_bound(const outcome *out)
     if (a->plan->ticks <= a->bound.ticks)
         printf(": this one is optimal\n");
     else
-        printf("; the gap is %s of a step\n",
-               extra_text(ticks + (double)out->keep_all->ticks - bound, (double)out->keep_all->ticks, gap));
+        printf("; the gap is %s of a step%s\n",
+               extra_text(ticks + (double)out->keep_all->ticks - bound, (double)out->keep_all->ticks, gap),
+               a->effort == MP_EFFORT_THOROUGH ? "" : " (--effort thorough goes on)");
 }
 
 static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
@@ -299,6 +300,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "feasible", json_boolean(out->answer.plan));
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));
     mp_json_set(&json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest)));
+    mp_json_set(&json, "effort", json_string(mp_effort_name(out->answer.effort)));
     mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
     mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));

@@ -33,6 +33,7 @@ typedef struct mp_fit_request {
     const char *solver;   /* as in mp_request */
     uint64_t seed;
     int64_t moves;
+    mp_effort effort;
     bool keep_order;          /* as in mp_request */
     mp_fit_progress progress; /* may be NULL */
     void *progress_data;

@@ -33,6 +33,18 @@ typedef struct mp_solver {
     bool chooses_algorithms; /* it sees them; others see a relaxed graph and leave the choice to the offer (search.h) */
 } mp_solver;
 
+/* How much work a search is worth. Work is counted, so the same effort gives the same plan on every machine.
+ *  - quick: a first plan, a little improved, and the bound that takes no time to speak of.
+ *  - normal: until a plan is within half a percent of a step of the bound, or the last round of moves gained so little that
+ *    another is not worth its second.
+ *  - thorough: everything that has been seen to help, for the plan and for the bound.
+ * On graphs of few nodes, where it takes no time, every search is thorough. */
+typedef enum mp_effort { MP_EFFORT_NORMAL, MP_EFFORT_QUICK, MP_EFFORT_THOROUGH, MP_N_EFFORTS } mp_effort;
+
+/* "normal", "quick", "thorough". O(1). */
+const char *mp_effort_name(mp_effort effort);
+int mp_effort_find(const char *name); /* an mp_effort, or -1 */
+
 /* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
  * to stop with the best result so far. */
 typedef struct mp_progress {
@@ -57,6 +69,8 @@ typedef struct mp_request {
     uint64_t seed;
     int64_t moves;             /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
     double time_limit;         /* seconds; <= 0: none */
+    mp_effort effort;          /* 0: normal */
+    double gap;                /* share of a step: a plan so near the bound will do; <= 0: as the effort has it */
     const int *checkpoints;    /* storages the user named, for `segments` */
     size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
     const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
@@ -80,6 +94,8 @@ typedef struct mp_request {
 const mp_request *mp_search_request(const mp_search *search);
 /* How many candidates `moves` allows the running searcher in all; how many it makes of a kind is its own affair. O(1). */
 int64_t mp_search_moves(const mp_search *search);
+/* The effort that is asked for; thorough on graphs so small that it takes no time. O(1). */
+mp_effort mp_search_effort(const mp_search *search);
 
 /* Judges a schedule: kept if it is the best within the budget, or the smallest so far. Where nodes have algorithms, those that
  * are best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) tell what it came to.
@@ -106,6 +122,10 @@ int64_t mp_search_enough(const mp_search *search);
 int64_t mp_search_proved(mp_search *search);
 bool mp_search_settled(mp_search *search);
 void mp_search_await_proof(mp_search *search);
+/* Whether the best plan is within this share of a step of the bound. Awaits the proof. */
+bool mp_search_is_within(mp_search *search, double gap);
+/* Whether a searcher may end: the search is settled, or its plan is within the gap that is asked for. */
+bool mp_search_will_do(mp_search *search);
 /* For searchers that prove: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks within the
  * budget, or none fits it. */
 void mp_search_claim_bound(mp_search *search, int64_t ticks);

@@ -19,6 +19,7 @@ typedef struct mp_answer {
                                 keep_order, those in this order */
     mp_bound_report *report; /* what it is made of; NULL: not asked for. The same for the same input, unless a time limit ends
                                 it: where the plan meets what was proved before the search, only of that */
+    mp_effort effort;        /* as asked for; thorough on small graphs */
     bool stopped;            /* the time limit or the caller cut the search short */
 } mp_answer;
 

@@ -49,6 +49,7 @@ typedef struct mp_sweep_request {
     size_t n_solvers; /* 0: all that apply, but for those that only combine or keep everything */
     uint64_t seed;
     int64_t moves;
+    mp_effort effort;
     bool keep_order;            /* as in mp_request */
     mp_sweep_progress progress; /* may be NULL */
     void *progress_data;

@@ -1,7 +1,9 @@
 /* anneal.c - the rounds of an annealing, and what each starts from.
  *
- * Every round makes two walks at once, and the next starts from the better of their results. Round 0 repairs near the start,
- * round 1 explores (walk 1 starts hotter), round 2 cools to a local minimum. Source: Kirkpatrick, Gelatt and Vecchi 1983.
+ * Every round makes two walks at once, and the next starts from the better of their results. A short round repairs near the
+ * start; short ones that stray from it follow (walk 1 starts hotter), as long as each gains enough. They find nearly all that
+ * there is, and with normal effort they are all, unless there is no plan yet. Then a long round explores, with the same
+ * temperatures, and the last cools to a local minimum. Source: Kirkpatrick, Gelatt and Vecchi 1983.
  */
 #include "planner/anneal/anneal.h"
 
@@ -12,7 +14,7 @@
 #include "planner/order/updates.h"
 
 enum { WALKS = MP_ANNEAL_WALKS };
-enum { REPAIR, EXPLORE, COOL, N_ROUNDS };
+enum { REPAIR, STRAY, EXPLORE, COOL, N_ROUNDS };
 
 /* Temperatures are in units, the median ticks of a forward node. `lost`: of all walks as long as there is no plan. */
 typedef struct round {
@@ -25,6 +27,11 @@ static round round_of(int kind)
     case REPAIR:
         return (round){
             MP_ANNEAL_REPAIR_SHARE, {MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_HOT}, MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_COLD};
+    case STRAY:
+        return (round){MP_ANNEAL_REPAIR_SHARE,
+                       {MP_ANNEAL_EXPLORE_HOT, MP_ANNEAL_EXPLORE_HOTTER},
+                       MP_ANNEAL_EXPLORE_LOST,
+                       MP_ANNEAL_REPAIR_COLD};
     case EXPLORE:
         return (round){MP_ANNEAL_EXPLORE_SHARE,
                        {MP_ANNEAL_EXPLORE_HOT, MP_ANNEAL_EXPLORE_HOTTER},
@@ -185,7 +192,31 @@ done:
 
 static bool is_over(annealing *a)
 {
-    return atomic_load(&a->stop) || mp_search_settled(a->search) || is_close(a->search);
+    return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
+}
+
+/* Short rounds near the start while they pay; the first of them with quick effort. */
+static mp_status repair(annealing *a, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
+    const double enough = MP_EFFORT_GAIN * (double)mp_search_baseline_ticks(a->search);
+    const double asked = mp_search_request(a->search)->gap, gap = asked > 0 ? asked : MP_EFFORT_GAP;
+    for (int k = 0; k < most && !is_over(a); k++) {
+        const int64_t before = mp_search_best_ticks(a->search);
+        if (k && mp_search_is_within(a->search, gap)) break;
+        MP_TRY(run_round(a, k ? STRAY : REPAIR, err));
+        a->shares -= round_of(REPAIR).share;
+        if (before < INT64_MAX && (double)(before - mp_search_best_ticks(a->search)) < enough) break;
+    }
+done:
+    return st;
+}
+
+/* Whether what the short rounds have found will do. */
+static bool will_do(annealing *a)
+{
+    return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && mp_search_best_ticks(a->search) < INT64_MAX;
 }
 
 mp_status mp_run_anneal(mp_search *search, mp_error *err)
@@ -193,17 +224,21 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
     annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
-    const int first = request->refine || is_large(request) ? COOL : REPAIR;
+    const bool only_cools = request->refine || is_large(request);
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(begin(&a, err));
-    for (int kind = first; kind < N_ROUNDS; kind++) a.shares += round_of(kind).share;
-    for (int kind = first; kind < N_ROUNDS && !is_over(&a); kind++) {
-        const bool had_none = kind > REPAIR && a.best.ticks == INT64_MAX;
-        MP_TRY(run_round(&a, kind, err));
-        if (kind == EXPLORE && had_none && !is_over(&a))
-            MP_TRY(run_round(&a, kind, err)); /* the first one looked for a plan at all */
-        a.shares -= round_of(kind).share;
+    a.shares = round_of(COOL).share;
+    if (!only_cools) {
+        a.shares += MP_EFFORT_ROUNDS * round_of(REPAIR).share + round_of(EXPLORE).share;
+        MP_TRY(repair(&a, err));
+        if (will_do(&a)) goto done;
+        a.shares = round_of(EXPLORE).share + round_of(COOL).share;
+        const bool had_none = a.best.ticks == INT64_MAX;
+        if (!is_over(&a)) MP_TRY(run_round(&a, EXPLORE, err));
+        if (had_none && !is_over(&a)) MP_TRY(run_round(&a, EXPLORE, err)); /* the first one looked for a plan at all */
+        a.shares -= round_of(EXPLORE).share;
     }
+    if (!is_over(&a)) MP_TRY(run_round(&a, COOL, err));
 done:
     for (int k = 0; k < WALKS; k++) {
         mp_free(a.walks[k].best.steps);

@@ -5,6 +5,7 @@
 
 #include "estimator/base/clock.h"
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 #include "planner/order/order.h"
 
 const mp_request *mp_search_request(const mp_search *search)
@@ -15,6 +16,24 @@ const mp_request *mp_search_request(const mp_search *search)
 int64_t mp_search_moves(const mp_search *search)
 {
     return search->moves;
+}
+
+const char *mp_effort_name(mp_effort effort)
+{
+    static const char *const names[MP_N_EFFORTS] = {"normal", "quick", "thorough"};
+    return names[effort];
+}
+
+int mp_effort_find(const char *name)
+{
+    for (int k = 0; k < MP_N_EFFORTS; k++)
+        if (!strcmp(mp_effort_name((mp_effort)k), name)) return k;
+    return -1;
+}
+
+mp_effort mp_search_effort(const mp_search *search)
+{
+    return search->request->graph->n_nodes <= MP_EFFORT_NODES ? MP_EFFORT_THOROUGH : search->request->effort;
 }
 
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n)
@@ -83,6 +102,19 @@ void mp_search_await_proof(mp_search *search)
         if (search->proof && mp_proof_wait(search->proof, LOOK)) mp_search_end_proof(search);
         mp_search_heed(search);
     }
+}
+
+bool mp_search_is_within(mp_search *search, double gap)
+{
+    if (!search->best.solver) return false;
+    mp_search_await_proof(search);
+    return (double)(search->best.ticks - mp_search_proved(search)) <= gap * (double)search->baseline_ticks;
+}
+
+bool mp_search_will_do(mp_search *search)
+{
+    const double gap = search->request->gap;
+    return mp_search_settled(search) || (gap > 0 && mp_search_is_within(search, gap));
 }
 
 /* The plans that are asked for. */

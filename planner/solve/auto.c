@@ -1,7 +1,7 @@
 /* auto.c - the portfolio: the searchers that are worth their time, each starting from what those before it have found. First
  * what may prove its plan, then what is quick and good on graphs of any size, so that a search that is cut short has it; the
- * one that improves on plans, whatever they come from, is last. What cuts the list into segments runs only where there is no
- * plan yet, to give that one a smaller start: else cuts and moves find all that it finds (BENCHMARKS.md, Ablation).
+ * one that improves on plans, whatever they come from, is last. What cuts the list into segments or blocks runs only where
+ * there is no plan yet, to give that one a smaller start: else cuts and moves find all that it finds (BENCHMARKS.md, Ablation).
  */
 #include "planner/solve/auto.h"
 
@@ -22,13 +22,15 @@ static bool is_large(const mp_search *search)
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-static bool cuts_into_segments(const mp_solver *solver)
+/* What sees the list as segments or as a chain of blocks. */
+static bool cuts_the_list(const mp_solver *solver)
 {
-    return solver->run == mp_run_chen || solver->run == mp_run_segments || solver->run == mp_run_lower_set;
+    return solver->run == mp_run_chain || solver->run == mp_run_chen || solver->run == mp_run_segments ||
+           solver->run == mp_run_lower_set;
 }
 
-/* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones,
- * segments only while there is no plan, and on large graphs chains likewise. */
+/* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
+ * cuts the list only while there is no plan. */
 static bool takes_part(const mp_solver *solver, const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
@@ -38,8 +40,7 @@ static bool takes_part(const mp_solver *solver, const mp_search *search)
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
-    const bool needs_none = cuts_into_segments(solver) || (solver->run == mp_run_chain && is_large(search));
-    return !needs_none || mp_search_best_ticks(search) == INT64_MAX;
+    return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
 /* The row of a searcher. */
@@ -57,7 +58,7 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     /* of the time limit: small before anneal, except on large graphs, where moves are slow */
     const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
     if (!takes_part(solver, search)) return MP_OK;
-    if (searcher != mp_run_none && (mp_search_settled(search) || mp_search_stopped(search))) return MP_OK;
+    if (searcher != mp_run_none && (mp_search_will_do(search) || mp_search_stopped(search))) return MP_OK;
     const mp_status st = mp_search_delegate(search, solver, share, &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
     if (err && err->code == MP_OK) *err = ours;

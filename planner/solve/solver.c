@@ -79,14 +79,28 @@ static bool is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < INT64_MAX;
 }
 
-/* A bound of little effort, then the start of the proof in a thread. With `on_offer` the sequence of offers must be
+/* How much effort the bound is worth: before the search, and in all. With `on_offer` the sequence of offers must be
  * reproducible, so no proof may end the search at a time of its own, and all of it comes before. */
+typedef struct bound_efforts {
+    int before, most;
+} bound_efforts;
+
+static bound_efforts efforts_of(const mp_search *search)
+{
+    const int most = mp_proof_effort(search->request->graph);
+    const mp_effort effort = mp_search_effort(search);
+    if (effort == MP_EFFORT_QUICK || !most) return (bound_efforts){0, 0};
+    if (effort == MP_EFFORT_NORMAL) return (bound_efforts){search->request->on_offer ? 1 : 0, 1};
+    return (bound_efforts){search->request->on_offer ? most : 1, most};
+}
+
+/* A bound of little effort, then the start of the proof in a thread. */
 static mp_status find_bound(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = search->request;
-    const int most = mp_proof_effort(request->graph);
-    mp_bound_options options = {.effort = most > 1 && !request->on_offer ? 1 : most,
+    const bound_efforts efforts = efforts_of(search);
+    mp_bound_options options = {.effort = efforts.before,
                                 .off = request->stages_off,
                                 .stop = ends_first_bound,
                                 .data = search,
@@ -95,8 +109,8 @@ static mp_status find_bound(mp_search *search, mp_error *err)
     if (!is_bounded(request)) return MP_OK;
     MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
     mp_search_take_bound(search, &bound);
-    if (options.effort == most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
-    options.effort = most;
+    if (options.effort == efforts.most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
+    options.effort = efforts.most;
     options.any_order = !request->keep_order;
     options.stop = ends_proof;
     options.report = request->explains_bound ? &search->proof_report : NULL;
@@ -213,6 +227,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
+    found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
     found = (mp_answer){0};

@@ -142,6 +142,7 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
                           .solver = asked->solver,
                           .seed = asked->seed,
                           .moves = asked->moves,
+                          .effort = asked->effort,
                           .keep_order = asked->keep_order,
                           .progress = on_progress,
                           .progress_data = x};

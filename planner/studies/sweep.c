@@ -68,6 +68,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
                                 .solver = solver->name,
                                 .seed = x->request->seed,
                                 .moves = moves > 0 ? moves : all / (start ? MP_SWEEP_QUICKER : 1),
+                                .effort = x->request->effort,
                                 .start = start,
                                 .refine = start,
                                 .wants_bound = bound && solver->run == mp_run_exact, /* it proves what it finds */

@@ -7,6 +7,8 @@ try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse 
 try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
+FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets
+FILTER="grep -E this.plan|proved" try plan_gap plan resnet50.onnx --batch 4 --budget floor+50% --gap 10% --no-offsets
 try plan_explain plan chain.json --budget 350 --explain-bound
 try plan_explain_json plan chain.json --budget 350 --explain-bound --json
 try plan_explain_off plan chain.json --budget 350 --explain-bound --without interval,exact,chen

@@ -22,6 +22,8 @@ try usage_budget_floor plan mlp.onnx --batch 64 --budget floor+8GiB
 try usage_budget_percent plan mlp.onnx --batch 64 --budget 6.0.0%
 try usage_budget_huge plan mlp.onnx --batch 64 --budget 1e30
 try usage_time_limit plan mlp.onnx --batch 64 --budget 60% --time-limit nan
+try usage_effort plan chain.json --budget 250 --effort lazy
+try usage_gap plan chain.json --budget 250 --gap 5
 try usage_without plan chain.json --budget 250 --without chen,nodes
 try usage_without_empty plan chain.json --budget 250 --without chen,
 try usage_contradiction plan mlp.onnx --batch 64 --budget 60% --solver chen --checkpoints /up/Relu_output_0
