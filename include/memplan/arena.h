@@ -22,6 +22,17 @@
  * mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
+/* How far to go for the arena of one plan. */
+typedef struct mp_arena_options {
+    int64_t capacity_bytes;   /* an arena that is higher is searched for longer, exactly, within this height; 0: none is */
+    bool (*stop)(void *data); /* asked now and then. An arena within the capacity ends the search; once true, so does the next
+                                 look. NULL: never */
+    void *data;
+} mp_arena_options;
+
+/* The same, with these options. Deterministic as long as `stop` is. */
+mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
+
 /* The same, with an exact search as long as the options say (NULL: as short as there). Height, bound and the options' `enough`
  * are bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,

@@ -14,7 +14,8 @@
 /* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
  * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that
  * plan's peak; where that leaves part of the budget free, above it again; a few times in all, and the cheapest that fits is the
- * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. */
+ * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. Of a time limit a quarter is kept for
+ * arenas and for these searches; where the first plan fits, it is improved on for as long. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
 
 /* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. */

@@ -185,13 +185,18 @@ done:
 }
 
 /* Assigns offsets to the items of the plan's steps. Without `keeps` the plan is untouched. */
-static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, bool keeps, mp_pack_result *result,
-                         mp_error *err)
+static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
+                         bool keeps, mp_pack_result *result, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_timeline *tl = NULL;
     grouping g = {.graph = graph};
     mp_arena_problem x = {.exact = exact, .only_bound = !keeps};
+    if (options) {
+        x.wanted = options->capacity_bytes / graph->alignment;
+        x.stop = options->stop;
+        x.data = options->data;
+    }
     mp_pack_piece *pieces = NULL;
     int *newest = NULL, *ordered = NULL, *start = NULL;
     size_t n, n_rings;
@@ -234,7 +239,13 @@ done:
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
 {
     mp_pack_result result;
-    return lay_out(graph, plan, NULL, true, &result, err);
+    return lay_out(graph, plan, NULL, NULL, true, &result, err);
+}
+
+mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err)
+{
+    mp_pack_result result;
+    return lay_out(graph, plan, NULL, options, true, &result, err);
 }
 
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err)
@@ -242,7 +253,7 @@ mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *by
     mp_status st = MP_OK;
     mp_plan steps = *plan;
     mp_pack_result result;
-    MP_TRY(lay_out(graph, &steps, NULL, false, &result, err));
+    MP_TRY(lay_out(graph, &steps, NULL, NULL, false, &result, err));
     *bytes = result.bound;
 done:
     return st;
@@ -255,7 +266,7 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
     mp_pack_options in_units = {0};
     if (options) in_units = *options;
     if (in_units.enough > 0) in_units.enough /= graph->alignment;
-    MP_TRY(lay_out(graph, plan, options ? &in_units : NULL, true, result, err));
+    MP_TRY(lay_out(graph, plan, options ? &in_units : NULL, NULL, true, result, err));
     if (options && options->enough > 0 && result->height > options->enough && result->bound > options->enough)
         result->verdict = MP_PACK_INFEASIBLE;
 done:

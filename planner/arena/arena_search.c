@@ -113,9 +113,16 @@ static void sort_by(search *f, enum sorting sorting, int *order)
     for (size_t k = 0; k < problem->n; k++) order[k] = f->keys[k].item;
 }
 
+/* Whether the search has ended early. */
+static bool stopped(const mp_arena_problem *problem)
+{
+    if (!problem->stop || problem->height == INT64_MAX) return false;
+    return problem->height <= problem->wanted || problem->stop(problem->data);
+}
+
 static bool settled(const search *f)
 {
-    return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK;
+    return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK || stopped(f->problem);
 }
 
 /* Keeps the offsets of an attempt if they are lower than all before. */
@@ -226,18 +233,45 @@ static void improve(search *f, mp_arena_rule rule, bool from_offsets)
     }
 }
 
-/* The packer's search from the best offsets so far. */
-static mp_status search_exactly(search *f, mp_error *err)
+/* ---- the packer's search ---- */
+
+static void put_best(const search *f)
+{
+    for (size_t k = 0; k < f->problem->n; k++) f->problem->items[k].offset = f->best_offsets[k];
+}
+
+/* Takes over what it has found, if that is lower than `height`. */
+static void take_best(search *f, int64_t height)
+{
+    if (f->problem->height >= height) return;
+    for (size_t k = 0; k < f->problem->n; k++) f->best_offsets[k] = f->problem->items[k].offset;
+    sort_by_offset(f, f->best_order);
+}
+
+/* Little room beside what lives makes it much easier: a search within what is wanted, or a thousandth above the bound. */
+static mp_status search_nearby(search *f, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_arena_problem *problem = f->problem;
-    const int64_t height = problem->height;
-    if (height <= problem->bound) return MP_OK;
-    for (size_t k = 0; k < problem->n; k++) problem->items[k].offset = f->best_offsets[k];
-    MP_TRY(mp_arena_exact(problem, err));
-    if (problem->height == height) return MP_OK;
-    for (size_t k = 0; k < problem->n; k++) f->best_offsets[k] = problem->items[k].offset;
-    sort_by_offset(f, f->best_order);
+    const int64_t height = problem->height, near = problem->bound + problem->bound / MP_ARENA_NEAR;
+    const bool is_over = problem->wanted >= problem->bound && problem->wanted < height;
+    if (height <= near && !is_over) return MP_OK;
+    put_best(f);
+    MP_TRY(mp_arena_exact_within(problem, is_over ? problem->wanted : near, err));
+    take_best(f, height);
+done:
+    return st;
+}
+
+/* Lower and lower from the best offsets so far. */
+static mp_status search_exactly(search *f, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t height = f->problem->height;
+    if (height <= f->problem->bound) return MP_OK;
+    put_best(f);
+    MP_TRY(mp_arena_exact(f->problem, err));
+    take_best(f, height);
 done:
     return st;
 }
@@ -263,12 +297,13 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     measure(&f);
     measure_crowds(&f, highest);
     (is_large(&f) ? try_orders_of_many : try_orders)(&f);
-    if (problem->exact || !is_large(&f)) MP_TRY(search_exactly(&f, err));
+    if (!problem->only_bound && !is_large(&f) && !stopped(problem)) MP_TRY(search_nearby(&f, err));
+    if (problem->exact || (!is_large(&f) && !stopped(problem))) MP_TRY(search_exactly(&f, err));
     if (problem->only_bound || is_large(&f)) f.work = MP_ARENA_WORK + 1;
     for (int k = 0, best = (int)f.best_rule; k < MP_ARENA_N_RULES && !settled(&f); k++)
         improve(&f, (mp_arena_rule)((best + k) % MP_ARENA_N_RULES), false);
     for (int k = 0; k < MP_ARENA_LOWEST_FIRST && !settled(&f); k++) improve(&f, (mp_arena_rule)k, true);
-    for (size_t k = 0; k < n; k++) problem->items[k].offset = f.best_offsets[k];
+    put_best(&f);
 done:
     mp_free(highest);
     mp_free(f.keys);

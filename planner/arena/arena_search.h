@@ -7,7 +7,8 @@
  * or by best fit, in several orders; then whichever item can be placed lowest comes next; and then a local search moves the
  * items on top up in the order. The lowest height wins. The live bytes of the fullest step are a lower bound, and where that is
  * reached the search ends. Where no order has reached it, the packer's exact search (memplan/pack.h) tries to place everything
- * lower, or to prove that it cannot be done. How much is tried depends on the number of items, never on a clock.
+ * lower, or to prove that it cannot be done: first within what is wanted, or a thousandth above the bound, where it often needs
+ * hardly more nodes than items, and then lower. How much is tried depends on the number of items, never on a clock.
  */
 #ifndef PLANNER_ARENA_SEARCH_H
 #define PLANNER_ARENA_SEARCH_H
@@ -27,9 +28,12 @@ typedef struct mp_arena_problem {
     const mp_pack_piece *pieces; /* intervals of steps */
     size_t n_pieces, n_steps;
     const mp_pack_options *exact; /* of the packer's search, in the units of the sizes; NULL: a short one */
-    bool only_bound;              /* no more orders are tried when that search has ended */
-    int64_t height, bound;        /* found; no placement is lower than `bound` */
-    int64_t nodes;                /* of the packer's search */
+    int64_t wanted;               /* a higher arena is searched for longer, at this capacity; 0: none is */
+    bool (*stop)(void *data);     /* NULL: the search is as long as it is; else it ends when told, or at `wanted` */
+    void *data;
+    bool only_bound;       /* no more orders are tried when that search has ended */
+    int64_t height, bound; /* found; no placement is lower than `bound` */
+    int64_t nodes;         /* of the packer's search */
 } mp_arena_problem;
 
 /* Sets the offset of every item so that no two overlap in time and space, and height and bound. The same input gives the same

@@ -312,6 +312,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     int64_t left = node_limit > 0 ? node_limit : INT64_MAX;
     *verdict = MP_PACK_LIMIT;
     x->stopped = false;
+    const int64_t dive = 2 * (int64_t)s->n_boxes, shortest = dive > MP_PACK_RUN_NODES ? dive : MP_PACK_RUN_NODES;
     for (int t = 0; t < s->n_sections; t++) x->weight[t] = 1;
     x->n_searches++;
     if (!mp_pack_start(s, capacity, x->options->without)) {
@@ -321,7 +322,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     }
     const size_t mark = s->n_trail;
     for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
-        x->limit = MP_PACK_RUN_NODES * luby(run);
+        x->limit = shortest * luby(run); /* even the shortest may place every box once */
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);
         x->nodes = x->depth = 0;

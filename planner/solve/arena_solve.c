@@ -1,44 +1,43 @@
 /* arena_solve.c - searches repeated with smaller or larger budgets until the plan fits with its arena. */
 #include "memplan/arena_solve.h"
 
+#include <string.h>
+
 #include "estimator/base/clock.h"
+#include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/search.h"
+#include "planner/math/tuning.h"
 #include "planner/solve/solver.h"
 
-enum { ROUNDS = 5, QUICKER = 2 /* after the first */ };
+enum { ROUNDS = 5, QUICKER = 2 /* after the first */, LIMITED_ROUNDS = 16 /* with a time limit, which ends them */ };
 
 int64_t mp_plan_need(const mp_plan *plan)
 {
     return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;
 }
 
-/* Lays a plan out and says which budget it is for: none if it is over. A fault that the check finds is ours. */
-static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, mp_error *err)
+/* ---- one plan ---- */
+
+/* With a time limit an arena has half of what is left of it: the rest is for another plan. */
+static bool is_late(void *data)
+{
+    return mp_clock_now() > *(const double *)data;
+}
+
+/* Lays a plan out by `deadline` (0: whenever), and says which budget it is for: none if it is over. A fault that the check
+ * finds is ours. */
+static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, double deadline, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_arena_layout(graph, plan, err));
+    mp_arena_options options = {.data = &deadline};
+    if (budget_bytes < INT64_MAX) options.capacity_bytes = budget_bytes - plan->static_bytes;
+    if (deadline > 0) options.stop = is_late;
+    MP_TRY(mp_arena_layout_within(graph, plan, &options, err));
     plan->budget_bytes = budget_bytes == INT64_MAX || mp_plan_need(plan) > budget_bytes ? -1 : budget_bytes;
     MP_TRY(mp_plan_check(graph, plan, err));
 done:
-    return st;
-}
-
-/* The smallest plan once more, as the answer. */
-static mp_status take_smallest(const mp_request *request, mp_answer *found, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_plan *smallest = found->smallest;
-    mp_plan *plan = NULL;
-    MP_TRY(mp_plan_new(request->graph, smallest->solver, smallest->steps, smallest->n_steps, &plan, err));
-    plan->seed = smallest->seed;
-    plan->floor_bytes = smallest->floor_bytes;
-    MP_TRY(lay_out(request->graph, plan, request->budget_bytes, err));
-    found->plan = plan;
-    plan = NULL;
-done:
-    mp_plan_free(plan);
     return st;
 }
 
@@ -49,18 +48,50 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
+/* A later round without a plan has come down from the last one at least: what it came to may fit already. */
+static void step_down(const mp_plan *last, mp_answer *later)
+{
+    if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;
+    later->plan = later->smallest;
+    later->smallest = NULL;
+}
+
 /* Takes what an answer of a later round has but its plan: the smaller of the smallest plans. */
 static void keep(mp_answer *found, mp_answer *later)
 {
-    if (!found->smallest || mp_plan_need(later->smallest) < mp_plan_need(found->smallest))
+    if (!found->smallest || (later->smallest && later->smallest->peak_bytes < found->smallest->peak_bytes))
         replace(&found->smallest, &later->smallest);
     found->stopped |= later->stopped;
 }
 
-/* What the next round searches within: if its arena exceeds what lives by as much as the plan's does, it just fits. */
-static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes)
+/* The smallest plan once more, as the answer. */
+static mp_status take_smallest(const mp_request *request, mp_answer *found, mp_error *err)
 {
-    return plan->peak_bytes + (budget_bytes - mp_plan_need(plan));
+    mp_status st = MP_OK;
+    const mp_plan *smallest = found->smallest;
+    mp_plan *plan = NULL;
+    MP_TRY(mp_plan_new(request->graph, smallest->solver, smallest->steps, smallest->n_steps, &plan, err));
+    MP_REQUIRE(plan->places = mp_alloc(smallest->n_places, sizeof *plan->places), err, MP_NOMEM, "no memory for %zu offsets",
+               smallest->n_places);
+    memcpy(plan->places, smallest->places, smallest->n_places * sizeof *plan->places);
+    plan->n_places = smallest->n_places;
+    plan->arena_bytes = smallest->arena_bytes;
+    plan->seed = smallest->seed;
+    plan->floor_bytes = smallest->floor_bytes;
+    plan->budget_bytes = request->budget_bytes == INT64_MAX ? -1 : request->budget_bytes;
+    MP_TRY(mp_plan_check(request->graph, plan, err));
+    found->plan = plan;
+    plan = NULL;
+done:
+    mp_plan_free(plan);
+    return st;
+}
+
+/* What the next round searches within: if its arena exceeds what lives by as much as the plan's does, it just fits. After
+ * several rounds in vain that many times as much is left free, so that the last ones do not miss by a little once more. */
+static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_vain)
+{
+    return plan->peak_bytes + (budget_bytes - mp_plan_need(plan)) * (n_in_vain > 1 ? n_in_vain : 1);
 }
 
 /* Whether a plan that fits is worth no further round: hardly slower than the one that went over, or hardly smaller than what
@@ -72,54 +103,105 @@ static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes
            next_bytes - fits->peak_bytes <= next_bytes / OF_BYTES;
 }
 
-/* After the first round: from the plan it left, quicker, and without a bound, for the first round's is that of the budget which
- * was asked for. */
-static void ask_again(mp_request *r, const mp_request *request, const mp_plan *start, int64_t budget_bytes, double elapsed)
+/* ---- rounds ---- */
+
+/* Searches one after the other, within one time limit. */
+typedef struct rounds {
+    const mp_request *request; /* what was asked */
+    mp_request now;            /* what the present round is asked */
+    double start;
+    bool is_ended; /* by the caller */
+} rounds;
+
+/* The caller's progress; a caller that ends a round ends them all. */
+static bool tell(const mp_progress *progress, void *data)
 {
-    r->budget_bytes = budget_bytes;
-    r->start = start;
-    r->refine = true;
-    r->wants_bound = false;
-    if (request->moves <= 0) r->moves = mp_default_moves(r->graph) / QUICKER;
-    if (request->time_limit > 0) r->time_limit = request->time_limit - elapsed;
+    rounds *r = data;
+    if (!r->request->progress(progress, r->request->progress_data)) r->is_ended = true;
+    return !r->is_ended;
+}
+
+/* When the arena of a plan has to be there; 0: whenever. The smallest plan, the last resort, may be late. */
+static double deadline(const rounds *r, bool is_last)
+{
+    const double limit = r->request->time_limit, now = mp_clock_now(), left = limit - (now - r->start);
+    const double share = is_last ? MP_ARENA_TIME_SHARE / 2 : MP_ARENA_LAYOUT_SHARE;
+    return limit <= 0 ? 0 : now + (is_last || share * limit < left ? share * limit : left);
+}
+
+static void begin(rounds *r, const mp_request *request)
+{
+    *r = (rounds){.request = request, .now = *request, .start = mp_clock_now()};
+    if (request->progress) {
+        r->now.progress = tell;
+        r->now.progress_data = r;
+    }
+    if (request->time_limit > 0) r->now.time_limit = (1 - MP_ARENA_TIME_SHARE) * request->time_limit;
+}
+
+/* After the first round: from a plan that fits or from the one that was left, quicker, and without a bound, for the first
+ * round's is that of the budget which was asked for. As long as nothing fits, each has a small share of the time, so that there
+ * is some for another. False: there is none left. */
+static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64_t budget_bytes)
+{
+    const mp_request *request = r->request;
+    const mp_plan *start = fits ? fits : last;
+    r->now.budget_bytes = budget_bytes;
+    r->now.start = start;
+    r->now.refine = true;
+    r->now.wants_bound = false;
+    if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
+    if (request->time_limit <= 0) return true;
+    const double left = request->time_limit - (mp_clock_now() - r->start), share = MP_ARENA_AGAIN_SHARE * request->time_limit;
+    r->now.time_limit = fits || left < share ? left : share;
+    return left > 0;
 }
 
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
-    const double start = mp_clock_now();
     const int64_t budget = request->budget_bytes;
+    const int most = request->time_limit > 0 ? LIMITED_ROUNDS : ROUNDS;
     int64_t least_ticks = 0;
-    mp_request r = *request;
+    int n_in_vain = 0;
+    rounds r;
     mp_answer found = {0}, later = {0};
     mp_plan *last = NULL,
             *fits = NULL; /* of the plans that have been found the last that did not fit, the cheapest that does */
-    for (int round = 0; round < ROUNDS; round++) {
-        MP_TRY(mp_solve(&r, &later, err));
-        MP_TRY(lay_out(r.graph, later.smallest, INT64_MAX, err));
-        if (later.plan) MP_TRY(lay_out(r.graph, later.plan, budget, err));
+    begin(&r, request);
+    for (int round = 0; round < most; round++) {
+        MP_TRY(mp_solve(&r.now, &later, err));
         if (round == 0) {
             found = later;
             found.plan = found.smallest = NULL;
             later.report = NULL;
             if (later.plan) least_ticks = later.plan->ticks;
         }
+        step_down(last, &later);
         keep(&found, &later);
-        if (!later.plan) break;
+        if (!later.plan) {
+            mp_answer_free(&later);
+            if (!last || fits || request->time_limit <= 0 || !ask_again(&r, NULL, last, r.now.budget_bytes)) break;
+            continue;
+        }
+        MP_TRY(lay_out(request->graph, later.plan, budget, deadline(&r, false), err));
         const bool does_fit = mp_plan_need(later.plan) <= budget;
-        const int64_t next = next_budget(later.plan, budget);
+        if (!does_fit && !fits) n_in_vain++;
+        const int64_t next = next_budget(later.plan, budget, does_fit ? 0 : n_in_vain);
         if (!does_fit)
             replace(&last, &later.plan);
         else if (!fits || later.plan->ticks < fits->ticks)
             replace(&fits, &later.plan);
         mp_answer_free(&later);
-        if (round == 0 && fits) break;
-        if (fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
-        ask_again(&r, request, fits ? fits : last, next, mp_clock_now() - start);
-        if (found.stopped || next < found.floor_bytes || (request->time_limit > 0 && r.time_limit <= 0)) break;
+        const bool has_left = round == 0 && fits && found.stopped; /* of its time, as there is no need to make arenas fit */
+        if (round == 0 && fits && !has_left) break;
+        if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
+        if (r.is_ended || next < found.floor_bytes || !ask_again(&r, fits, last, has_left ? budget : next)) break;
     }
     found.plan = fits;
     fits = NULL;
+    MP_TRY(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
+    found.smallest->budget_bytes = -1;
     if (!found.plan && mp_plan_need(found.smallest) <= budget) MP_TRY(take_smallest(request, &found, err));
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;

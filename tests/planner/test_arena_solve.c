@@ -1,0 +1,180 @@
+/* test_arena_solve.c - planner/solve: answers fit their budget with their arena, and a time limit leaves time for that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/base/memory.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
+#include "memplan/check.h"
+#include "memplan/search.h"
+#include "tests/oracles/random_graph.h"
+
+typedef unsigned long long number; /* of a seed, printed on failure */
+
+/* The budgets lie between the floor and what keeping everything needs, and are often met without an arena only. */
+static void answers_fit_their_budget_with_their_arena(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {15, 32, 48, 322, 641, 779};
+    int n_none = 0, n_again = 0, n_smallest = 0;
+    for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+        const number seed = seeds[k];
+        mp_error err = {0};
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 17), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        mp_answer all, bare, answer;
+        assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
+        const int64_t least = all.floor_bytes, most = all.plan->peak_bytes;
+        for (int quarter = 0; quarter <= 4; quarter++) {
+            const int64_t budget = request.budget_bytes = least + (most - least) * quarter / 4;
+            if (mp_solve_with_arena(&request, &answer, &err) != MP_OK) fail_msg("seed %llu: %s", seed, err.message);
+            const mp_plan *plan = answer.plan;
+            if (plan && (mp_plan_need(plan) > budget || plan->budget_bytes != budget))
+                fail_msg("seed %llu: over the budget", seed);
+            if (!plan && mp_plan_need(answer.smallest) <= budget) fail_msg("seed %llu: the smallest plan fits", seed);
+            assert_true(answer.smallest->arena_bytes >= 0 && answer.smallest->budget_bytes == -1);
+            assert_int_equal(mp_solve(&request, &bare, NULL), MP_OK);
+            if (bare.plan) assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
+            n_none += !bare.plan;
+            if (!bare.plan)
+                assert_null(plan);
+            else if (mp_plan_need(bare.plan) <= budget)
+                assert_true(plan && plan->ticks == bare.plan->ticks);
+            else if (plan && plan->ticks < answer.smallest->ticks)
+                n_again++;
+            else if (plan)
+                n_smallest++;
+            mp_answer_free(&bare);
+            mp_answer_free(&answer);
+        }
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    if (n_again < 2 || !n_smallest || n_none > 6)
+        fail_msg("%d searched again, %d the smallest, %d none", n_again, n_smallest, n_none);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+/* A round that has shrunk too much is not the last: its answer is no dearer than the first that fits, and mostly cheaper. */
+static void what_is_left_of_the_budget_is_used(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {6, 32, 48, 50};
+    int n_fits = 0, n_cheaper = 0;
+    for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+        mp_graph *graph = random_graph(seeds[k], 2 + (int)(seeds[k] % 17), (mp_fuse)(seeds[k] % MP_N_FUSES), false);
+        mp_answer all, bare, shrunk, answer;
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
+        for (int eighth = 1; eighth <= 4; eighth *= 2) {
+            const int64_t budget = all.floor_bytes + (all.plan->peak_bytes - all.floor_bytes) * eighth / 8;
+            request.budget_bytes = budget;
+            assert_int_equal(mp_solve(&request, &bare, NULL), MP_OK);
+            if (bare.plan) assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
+            if (bare.plan && mp_plan_need(bare.plan) > budget) {
+                mp_request lower = request;
+                lower.budget_bytes = bare.plan->peak_bytes - (mp_plan_need(bare.plan) - budget);
+                lower.start = bare.plan;
+                lower.refine = true;
+                assert_int_equal(mp_solve(&lower, &shrunk, NULL), MP_OK);
+                if (shrunk.plan) assert_int_equal(mp_arena_layout(graph, shrunk.plan, NULL), MP_OK);
+                if (shrunk.plan && mp_plan_need(shrunk.plan) <= budget) {
+                    assert_int_equal(mp_solve_with_arena(&request, &answer, NULL), MP_OK);
+                    assert_true(answer.plan && mp_plan_need(answer.plan) <= budget);
+                    assert_true(answer.plan->ticks <= shrunk.plan->ticks);
+                    n_fits++;
+                    n_cheaper += answer.plan->ticks < shrunk.plan->ticks;
+                    mp_answer_free(&answer);
+                }
+                mp_answer_free(&shrunk);
+            }
+            mp_answer_free(&bare);
+        }
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    if (n_fits < 4 || n_cheaper < 4) fail_msg("%d fit when shrunk, %d of them get cheaper", n_fits, n_cheaper);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+/* ---- with a time limit ---- */
+
+/* A searcher that says its lines: what it offers in its first search, and in every later one. */
+static struct {
+    const mp_plan *over, *smallest, *fits;
+    double limits[8]; /* seconds that it was given */
+    int n_searches;
+} script;
+
+static mp_status run_script(mp_search *search, mp_error *err)
+{
+    const mp_plan *const first[] = {script.over, script.smallest}, *const later[] = {script.fits, script.fits};
+    const mp_plan *const *lines = script.n_searches ? later : first;
+    if (script.n_searches < 8) script.limits[script.n_searches] = mp_search_request(search)->time_limit;
+    script.n_searches++;
+    for (int k = 0; k < 2; k++) {
+        const mp_status st = mp_search_offer(search, lines[k]->steps, lines[k]->n_steps, NULL, NULL, err);
+        if (st != MP_OK) return st;
+    }
+    return MP_OK;
+}
+
+/* The plan that was found has an arena over the budget: within the limit there has to be time for one that fits, or the answer
+ * is the smallest plan, however dear. No clock is waited for: the limits that the searcher is given are looked at. */
+static void a_time_limit_keeps_a_share_for_arenas_over_the_budget(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {6, 32, 48, 50};
+    const mp_solver own = {.name = "script", .run = run_script};
+    int n_tried = 0;
+    for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+        mp_graph *graph = random_graph(seeds[k], 2 + (int)(seeds[k] % 17), (mp_fuse)(seeds[k] % MP_N_FUSES), false);
+        mp_answer all, bare, fits, answer;
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
+        for (int eighth = 1; eighth <= 4; eighth *= 2) {
+            request.budget_bytes = all.floor_bytes + (all.plan->peak_bytes - all.floor_bytes) * eighth / 8;
+            request.own = NULL;
+            request.time_limit = 0;
+            assert_int_equal(mp_solve(&request, &bare, NULL), MP_OK);
+            if (bare.plan) assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
+            assert_int_equal(mp_solve_with_arena(&request, &fits, NULL), MP_OK);
+            if (bare.plan && mp_plan_need(bare.plan) > request.budget_bytes && fits.plan &&
+                fits.plan->ticks < fits.smallest->ticks && fits.plan->peak_bytes < bare.plan->peak_bytes) {
+                memset(&script, 0, sizeof script);
+                script.over = bare.plan;
+                script.smallest = fits.smallest;
+                script.fits = fits.plan;
+                request.own = &own;
+                request.time_limit = 1e6;
+                assert_int_equal(mp_solve_with_arena(&request, &answer, NULL), MP_OK);
+                assert_true(answer.plan && mp_plan_need(answer.plan) <= request.budget_bytes);
+                if (answer.plan->ticks > fits.plan->ticks) fail_msg("seed %llu: dearer", (number)seeds[k]);
+                assert_true(script.n_searches > 1);
+                assert_true(script.limits[0] < 0.9 * request.time_limit && script.limits[1] > 0);
+                n_tried++;
+                mp_answer_free(&answer);
+            }
+            mp_answer_free(&fits);
+            mp_answer_free(&bare);
+        }
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    if (n_tried < 3) fail_msg("%d tried", n_tried);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_fit_their_budget_with_their_arena),
+        cmocka_unit_test(what_is_left_of_the_budget_is_used),
+        cmocka_unit_test(a_time_limit_keeps_a_share_for_arenas_over_the_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
