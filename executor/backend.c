@@ -9,7 +9,7 @@
 
 /* Backends that are modules, as --device names them; those of their devices that have been opened. */
 static const char *const modules[] = {"cuda"};
-enum { N_MODULES = sizeof modules / sizeof *modules, DEVICES = 16 };
+enum { N_MODULES = sizeof modules / sizeof *modules, DEVICES = MP_BACKEND_LAST_DEVICE + 1 };
 static mp_backend *opened[N_MODULES][DEVICES];
 
 const char *mp_backend_name(size_t k)

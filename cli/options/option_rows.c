@@ -56,6 +56,9 @@ static const char *view_choice(size_t k)
     return k < 3 ? views[k] : NULL;
 }
 
+#define QUOTED(x) #x
+#define TEXT_OF(macro) QUOTED(macro)
+
 #define ESTIMATE (1u << CMD_ESTIMATE)
 #define PLAN (1u << CMD_PLAN)
 #define GRAPH (1u << CMD_GRAPH)

@@ -73,7 +73,8 @@ static int bad_choice(const option_row *row, const char *value)
     }
     const char *close = nearest_found(&n);
     if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);
-    return usage_error("--%s: there is no '%s'; it takes %s", row->name, value, list);
+    return usage_error("--%s: there is no '%s'; it takes %s%s%s", row->name, value, list, row->others ? ", " : "",
+                       row->others ? row->others : "");
 }
 
 bool option_takes(const option_row *row, const char *value)

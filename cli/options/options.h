@@ -90,6 +90,7 @@ typedef struct option_row {
     int64_t least;                   /* COUNT */
     const char *(*choice)(size_t k); /* CHOICE: the k-th name, NULL past the end */
     bool (*also)(const char *name);  /* CHOICE: which others it takes; NULL: none */
+    const char *others;              /* these, as an error names them */
     bool for_experiments;            /* of use to tests and benches alone: help lists it last */
     const char *help;
 } option_row;

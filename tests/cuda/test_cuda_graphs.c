@@ -377,12 +377,14 @@ static void products_of_every_form_are_prepared(void **unused)
         }
 }
 
+/* Each has its settings and its plans, also of the same graph with the same settings; what one closes the other still has. */
 static void backends_share_nothing(void **unused)
 {
     mp_error err = {0};
     mp_backend *second = mp_module_backend(&mp_cpu, 1);
-    const mp_dnn_plan *own, *others;
+    const mp_dnn_plan *own, *others, *again;
     mp_dnn_graph g = convolution(MP_DNN_CONVOLVE, MP_DTYPE_FLOAT, PLAIN, 1);
+    mp_dnn_graph next = convolution(MP_DNN_CONVOLVE, MP_DTYPE_BFLOAT16, LAST, 1);
     (void)unused;
     set(true, false, INT64_C(256) << 20);
     assert_int_equal(mp_dnn_plan_find(&g, &own, &err), MP_OK);
@@ -390,13 +392,19 @@ static void backends_share_nothing(void **unused)
     assert_false(mp_cuda_settings_get()->tf32);
     assert_int_equal(mp_dnn_plan_count(), 0);
     assert_int_equal(mp_dnn_plan_find(&g, &others, &err), MP_OK);
-    assert_ptr_not_equal(own, others);
     assert_false(mp_dnn_plan_notes(others, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+    second->settle(second, &(mp_backend_settings){.tf32 = true, .workspace_limit = INT64_C(256) << 20});
+    assert_int_equal(mp_dnn_plan_find(&g, &others, &err), MP_OK);
+    assert_ptr_not_equal(own, others);
+    assert_int_equal(mp_dnn_plan_count(), 2);
     if (second->open(second, &err) != MP_OK) assert_non_null(strstr(err.message, "--device cuda:1: "));
     second->close(second);
     gpu->use(gpu);
     assert_true(mp_cuda_settings_get()->tf32);
     assert_int_equal(mp_dnn_plan_count(), 1);
+    assert_int_equal(mp_dnn_plan_find(&g, &again, &err), MP_OK);
+    assert_ptr_equal(own, again);
+    assert_int_equal(mp_dnn_plan_find(&next, &again, &err), MP_OK);
     mp_dnn_forget();
     set(false, false, INT64_C(256) << 20);
 }
