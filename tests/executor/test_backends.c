@@ -55,10 +55,11 @@ static float *gradient_of(gradients *g, int tensor, int64_t *n)
     return host.data;
 }
 
-static double norm_of(const float *x, int64_t n)
+/* |x - y|; y NULL: |x|. */
+static double distance(const float *x, const float *y, int64_t n)
 {
     double sum = 0;
-    for (int64_t k = 0; k < n; k++) sum += (double)x[k] * (double)x[k];
+    for (int64_t k = 0; k < n; k++) sum += pow((double)x[k] - (y ? (double)y[k] : 0), 2);
     return sqrt(sum);
 }
 
@@ -67,11 +68,13 @@ static bool is_trained(const training_case *t, size_t tensor)
     return t->model->tensors[tensor].role == MP_ROLE_PARAMETER && t->program->bindings->storage[tensor] >= 0;
 }
 
-/* |theirs - the CPU's| / |the CPU's| of every parameter. One that is zero but for rounding (a bias in front of a
- * normalization) is measured by part of all together, more of it where more is rounded. */
+/* |theirs - the CPU's| / |the CPU's| of every parameter. In bf16 each may be off by rounding, too: as far as the CPU's in bf16
+ * is from its own in fp32, and both go their own ways. That is all there is of a gradient that is zero but for rounding (a bias
+ * in front of a normalization); in fp32 such a one is measured by a hundredth of all together. */
 static void compare(const char *path, mp_dtype dtype, double most)
 {
-    const double part = dtype == MP_DTYPE_FLOAT ? 0.01 : 0.1;
+    const double part = dtype == MP_DTYPE_FLOAT ? 0.01 : 0;
+    gradients exact = gradients_on(&mp_cpu, path, MP_DTYPE_FLOAT);
     gradients cpu = gradients_on(&mp_cpu, path, dtype), other = gradients_on(backend_of_tests(), path, dtype);
     const mp_model *model = cpu.t.model;
     double all = 0;
@@ -83,22 +86,25 @@ static void compare(const char *path, mp_dtype dtype, double most)
             int64_t n, n_other;
             if (!is_trained(&cpu.t, k)) continue;
             float *a = gradient_of(&cpu, (int)k, &n), *b = gradient_of(&other, (int)k, &n_other);
-            const double size = norm_of(a, n);
             assert_int_equal(n, n_other);
-            for (int64_t e = 0; e < n; e++) b[e] -= a[e];
+            float *c = gradient_of(&exact, (int)k, &n_other);
+            const double size = distance(a, NULL, n), off = distance(b, a, n), rounding = distance(a, c, n);
             if (!pass) {
                 all += size * size;
-            } else if (!(norm_of(b, n) <= most * fmax(size, part * sqrt(all)))) {
-                fail_msg("%s: the gradient of %s is off by %.3g of %.3g", path, model->tensors[k].name, norm_of(b, n), size);
+            } else if (!(off <= most * fmax(size, part * sqrt(all)) + 2 * rounding)) {
+                fail_msg("%s: the gradient of %s is off by %.3g of %.3g, rounding is %.3g", path, model->tensors[k].name, off,
+                         size, rounding);
             } else {
                 n_compared++;
             }
             free(a);
             free(b);
+            free(c);
         }
     assert_true(n_compared >= 8);
     gradients_end(&other);
     gradients_end(&cpu);
+    gradients_end(&exact);
 }
 
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",

@@ -45,7 +45,7 @@ ours_bench() {
     each_net measured_costs $first
     if enough 20 "places of the updates" && path=$(model mobilenet_v2); then
         ours 60 "$build/tests/bench_updates" "$path" "${nets##* }" $((bench_steps + 1)) "$device" > "$work/updates" 2>&1 ||
-            note "places of the updates" FAILED "$(reason "$work/updates")"
+            note "places of the updates" FAILED "$(reason "$work/updates" | grep . || echo "not done within 60 s")"
     fi
     fast_row $second
 }
