@@ -78,7 +78,9 @@ demo: $B/memplan | $B/demo-packages ## the main job on a real model
 test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
 
-bench: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
+bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in ten minutes (needs ../shared)
+	@tests/bench/bench_short.py $B/memplan ../shared
+bench-all: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
 	@tests/bench/bench_planner.sh $B/memplan
 	@tests/bench/bench_search.py $B/memplan ../shared
 	@tests/bench/bench_ablation.py $B/memplan ../shared
@@ -238,5 +240,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-gpu bench bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: all demo test test-gpu bench bench-all bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

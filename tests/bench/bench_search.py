@@ -14,6 +14,7 @@ import tempfile
 import time
 
 from depth_first import write_depth_first
+from measured import Bench
 
 KUSUMOTO = {  # percent of keep-all: best known in a fixed and in any order, what was proved for the fixed and for any order
     "vgg19": {80: (1.92, 1.92, 1.92, None), 70: (3.69, 3.69, 3.69, None), 60: (5.45, 5.45, 5.45, None)},
@@ -41,40 +42,12 @@ MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet
 memplan = sys.argv[1]
 shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared")
 tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "models", "large"]
-judged = refused = 0
+bench = Bench(memplan, os.path.join(shared, "tools/check_plan.py"))
 
 
-def verify(graph, path):
-    global judged, refused
-    judged += 1
-    check = subprocess.run([sys.executable, os.path.join(shared, "tools/check_plan.py"), graph, path], capture_output=True, check=False)
-    if check.returncode:
-        refused += 1
-        print("refused:", graph, check.stdout.decode()[-300:], check.stderr.decode()[-300:], file=sys.stderr)
-
-
-def plan(graph, budget, *options):
-    """(overhead, bound, seconds), all None without a plan but the seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        path, judge = os.path.join(folder, "plan.json"), graph
-        command = [memplan, "plan", graph, "--budget", budget, *options]
-        start = time.monotonic()
-        done = subprocess.run([*command, "-o", path], capture_output=True, check=False)
-        took = time.monotonic() - start
-        if done.returncode == 1:
-            return None, None, took
-        if done.returncode:
-            sys.exit(done.stderr.decode())
-        with open(path) as file:
-            found = json.load(file)
-        if not graph.endswith(".json"):
-            judge = os.path.join(folder, "graph.json")
-            shape = [o for k, o in enumerate(options) if o in ("--batch", "--optimizer") or (k and options[k - 1] in ("--batch", "--optimizer"))]
-            subprocess.run([memplan, "graph", graph, *shape, "-o", judge], check=True)
-        verify(judge, path)
-        base = found["baseline_seconds"]
-        bound = found.get("lower_bound_seconds")
-        return 100 * (found["seconds"] / base - 1), None if bound is None else 100 * (bound / base - 1), took
+def both(graph, budget, *options):
+    """What normal and thorough effort find."""
+    return tuple(bench.plan(graph, budget, "--effort", effort, *options) for effort in ("normal", "thorough"))
 
 
 def text(value, digits=2):
@@ -82,7 +55,8 @@ def text(value, digits=2):
 
 
 def kusumoto(kept):
-    print("| graph | budget | chen | lower-set | auto | best known | bound | bound known | seconds |\n|-|-|-|-|-|-|-|-|-|")
+    print("| graph | budget | chen | lower-set | normal | seconds | thorough | seconds | best known | bound | bound known |\n"
+          f"|{'-|' * 11}")
     order = ["--keep-order"] if kept else []
     gaps = [0.0, 0.0]
     folder = tempfile.TemporaryDirectory()
@@ -93,14 +67,15 @@ def kusumoto(kept):
             graph = os.path.join(folder.name, f"{name}.json")
         for budget, (fixed, free, known_fixed, known_free) in rows.items():
             options = ["--no-offsets", *order]
-            others = [plan(graph, f"{budget}%", "--solver", solver, "--no-offsets")[0] for solver in ("chen", "lower-set")]
-            ours, bound, took = plan(graph, f"{budget}%", *options)
+            others = [bench.plan(graph, f"{budget}%", "--solver", solver, "--no-offsets").overhead for solver in ("chen", "lower-set")]
+            normal, thorough = both(graph, f"{budget}%", *options)
+            ours, bound = thorough.overhead, thorough.bound
             best, known = (fixed, known_fixed) if kept else (free, known_free)
             if budget <= 40 and ours is not None:
                 gaps[0] += best - known
                 gaps[1] += min(best, ours) - max(bound, known)
-            print(f"| {name} | {budget} % | {text(others[0])} | {text(others[1])} | **{text(ours)}** | {best:.2f} | {text(bound)} | "
-                  f"{text(known)} | {took:.1f} |", flush=True)
+            print(f"| {name} | {budget} % | {text(others[0])} | {text(others[1])} | {text(normal.overhead)} | {normal.seconds:.1f} | "
+                  f"**{text(ours)}** | {thorough.seconds:.1f} | {best:.2f} | {text(bound)} | {text(known)} |", flush=True)
     print(f"\nAt 40 % and below the gaps between best known plan and bound sum up to {gaps[0]:.2f}; with these {gaps[1]:.2f}.\n")
 
 
@@ -112,24 +87,26 @@ def limits():
         graph = os.path.join(folder.name, f"{name}.json")
         write_depth_first(os.path.join(shared, f"bench/graphs/kusumoto_{name}.json"), graph)
         for budget, (best, *_) in rows.items():
-            found = [plan(graph, f"{budget}%", "--keep-order", "--no-offsets", "--time-limit", str(limit))[0] for limit in seconds]
+            found = [bench.plan(graph, f"{budget}%", "--keep-order", "--no-offsets", "--effort", "thorough", "--time-limit",
+                                str(limit)).overhead for limit in seconds]
             print(f"| {name} | {budget} % | {best:.2f} | {' | '.join(text(overhead) for overhead in found)} |", flush=True)
     print()
 
 
 def dags():
-    print("| graph | budget | auto | best known | bound | seconds |\n|-|-|-|-|-|-|")
+    print(f"| graph | budget | normal | seconds | thorough | seconds | best known | bound |\n|{'-|' * 8}")
     for name, rows in DAGS.items():
         graph = os.path.join(shared, f"bench/graphs/{name}.json")
         for budget, best in rows.items():
-            ours, bound, took = plan(graph, f"{budget}%", "--no-offsets")
-            print(f"| {name} | {budget} % | **{text(ours, 3)}** | {best:.3f} | {text(bound, 3)} | {took:.1f} |", flush=True)
+            normal, thorough = both(graph, f"{budget}%", "--no-offsets")
+            print(f"| {name} | {budget} % | {text(normal.overhead, 3)} | {normal.seconds:.1f} | **{text(thorough.overhead, 3)}** | "
+                  f"{thorough.seconds:.1f} | {best:.3f} | {text(thorough.bound, 3)} |", flush=True)
     print()
 
 
 def models():
     solvers = ("chen", "segments", "lower-set", "chain", "priced")
-    print(f"| model | batch | budget | {' | '.join(solvers)} | auto | bound | seconds |\n|{'-|' * (len(solvers) + 6)}")
+    print(f"| model | batch | budget | {' | '.join(solvers)} | normal | seconds | thorough | seconds | bound |\n|{'-|' * (len(solvers) + 8)}")
     with open(os.path.join(shared, "truth/truth.csv")) as file:
         batches = {}
         for row in csv.reader(file):
@@ -139,10 +116,10 @@ def models():
         graph, batch = os.path.join(shared, f"models/{name}.onnx"), str(batches.get(name, 2))
         for share in (70, 50, 30, 15):
             options = ["--batch", batch, "--optimizer", "adamw", "--no-offsets"]
-            others = [plan(graph, f"floor+{share}%", "--solver", solver, *options)[0] for solver in solvers]
-            ours, bound, took = plan(graph, f"floor+{share}%", *options)
-            print(f"| {name} | {batch} | floor + {share} % | {' | '.join(text(o) for o in others)} | **{text(ours)}** | {text(bound)} | "
-                  f"{took:.1f} |", flush=True)
+            others = [bench.plan(graph, f"floor+{share}%", "--solver", solver, *options).overhead for solver in solvers]
+            normal, thorough = both(graph, f"floor+{share}%", *options)
+            print(f"| {name} | {batch} | floor + {share} % | {' | '.join(text(o) for o in others)} | {text(normal.overhead)} | "
+                  f"{normal.seconds:.1f} | **{text(thorough.overhead)}** | {thorough.seconds:.1f} | {text(thorough.bound)} |", flush=True)
     print()
 
 
@@ -175,7 +152,7 @@ def large():
                 found.append(100 * (plan["seconds"] / plan["baseline_seconds"] - 1))
             bound = 100 * (plan["lower_bound_seconds"] / plan["baseline_seconds"] - 1)
             if len(phases) <= 40000:
-                verify(graph, path)
+                bench.verify(graph, path)
             print(f"| {name} | {len(phases)} | {phases.count('forward')} | {' | '.join(text(x) for x in found[:3])} | **{text(found[3])}** | "
                   f"{text(bound)} | {took:.1f} | {usage.ru_maxrss // 1024} |", flush=True)
     print()
@@ -185,5 +162,4 @@ if not os.path.isdir(shared):
     sys.exit(f"bench: the graphs are not here: {shared}")
 for table in tables:
     {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "models": models, "large": large}[table]()
-print(f"{judged} plans were judged by another program too; {refused} refused.")
-sys.exit(refused > 0)
+sys.exit(bench.verdict())
