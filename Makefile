@@ -84,6 +84,7 @@ bench-all: $B/memplan $B/tests/bench_updates ## compare with published programs 
 	@tests/bench/bench_planner.sh $B/memplan
 	@tests/bench/bench_search.py $B/memplan ../shared
 	@tests/bench/bench_ablation.py $B/memplan ../shared
+	@tests/bench/bench_spread.py $B/memplan ../shared
 	@tests/bench/bench_arena.sh $B/memplan ../shared/models
 	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench/bench_pack.sh $B/memplan
 	@tests/bench/bench_training.sh $B
