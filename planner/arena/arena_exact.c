@@ -54,10 +54,11 @@ done:
     return st;
 }
 
-mp_status mp_arena_exact_within(mp_arena_problem *x, int64_t capacity, mp_error *err)
+mp_status mp_arena_exact_within(mp_arena_problem *x, int64_t capacity, int part, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_pack_options bounded = {.node_limit = MP_ARENA_NEAR_TIMES * count_nodes(x), .stop = x->stop, .data = x->data};
+    const mp_pack_options bounded = {
+        .node_limit = MP_ARENA_NEAR_TIMES * count_nodes(x) / part, .stop = x->stop, .data = x->data};
     mp_pack_problem problem = {0};
     mp_pack_result result;
     if (bounded.node_limit < (int64_t)x->n) return MP_OK; /* it could not even place every item once */

@@ -248,17 +248,30 @@ static void take_best(search *f, int64_t height)
     sort_by_offset(f, f->best_order);
 }
 
-/* Little room beside what lives makes it much easier: a search within what is wanted, or a thousandth above the bound. */
+static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t height = f->problem->height;
+    put_best(f);
+    MP_TRY(mp_arena_exact_within(f->problem, capacity, part, err));
+    take_best(f, height);
+done:
+    return st;
+}
+
+/* Little room beside what lives makes it much easier: a search within what is wanted, or a thousandth above the bound, and
+ * where that fails shorter ones half as far down. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_arena_problem *problem = f->problem;
-    const int64_t height = problem->height, near = problem->bound + problem->bound / MP_ARENA_NEAR;
-    const bool is_over = problem->wanted >= problem->bound && problem->wanted < height;
-    if (height <= near && !is_over) return MP_OK;
-    put_best(f);
-    MP_TRY(mp_arena_exact_within(problem, is_over ? problem->wanted : near, err));
-    take_best(f, height);
+    const mp_arena_problem *problem = f->problem;
+    const int64_t near = problem->bound + problem->bound / MP_ARENA_NEAR;
+    if (problem->wanted >= problem->bound && problem->wanted < problem->height)
+        return search_within(f, problem->wanted, 1, err);
+    if (problem->height <= near) return MP_OK;
+    MP_TRY(search_within(f, near, 1, err));
+    for (int part = 2; part <= MP_ARENA_NEAR_TIMES && problem->height > near; part *= 2)
+        MP_TRY(search_within(f, near + (problem->height - near) / 2, part, err));
 done:
     return st;
 }
