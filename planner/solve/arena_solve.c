@@ -88,10 +88,12 @@ done:
 }
 
 /* What the next round searches within: if its arena exceeds what lives by as much as the plan's does, it just fits. After
- * several rounds in vain that many times as much is left free, so that the last ones do not miss by a little once more. */
+ * several rounds in vain within a time limit that many times as much is left free, so that the last ones do not miss once more.
+ */
 static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_vain)
 {
-    return plan->peak_bytes + (budget_bytes - mp_plan_need(plan)) * (n_in_vain > 1 ? n_in_vain : 1);
+    const int64_t free_bytes = budget_bytes - mp_plan_need(plan), next = plan->peak_bytes + free_bytes * n_in_vain;
+    return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
 /* Whether a plan that fits is worth no further round: hardly slower than the one that went over, or hardly smaller than what
@@ -110,6 +112,7 @@ typedef struct rounds {
     const mp_request *request; /* what was asked */
     mp_request now;            /* what the present round is asked */
     double start;
+    double again;  /* what a round below the budget has, as a share of the limit */
     bool is_ended; /* by the caller */
 } rounds;
 
@@ -131,7 +134,7 @@ static double deadline(const rounds *r, bool is_last)
 
 static void begin(rounds *r, const mp_request *request)
 {
-    *r = (rounds){.request = request, .now = *request, .start = mp_clock_now()};
+    *r = (rounds){.request = request, .now = *request, .start = mp_clock_now(), .again = MP_ARENA_AGAIN_SHARE};
     if (request->progress) {
         r->now.progress = tell;
         r->now.progress_data = r;
@@ -152,7 +155,8 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     r->now.wants_bound = false;
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
-    const double left = request->time_limit - (mp_clock_now() - r->start), share = MP_ARENA_AGAIN_SHARE * request->time_limit;
+    const double limit = request->time_limit, share = r->again * limit;
+    const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start); /* its arena takes time, too */
     r->now.time_limit = fits || left < share ? left : share;
     return left > 0;
 }
@@ -181,12 +185,15 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
         keep(&found, &later);
         if (!later.plan) {
             mp_answer_free(&later);
-            if (!last || fits || request->time_limit <= 0 || !ask_again(&r, NULL, last, r.now.budget_bytes)) break;
+            r.again *= 2; /* it was too short, or too much was left free */
+            n_in_vain = 0;
+            if (!last || fits || r.is_ended || request->time_limit <= 0) break;
+            if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
             continue;
         }
         MP_TRY(lay_out(request->graph, later.plan, budget, deadline(&r, false), err));
         const bool does_fit = mp_plan_need(later.plan) <= budget;
-        if (!does_fit && !fits) n_in_vain++;
+        if (!does_fit && !fits && request->time_limit > 0) n_in_vain++;
         const int64_t next = next_budget(later.plan, budget, does_fit ? 0 : n_in_vain);
         if (!does_fit)
             replace(&last, &later.plan);
