@@ -126,6 +126,8 @@ void mp_search_await_proof(mp_search *search);
 bool mp_search_is_within(mp_search *search, double gap);
 /* Whether a searcher may end: the search is settled, or its plan is within the gap that is asked for. */
 bool mp_search_will_do(mp_search *search);
+/* Whether no plan fits the budget: proved before the searcher began, as mp_search_enough is. */
+bool mp_search_is_infeasible(const mp_search *search);
 /* For searchers that prove: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks within the
  * budget, or none fits it. */
 void mp_search_claim_bound(mp_search *search, int64_t ticks);

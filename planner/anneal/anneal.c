@@ -3,7 +3,8 @@
  * Every round makes two walks at once, and the next starts from the better of their results. A short round repairs near the
  * start; short ones that stray from it follow (walk 1 starts hotter), as long as each gains enough. They find nearly all that
  * there is, and with normal effort they are all, unless there is no plan yet. Then a long round explores, with the same
- * temperatures, and the last cools to a local minimum. Source: Kirkpatrick, Gelatt and Vecchi 1983.
+ * temperatures, and the last cools to a local minimum. As long as there is no plan, two walks towards smaller peaks come first;
+ * if they end far over the budget, the search is over. Source: Kirkpatrick, Gelatt and Vecchi 1983.
  */
 #include "planner/anneal/anneal.h"
 
@@ -46,7 +47,7 @@ typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
     mp_anneal_order best; /* what a round starts from: the best, else ... */
-    int64_t least_bytes;  /* ... the order with the least excess over the budget, which is this */
+    int64_t least_bytes;  /* ... the order with the smallest peak, which is this less what is always live */
     atomic_bool stop;
     _Atomic int64_t enough; /* what is proved: no order takes fewer ticks, updates left out */
     int64_t update_ticks;
@@ -139,22 +140,65 @@ done:
     return st;
 }
 
-/* Keeps the best that the walks of a round have found. */
-static mp_status take_results(annealing *a, mp_error *err)
+/* What all walks have in common; they have the time from `elapsed` to `end`. */
+static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
+{
+    const mp_request *request = mp_search_request(a->search);
+    for (int k = 0; k < WALKS; k++) {
+        mp_anneal_walk *w = &a->walks[k];
+        w->search = a->search;
+        w->leads = !k;
+        w->from = elapsed;
+        w->end = end;
+        w->stop = &a->stop;
+        w->seed = (request->seed * WALKS + (uint64_t)k) * (N_ROUNDS + 1) + (uint64_t)n_rounds;
+        w->keeps_order = request->keep_order;
+        w->unit = a->unit;
+        w->enough = &a->enough;
+        w->update_ticks = a->update_ticks;
+        w->start = &a->best;
+        w->best.ticks = a->best.ticks;
+    }
+}
+
+/* Of walks that have found no plan, the smallest order. */
+static mp_status take_smallest(annealing *a, mp_error *err)
 {
     mp_status st = MP_OK;
     for (int k = 0; k < WALKS; k++) {
-        const mp_anneal_order *found = &a->walks[k].best;
-        if (found->ticks < a->best.ticks) MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
-    }
-    if (a->best.ticks < INT64_MAX) MP_TRY(offer(a->search, &a->best, err));
-    for (int k = 0; k < WALKS && a->best.ticks == INT64_MAX; k++) {
-        const mp_anneal_order *found = &a->walks[k].smallest;
-        if (a->walks[k].smallest_bytes >= a->least_bytes) continue;
-        a->least_bytes = a->walks[k].smallest_bytes;
-        MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, INT64_MAX, err));
+        const mp_anneal_walk *w = &a->walks[k];
+        if (w->smallest_bytes >= a->least_bytes) continue;
+        a->least_bytes = w->smallest_bytes;
+        MP_TRY(mp_anneal_order_copy(&a->best, w->smallest.steps, w->smallest.n, INT64_MAX, err));
         MP_TRY(offer(a->search, &a->best, err));
     }
+done:
+    return st;
+}
+
+/* A first plan: the leader's if it finds one, for it ends the other walk when it does, so that one counts only if not. */
+static mp_status run_descent(annealing *a, mp_error *err)
+{
+    static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
+                        lowers[WALKS] = {MP_ANNEAL_DESCENT_STEP, MP_ANNEAL_DESCENT_SMALLER};
+    mp_status st = MP_OK;
+    const int64_t by_work = MP_ANNEAL_DESCENT_WORK / (int64_t)mp_search_request(a->search)->graph->n_nodes,
+                  most = by_work < MP_ANNEAL_DESCENT_MOVES ? by_work : MP_ANNEAL_DESCENT_MOVES;
+    set_walks(a, N_ROUNDS, mp_search_elapsed(a->search), 1);
+    for (int k = 0; k < WALKS; k++) {
+        a->walks[k].lowers = lowers[k];
+        a->walks[k].hot = hot[k];
+        a->walks[k].n_moves = a->n_moves < most ? a->n_moves : most;
+    }
+    MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
+    for (int k = 0; k < WALKS && a->best.ticks == INT64_MAX; k++) {
+        const mp_anneal_order *found = &a->walks[k].best;
+        if (found->ticks == INT64_MAX) continue;
+        MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
+        MP_TRY(offer(a->search, &a->best, err));
+    }
+    if (a->best.ticks == INT64_MAX) MP_TRY(take_smallest(a, err));
+    atomic_store(&a->stop, mp_search_stopped(a->search));
 done:
     return st;
 }
@@ -163,31 +207,36 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
 {
     mp_status st = MP_OK;
     const round round = round_of(kind);
-    const mp_request *request = mp_search_request(a->search);
     const double elapsed = mp_search_elapsed(a->search);
+    set_walks(a, a->n_rounds++, elapsed, elapsed + (1 - elapsed) * round.share / a->shares);
     for (int k = 0; k < WALKS; k++) {
-        mp_anneal_walk *w = &a->walks[k];
-        w->search = a->search;
-        w->leads = !k;
-        w->from = elapsed;
-        w->end = elapsed + (1 - elapsed) * round.share / a->shares;
-        w->stop = &a->stop;
-        w->seed = (request->seed * WALKS + (uint64_t)k) * (N_ROUNDS + 1) + (uint64_t)a->n_rounds;
-        w->keeps_order = request->keep_order;
-        w->unit = a->unit;
-        w->hot = a->best.ticks == INT64_MAX ? round.lost : round.hot[k];
-        w->cold = round.cold;
-        w->n_moves = (int64_t)(round.share * (double)a->n_moves);
-        w->enough = &a->enough;
-        w->update_ticks = a->update_ticks;
-        w->start = &a->best;
-        w->best.ticks = a->best.ticks;
+        a->walks[k].lowers = 0;
+        a->walks[k].hot = a->best.ticks == INT64_MAX ? round.lost : round.hot[k];
+        a->walks[k].cold = round.cold;
+        a->walks[k].n_moves = (int64_t)(round.share * (double)a->n_moves);
     }
-    a->n_rounds++;
     MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
-    MP_TRY(take_results(a, err));
+    for (int k = 0; k < WALKS; k++) {
+        const mp_anneal_order *found = &a->walks[k].best;
+        if (found->ticks < a->best.ticks) MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
+    }
+    if (a->best.ticks == INT64_MAX)
+        MP_TRY(take_smallest(a, err));
+    else
+        MP_TRY(offer(a->search, &a->best, err));
 done:
     return st;
+}
+
+/* Whether a plan is beyond hope: none is known, and the smallest order is far over the budget, or it is proved. */
+static bool is_hopeless(const annealing *a)
+{
+    const mp_request *request = mp_search_request(a->search);
+    const int64_t budget_bytes = request->budget_bytes - mp_graph_static_bytes(request->graph);
+    if (mp_search_best_ticks(a->search) < INT64_MAX) return false;
+    if (mp_search_is_infeasible(a->search)) return true;
+    return request->graph->n_nodes > MP_ANNEAL_DESCENT_SMALL &&
+           (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
 static bool is_over(annealing *a)
@@ -227,6 +276,8 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     const bool only_cools = request->refine || is_large(request);
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(begin(&a, err));
+    if (mp_search_best_ticks(search) == INT64_MAX) MP_TRY(run_descent(&a, err));
+    if (is_hopeless(&a)) goto done;
     a.shares = round_of(COOL).share;
     if (!only_cools) {
         a.shares += MP_EFFORT_ROUNDS * round_of(REPAIR).share + round_of(EXPLORE).share;

@@ -35,7 +35,7 @@ static bool has_none(const mp_anneal_walk *w)
 
 static mp_status keep_smallest(mp_anneal_walk *w, const mp_runs *x, mp_error *err)
 {
-    const int64_t most = mp_profile_highest(&x->profile);
+    const int64_t most = x->limit_bytes + mp_profile_highest(&x->profile);
     if (!has_none(w) || most >= w->smallest_bytes) return MP_OK;
     w->smallest_bytes = most;
     return take(&w->smallest, x, INT64_MAX, err);
@@ -86,11 +86,86 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
+/* The penalty in units that the whole budget costs in a step. */
+static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
+{
+    return units * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1);
+}
+
+static double energy(const mp_runs *x, double penalty_ticks)
+{
+    return (double)x->ticks + penalty_ticks * (double)x->profile.total_over;
+}
+
+/* Draws the highest energy that is accepted, then a move. Whether it is made; if so, *now is the energy after it. */
+static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double penalty_ticks, double *now)
+{
+    const double MOST_TICKS = 0x1p62, most = *now - temperature * log(1 - mp_mover_uniform(mover));
+    const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
+    const double then = energy(x, penalty_ticks);
+    const bool is_kept = done && !x->failed && then <= most;
+    if (is_kept)
+        *now = then;
+    else
+        mp_runs_undo(x);
+    mp_runs_keep(x);
+    return is_kept;
+}
+
+/* A limit a little below the peak of an order that is within the last one. */
+static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t peak = x->limit_bytes + mp_profile_highest(&x->profile);
+    w->smallest_bytes = peak;
+    MP_TRY(take(&w->smallest, x, INT64_MAX, err));
+    x->limit_bytes = peak - (int64_t)(w->lowers * (double)peak) - 1;
+    if (x->limit_bytes < goal_bytes) x->limit_bytes = goal_bytes;
+    mp_runs_spread(x);
+done:
+    return st;
+}
+
+/* Down to the budget. */
+static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t goal_bytes = x->limit_bytes;
+    x->limit_bytes += mp_profile_highest(&x->profile);
+    mp_runs_spread(x);
+    const double penalty_ticks = penalty_of(w, x, MP_ANNEAL_DESCENT_PENALTY);
+    double now = 0, t = 0;
+    const int64_t patience = 1 + w->n_moves / MP_ANNEAL_DESCENT_PATIENCE;
+    for (int64_t k = 0, last = 0; k < w->n_moves && k - last <= patience; k++) {
+        const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit_bytes <= goal_bytes;
+        if (looks && stopped(w)) break;
+        if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
+        /* what is easily within the limit first loses recomputations until the next look */
+        const bool is_smaller = !x->profile.total_over && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
+        if (is_smaller && is_end) {
+            if (w->leads) atomic_store(w->stop, true);
+            MP_TRY(take(&w->best, x, x->ticks, err));
+            break;
+        }
+        if (is_smaller) {
+            MP_TRY(lower_limit(w, x, goal_bytes, err));
+            last = k;
+        }
+        if (looks || is_smaller) {
+            t = w->unit * w->hot * pow(MP_ANNEAL_DESCENT_HEAT, (double)(k - last) / (double)patience);
+            now = energy(x, penalty_ticks);
+        }
+        try_move(x, mover, t, penalty_ticks, &now);
+        MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
+    }
+done:
+    return st;
+}
+
 static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     mp_status st = MP_OK;
-    const double MOST_TICKS = 0x1p62;
-    penalty p = {.least = MP_ANNEAL_PENALTY * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1)};
+    penalty p = {.least = penalty_of(w, x, MP_ANNEAL_PENALTY)};
     double t = 0, now = 0;
     p.ticks = p.least;
     for (int64_t k = 0; k < w->n_moves; k++) {
@@ -100,21 +175,11 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
             MP_TRY(keep_smallest(w, x, err));
             adjust(&p, x->profile.total_over > 0);
-            now = (double)x->ticks + p.ticks * (double)x->profile.total_over;
+            now = energy(x, p.ticks);
             t = temperature(w, &p, progress);
         }
-        const double most = now - t * log(1 - mp_mover_uniform(mover)); /* the highest energy that is accepted */
-        const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
+        if (try_move(x, mover, t, p.ticks, &now)) MP_TRY(keep_best(w, x, err));
         MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
-        const double then = (double)x->ticks + p.ticks * (double)x->profile.total_over;
-        if (done && then <= most) {
-            mp_runs_keep(x);
-            now = then;
-            MP_TRY(keep_best(w, x, err));
-        } else {
-            mp_runs_undo(x);
-            mp_runs_keep(x);
-        }
     }
 done:
     return st;
@@ -129,7 +194,7 @@ static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)
     MP_TRY(mp_runs_new(request->graph, request->budget_bytes, w->start->steps, w->start->n, &x, err));
     MP_TRY(mp_mover_new(x, w->seed, w->keeps_order, &mover, err));
     MP_TRY(keep_best(w, x, err));
-    MP_TRY(walk(w, x, &mover, err));
+    MP_TRY(w->lowers > 0 ? descend(w, x, &mover, err) : walk(w, x, &mover, err));
 done:
     mp_mover_free(&mover);
     mp_runs_free(x);

@@ -1,10 +1,14 @@
 /* walks.h - walks through orders of runs at a falling temperature, several at once: the Metropolis search of one annealing
  * round.
  *
- * Energy is ticks, and a penalty for every byte over the budget in every step. The penalty rises while the budget is exceeded
- * for long; as long as no plan has been found, the temperature rises with it, so that what counts then is bytes. Source:
+ * Energy is ticks, and a penalty for every byte over the budget in every step, which rises while the budget is exceeded for
+ * long; as long as no plan has been found, the temperature rises with it, so that what counts then is bytes. Source:
  * Kirkpatrick, Gelatt and Vecchi 1983; the acceptance threshold is drawn before the move, so that a move that exceeds it is
  * given up early.
+ *
+ * A walk towards a smaller peak has, in place of the budget, a limit a little below the smallest peak so far, which falls with
+ * it down to the budget, and a high penalty: the few steps over that limit are what the next moves are for. A walk with the
+ * budget itself sees bytes over it in most steps, however far below the peak they are.
  */
 #ifndef PLANNER_WALKS_H
 #define PLANNER_WALKS_H
@@ -30,15 +34,16 @@ typedef struct mp_anneal_walk {
     atomic_bool *stop;
     uint64_t seed;
     bool keeps_order;             /* first runs stay in list order */
-    double unit, hot, cold;       /* ticks; temperatures at the beginning and the end, in units */
+    double lowers;                /* towards a smaller peak: by how much the limit is below it, a share; 0: an ordinary walk */
+    double unit, hot, cold;       /* ticks; temperatures at the beginning and the end, in units (`hot` if it lowers) */
     int64_t n_moves;              /* between them */
     _Atomic int64_t *enough;      /* no order takes fewer ticks, updates left out: the leader keeps it up to date ... */
     int64_t update_ticks;         /* ... from what is proved, less these */
     const mp_anneal_order *start; /* shared, not changed */
 
     mp_anneal_order best;     /* found: ticks as given and lower */
-    mp_anneal_order smallest; /* while there is none: of those looked at, the one with the least excess at its peak ... */
-    int64_t smallest_bytes;   /* ... which is this */
+    mp_anneal_order smallest; /* while there is none: of those looked at, the smallest ... */
+    int64_t smallest_bytes;   /* ... with so much at its peak, less what is always live; INT64_MAX: none */
     mp_status status;
     mp_error err;
     long n_live; /* what it has added to mp_alloc_live, from a thread of its own */

@@ -60,6 +60,11 @@ int64_t mp_search_enough(const mp_search *search)
 
 /* ---- what is proved ---- */
 
+bool mp_search_is_infeasible(const mp_search *search)
+{
+    return search->known.infeasible;
+}
+
 /* The better one of two bounds; of equal ones the first. */
 static void merge(mp_bound *to, const mp_bound *found)
 {

@@ -120,19 +120,20 @@ done:
     return st;
 }
 
-/* The rest of the bound, unless it can't be better than the plan. Once a plan meets the bound the search ends and reports only
- * that plan: listing others would depend on timing and so not be reproducible. */
+/* The rest of the bound, unless it can't be better than the plan, or there is none: then it is said at once that nothing was
+ * found, with what was proved before the search. Once a plan meets the bound the search ends and reports only that plan:
+ * listing others would depend on timing and so not be reproducible. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_search_await_proof(search);
+    if (search->best.solver) mp_search_await_proof(search);
     mp_search_end_proof(search);
     MP_REQUIRE(search->proof_status == MP_OK, err, search->proof_status, "%s", search->proof_err.message);
     if (search->has_proof && mp_search_settled(search))
         MP_TRY(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                  search->best.ticks, search->best.solver, err));
     if (!is_bounded(search->request)) goto done;
-    const bool is_needless = search->best.solver && search->best.ticks <= search->baseline_ticks; /* to know more */
+    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* to know more */
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) goto done;
     MP_REQUIRE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
