@@ -19,7 +19,7 @@
 #include "planner/segments/lower_set.h"
 
 /* The plans to start from, under the name of this searcher. */
-static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false};
+static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false};
 
 typedef struct ilp {
     mp_search *search;

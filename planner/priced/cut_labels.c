@@ -25,25 +25,12 @@ static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
     return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
-static mp_status find_forward_end(mp_cut_labels *x, mp_error *err)
+/* The first stage of the loss or of backward, else the last one. */
+static int find_forward_end(const mp_cut_labels *x)
 {
-    mp_status st = MP_OK;
-    const mp_graph *graph = x->graph;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
-    for (int k = 0; k < x->n; k++) {
-        if (graph->nodes[x->node[k]].phase == MP_PHASE_FORWARD) continue;
-        x->forward_end = k;
-        return MP_OK;
-    }
-    MP_REQUIRE(steps = mp_alloc((size_t)x->n, sizeof *steps), err, MP_NOMEM, "out of memory for %d steps", x->n);
-    for (int k = 0; k < x->n; k++) steps[k].node = x->node[k];
-    MP_TRY(mp_timeline_build(graph, steps, (size_t)x->n, &timeline, err));
-    x->forward_end = timeline->peak_step > 0 ? timeline->peak_step : 0;
-done:
-    mp_free(steps);
-    mp_timeline_free(timeline);
-    return st;
+    int k = 0;
+    while (k + 1 < x->n && x->graph->nodes[x->node[k]].phase == MP_PHASE_FORWARD) k++;
+    return k;
 }
 
 /* Which storages there is a choice about, and when they are read. */
@@ -216,7 +203,7 @@ mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error
     MP_REQUIRE(allocate(x), err, MP_NOMEM, "out of memory for the outputs of %s", graph->name);
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (graph->nodes[v].phase != MP_PHASE_UPDATE) x->node[x->n++] = (int)v;
-    MP_TRY(find_forward_end(x, err));
+    x->forward_end = find_forward_end(x);
     find_uses(x);
     for (int k = 0; k < x->forward_end; k++) x->repeatable[k] = !(graph->nodes[x->node[k]].flags & MP_NODE_ONCE);
     find_reruns(x, true);

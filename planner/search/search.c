@@ -292,6 +292,7 @@ mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *er
     const mp_graph *outer = search->seen.graph;
     const bool relaxes = search->has_algorithms && !solver->chooses_algorithms;
     search->seen.graph = relaxes ? &search->relaxed.graph : search->request->graph;
+    if (solver->wants_phases && !solver->chooses_algorithms) search->seen.graph = &search->marked.graph;
     const mp_status st = solver->run(search, err);
     search->seen.graph = outer;
     return st;
@@ -319,4 +320,5 @@ void mp_search_clear(mp_search *search)
     mp_bound_report_clear(&search->first_report);
     mp_bound_report_clear(&search->proof_report);
     mp_relaxed_graph_free(&search->relaxed);
+    mp_marked_graph_free(&search->marked);
 }

@@ -10,6 +10,7 @@
 
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
+#include "planner/order/turn_around.h"
 #include "planner/search/algorithms.h"
 
 /* A schedule that was kept. */
@@ -22,8 +23,9 @@ typedef struct mp_candidate {
 
 struct mp_search {
     const mp_request *request;
-    mp_request seen; /* by the searcher that runs: its graph may be the relaxed one */
+    mp_request seen; /* by the searcher that runs: its graph may be the relaxed or marked one */
     mp_relaxed_graph relaxed;
+    mp_marked_graph marked; /* of the relaxed one, if there are algorithms */
     bool has_algorithms;
     const char *solver; /* the searcher that runs */
     mp_candidate best, smallest;
@@ -53,7 +55,8 @@ void mp_search_heed(mp_search *search);
 void mp_search_take_bound(mp_search *search, const mp_bound *bound);
 /* Ends the proof beside the search, if there is one, and takes what it has found; proof_status tells of failure. */
 void mp_search_end_proof(mp_search *search);
-/* Runs a searcher on the graph that it is made for: the relaxed one unless it chooses algorithms. */
+/* Runs a searcher on the graph that it is made for: the relaxed one unless it chooses algorithms, with phases if it wants them.
+ */
 mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
 /* Releases what the search keeps. */
 void mp_search_clear(mp_search *search);

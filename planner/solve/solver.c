@@ -14,7 +14,7 @@
 #include "planner/solve/portfolio.h"
 
 static const mp_solver automatic = {
-    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true};
+    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false};
 
 size_t mp_solver_count(void)
 {
@@ -161,7 +161,7 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
  * plan it starts from, keep-all, and on large graphs one that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
-    static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false};
+    static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false, true};
     mp_status st = MP_OK;
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
@@ -220,6 +220,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
+    MP_TRY(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
     MP_TRY(begin(&search, solver, err));
     MP_TRY(find_bound(&search, err));
     MP_TRY(mp_search_run(&search, solver, err));

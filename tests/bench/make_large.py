@@ -4,10 +4,15 @@
 make_large.py transformer N          N layers of 15 forward nodes, with backward nodes and updates as autodiff makes them
 make_large.py copies K GRAPH.json    K copies of a graph, each reading the last forward output of the one before, and in backward, for
                                      the gradient that is given (memplan graph --loss none), the last one of the copy behind
+make_large.py marked GRAPH.json      a graph without its updates, whose gradients then are results: always live
+make_large.py erased GRAPH.json      the same without marks: every node is forward, and a sum is a chain of nodes that read the part before
+make_large.py layered N SEED REACH   N nodes without marks, in layers of 8, each reading one to four outputs of layers before, half of
+                                     them of the last one, one in k from k or more layers back, REACH at most
 
 The graph goes to standard output.
 """
 import json
+import random
 import sys
 
 
@@ -194,10 +199,74 @@ def copies(n, file):
     g.write(one.get("tick_seconds", 1.0))
 
 
+def without_updates(file):
+    """A graph without its updates; what they alone use is left out, and what they read of backward is always live."""
+    with open(file) as f:
+        whole = json.load(f)
+    g = Graph(whole["name"])
+    read = {s for v in whole["nodes"] if v["phase"] == "update" for s in v["reads"]}
+    nodes = [v for v in whole["nodes"] if v["phase"] != "update"]
+    used = {s for v in nodes for s in v["reads"] + v["writes"] + v.get("adds", [])}
+    number = {}
+    for s in whole["storages"]:
+        if s["id"] in used:
+            number[s["id"]] = g.storage(s["name"], s["bytes"], "buffer" if s["kind"] == "gradient" and s["id"] in read else s["kind"])
+    for v in nodes:
+        row = {**v, "id": len(g.nodes), "in_place": [[number[a], number[b]] for a, b in v.get("in_place", [])]}
+        row.pop("forward_of", None)
+        for key in ("reads", "writes", "adds"):
+            row[key] = [number[s] for s in v.get(key, [])]
+        g.nodes.append(row)
+    return g, whole.get("tick_seconds", 1.0)
+
+
+def erased(file):
+    g, tick = without_updates(file)
+    left, part = {}, {}
+    for v in g.nodes:
+        for s in v["adds"]:
+            left[s] = left.get(s, 0) + 1
+    for v in g.nodes:
+        v["phase"] = "forward"
+        for s in v["adds"]:
+            left[s] -= 1
+            to = g.storage(f"{g.storages[s]['name']}/{left[s]}", g.storages[s]["bytes"], "activation") if left[s] else s
+            v["in_place"] = [[a, to if b == s else b] for a, b in v["in_place"]]
+            if s in part:
+                v["reads"].append(part[s])
+                v["in_place"].append([part[s], to])
+            v["writes"].append(to)
+            part[s] = to
+        v["adds"] = []
+    for s in g.storages:
+        if s["kind"] in ("gradient", "activation_gradient"):
+            s["kind"] = "activation"
+    g.write(tick)
+
+
+def layered(n, seed, reach):
+    width, source, g = 8, random.Random(seed), Graph(f"layered{n}-{seed}-{reach}")
+    for v in range(n):
+        layer, reads = v // width, []
+        for _ in range(source.randint(1, 4) if layer else 0):
+            back = min(int(1 / (1 - source.random())), reach, layer)
+            reads.append((layer - back) * width + source.randrange(width))
+        s = g.storage(f"s{v}", source.randint(100, 6000), "activation")
+        g.node("forward", f"n{v}", source.randint(1, 1000) * 1e-6, list(dict.fromkeys(reads)), [s])
+    g.write(1e-6)
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "transformer":
         transformer(int(sys.argv[2]))
     elif len(sys.argv) == 4 and sys.argv[1] == "copies":
         copies(int(sys.argv[2]), sys.argv[3])
+    elif len(sys.argv) == 3 and sys.argv[1] == "marked":
+        g, tick = without_updates(sys.argv[2])
+        g.write(tick)
+    elif len(sys.argv) == 3 and sys.argv[1] == "erased":
+        erased(sys.argv[2])
+    elif len(sys.argv) == 5 and sys.argv[1] == "layered":
+        layered(*(int(x) for x in sys.argv[2:]))
     else:
         sys.exit(__doc__)

@@ -1,0 +1,64 @@
+/* turn_around.c - the sum of the bytes that cross from node to node of the list, and its highest place. */
+#include "planner/order/turn_around.h"
+
+#include <string.h>
+
+#include "estimator/base/memory.h"
+
+static bool is_marked(const mp_graph *graph)
+{
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        if (graph->nodes[v].phase == MP_PHASE_LOSS || graph->nodes[v].phase == MP_PHASE_BACKWARD) return true;
+    return false;
+}
+
+mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t *more_bytes = mp_alloc(graph->n_nodes + 1, sizeof *more_bytes), bytes = 0, most = 0;
+    MP_REQUIRE(more_bytes, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    *node = -1;
+    if (is_marked(graph)) goto done;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const int producer = graph->producer[s];
+        int last = -1;
+        if (producer < 0 || mp_storage_is_static(&graph->storages[s])) continue;
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+            if (graph->nodes[graph->readers[r]].phase != MP_PHASE_UPDATE && graph->readers[r] > last) last = graph->readers[r];
+        if (last <= producer) continue;
+        more_bytes[producer + 1] += graph->storages[s].bytes;
+        more_bytes[last + 1] -= graph->storages[s].bytes;
+    }
+    for (size_t v = 0; v < graph->n_nodes; v++) {
+        bytes += more_bytes[v];
+        if (bytes <= most) continue;
+        most = bytes;
+        *node = (int)v;
+    }
+done:
+    mp_free(more_bytes);
+    return st;
+}
+
+mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int first;
+    mp_node *nodes = NULL;
+    mp_marked_graph x = {.graph = *graph};
+    MP_TRY(mp_turn_around(graph, &first, err));
+    MP_REQUIRE(nodes = mp_alloc(graph->n_nodes, sizeof *nodes), err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    memcpy(nodes, graph->nodes, graph->n_nodes * sizeof *nodes);
+    for (size_t v = first < 0 ? graph->n_nodes : (size_t)first; v < graph->n_nodes; v++)
+        if (nodes[v].phase == MP_PHASE_FORWARD) nodes[v].phase = MP_PHASE_BACKWARD;
+    x.graph.nodes = nodes;
+    *out = x;
+done:
+    return st;
+}
+
+void mp_marked_graph_free(mp_marked_graph *marked)
+{
+    mp_free(marked->graph.nodes);
+    *marked = (mp_marked_graph){0};
+}

@@ -1,0 +1,26 @@
+/* turn_around.h - where a graph turns from producing to consuming, if none of its nodes is marked loss or backward, and the
+ * graph with that marked, for searchers that want phases.
+ *
+ * Marks are a searcher's view only. What may be recomputed stays what docs/plan-rules.md says: of an unmarked graph every
+ * forward node, after the turn-around too. A plan of the marked view is a plan of the graph, since the view forbids more.
+ */
+#ifndef PLANNER_TURN_AROUND_H
+#define PLANNER_TURN_AROUND_H
+
+#include "memplan/graph.h"
+
+/* A graph with other phases; the rest is the graph's, which has to outlive it. */
+typedef struct mp_marked_graph {
+    mp_graph graph;
+} mp_marked_graph;
+
+/* The node of the list before which the most bytes cross: produced earlier and read by it or later, what is always live left
+ * out; the first of several. -1: nothing crosses anywhere, or a node is marked loss or backward. MP_NOMEM. O(list lengths). */
+mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err);
+
+/* The graph whose nodes from that one on are backward, but for updates; the graph as it is where there is none. On MP_OK release
+ * with mp_marked_graph_free (a zeroed one is fine). MP_NOMEM. O(list lengths). */
+mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err);
+void mp_marked_graph_free(mp_marked_graph *marked);
+
+#endif
