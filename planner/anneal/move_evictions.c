@@ -120,10 +120,12 @@ static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool unti
     const mp_graph *g = x->graph;
     const int begin = m->n_candidates ? mp_mover_below(m, m->n_candidates) : 0;
     int n = 0;
-    for (int i = 0; i < m->n_candidates && n < MP_MOVE_EVICT_CHEAP && !(until_fits && x->profile.total_over <= 0); i++) {
-        const int s = m->candidates[(begin + i) % m->n_candidates];
-        if (g->nodes[g->producer[s]].alternatives[0].ticks > most_ticks || !mp_runs_is_live(x, s, position)) continue;
-        const int reader = mp_runs_next_read(x, s, position);
+    const int n_looks = m->draws_near ? 2 * MP_MOVE_EVICT_CHEAP : m->n_candidates;
+    for (int i = 0; i < n_looks && n < MP_MOVE_EVICT_CHEAP && !(until_fits && x->profile.total_over <= 0); i++) {
+        int reader = -1;
+        const int s = m->draws_near ? mp_mover_any_live(m, position, &reader) : m->candidates[(begin + i) % m->n_candidates];
+        if (s < 0 || g->nodes[g->producer[s]].alternatives[0].ticks > most_ticks || !mp_runs_is_live(x, s, position)) continue;
+        if (reader < 0) reader = mp_runs_next_read(x, s, position);
         const int producer = reader < 0 ? -1 : mp_runs_latest_producer(x, s, x->runs[reader].position);
         if (producer < 0 || !mp_is_repeatable(g, x->runs[producer].node)) continue;
         if (!rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, MP_MOVE_DEEPER, producer))

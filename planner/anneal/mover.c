@@ -1,10 +1,13 @@
 /* mover.c - draws of runs, positions and storages, relocation, and the mover's tables. */
 #include "planner/anneal/mover.h"
 
+#include <math.h>
+
 #include "planner/anneal/runs/runs_change.h"
 #include "planner/anneal/runs/runs_query.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
+#include "planner/order/turn_around.h"
 
 /* ---- draws ---- */
 
@@ -52,9 +55,29 @@ int mp_mover_any_position(mp_mover *m)
     return run < 0 ? -1 : x->runs[run].position;
 }
 
+/* The same on large graphs, where few of all storages are live at a time: an output of a run before the position, near ones more
+ * often: the distance's logarithm is uniform. */
+static int any_live_near(mp_mover *m, int position, int *reader)
+{
+    const mp_runs *x = m->runs;
+    for (int k = 0; k < MP_MOVE_NEAR_DRAWS; k++) {
+        const int at = position - (int)pow((double)position + 1, mp_mover_uniform(m));
+        const int run = at < 0 ? -1 : x->run_at[at] >= 0 ? x->run_at[at] : mp_runs_neighbour(x, at, -1);
+        if (run < 0 || !mp_is_repeatable(x->graph, x->runs[run].node)) continue;
+        const mp_alternative *alternative = mp_runs_alternative(x, run);
+        const int s = alternative->n_writes ? alternative->writes[mp_mover_below(m, (int)alternative->n_writes)] : -1;
+        if (s < 0 || !x->graph->storages[s].bytes || mp_storage_is_static(&x->graph->storages[s])) continue;
+        if (!mp_runs_is_live(x, s, position)) continue;
+        *reader = mp_runs_next_read(x, s, position);
+        if (*reader >= 0) return s;
+    }
+    return -1;
+}
+
 int mp_mover_any_live(mp_mover *m, int position, int *reader)
 {
     const mp_runs *x = m->runs;
+    if (m->draws_near) return any_live_near(m, position, reader);
     const int64_t total = m->n_candidates ? m->weights[m->n_candidates - 1] : 0;
     for (int k = 0; k < MP_MOVE_DRAWS && total; k++) {
         const int64_t at = (int64_t)(mp_mover_uniform(m) * (double)total);
@@ -141,9 +164,10 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
         m.candidates[m.n_candidates] = (int)s;
         m.weights[m.n_candidates++] = sum;
     }
+    m.draws_near = mp_graph_is_local(g);
     for (size_t v = 0; v < g->n_nodes; v++)
         if (g->nodes[v].n_alternatives > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
-    const bool wide = mean_reads(g) > MP_MOVE_WIDE_READS;
+    const bool wide = mean_reads(g) > MP_MOVE_WIDE_READS || m.draws_near;
     m.n_reruns = wide ? MP_MOVE_RERUNS_WIDE : MP_MOVE_RERUNS;
     m.n_reruns_deep = wide ? MP_MOVE_RERUNS_WIDE_DEEP : MP_MOVE_RERUNS_DEEP;
     *out = m;

@@ -12,6 +12,7 @@ typedef struct mp_mover {
     int n_candidates; /* storages that can be recomputed */
     int *candidates;
     int64_t *weights; /* running sums over the candidates, by bytes */
+    bool draws_near;  /* such storages are drawn by how long before a position they were produced */
     int n_choices;    /* nodes that have several alternatives */
     int *choices;
     int *list;                   /* work: runs or nodes that move together, MP_MOVE_LIST at most */

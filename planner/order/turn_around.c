@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/tuning.h"
 
 static bool is_marked(const mp_graph *graph)
 {
@@ -12,13 +13,25 @@ static bool is_marked(const mp_graph *graph)
     return false;
 }
 
+bool mp_graph_is_local(const mp_graph *graph)
+{
+    int64_t nodes = 0;
+    if (graph->n_nodes <= MP_LARGE_GRAPH_NODES) return false;
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        const int first = graph->readers_start[s], end = graph->readers_start[s + 1];
+        if (graph->producer[s] >= 0 && end > first && graph->readers[end - 1] > graph->producer[s])
+            nodes += graph->readers[end - 1] - graph->producer[s];
+    }
+    return nodes / (int64_t)(graph->n_storages + 1) < (int64_t)graph->n_nodes / MP_LOCAL_SHARE;
+}
+
 mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err)
 {
     mp_status st = MP_OK;
     int64_t *more_bytes = mp_alloc(graph->n_nodes + 1, sizeof *more_bytes), bytes = 0, most = 0;
     MP_REQUIRE(more_bytes, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     *node = -1;
-    if (is_marked(graph)) goto done;
+    if (is_marked(graph) || mp_graph_is_local(graph)) goto done;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const int producer = graph->producer[s];
         int last = -1;

@@ -307,6 +307,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     const int64_t n_cuts = suits < moves ? suits : moves;
     mp_error ignored = {0};
     MP_TRY(mp_cut_labels_new(graph, &x->problem, err));
+    if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD) goto done; /* nothing comes after */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

@@ -30,7 +30,7 @@ static bool cuts_the_list(const mp_solver *solver)
 }
 
 /* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
- * cuts the list only while there is no plan. */
+ * cuts the list only while there is no plan, and on large graphs of that only chains. */
 static bool takes_part(const mp_solver *solver, const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
@@ -40,6 +40,7 @@ static bool takes_part(const mp_solver *solver, const mp_search *search)
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
+    if (cuts_the_list(solver) && solver->run != mp_run_chain && is_large(search)) return false; /* priced has quick segments */
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
