@@ -7,9 +7,11 @@
 #include "memplan/floor.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_explain.h"
+#include "planner/bound/bound_parts.h"
 #include "planner/bound/interval/bound_branch.h"
 #include "planner/bound/overlap/bound_select.h"
 #include "planner/math/tuning.h"
+#include "planner/order/turn_around.h"
 
 /* The stages of one effort, over the best chain of intervals. */
 typedef struct pass {
@@ -254,6 +256,26 @@ done:
     return st;
 }
 
+/* The sum over parts of a large graph whose storages live shortly. */
+static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+                           mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_work work = {0};
+    int64_t ticks;
+    bool infeasible;
+    MP_TRY(mp_bound_of_parts(graph, budget_bytes, MP_BOUND_PART_NODES, options, &ticks, &infeasible, &work, err));
+    report_stage(options->report, MP_BOUND_DISJOINT, ticks, infeasible, &work);
+    if (ticks <= bound->ticks && !infeasible) goto done;
+    bound->stage = MP_BOUND_DISJOINT;
+    bound->from = bound->to = -1;
+    bound->infeasible = infeasible;
+    bound->multiplier = 0;
+    bound->ticks = ticks;
+done:
+    return st;
+}
+
 /* Every node once, in its fastest alternative. */
 static int64_t least_ticks(const mp_graph *graph)
 {
@@ -302,6 +324,8 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     if (!bound.infeasible) {
         MP_TRY(mp_precedence_new(graph, !options->any_order, &order, err));
         if (mp_bound_is_on(options, MP_BOUND_INTERVAL)) MP_TRY(run_passes(order, budget_bytes, options, &bound, err));
+        if (!bound.infeasible && mp_graph_is_local(graph) && mp_bound_is_on(options, MP_BOUND_DISJOINT))
+            MP_TRY(run_parts(graph, budget_bytes, options, &bound, err));
         if (!bound.infeasible && options->effort >= MP_BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
             MP_TRY(run_demand(order, budget_bytes, options, &bound, err));
         MP_TRY(explain(order, budget_bytes, options, &bound, err));

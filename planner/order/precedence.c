@@ -6,6 +6,7 @@
 #include "planner/math/bits.h"
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
+#include "planner/order/turn_around.h"
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
 
@@ -178,29 +179,31 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
     }
 }
 
-static bool is_loss_or_backward(const mp_precedence *o, int v)
+/* Loss or backward, or in a graph without such nodes not before its turn-around (-1: none). */
+static bool is_behind(const mp_precedence *o, int v, int turn_around)
 {
     if (v == o->n - 1) return false;
     const mp_phase phase = o->graph->nodes[v].phase;
-    return phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD;
+    return phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD ||
+           (phase == MP_PHASE_FORWARD && turn_around >= 0 && v >= turn_around);
 }
 
 /* The vertex at which most activations are live: the loss or backward node with the most forward nodes in a chain before it and
- * loss and backward nodes in a chain behind it, together, the first of several; the node in the middle if there is none.
- * `before` and `behind`, per vertex, are zero. */
-static int end_of_forward(const mp_precedence *o, const int *start, const int *list, int *before, int *behind)
+ * loss and backward nodes in a chain behind it, together, the first of several; where none is marked, nodes from the turn-around
+ * on count as backward; the node in the middle if there is none. `before` and `behind`, per vertex, are zero. */
+static int end_of_forward(const mp_precedence *o, int turn_around, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         for (int j = start[v]; j < start[v + 1]; j++) {
-            const int length = before[list[j]] + !is_loss_or_backward(o, list[j]);
+            const int length = before[list[j]] + !is_behind(o, list[j], turn_around);
             if (length > before[v]) before[v] = length;
         }
     }
     for (int i = o->n - 1; i >= 0; i--) {
         const int v = o->sequence[i];
-        if (!is_loss_or_backward(o, v)) continue;
+        if (!is_behind(o, v, turn_around)) continue;
         for (int j = start[v]; j < start[v + 1]; j++)
             if (behind[list[j]] <= behind[v]) behind[list[j]] = behind[v] + 1;
         if (best < 0 || before[v] + behind[v] >= before[best] + behind[best]) best = v;
@@ -218,7 +221,9 @@ static mp_status close_pairs(mp_precedence *o, const struct pairs *p, mp_error *
     for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
     for (size_t k = 0; k < p->n; k++) list[start[p->to[k] + 1]++] = p->from[k];
     if (o->only_vertex >= 0) {
-        o->only_vertex = end_of_forward(o, start, list, lengths, lengths + o->n);
+        int turn_around;
+        MP_TRY(mp_turn_around(o->graph, &turn_around, err));
+        o->only_vertex = end_of_forward(o, turn_around, start, list, lengths, lengths + o->n);
         close_only_vertex(o, start, list);
     }
     for (int i = 0; i < o->n && o->only_vertex < 0; i++) {
