@@ -31,7 +31,7 @@ typedef struct mp_solver {
     mp_status (*run)(mp_search *search, mp_error *err);
     bool monotone;           /* its candidates for a budget are also candidates for every larger one */
     bool chooses_algorithms; /* it sees them; others see a relaxed graph and leave the choice to the offer (search.h) */
-    bool wants_phases;       /* and chooses no algorithms: a graph without loss and backward is shown with a turn-around marked */
+    bool wants_phases; /* and chooses no algorithms: a graph without loss and backward is shown with a turn-around marked */
 } mp_solver;
 
 /* How much work a search is worth. Work is counted, so the same effort gives the same plan on every machine.

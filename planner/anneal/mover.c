@@ -55,8 +55,8 @@ int mp_mover_any_position(mp_mover *m)
     return run < 0 ? -1 : x->runs[run].position;
 }
 
-/* The same on large graphs, where few of all storages are live at a time: an output of a run before the position, near ones more
- * often: the distance's logarithm is uniform. */
+/* The same on large graphs, where few of all storages are live at a time: an output of a run before the position, near ones
+ * more often: the distance's logarithm is uniform. */
 static int any_live_near(mp_mover *m, int position, int *reader)
 {
     const mp_runs *x = m->runs;

@@ -264,7 +264,8 @@ static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp
     mp_bound_work work = {0};
     int64_t ticks;
     bool infeasible;
-    MP_TRY(mp_bound_of_parts(graph, budget_bytes, MP_BOUND_PART_NODES, options, &ticks, &infeasible, &work, err));
+    MP_TRY(
+        mp_bound_of_parts(graph, budget_bytes, MP_BOUND_PART_NODES, mp_bound_within, options, &ticks, &infeasible, &work, err));
     report_stage(options->report, MP_BOUND_DISJOINT, ticks, infeasible, &work);
     if (ticks <= bound->ticks && !infeasible) goto done;
     bound->stage = MP_BOUND_DISJOINT;

@@ -21,7 +21,8 @@ done:
     return st;
 }
 
-static mp_status copy_alternative(mp_graph *part, const parting *p, const mp_alternative *from, mp_alternative *to, mp_error *err)
+static mp_status copy_alternative(mp_graph *part, const parting *p, const mp_alternative *from, mp_alternative *to,
+                                  mp_error *err)
 {
     mp_status st = MP_OK;
     *to = (mp_alternative){.workspace_bytes = from->workspace_bytes, .ticks = from->ticks, .algorithm = from->algorithm};
@@ -65,8 +66,8 @@ static mp_status take_part(const parting *p, size_t from, size_t to, mp_graph **
         copy->flags = node->flags;
         copy->forward_of = -1;
         copy->n_alternatives = node->n_alternatives;
-        MP_REQUIRE(copy->alternatives = mp_pool_alloc(part->pool, node->n_alternatives, sizeof *copy->alternatives), err, MP_NOMEM,
-                   "no memory for a part of %s", graph->name);
+        MP_REQUIRE(copy->alternatives = mp_pool_alloc(part->pool, node->n_alternatives, sizeof *copy->alternatives), err,
+                   MP_NOMEM, "no memory for a part of %s", graph->name);
         for (size_t k = 0; k < node->n_alternatives; k++)
             MP_TRY(copy_alternative(part, p, &node->alternatives[k], &copy->alternatives[k], err));
     }
@@ -87,8 +88,9 @@ static bool is_plain(const mp_graph *graph)
     return true;
 }
 
-mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, const mp_bound_options *options,
-                            int64_t *ticks, bool *infeasible, mp_bound_work *work, mp_error *err)
+mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, mp_bound_call bound_part,
+                            const mp_bound_options *options, int64_t *ticks, bool *infeasible, mp_bound_work *work,
+                            mp_error *err)
 {
     mp_status st = MP_OK;
     mp_graph *part = NULL;
@@ -110,7 +112,7 @@ mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t 
         part = NULL;
         MP_TRY(take_part(&p, graph->n_nodes * k / n_parts, graph->n_nodes * (k + 1) / n_parts, &part, err));
         mp_bound_report_init(&report);
-        MP_TRY(mp_bound_within(part, p.budget_bytes, &p.options, &bound, err));
+        MP_TRY(bound_part(part, p.budget_bytes, &p.options, &bound, err));
         for (int s = 0; s < MP_BOUND_N_STAGES; s++) mp_bound_work_add(work, &report.stages[s].work);
         *ticks += bound.infeasible ? 0 : bound.ticks - report.least_ticks;
         *infeasible = bound.infeasible;

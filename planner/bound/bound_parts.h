@@ -9,11 +9,16 @@
 
 #include "memplan/bound.h"
 
+/* What bounds one part: mp_bound_within, which calls this for graphs that are larger than a part. */
+typedef mp_status (*mp_bound_call)(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
+                                   mp_error *err);
+
 /* Parts of about so many successive nodes, each bounded by its best chain of intervals. *ticks are those beyond first runs,
- * *infeasible says that no plan fits. Nothing (0 ticks) of a graph with nodes that are marked or write what is always live; when
- * options->stop says so, what the parts before have proved. Adds to *work. MP_NOMEM. O(nodes * part_nodes / 64) and some
+ * *infeasible says that no plan fits. Nothing (0 ticks) of a graph with nodes that are marked or write what is always live;
+ * when options->stop says so, what the parts before have proved. Adds to *work. MP_NOMEM. O(nodes * part_nodes / 64) and some
  * hundreds of cuts of each part. */
-mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, const mp_bound_options *options,
-                            int64_t *ticks, bool *infeasible, mp_bound_work *work, mp_error *err);
+mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, mp_bound_call bound_part,
+                            const mp_bound_options *options, int64_t *ticks, bool *infeasible, mp_bound_work *work,
+                            mp_error *err);
 
 #endif

@@ -189,8 +189,8 @@ static bool is_behind(const mp_precedence *o, int v, int turn_around)
 }
 
 /* The vertex at which most activations are live: the loss or backward node with the most forward nodes in a chain before it and
- * loss and backward nodes in a chain behind it, together, the first of several; where none is marked, nodes from the turn-around
- * on count as backward; the node in the middle if there is none. `before` and `behind`, per vertex, are zero. */
+ * loss and backward nodes in a chain behind it, together, the first of several; where none is marked, nodes from the
+ * turn-around on count as backward; the node in the middle if there is none. `before` and `behind`, per vertex, are zero. */
 static int end_of_forward(const mp_precedence *o, int turn_around, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;

@@ -28,8 +28,8 @@ typedef struct mp_precedence {
 
 /* With list_order, the first runs of forward nodes are in list order, and so are those of loss and backward nodes. On MP_OK
  * *out is released with mp_precedence_free (NULL is fine). Beyond mp_precedence_most_nodes vertices only one vertex has its
- * sets: the loss or backward node between the longest chains, or, where none is marked, such a node from the turn-around on. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes;
- * beyond, O(graph). */
+ * sets: the loss or backward node between the longest chains, or, where none is marked, such a node from the turn-around on.
+ * MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; beyond, O(graph). */
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err);
 void mp_precedence_free(mp_precedence *order);
 

@@ -19,11 +19,12 @@ typedef struct mp_marked_graph {
 bool mp_graph_is_local(const mp_graph *graph);
 
 /* The node of the list before which the most bytes cross: produced earlier and read by it or later, what is always live left
- * out; the first of several. -1: nothing crosses anywhere, a node is marked loss or backward, or the graph is local. MP_NOMEM. O(list lengths). */
+ * out; the first of several. -1: nothing crosses anywhere, a node is marked loss or backward, or the graph is local. MP_NOMEM.
+ * O(list lengths). */
 mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err);
 
-/* The graph whose nodes from that one on are backward, but for updates; the graph as it is where there is none. On MP_OK release
- * with mp_marked_graph_free (a zeroed one is fine). MP_NOMEM. O(list lengths). */
+/* The graph whose nodes from that one on are backward, but for updates; the graph as it is where there is none. On MP_OK
+ * release with mp_marked_graph_free (a zeroed one is fine). MP_NOMEM. O(list lengths). */
 mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err);
 void mp_marked_graph_free(mp_marked_graph *marked);
 

@@ -43,8 +43,8 @@ typedef struct mp_cut_labels {
     int *needed, *next_needed, *needed_by;
 } mp_cut_labels;
 
-/* The problem of a graph; in one without loss and backward nodes forward ends with the last stage but one. On MP_OK *out is released
- * with mp_cut_labels_free (NULL is fine). MP_NOMEM. O(list lengths). */
+/* The problem of a graph; in one without loss and backward nodes forward ends with the last stage but one. On MP_OK *out is
+ * released with mp_cut_labels_free (NULL is fine). MP_NOMEM. O(list lengths). */
 mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error *err);
 void mp_cut_labels_free(mp_cut_labels *labels);
 
