@@ -52,6 +52,8 @@ WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
 SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -Iinclude -isystem $B/gen
+# One set of objects for the archive and the shared library.
+PIC_FLAGS := -fPIC -fno-semantic-interposition
 
 LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c cli/*/*.c)))
@@ -69,7 +71,7 @@ LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/executor
 MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
-all: $B/memplan $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
+all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
 	@echo "built $B/memplan ($(CC)$(if $(SAN_FLAGS),$(comma) sanitizers), CUDA=$(CUDA))"
 
 demo: $B/memplan | $B/demo-packages ## the main job on a real model
@@ -127,9 +129,10 @@ format: ## lay the code out with clang-format
 docs: $B/manual ## write docs/commands.md anew, from the tables of commands and options
 	$B/manual markdown > docs/commands.md
 
-install: $B/memplan $B/manual $(MODULES) ## program, library, headers, completion, manual and a pkg-config file under PREFIX
+install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, headers, completion, manual and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
+	install -D -m 755 $B/libmemplan.so $(DESTDIR)$(PREFIX)/lib/libmemplan.so
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
@@ -153,6 +156,12 @@ $B/manual: $B/cli/manual.o $(filter-out $B/cli/main.o,$(CLI_OBJ)) $B/libmemplan.
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcsP $@ $^
+# It shows what begins with mp_, all of it, because modules use the library, too; what is public is in include/memplan.
+$B/libmemplan.so: $(LIB_OBJ)
+	@echo '{ global: mp_*; local: *; };' > $B/libmemplan.map
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$B/libmemplan.map \
+	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ $(DEPS_LIBS)
+$(LIB_OBJ): MP_CFLAGS += $(PIC_FLAGS)
 gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 # A test's program lies in $B/tests, whatever folder its source is in.
 $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))

@@ -7,7 +7,6 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
-#include "memplan/fates.h"
 #include "memplan/plan.h"
 
 #define MP_BLOCK_WIDTH 134.0

@@ -13,7 +13,8 @@
  *     mp_plan_write         plan_json.h    plans as files
  *     mp_train              train.h        trains as a plan says, on a backend (backend.h, program.h)
  *
- * A graph of your own, in place of the first four steps: graph.h, graph_json.h, graph_dot.h.
+ * A graph of your own, in place of the first four steps: graph.h, graph_json.h, graph_dot.h. The same from other languages,
+ * through one opaque handle: planning.h.
  *
  * Words (docs/glossary.md has all of them): a *node* is the forward, loss, backward or update part of an operator; it reads and
  * writes *storages*. A *step* is one run of a node; a *plan* is a list of steps, and whatever runs twice in it is *recomputed*.
@@ -58,7 +59,6 @@ extern "C" {
 #include "memplan/curve_picture.h"
 #include "memplan/error.h"
 #include "memplan/execution.h"
-#include "memplan/fates.h"
 #include "memplan/feed.h"
 #include "memplan/fit.h"
 #include "memplan/floor.h"
@@ -77,6 +77,7 @@ extern "C" {
 #include "memplan/parameters.h"
 #include "memplan/plan.h"
 #include "memplan/plan_json.h"
+#include "memplan/planning.h"
 #include "memplan/program.h"
 #include "memplan/search.h"
 #include "memplan/second_stream.h"

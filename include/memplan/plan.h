@@ -51,4 +51,17 @@ char *mp_plan_text(const char *text);
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err);
 
+/* The fate of a tensor of the forward pass under an order of steps. */
+typedef enum mp_fate {
+    MP_FATE_NONE,         /* not produced by a forward or loss node, always live, or never produced */
+    MP_FATE_FORWARD_ONLY, /* no backward node reads it */
+    MP_FATE_RECOMPUTED,   /* backward reads it, from a second run of its node or a later one only */
+    MP_FATE_KEPT,         /* backward reads what the first run produced */
+    MP_N_FATES
+} mp_fate;
+
+/* The fate of every storage, into fates[0 .. n_storages), under steps[0..n). A tensor that only other recomputations read is
+ * RECOMPUTED as well. MP_NOMEM. O(list lengths of the steps). */
+mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err);
+
 #endif

@@ -16,7 +16,7 @@
 #include "formats/base/file.h"
 #include "formats/drawings/graph_blocks.h"
 #include "formats/drawings/placement.h"
-#include "memplan/fates.h"
+#include "memplan/plan.h"
 #include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"
 

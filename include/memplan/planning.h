@@ -1,0 +1,95 @@
+/* planning.h - a graph, a search and its answer behind one opaque handle: the interface whose binary form stays.
+ *
+ * For other languages (Python's ctypes, FFIs) and for programs that are not built again when the library is: nothing but
+ * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. What there is to set and to ask
+ * goes by name, so that new names do not change it. docs/library.md has an example; python/ is built on it.
+ *
+ *     mp_planning *p = mp_planning_new("chain", 1e-9);
+ *     int a = mp_planning_add_storage(p, "a", "activation", 100), g = mp_planning_add_storage(p, "g", "gradient", 100);
+ *     int f = mp_planning_add_node(p, "f", "Layer", "forward", 1, 0), b = mp_planning_add_node(p, "b", "Layer", "backward", 2,
+ * 0); mp_planning_connect(p, f, "writes", &a, 1); mp_planning_connect(p, b, "reads", &a, 1); mp_planning_connect(p, b,
+ * "writes", &g, 1); if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
+ *     mp_planning_free(p);
+ *
+ * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail. A
+ * handle is used by one thread at a time. Functions of other headers that take an mp_graph, an mp_plan or an mp_error serve
+ * with what mp_planning_graph, _plan and _error return: mp_graph_write, mp_plan_write, mp_timeline_picture.
+ */
+#ifndef MEMPLAN_PLANNING_H
+#define MEMPLAN_PLANNING_H
+
+#include "memplan/plan.h"
+
+typedef struct mp_planning mp_planning;
+
+/* 1, and another number should a function or a name below ever change its meaning. O(1). */
+int mp_planning_interface(void);
+
+/* A handle with an empty graph; seconds are tick_seconds times ticks. NULL: out of memory. Released with mp_planning_free (NULL
+ * is fine). O(1). */
+mp_planning *mp_planning_new(const char *name, double tick_seconds);
+void mp_planning_free(mp_planning *planning);
+
+/* One sentence, without a full stop, about the last call that failed; "" if the last call did not. Valid until the next call.
+ * O(1). */
+const char *mp_planning_message(const mp_planning *planning);
+
+/* An empty mp_error for a function of another header; its sentence is then mp_planning_message's. Never NULL. O(1). */
+mp_error *mp_planning_error(mp_planning *planning);
+const mp_graph *mp_planning_graph(const mp_planning *planning); /* the handle's; complete once it is finished. O(1) */
+const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, the handle's; NULL: none. O(1) */
+
+/* ---- the graph (docs/plan-rules.md) ---- */
+
+/* Adds a storage of a kind ("parameter", "activation", ...; mp_kind) and returns its number, counted from 0. -1: no such kind,
+ * the graph is finished, out of memory. Amortised O(1). */
+int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes);
+
+/* Adds a node of a phase ("forward", "loss", "backward", "update") and returns its number. -1 as above. Amortised O(1). */
+int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
+                         int64_t workspace_bytes);
+
+/* What a node has to do with n storages: it "reads" or "writes" them or "adds" to them, each list once; or n is even and they
+ * are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node, a
+ * finished graph; MP_NOMEM. O(n). */
+mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
+
+/* Sets a node's flag: "once" (it may not be recomputed), "random", "view". MP_INVALID as above. O(1). */
+mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
+
+/* Checks the graph, which cannot be changed from then on. As mp_graph_finish, and as mp_timeline_build. */
+mp_status mp_planning_finish(mp_planning *planning);
+
+/* ---- the search ---- */
+
+/* Sets an option of searches to come, as the command line spells it: "solver", "seed", "moves", "effort", "time_limit"
+ * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). MP_INVALID: no such option or value. O(1). */
+mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
+
+/* Called now and then from mp_planning_solve, in its thread; -1 where there is nothing yet. Returns false to end the search
+ * with the best plan so far. NULL: nobody. O(1). */
+typedef bool (*mp_planning_call)(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes,
+                                 void *data);
+void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data);
+
+/* Searches for the cheapest plan whose peak is within the budget (INT64_MAX: any), without offsets: for an allocator of the
+ * caller's. The plan has passed mp_plan_check. MP_INFEASIBLE: none was found; the sentence says what the smallest found needs,
+ * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
+mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
+
+/* A number by name; -1: not known (yet), or no such name.
+ *   of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes"; "floor_bytes" and "floor_node", which are computed
+ *     when they are first asked for (as mp_floor)
+ *   of the last search: "planned_bytes", "planned_ticks", "n_steps" (of the plan within the budget), "bound_ticks" (proved: no
+ *     plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a limit or the caller) */
+int64_t mp_planning_number(mp_planning *planning, const char *name);
+
+/* The nodes of the plan's steps in order, at most `most` of them. Returns how many there are; 0: no plan. O(steps). */
+size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
+
+/* The storages that are live at the peak of mp_planning_plan, without it of keep-all, largest first, always-live ones left out:
+ * at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure, which leaves
+ * its sentence. As mp_timeline_build. */
+size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
+
+#endif

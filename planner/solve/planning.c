@@ -1,0 +1,360 @@
+/* planning.c - one handle over a graph, a request and its answer. Everything by name, nothing by layout. */
+#include "memplan/planning.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memplan/floor.h"
+#include "memplan/solver.h"
+
+enum { INTERFACE = 1, MOST_NAME = 32 };
+
+struct mp_planning {
+    mp_error err;
+    mp_graph *graph;
+    bool is_finished;
+    int64_t keep_all_bytes, keep_all_ticks, static_bytes;
+    int64_t floor_bytes; /* -1: not asked for yet */
+    int floor_node;
+    mp_request request;
+    char solver[MOST_NAME]; /* what request.solver points to */
+    mp_planning_call progress;
+    void *progress_data;
+    mp_answer answer;
+    bool has_answer;
+};
+
+int mp_planning_interface(void)
+{
+    return INTERFACE;
+}
+
+mp_planning *mp_planning_new(const char *name, double tick_seconds)
+{
+    mp_planning *planning = mp_alloc(1, sizeof *planning);
+    if (!planning) return NULL;
+    if (mp_graph_new(name, &planning->graph, NULL) != MP_OK) {
+        mp_free(planning);
+        return NULL;
+    }
+    planning->graph->tick_seconds = tick_seconds;
+    planning->floor_bytes = planning->floor_node = -1;
+    planning->request.graph = planning->graph;
+    planning->request.wants_bound = true;
+    return planning;
+}
+
+void mp_planning_free(mp_planning *planning)
+{
+    if (!planning) return;
+    mp_answer_free(&planning->answer);
+    mp_graph_free(planning->graph);
+    mp_free(planning);
+}
+
+const char *mp_planning_message(const mp_planning *planning)
+{
+    return planning->err.message;
+}
+
+mp_error *mp_planning_error(mp_planning *planning)
+{
+    planning->err = (mp_error){0};
+    return &planning->err;
+}
+
+const mp_graph *mp_planning_graph(const mp_planning *planning)
+{
+    return planning->graph;
+}
+
+const mp_plan *mp_planning_plan(const mp_planning *planning)
+{
+    if (!planning->has_answer) return NULL;
+    return planning->answer.plan ? planning->answer.plan : planning->answer.smallest;
+}
+
+/* ---- the graph ---- */
+
+static mp_status require_unfinished(mp_planning *planning)
+{
+    mp_error *err = mp_planning_error(planning);
+    return planning->is_finished ? MP_FAIL(err, MP_INVALID, "the graph is finished and cannot be changed") : MP_OK;
+}
+
+static mp_status find_node(mp_planning *planning, int node, mp_node **out)
+{
+    mp_status st = require_unfinished(planning);
+    if (st != MP_OK) return st;
+    if (node < 0 || (size_t)node >= planning->graph->n_nodes)
+        return MP_FAIL(&planning->err, MP_INVALID, "there is no node number %d", node);
+    *out = &planning->graph->nodes[node];
+    return MP_OK;
+}
+
+int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes)
+{
+    mp_storage *storage;
+    const int found = mp_kind_find(kind);
+    if (require_unfinished(planning) != MP_OK) return -1;
+    if (found < 0) {
+        MP_FAIL(&planning->err, MP_INVALID, "there is no kind of storage '%s'", kind);
+        return -1;
+    }
+    char *copy = mp_pool_text(planning->graph->pool, name, strlen(name));
+    if (!copy) {
+        MP_NO_MEMORY(&planning->err);
+        return -1;
+    }
+    if (mp_graph_storage(planning->graph, &storage, &planning->err) != MP_OK) return -1;
+    storage->name = copy;
+    storage->kind = (mp_kind)found;
+    storage->bytes = storage->payload_bytes = bytes;
+    return (int)planning->graph->n_storages - 1;
+}
+
+int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
+                         int64_t workspace_bytes)
+{
+    mp_node *node;
+    const int found = mp_phase_find(phase);
+    if (require_unfinished(planning) != MP_OK) return -1;
+    if (found < 0) {
+        MP_FAIL(&planning->err, MP_INVALID, "there is no phase '%s'", phase);
+        return -1;
+    }
+    mp_pool *pool = planning->graph->pool;
+    char *own_name = mp_pool_text(pool, name, strlen(name)), *own_op = mp_pool_text(pool, op, strlen(op));
+    if (!own_name || !own_op) {
+        MP_NO_MEMORY(&planning->err);
+        return -1;
+    }
+    if (mp_graph_node(planning->graph, &node, &planning->err) != MP_OK) return -1;
+    node->name = own_name;
+    node->op = own_op;
+    node->phase = (mp_phase)found;
+    node->forward_of = -1;
+    node->alternatives->ticks = ticks;
+    node->alternatives->workspace_bytes = workspace_bytes;
+    return (int)planning->graph->n_nodes - 1;
+}
+
+static mp_status connect_in_place(mp_planning *planning, mp_alternative *alternative, const int *storages, size_t n)
+{
+    if (n % 2) return MP_FAIL(&planning->err, MP_INVALID, "in-place pairs of %zu storages", n);
+    mp_in_place *pairs = mp_pool_alloc(planning->graph->pool, n / 2, sizeof *pairs);
+    if (!pairs) return MP_NO_MEMORY(&planning->err);
+    for (size_t i = 0; i < n / 2; i++) pairs[i] = (mp_in_place){storages[2 * i], storages[2 * i + 1]};
+    alternative->in_place = pairs;
+    alternative->n_in_place = n / 2;
+    return MP_OK;
+}
+
+mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n)
+{
+    mp_node *found;
+    mp_status st = find_node(planning, node, &found);
+    if (st != MP_OK) return st;
+    mp_alternative *a = found->alternatives;
+    if (!strcmp(how, "in_place")) return connect_in_place(planning, a, storages, n);
+    const struct {
+        const char *name;
+        int **list;
+        size_t *n;
+    } rows[] = {{"reads", &a->reads, &a->n_reads}, {"writes", &a->writes, &a->n_writes}, {"adds", &a->adds, &a->n_adds}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (strcmp(how, rows[k].name) != 0) continue;
+        int *copy = mp_graph_list(planning->graph, storages, n);
+        if (!copy) return MP_NO_MEMORY(&planning->err);
+        *rows[k].list = copy;
+        *rows[k].n = n;
+        return MP_OK;
+    }
+    return MP_FAIL(&planning->err, MP_INVALID, "a node cannot have '%s'", how);
+}
+
+mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } flags[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
+    mp_node *found;
+    mp_status st = find_node(planning, node, &found);
+    if (st != MP_OK) return st;
+    for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
+        if (!strcmp(flag, flags[k].name)) {
+            found->flags |= flags[k].bit;
+            return MP_OK;
+        }
+    return MP_FAIL(&planning->err, MP_INVALID, "there is no flag '%s'", flag);
+}
+
+/* The timeline of a plan, or of keep-all where there is none. */
+static mp_status timeline_of(mp_planning *planning, const mp_plan *plan, mp_timeline **out, int *node_of_peak)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = planning->graph;
+    mp_error *err = &planning->err;
+    mp_step *steps = NULL;
+    mp_timeline *timeline = NULL;
+    if (!plan) {
+        MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
+        mp_keep_all(graph, steps);
+    }
+    const mp_step *order = plan ? plan->steps : steps;
+    MP_TRY(mp_timeline_build(graph, order, plan ? plan->n_steps : graph->n_nodes, &timeline, err));
+    *node_of_peak = timeline->peak_step < 0 ? -1 : order[timeline->peak_step].node;
+    *out = timeline;
+done:
+    mp_free(steps);
+    return st;
+}
+
+mp_status mp_planning_finish(mp_planning *planning)
+{
+    mp_timeline *timeline = NULL;
+    int node;
+    mp_status st = require_unfinished(planning);
+    if (st != MP_OK) return st;
+    MP_TRY(mp_graph_finish(planning->graph, &planning->err));
+    MP_TRY(timeline_of(planning, NULL, &timeline, &node));
+    planning->keep_all_bytes = timeline->peak_bytes;
+    planning->keep_all_ticks = timeline->ticks;
+    planning->static_bytes = timeline->static_bytes;
+    planning->is_finished = true;
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+/* ---- the search ---- */
+
+static bool read_number(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && isfinite(*out) && *out >= 0 && *out < 9e18;
+}
+
+mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value)
+{
+    mp_error *err = mp_planning_error(planning);
+    mp_request *request = &planning->request;
+    const int effort = mp_effort_find(value);
+    const bool is_yes = !strcmp(value, "yes");
+    double number = 0;
+    const bool is_number = read_number(value, &number);
+    if (!strcmp(option, "solver") && strlen(value) < MOST_NAME) {
+        memcpy(planning->solver, value, strlen(value) + 1); /* mp_solve knows whether there is one */
+        request->solver = planning->solver;
+    } else if (!strcmp(option, "effort") && effort >= 0)
+        request->effort = (mp_effort)effort;
+    else if (!strcmp(option, "bound") && (is_yes || !strcmp(value, "no")))
+        request->wants_bound = is_yes;
+    else if (!strcmp(option, "seed") && is_number)
+        request->seed = (uint64_t)number;
+    else if (!strcmp(option, "moves") && is_number)
+        request->moves = (int64_t)number;
+    else if (!strcmp(option, "time_limit") && is_number)
+        request->time_limit = number;
+    else if (!strcmp(option, "gap") && is_number)
+        request->gap = number;
+    else
+        return MP_FAIL(err, MP_INVALID, "a search cannot have %s=%s", option, value);
+    return MP_OK;
+}
+
+static bool pass_on(const mp_progress *progress, void *data)
+{
+    const mp_planning *planning = data;
+    return planning->progress(progress->elapsed_seconds, progress->best_ticks, progress->bound_ticks,
+                              progress->smallest_peak_bytes, planning->progress_data);
+}
+
+void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data)
+{
+    planning->progress = call;
+    planning->progress_data = data;
+}
+
+mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
+{
+    mp_error *err = mp_planning_error(planning);
+    mp_answer answer = {0};
+    if (!planning->is_finished) return MP_FAIL(err, MP_INVALID, "the graph is not finished");
+    planning->request.budget_bytes = budget_bytes;
+    planning->request.progress = planning->progress ? pass_on : NULL;
+    planning->request.progress_data = planning;
+    mp_status st = mp_solve(&planning->request, &answer, err);
+    if (st != MP_OK) return st;
+    mp_answer_free(&planning->answer);
+    planning->answer = answer;
+    planning->has_answer = true;
+    planning->floor_bytes = answer.floor_bytes;
+    planning->floor_node = answer.floor_node;
+    if (answer.plan) return MP_OK;
+    return MP_FAIL(err, MP_INFEASIBLE,
+                   "no plan found within %lld bytes; the smallest found needs %lld, and none less than %lld",
+                   (long long)budget_bytes, (long long)answer.smallest->peak_bytes, (long long)answer.floor_bytes);
+}
+
+static int64_t floor_of(mp_planning *planning)
+{
+    if (planning->is_finished && planning->floor_bytes < 0)
+        mp_floor(planning->graph, &planning->floor_bytes, &planning->floor_node, mp_planning_error(planning));
+    return planning->floor_bytes;
+}
+
+int64_t mp_planning_number(mp_planning *planning, const char *name)
+{
+    const mp_answer *answer = &planning->answer;
+    const mp_plan *plan = answer->plan, *smallest = answer->smallest;
+    if (!planning->is_finished) return -1;
+    if (!strcmp(name, "floor_bytes")) return floor_of(planning);
+    if (!strcmp(name, "floor_node")) return floor_of(planning) < 0 ? -1 : planning->floor_node;
+    const struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {{"keep_all_bytes", planning->keep_all_bytes},
+                {"keep_all_ticks", planning->keep_all_ticks},
+                {"static_bytes", planning->static_bytes},
+                {"planned_bytes", plan ? plan->peak_bytes : -1},
+                {"planned_ticks", plan ? plan->ticks : -1},
+                {"n_steps", plan ? (int64_t)plan->n_steps : -1},
+                {"bound_ticks", planning->has_answer ? answer->bound.ticks : -1},
+                {"smallest_bytes", smallest ? smallest->peak_bytes : -1},
+                {"smallest_ticks", smallest ? smallest->ticks : -1},
+                {"stopped", planning->has_answer ? answer->stopped : -1}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (!strcmp(name, rows[k].name)) return rows[k].value;
+    return -1;
+}
+
+size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most)
+{
+    const mp_plan *plan = planning->answer.plan;
+    if (!plan) return 0;
+    for (size_t t = 0; t < plan->n_steps && t < most; t++) nodes[t] = plan->steps[t].node;
+    return plan->n_steps;
+}
+
+size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most)
+{
+    mp_timeline *timeline = NULL;
+    int unused;
+    mp_planning_error(planning);
+    if (!planning->is_finished) {
+        MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
+        return 0;
+    }
+    if (timeline_of(planning, mp_planning_plan(planning), &timeline, node ? node : &unused) != MP_OK) return 0;
+    size_t n = 0;
+    if (timeline->peak_step >= 0) {
+        n = mp_timeline_holders(planning->graph, timeline, timeline->peak_step, storages, most);
+        for (size_t k = 0; k < n && k < most; k++) storages[k] = timeline->spans[storages[k]].storage;
+    }
+    mp_timeline_free(timeline);
+    return n;
+}

@@ -1,0 +1,264 @@
+/* test_planning.c - the handle: the graph it builds is the one that structs build, and its answers are mp_solve's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/base/memory.h"
+#include "memplan/planning.h"
+#include "memplan/solver.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
+
+static void pass_list(mp_planning *p, int node, const char *how, const int *list, size_t n)
+{
+    if (n && mp_planning_connect(p, node, how, list, n) != MP_OK) fail_msg("%s", mp_planning_message(p));
+}
+
+/* The same graph, through the handle. */
+static mp_planning *handle_of(const mp_graph *graph)
+{
+    mp_planning *p = mp_planning_new(graph->name, graph->tick_seconds);
+    assert_non_null(p);
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        const mp_storage *t = &graph->storages[s];
+        assert_int_equal(mp_planning_add_storage(p, t->name ? t->name : "", mp_kind_name(t->kind), t->bytes), (int)s);
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        const mp_alternative *a = node->alternatives;
+        int pairs[64];
+        assert_in_range(a->n_in_place, 0, 32);
+        for (size_t k = 0; k < a->n_in_place; k++) pairs[2 * k] = a->in_place[k].from, pairs[2 * k + 1] = a->in_place[k].to;
+        assert_int_equal(mp_planning_add_node(p, node->name ? node->name : "", node->op ? node->op : "",
+                                              mp_phase_name(node->phase), a->ticks, a->workspace_bytes),
+                         (int)i);
+        pass_list(p, (int)i, "reads", a->reads, a->n_reads);
+        pass_list(p, (int)i, "writes", a->writes, a->n_writes);
+        pass_list(p, (int)i, "adds", a->adds, a->n_adds);
+        pass_list(p, (int)i, "in_place", pairs, 2 * a->n_in_place);
+        if (node->flags & MP_NODE_ONCE) assert_int_equal(mp_planning_flag(p, (int)i, "once"), MP_OK);
+        if (node->flags & MP_NODE_RANDOM) assert_int_equal(mp_planning_flag(p, (int)i, "random"), MP_OK);
+    }
+    if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    return p;
+}
+
+/* A chain of n layers of 100 bytes each; what backward makes of the first is read by nobody. */
+static mp_planning *chain(int n)
+{
+    enum { MOST = 64 };
+    int a[MOST], g[MOST];
+    mp_planning *p = mp_planning_new("chain", 1);
+    for (int k = 0; k <= n; k++) a[k] = mp_planning_add_storage(p, "a", k ? "activation" : "input", 100);
+    for (int k = 0; k <= n; k++) g[k] = mp_planning_add_storage(p, "g", "activation_gradient", 100);
+    for (int k = 1; k <= n; k++) {
+        const int f = mp_planning_add_node(p, "f", "Layer", "forward", 1, 0);
+        pass_list(p, f, "reads", &a[k - 1], 1);
+        pass_list(p, f, "writes", &a[k], 1);
+    }
+    const int loss = mp_planning_add_node(p, "loss", "Loss", "loss", 1, 0);
+    pass_list(p, loss, "reads", &a[n], 1);
+    pass_list(p, loss, "writes", &g[n], 1);
+    for (int k = n; k >= 1; k--) {
+        const int b = mp_planning_add_node(p, "b", "Layer", "backward", 2, 0);
+        pass_list(p, b, "reads", (const int[]){a[k - 1], g[k]}, 2);
+        pass_list(p, b, "writes", &g[k - 1], 1);
+    }
+    if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    return p;
+}
+
+static void assert_list(const int *mine, size_t n_mine, const int *theirs, size_t n_theirs)
+{
+    assert_int_equal(n_mine, n_theirs);
+    if (n_mine) assert_memory_equal(mine, theirs, n_mine * sizeof *mine);
+}
+
+static void a_graph_through_the_handle_is_the_one_that_structs_make(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        mp_graph *graph = random_graph(seed, 6, MP_FUSE_NONE, false);
+        mp_planning *p = handle_of(graph);
+        const mp_graph *mine = mp_planning_graph(p);
+        assert_int_equal(mine->n_storages, graph->n_storages);
+        assert_int_equal(mine->n_nodes, graph->n_nodes);
+        for (size_t s = 0; s < graph->n_storages; s++) {
+            assert_int_equal(mine->storages[s].bytes, graph->storages[s].bytes);
+            assert_int_equal(mine->storages[s].kind, graph->storages[s].kind);
+        }
+        for (size_t i = 0; i < graph->n_nodes; i++) {
+            const mp_alternative *a = mine->nodes[i].alternatives, *b = graph->nodes[i].alternatives;
+            assert_int_equal(mine->nodes[i].phase, graph->nodes[i].phase);
+            assert_int_equal(mine->nodes[i].flags, graph->nodes[i].flags & (MP_NODE_ONCE | MP_NODE_RANDOM));
+            assert_int_equal(a->ticks, b->ticks);
+            assert_int_equal(a->workspace_bytes, b->workspace_bytes);
+            assert_list(a->reads, a->n_reads, b->reads, b->n_reads);
+            assert_list(a->writes, a->n_writes, b->writes, b->n_writes);
+            assert_list(a->adds, a->n_adds, b->adds, b->n_adds);
+            assert_list((const int *)a->in_place, 2 * a->n_in_place, (const int *)b->in_place, 2 * b->n_in_place);
+        }
+        mp_planning_free(p);
+        mp_graph_free(graph);
+    }
+}
+
+static void an_answer_is_that_of_mp_solve_and_holds_in_the_simulator(void **state)
+{
+    (void)state;
+    int n_plans = 0;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        mp_graph *graph = random_graph(seed, 6, MP_FUSE_NONE, false);
+        mp_planning *p = handle_of(graph);
+        const int64_t all = mp_planning_number(p, "keep_all_bytes"), floor = mp_planning_number(p, "floor_bytes");
+        const mp_request request = {
+            .graph = mp_planning_graph(p), .budget_bytes = floor + (all - floor) / 2, .wants_bound = true};
+        mp_answer answer = {0};
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        const mp_status st = mp_planning_solve(p, request.budget_bytes);
+        assert_int_equal(st, answer.plan ? MP_OK : MP_INFEASIBLE);
+        assert_int_equal(floor, answer.floor_bytes);
+        assert_int_equal(mp_planning_number(p, "bound_ticks"), answer.bound.ticks);
+        assert_int_equal(mp_planning_number(p, "smallest_bytes"), answer.smallest->peak_bytes);
+        if (answer.plan) {
+            int nodes[256];
+            mp_step steps[256] = {{0}};
+            const size_t n = mp_planning_steps(p, nodes, 256);
+            assert_in_range(n, 1, 256);
+            assert_int_equal(n, mp_planning_number(p, "n_steps"));
+            for (size_t t = 0; t < n; t++) steps[t].node = nodes[t];
+            simulation s = simulate(mp_planning_graph(p), steps, n);
+            assert_int_equal(s.peak_bytes, mp_planning_number(p, "planned_bytes"));
+            assert_int_equal(s.ticks, mp_planning_number(p, "planned_ticks"));
+            assert_true(s.peak_bytes <= request.budget_bytes);
+            simulation_free(&s);
+            n_plans++;
+        }
+        mp_answer_free(&answer);
+        mp_planning_free(p);
+        mp_graph_free(graph);
+    }
+    assert_in_range(n_plans, 6, 12);
+}
+
+static void a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it(void **state)
+{
+    (void)state;
+    mp_planning *p = chain(16);
+    int node = -1, holders[8];
+    /* by hand: at the last layer's backward 16 activations (a_0 is an input) less a_16, and two gradients */
+    assert_int_equal(mp_planning_number(p, "static_bytes"), 100);
+    assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 100 + 15 * 100 + 200);
+    assert_int_equal(mp_planning_holders(p, &node, holders, 8), 17);
+    assert_int_equal(mp_planning_solve(p, 350), MP_INFEASIBLE);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "the smallest found needs %lld", (long long)mp_planning_number(p, "smallest_bytes"));
+    assert_non_null(strstr(mp_planning_message(p), wanted));
+    assert_int_equal(mp_planning_number(p, "planned_bytes"), -1);
+    assert_int_equal(mp_planning_steps(p, holders, 8), 0);
+    const size_t n = mp_planning_holders(p, &node, holders, 8);
+    assert_int_equal(100 * n + 100, mp_planning_number(p, "smallest_bytes"));
+    assert_in_range(node, 0, 32);
+    /* and within the smallest it can be met */
+    assert_int_equal(mp_planning_solve(p, mp_planning_number(p, "smallest_bytes")), MP_OK);
+    assert_string_equal(mp_planning_message(p), "");
+    mp_planning_free(p);
+}
+
+static void what_is_wrong_has_a_sentence(void **state)
+{
+    (void)state;
+    mp_planning *p = mp_planning_new("wrong", 1);
+    int s = mp_planning_add_storage(p, "s", "activation", 8), list[2] = {0, 0};
+    assert_int_equal(s, 0);
+    assert_int_equal(mp_planning_add_storage(p, "s", "tensor", 8), -1);
+    assert_string_equal(mp_planning_message(p), "there is no kind of storage 'tensor'");
+    assert_int_equal(mp_planning_add_node(p, "n", "", "sideways", 1, 0), -1);
+    assert_string_equal(mp_planning_message(p), "there is no phase 'sideways'");
+    assert_int_equal(mp_planning_add_node(p, "n", "", "forward", 1, 0), 0);
+    assert_string_equal(mp_planning_message(p), "");
+    assert_int_equal(mp_planning_connect(p, 1, "reads", &s, 1), MP_INVALID);
+    assert_int_equal(mp_planning_connect(p, 0, "eats", &s, 1), MP_INVALID);
+    assert_int_equal(mp_planning_connect(p, 0, "in_place", &s, 1), MP_INVALID);
+    assert_int_equal(mp_planning_flag(p, 0, "twice"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "effort", "much"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "time_limit", "-1"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "gap", "2x"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "colour", "red"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "effort", "quick"), MP_OK);
+    assert_int_equal(mp_planning_solve(p, 100), MP_INVALID);
+    assert_int_equal(mp_planning_connect(p, 0, "writes", list, 2), MP_OK); /* twice the same */
+    assert_int_equal(mp_planning_finish(p), MP_PARSE);
+    assert_int_equal(mp_planning_connect(p, 0, "writes", &s, 1), MP_OK);
+    assert_int_equal(mp_planning_finish(p), MP_OK);
+    assert_int_equal(mp_planning_finish(p), MP_INVALID);
+    assert_int_equal(mp_planning_add_storage(p, "t", "activation", 8), -1);
+    assert_int_equal(mp_planning_number(p, "colour"), -1);
+    assert_int_equal(mp_planning_set(p, "solver", "nobody"), MP_OK);
+    assert_int_equal(mp_planning_solve(p, 100), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), "there is no solver 'nobody'");
+    mp_planning_free(p);
+    mp_planning_free(NULL);
+}
+
+static bool stop_at_once(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes, void *data)
+{
+    assert_true(elapsed_seconds >= 0 && best_ticks >= -1 && bound_ticks >= -1 && smallest_bytes >= -1);
+    ++*(int *)data;
+    return false;
+}
+
+static void the_caller_can_stop_a_search(void **state)
+{
+    (void)state;
+    int calls = 0;
+    mp_planning *p = chain(60);
+    mp_planning_on_progress(p, stop_at_once, &calls);
+    assert_int_equal(mp_planning_set(p, "solver", "anneal"), MP_OK);
+    assert_int_equal(mp_planning_set(p, "moves", "1000000000000"), MP_OK);
+    assert_int_equal(mp_planning_set(p, "bound", "no"), MP_OK);
+    assert_int_equal(mp_planning_solve(p, 3000), MP_OK);
+    assert_int_equal(calls, 1);
+    assert_int_equal(mp_planning_number(p, "stopped"), 1);
+    mp_planning_free(p);
+}
+
+/* Everything that the handle allocates: fails at the k-th allocation, for every k up to the first that is not reached. */
+static void memory_may_run_out_anywhere(void **state)
+{
+    (void)state;
+    const long live = mp_alloc_live;
+    bool done = false;
+    for (long k = 0; !done; k++) {
+        mp_alloc_budget = k;
+        mp_planning *p = mp_planning_new("short", 1);
+        int s = p ? mp_planning_add_storage(p, "s", "activation", 8) : -1;
+        int n = s == 0 ? mp_planning_add_node(p, "n", "", "forward", 1, 0) : -1;
+        mp_status st = n == 0 ? mp_planning_connect(p, n, "writes", &s, 1) : MP_NOMEM;
+        if (st == MP_OK) st = mp_planning_finish(p);
+        if (st == MP_OK) st = mp_planning_solve(p, 100);
+        done = st == MP_OK;
+        if (!done) assert_int_equal(st, MP_NOMEM);
+        if (!done && p) assert_true(strlen(mp_planning_message(p)) > 0);
+        mp_alloc_budget = -1;
+        mp_planning_free(p);
+        assert_int_equal(mp_alloc_live, live);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_graph_through_the_handle_is_the_one_that_structs_make),
+        cmocka_unit_test(an_answer_is_that_of_mp_solve_and_holds_in_the_simulator),
+        cmocka_unit_test(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it),
+        cmocka_unit_test(what_is_wrong_has_a_sentence),
+        cmocka_unit_test(the_caller_can_stop_a_search),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
