@@ -52,6 +52,7 @@ typedef struct annealing {
     atomic_bool stop;
     _Atomic int64_t enough; /* what is proved: no order takes fewer ticks, updates left out */
     int64_t update_ticks;
+    bool is_lost; /* the only plan so far is the one of the way down */
     double unit;
     int64_t n_moves;
     double shares; /* of the rounds to come */
@@ -127,20 +128,25 @@ static int64_t count_moves(const mp_search *search)
     return n < MP_ANNEAL_LEAST_MOVES ? MP_ANNEAL_LEAST_MOVES : n;
 }
 
+static mp_status start_from_best(annealing *a, mp_error *err)
+{
+    const mp_step *steps;
+    size_t n;
+    mp_search_best(a->search, &steps, &n);
+    return mp_anneal_order_copy(&a->best, steps, n, INT64_MAX, err);
+}
+
 static mp_status begin(annealing *a, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(a->search);
-    const mp_step *steps;
-    size_t n;
     MP_TRY(find_unit(request->graph, &a->unit, err));
     a->n_moves = count_moves(a->search);
     for (size_t k = 0; k < request->graph->n_nodes; k++) {
         const mp_node *node = &request->graph->nodes[k];
         if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->alternatives[0].ticks;
     }
-    mp_search_best(a->search, &steps, &n);
-    MP_TRY(mp_anneal_order_copy(&a->best, steps, n, INT64_MAX, err));
+    MP_TRY(start_from_best(a, err));
 done:
     return st;
 }
@@ -181,7 +187,8 @@ done:
     return st;
 }
 
-/* A first plan: the leader's if it finds one, for it ends the other walk when it does, so that one counts only if not. */
+/* A first plan: the leader's if it finds one, for it ends the other walk when it does, so that one counts only if not. It
+ * recomputes much, so that the rounds start from where they would have without it. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
@@ -196,13 +203,14 @@ static mp_status run_descent(annealing *a, mp_error *err)
         a->walks[k].n_moves = a->n_moves < most ? a->n_moves : most;
     }
     MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
-    for (int k = 0; k < WALKS && a->best.ticks == INT64_MAX; k++) {
+    for (int k = 0; k < WALKS; k++) {
         const mp_anneal_order *found = &a->walks[k].best;
         if (found->ticks == INT64_MAX) continue;
-        MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
-        MP_TRY(offer(a->search, &a->best, err));
+        MP_TRY(offer(a->search, found, err));
+        a->is_lost = true;
+        break;
     }
-    if (a->best.ticks == INT64_MAX) MP_TRY(take_smallest(a, err));
+    if (!a->is_lost) MP_TRY(take_smallest(a, err));
     atomic_store(&a->stop, mp_search_stopped(a->search));
 done:
     return st;
@@ -248,6 +256,12 @@ static bool is_hopeless(const annealing *a)
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
+/* The ticks of the best plan, but of that of the way down; INT64_MAX: none. */
+static int64_t best_ticks(const annealing *a)
+{
+    return a->is_lost ? a->best.ticks : mp_search_best_ticks(a->search);
+}
+
 static bool is_over(annealing *a)
 {
     return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
@@ -261,11 +275,11 @@ static mp_status repair(annealing *a, mp_error *err)
     const double enough = MP_EFFORT_GAIN * (double)mp_search_baseline_ticks(a->search);
     const double asked = mp_search_request(a->search)->gap, gap = asked > 0 ? asked : MP_EFFORT_GAP;
     for (int k = 0; k < most && !is_over(a); k++) {
-        const int64_t before = mp_search_best_ticks(a->search);
+        const int64_t before = best_ticks(a);
         if (k && mp_search_is_within(a->search, gap)) break;
         MP_TRY(run_round(a, k ? STRAY : REPAIR, err));
         a->shares -= round_of(REPAIR).share;
-        if (before < INT64_MAX && (double)(before - mp_search_best_ticks(a->search)) < enough) break;
+        if (before < INT64_MAX && (double)(before - best_ticks(a)) < enough) break;
     }
 done:
     return st;
@@ -274,7 +288,7 @@ done:
 /* Whether what the short rounds have found will do. */
 static bool will_do(annealing *a)
 {
-    return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && mp_search_best_ticks(a->search) < INT64_MAX;
+    return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;
 }
 
 mp_status mp_run_anneal(mp_search *search, mp_error *err)
@@ -300,6 +314,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
         if (had_none && !is_over(&a)) MP_TRY(run_round(&a, EXPLORE, err)); /* the first one looked for a plan at all */
         a.shares -= round_of(EXPLORE).share;
     }
+    if (a.is_lost && a.best.ticks == INT64_MAX) MP_TRY(start_from_best(&a, err));
     if (!is_over(&a)) MP_TRY(run_round(&a, COOL, err));
 done:
     for (int k = 0; k < WALKS; k++) {
