@@ -4,7 +4,7 @@
  * A model's graph at another batch is another graph, so the caller builds it. Batches are tried by growth and bisection, each
  * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. We assume that a larger batch
  * needs more memory; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the plan
- * of the nearest batch, whose steps are as good for this one, and searches anew where that nearly fits.
+ * of the nearest batch, whose steps are as good for this one, and searches anew where that is a little too slow.
  *
  *     // graph_at builds the training graph at a batch, as examples/plan_model.c does
  *     const mp_fit_request request = {.graph_at = graph_at, .memory_bytes = INT64_C(16) << 30, .overhead = 0.2};

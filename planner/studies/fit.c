@@ -102,12 +102,12 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
 }
 
-/* Whether a plan is nearly what was asked for: then a search from scratch may find what a neighbour's plan does not lead to. */
-static bool nearly_fits(const fit *x, const trial *t)
+/* Whether a plan takes hardly more time than allowed: then a search from scratch may find what a neighbour's plan does not lead
+ * to. (Where there is no plan, walks towards smaller peaks come as far from the neighbour's as from anywhere.) */
+static bool is_nearly_quick_enough(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead;
-    if (t->peak_bytes < 0) return (double)t->smallest_bytes < MP_FIT_NEAR_BYTES * (double)x->request->memory_bytes;
-    return overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
+    return t->peak_bytes >= 0 && overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
 }
 
 /* What a search found, unless what is known is better. */
@@ -129,8 +129,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* Searches for a plan, from the nearest batch's plan and, where that nearly fits, from scratch. What was cut short is not
- * recorded. */
+/* Searches for a plan, from the nearest batch's plan and, where that is nearly quick enough, from scratch. What was cut short
+ * is not recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -159,7 +159,7 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
         }
         MP_TRY(record(t, &answer, err));
         mp_answer_free(&answer);
-        if (!start || !nearly_fits(x, t)) break;
+        if (!start || !is_nearly_quick_enough(x, t)) break;
     }
 done:
     mp_plan_free(start);

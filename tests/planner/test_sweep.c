@@ -98,7 +98,7 @@ static void below_the_floor_nothing_is_feasible(void **state)
 static void a_searcher_that_does_not_apply_is_named_only_if_asked_for(void **state)
 {
     (void)state;
-    static const char *const named[] = {"chen"}, *const unknown[] = {"chne"};
+    static const char *const named[] = {"ilp"}, *const unknown[] = {"chne"};
     mp_graph *graph;
     mp_sweep found = {0};
     assert_int_equal(chain_graph(LAYERS, BYTES, STATIC, false, &graph, NULL), MP_OK);
@@ -106,11 +106,9 @@ static void a_searcher_that_does_not_apply_is_named_only_if_asked_for(void **sta
                      MP_NOT_APPLICABLE);
     assert_int_equal(mp_sweep_budgets(&(mp_sweep_request){.graph = graph, .solvers = unknown, .n_solvers = 1}, &found, NULL),
                      MP_INVALID);
-    found = sweep(&(mp_sweep_request){.graph = graph, .moves = 10}); /* of those that are not named three apply */
-    assert_int_equal(found.n_curves, 3);
-    assert_string_equal(found.curves[0].solver, "exact");
-    assert_string_equal(found.curves[1].solver, "priced");
-    assert_string_equal(found.curves[2].solver, "anneal");
+    found = sweep(&(mp_sweep_request){.graph = graph, .moves = 10}); /* of those that are not named all others apply */
+    assert_int_equal(found.n_curves, mp_solver_count() - 3);         /* nor auto and none, which have no curve */
+    for (size_t k = 0; k < found.n_curves; k++) assert_string_not_equal(found.curves[k].solver, "ilp");
     mp_sweep_free(&found);
     mp_graph_free(graph);
 }
