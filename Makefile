@@ -79,6 +79,12 @@ demo: $B/memplan | $B/demo-packages ## the main job on a real model
 
 test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
+	@tests/python.sh python3 $B/libmemplan.so
+
+test-python: $B/libmemplan.so ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
+	@test -x $B/venv/bin/python3 || python3 -m venv $B/venv
+	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest
+	@tests/python.sh $B/venv/bin/python3 $B/libmemplan.so
 
 bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in ten minutes (needs ../shared)
 	@tests/bench/bench_short.py $B/memplan ../shared
@@ -250,5 +256,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-gpu bench bench-all bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: all demo test test-python test-gpu bench bench-all bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

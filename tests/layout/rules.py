@@ -265,6 +265,21 @@ def head_comments(tree: Tree) -> Iterator[Violation]:
             yield Violation(source.path, 1, "head_comments", f"opens with the name of another file, {m[1]}")
 
 
+@rule
+def python_files(tree: Tree) -> Iterator[Violation]:
+    """A file of the PyTorch package opens with a sentence, is one thing, and prints nothing."""
+    for source in tree.scripts.values():
+        if not source.path.startswith("python/"):
+            continue
+        if not source.text.startswith('"""') or source.text[3:4].isspace():
+            yield Violation(source.path, 1, "python_files", "does not open with a sentence")
+        if len(source.lines) > tables.MAX_PYTHON_LINES:
+            sentence = f"has {len(source.lines)} lines; {tables.MAX_PYTHON_LINES} are the most"
+            yield Violation(source.path, tables.MAX_PYTHON_LINES + 1, "python_files", sentence)
+        if m := re.search(r"^\s*print\(", source.text, re.MULTILINE):
+            yield Violation(source.path, source.line_of(m.start()), "python_files", "prints; a report is for that")
+
+
 COMPARISON = re.compile(r"\b(?:str(?:n?casecmp|n?cmp|str)|memcmp)\s*\(")
 
 

@@ -56,6 +56,7 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
         {PLAN_H: '\n#include "planner/late/late.h"\n', "planner/late/late.h": "", ROOMS: "planner/late  last\n"},
     ),
     ("arrows_between_rooms", "a room includes one above it", {WORD_C: '\n#include "planner/planner.h"\n'}),
+    ("python_files", "a file of the package opens with no sentence", {"python/src/memplan/new.py": ""}),
     ("folders_listed", "a folder is not in the table", {"planner/new/new.h": ""}),
     ("folders_listed", "the table has an empty folder", {ROOMS: "planner/gone  nothing\n"}),
     ("backends_apart", "the GPU's backend includes the CPU's", {TWO_H: '\n#include "executor/cpu/one.h"\n'}),

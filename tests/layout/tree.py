@@ -11,7 +11,7 @@ from pathlib import Path
 HEADERS = (".h", ".cuh")
 UNITS = (".c", ".cu")
 C_LIKE = (*HEADERS, *UNITS, ".def")
-SKIPPED = {"build", "__pycache__"}
+SKIPPED = {"build", "dist", "__pycache__"}
 
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:.*\\\n)*.*$", re.MULTILINE)
@@ -198,6 +198,7 @@ class Tree:
         self.entries: dict[str, int] = {}  # per folder: what ls shows
         self.sources: dict[str, Source] = {}  # C and its kin
         self.documents: dict[str, Source] = {}
+        self.scripts: dict[str, Source] = {}  # Python
         self._walk(root, "")
 
     def _walk(self, folder: Path, prefix: str) -> None:
@@ -207,9 +208,10 @@ class Tree:
             self.entries[prefix.rstrip("/")] = self.entries.get(prefix.rstrip("/"), 0) + 1
             if entry.is_dir():
                 self._walk(entry, prefix + entry.name + "/")
-            elif entry.suffix in C_LIKE or entry.suffix == ".md":
+            elif entry.suffix in (*C_LIKE, ".md", ".py"):
                 source = Source(prefix + entry.name, entry.read_text(encoding="utf-8"))
-                (self.documents if entry.suffix == ".md" else self.sources)[source.path] = source
+                by_kind = {".md": self.documents, ".py": self.scripts}.get(entry.suffix, self.sources)
+                by_kind[source.path] = source
 
     @cached_property
     def headers(self) -> list[Source]:

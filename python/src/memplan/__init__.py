@@ -1,0 +1,23 @@
+"""memplan for PyTorch: training within a budget in bytes.
+
+model = memplan.compile(model, budget="8GiB")
+"""
+
+from memplan.api import compile, estimate, fit
+from memplan.backend import register
+from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
+from memplan.report import GraphReport, Report
+
+register()
+
+__all__ = [
+    "BudgetError",
+    "FallbackWarning",
+    "GraphReport",
+    "LibraryError",
+    "MemplanError",
+    "Report",
+    "compile",
+    "estimate",
+    "fit",
+]

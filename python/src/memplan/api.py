@@ -1,0 +1,182 @@
+"""What a user calls: compile, estimate, fit."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from memplan.backend import Backend, Estimated
+from memplan.budget import Budget, read_bytes
+from memplan.errors import BudgetError, MemplanError
+from memplan.planner import Options
+from memplan.planning import Watcher
+from memplan.report import Report
+
+DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
+
+
+def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """What these take, each piece of memory once."""
+    return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """What an optimizer keeps between steps, also if it has not made one yet: then it is asked on a small parameter."""
+    total = 0
+    for group in optimizer.param_groups:
+        fresh = [p for p in group["params"] if not optimizer.state.get(p)]
+        used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
+        total += storage_bytes(used)
+        if fresh:
+            dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
+            dummy.grad = torch.zeros(DUMMY_SHAPE)
+            takes = inspect.signature(type(optimizer)).parameters
+            probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
+            probe.step()
+            like = [v for v in probe.state[dummy].values() if isinstance(v, torch.Tensor) and v.shape == dummy.shape]
+            total += len(like) * sum(p.numel() * p.element_size() for p in fresh)
+    return total
+
+
+def gradient_bytes(model: Any) -> int:
+    if not isinstance(model, torch.nn.Module):
+        return 0
+    return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+
+
+def reserve_bytes(model: Any, reserve: Budget, optimizer: torch.optim.Optimizer | None, accumulate: bool) -> int:
+    known = read_bytes(reserve) if isinstance(reserve, str) else reserve
+    if known is None:
+        raise MemplanError(f"{reserve!r} is no number of bytes")
+    kept = optimizer_bytes(optimizer) if optimizer is not None else 0
+    return known + kept + (gradient_bytes(model) if accumulate else 0)
+
+
+def our_error(error: BaseException) -> BaseException | None:
+    """The exception of ours, or Ctrl-C, that PyTorch has wrapped into one of its own."""
+    seen = set()
+    inner: BaseException | None = error
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        if isinstance(inner, (MemplanError, Estimated, KeyboardInterrupt)):
+            return inner
+        inner = getattr(inner, "inner_exception", None) or inner.__cause__ or inner.__context__
+    return None
+
+
+def without_wrapping(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call; our exceptions come out of it as they are."""
+
+    @functools.wraps(call)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        raised: BaseException
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:
+            found = our_error(error)
+            if found is None:
+                raise
+            raised = found
+        raise raised.with_traceback(None) from None
+
+    return called
+
+
+def compile(
+    model: Any,
+    budget: Budget = "auto",
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
+    reserve: Budget = 0,
+    fullgraph: bool = True,
+    effort: str = "normal",
+    time_limit: float = 20.0,
+    on_infeasible: str = "raise",
+    progress: Watcher | None = None,
+) -> Any:
+    """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
+    batch, activations, and whatever the options name.
+
+    budget: bytes, "8GiB", "60%" of keeping everything, "floor+50%" of the way up from the floor, or "auto" (nine tenths
+        of what is free on the device). It is planned for when the model first runs, and again for every new size.
+    optimizer: counts what it keeps between steps. accumulate: counts gradients of earlier batches. reserve: counts so
+        many bytes more.
+    fullgraph: False permits graph breaks; every part is then planned with what the parts before it have saved.
+    effort: "quick", "normal" or "thorough"; time_limit: seconds for a search, 0 for none.
+    on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
+    progress: is called with a memplan.planning.Progress; returning False ends a search with the best plan so far.
+
+    The result has `memplan`, a Report, which is filled by the first run.
+    """
+    options = Options(budget, reserve_bytes(model, reserve, optimizer, accumulate), effort, time_limit, on_infeasible, progress)
+    return compiled_with(model, backend_for(model, options, fullgraph), fullgraph)
+
+
+def backend_for(model: Any, options: Options, fullgraph: bool, only_report: bool = False) -> Backend:
+    """With graph breaks, what all parts have together is known from the model."""
+    if fullgraph or not isinstance(model, torch.nn.Module):
+        return Backend(options, only_report=only_report)
+    everything = storage_bytes([*model.parameters(), *model.buffers()])
+    return Backend(options, None, everything, gradient_bytes(model), only_report)
+
+
+def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
+    compiled = torch.compile(model, backend=backend, fullgraph=fullgraph, dynamic=False)
+    if isinstance(compiled, torch.nn.Module):
+        object.__setattr__(compiled, "forward", without_wrapping(compiled.forward))
+        object.__setattr__(compiled, "memplan", backend.report)
+        return compiled
+    called = without_wrapping(compiled)
+    called.memplan = backend.report  # type: ignore[attr-defined]
+    return called
+
+
+def estimate(
+    model: Any, inputs: Sequence[Any], *, budget: Budget = "100%", kwargs: dict[str, Any] | None = None, **options: Any
+) -> Report:
+    """What a training step with these inputs needs, and what a plan within the budget takes, without running the step.
+    Options as in compile."""
+    optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
+    reserve = reserve_bytes(model, options.pop("reserve", 0), optimizer, accumulate)
+    backend = backend_for(model, Options(budget, reserve, **options), True, only_report=True)
+    try:
+        compiled_with(model, backend, True)(*inputs, **(kwargs or {}))
+    except Estimated:
+        return backend.report
+    raise MemplanError("there is nothing to train: no output depends on a parameter that requires a gradient")
+
+
+def fit(
+    model: Any,
+    make_inputs: Callable[[int], Sequence[Any]],
+    budget: Budget = "auto",
+    *,
+    overhead: float = 0.2,
+    most: int = 1 << 16,
+    **options: Any,
+) -> tuple[int, Report | None]:
+    """The largest batch whose step fits the budget with at most this extra time, and its report; 0 and None: not even one.
+    `make_inputs(batch)` makes the model's inputs. Batches are tried by doubling, then by bisection."""
+
+    def tried(batch: int) -> Report | None:
+        torch._dynamo.reset()
+        try:
+            report = estimate(model, make_inputs(batch), budget=budget, **options)
+        except BudgetError:
+            return None
+        return report if report.overhead <= overhead else None
+
+    low, best, high = 0, None, 1
+    while high <= most and (found := tried(high)) is not None:
+        low, best, high = high, found, 2 * high
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = tried(middle)
+        low, best, high = (middle, found, high) if found is not None else (low, best, middle)
+    return low, best

@@ -1,0 +1,146 @@
+"""A compiler for torch.compile: AOTAutograd with our cut of the joint graph and our executor."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.budget import read_bytes
+from memplan.capture import Capture
+from memplan.emit import default_partition
+from memplan.errors import FallbackWarning, MemplanError, NotPlannable
+from memplan.execute import compile_graph
+from memplan.measure import Costs
+from memplan.operators import drop_unread_arguments
+from memplan.planner import GraphPlanner, Options
+from memplan.report import Fallback, Report
+
+COSTS = Costs()
+
+
+class Estimated(Exception):
+    """Ends a compilation of which only the report is wanted."""
+
+
+class Backend:
+    """What one torch.compile calls for every graph it captures. `model_bytes`: of parameters and buffers, all graphs
+    together, and `gradient_bytes` of their gradients; both 0 where there is one graph only."""
+
+    def __init__(
+        self,
+        options: Options,
+        report: Report | None = None,
+        model_bytes: int = 0,
+        gradient_bytes: int = 0,
+        only_report: bool = False,
+    ) -> None:
+        self.options = options
+        self.report = report if report is not None else Report()
+        self.model_bytes, self.gradient_bytes = model_bytes, gradient_bytes
+        self.only_report = only_report
+        self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
+        self.__name__ = "memplan"
+
+    def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
+        from torch._dynamo.backends.common import aot_autograd
+
+        def compiler(graph: fx.GraphModule, _: Any) -> Any:
+            return compile_graph(graph)
+
+        aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
+        compiled: Callable[..., Any] = aot(module, inputs)
+        return compiled
+
+    def partition(
+        self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
+        drop_unread_arguments(joint.graph)
+        joint.recompile()
+        name = graph_name()
+        try:
+            return self.plan(joint, name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
+        except NotPlannable as reason:
+            self.report.fallbacks.append(Fallback(name, str(reason)))
+            warnings.warn(f"memplan does not plan {name}: {reason}", FallbackWarning, stacklevel=2)
+            return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
+
+    def plan(
+        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        start = time.perf_counter()
+        capture = Capture(joint, n_forward_outputs, static_indices, mutated_inputs())
+        sources = [o.source for o in capture.operations if o.source is not None]
+        planner = GraphPlanner(capture, COSTS.measure(sources), self.outside_bytes(capture), name)
+        emitted, budget = planner.solve(self.options)
+        self.saved[frame_of_graph()] = emitted.saved_bytes
+        self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
+        if self.only_report:
+            raise Estimated
+        return emitted.forward, emitted.backward
+
+    def outside_bytes(self, capture: Capture) -> int:
+        """What is in memory beside this graph: what the caller said; and of other graphs of the model parameters, gradients,
+        and what those before it have saved."""
+        reserve = self.options.reserve
+        known = read_bytes(reserve) if isinstance(reserve, str) else reserve
+        if known is None:
+            raise MemplanError(f"{reserve!r} is no number of bytes")
+        here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
+        before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
+        elsewhere = max(0, self.model_bytes - here["parameter"]) + max(0, self.gradient_bytes - here["gradient"])
+        return known + before + elsewhere
+
+
+def mutated_inputs() -> list[int]:
+    """Which inputs of the graph being compiled are written after forward: running statistics, counters."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    return list(getattr(metadata, "mutated_inp_runtime_indices", []))
+
+
+def frame_of_graph() -> Any:
+    """The same for all graphs of one piece of the user's code, at whatever sizes."""
+    current = torch._guards.CompileContext.current_compile_id()
+    return getattr(current, "frame_id", None)
+
+
+def graph_name() -> str:
+    current = torch._guards.CompileContext.current_compile_id()
+    return f"graph {current}" if current is not None else "graph"
+
+
+BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
+
+
+def options_from(given: dict[str, Any]) -> Options:
+    names = {f.name for f in dataclasses.fields(Options)}
+    if wrong := sorted(set(given) - names):
+        raise MemplanError(f"there is no option {wrong[0]!r}; there are {', '.join(sorted(names))} and report")
+    return Options(**given)
+
+
+def dynamo_backend(
+    module: fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, **_: Any
+) -> Callable[..., Any]:
+    """torch.compile(model, backend="memplan", options={"budget": "8GiB"}). The option `report` takes a memplan.Report, which
+    is then filled."""
+    given = options if options is not None else {}
+    if id(given) not in BY_OPTIONS or BY_OPTIONS[id(given)][0] is not given:
+        rest = {k: v for k, v in given.items() if k != "report"}
+        BY_OPTIONS[id(given)] = (given, Backend(options_from(rest), given.get("report")))
+    return BY_OPTIONS[id(given)][1](module, inputs)
+
+
+def register() -> None:
+    """Makes backend="memplan" known where the package is imported and not installed."""
+    from torch._dynamo.backends import registry
+
+    if "memplan" not in registry.list_backends():
+        registry.register_backend(dynamo_backend, name="memplan")

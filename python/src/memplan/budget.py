@@ -1,0 +1,56 @@
+"""Budgets as people write them: bytes, "8GiB", "60%" of keep-all, "floor+50%", "auto"."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from memplan.errors import BudgetError
+
+Budget = int | str
+
+UNITS = {"": 1, "B": 1}
+UNITS |= {f"{p}iB": 1024**k for k, p in enumerate("KMGT", 1)} | {f"{p}B": 1000**k for k, p in enumerate("kMGT", 1)}
+AUTO_SHARE = 0.9  # of what is free: the rest is for what no plan sees
+
+
+def read_bytes(text: str) -> int | None:
+    """The bytes of "8GiB", "2.5 MB" or "1000"; None: it is something else."""
+    m = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?i?B?)\s*", text)
+    return round(float(m[1]) * UNITS[m[2]]) if m and m[2] in UNITS else None
+
+
+def resolve(budget: Budget, keep_all_bytes: int, floor_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
+    """A budget in bytes, for a graph of which the rest is known."""
+    if isinstance(budget, int) and not isinstance(budget, bool):
+        return budget
+    if isinstance(budget, str):
+        if budget == "auto":
+            return auto_bytes()
+        if (plain := read_bytes(budget)) is not None:
+            return plain
+        if m := re.fullmatch(r"\s*(floor\s*\+)?\s*(\d+(?:\.\d+)?)\s*%\s*", budget):
+            base = floor_bytes() if m[1] else 0
+            return base + int((keep_all_bytes - base) * float(m[2]) / 100)
+    raise BudgetError(f"{budget!r} is no budget: write bytes, '8GiB', '60%', 'floor+50%' or 'auto'")
+
+
+def free_host_bytes() -> int:
+    """What the system can still give without swapping."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def in_units(n: int) -> str:
+    """1536 -> "1.50 KiB"."""
+    if n < 1024:
+        return f"{n} B"
+    k = min(4, (n.bit_length() - 1) // 10)
+    return f"{n / 1024**k:.2f} {'KMGT'[k - 1]}iB"

@@ -1,0 +1,317 @@
+"""The joint graph of forward and backward as storages and operations.
+
+A storage is what aliases: tensors over one piece of memory, tied weights included. An operation is a node of the joint
+graph that makes storages; nodes whose results lie in their arguments (views) are none, they are made where they are
+needed. Two operations are ours: `boundary`, at which forward's outputs are complete and gradients arrive, and `end`, at
+which all gradients are handed over.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_iter
+
+from memplan.errors import NotPlannable
+from memplan.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
+
+DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
+
+
+@dataclass
+class Storage:
+    name: str
+    kind: str
+    n_bytes: int
+
+
+@dataclass
+class Operation:
+    """One node for the planner; `source` is what it runs, None for boundary and end."""
+
+    name: str
+    op: str
+    phase: str
+    source: fx.Node | None
+    reads: list[int]
+    writes: list[int]
+    in_place: list[int] = field(default_factory=list)  # from, to
+    once: bool = False
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    return [t for t in tree_iter(value) if isinstance(t, torch.Tensor)]
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def storage_bytes(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage().nbytes())
+
+
+def allocated(n_bytes: int, device: torch.device) -> int:
+    """What the allocator of a device takes for so many bytes."""
+    return -(-n_bytes // 512) * 512 if device.type == "cuda" else n_bytes
+
+
+def device_of_first(values: Any) -> torch.device:
+    """Where the first tensor in these lies."""
+    found = tensors_of(values)
+    return found[0].device if found else torch.device("cpu")
+
+
+def flat_outputs(graph: fx.Graph) -> list[Any]:
+    """What the graph returns, without nesting."""
+    outputs = next(iter(reversed(graph.nodes))).args[0]
+    flat: list[Any] = []
+    for o in outputs:
+        flat += o if isinstance(o, (list, tuple)) else [o]
+    return flat
+
+
+def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
+    """The nodes of which these are computed, and these."""
+    found: set[fx.Node] = set()
+    todo = [n for n in nodes if isinstance(n, fx.Node)]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes
+    return found
+
+
+def refuse(node: fx.Node) -> None:
+    """NotPlannable where a node is none that we can run in another place or again."""
+    if node.op == "get_attr" or node.target is operator.getitem:
+        return
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
+    if node.target.namespace in ("_c10d_functional", "c10d"):
+        raise NotPlannable(f"{node.target} is a collective: its order among devices has to stay")
+    if is_mutating(node):
+        raise NotPlannable(f"{node.target} writes into its argument")
+
+
+def refuse_symbols(placeholders: Iterable[fx.Node]) -> None:
+    for node in placeholders:
+        value = node.meta.get("val")
+        symbolic = isinstance(value, torch.SymInt) or any(
+            isinstance(s, torch.SymInt) for t in tensors_of(value) for s in t.shape
+        )
+        if symbolic:
+            raise NotPlannable(f"the size of {node.name} is not a number; compile with dynamic=False, one plan per size")
+
+
+class Capture:
+    """What the planner has to know of a joint graph, and what emission needs to write it in another order."""
+
+    def __init__(
+        self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int], mutated: Iterable[int]
+    ) -> None:
+        self.joint = joint
+        self.n_forward_outputs = n_forward_outputs
+        outputs = flat_outputs(joint.graph)
+        self.forward_outputs, self.backward_outputs = outputs[:n_forward_outputs], outputs[n_forward_outputs:]
+        placeholders = [n for n in joint.graph.nodes if n.op == "placeholder"]
+        self.tangents = [n for n in placeholders if "tangents" in n.name]
+        self.primals = [n for n in placeholders if "tangents" not in n.name]
+        self.static_nodes = [self.primals[i] for i in static_indices]
+        self.mutated = {self.primals[i] for i in mutated}
+        self.n_mutated = len(self.mutated)
+        self.storages: list[Storage] = []
+        self.operations: list[Operation] = []
+        self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
+        self.views: set[fx.Node] = set()
+        self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
+        self.n_random = 0
+        self._last_draw: int | None = None
+        self._before_boundary: list[int] = []
+        self._alive: list[torch.Tensor] = []  # so that no key is given twice
+        self.sizes: dict[int, int] = {}  # of storages by their key, as allocated
+        refuse_symbols(placeholders)
+        self._add_inputs()
+        self._add_body()
+
+    # Storages
+
+    def _add_storage(self, name: str, kind: str, n_bytes: int) -> int:
+        self.storages.append(Storage(name, kind, n_bytes))
+        return len(self.storages) - 1
+
+    def _add_inputs(self) -> None:
+        by_key: dict[int, int] = {}
+        static = set(self.static_nodes)
+        for node in self.primals + self.tangents:
+            kind = "activation_gradient" if node in self.tangents else "parameter" if node in static else "input"
+            places: list[int | None] = []
+            for tensor in tensors_of(node.meta.get("val")):
+                key = storage_key(tensor)
+                self._alive.append(tensor)
+                if key not in by_key:
+                    self.sizes[key] = allocated(storage_bytes(tensor), tensor.device)
+                    by_key[key] = self._add_storage(node.name, kind, self.sizes[key])
+                places.append(by_key[key])
+            self.places[node] = places
+
+    def storages_of(self, nodes: Iterable[Any]) -> list[int]:
+        """The storages in which these nodes' results lie, each once, in ascending order."""
+        return sorted({s for n in nodes if isinstance(n, fx.Node) for s in self.places[n] if s is not None})
+
+    def _place(self, node: fx.Node, kind: str) -> list[int]:
+        """Finds where the results of a node lie; returns the storages that are new."""
+        value = node.meta.get("val")
+        results = list(value) if isinstance(value, (tuple, list)) else [value]
+        known: dict[int, int] = {}
+        for argument in node.all_input_nodes:
+            for tensor, place in zip(tensors_of(argument.meta.get("val")), self._tensor_places(argument)):
+                known[storage_key(tensor)] = place
+        made: list[int] = []
+        places: list[int | None] = []
+        for k, result in enumerate(results):
+            if result is None:
+                places.append(None)
+                continue
+            if not isinstance(result, torch.Tensor):
+                raise NotPlannable(f"{node.target} returns a {type(result).__name__}")
+            self._alive.append(result)
+            key = storage_key(result)
+            if key not in known:
+                name = node.name if len(results) == 1 else f"{node.name}.{k}"
+                self.sizes[key] = allocated(storage_bytes(result), result.device)
+                known[key] = self._add_storage(name, kind, self.sizes[key])
+                made.append(known[key])
+            places.append(known[key])
+        self.places[node] = places
+        return made
+
+    def _tensor_places(self, node: fx.Node) -> list[int]:
+        return [p for p in self.places[node] if p is not None]
+
+    # Operations
+
+    def _add_body(self) -> None:
+        needed = reaching(self.forward_outputs)
+        backward: set[fx.Node] = set(self.tangents)
+        body = [n for n in self.joint.graph.nodes if n.op not in ("placeholder", "output")]
+        for node in body:
+            refuse(node)
+            if any(a in backward for a in node.all_input_nodes):
+                backward.add(node)
+        # All of forward first: what only backward needs of it (masks, logarithms) may run anywhere, says the planner.
+        for node in [n for n in body if n not in backward]:
+            self._add_node(node, "forward", "activation" if node in needed else "saved")
+        self._add_boundary()
+        for node in [n for n in body if n in backward]:
+            self._add_node(node, "backward", "activation_gradient")
+        self._add_end()
+
+    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+        if node.op == "get_attr":
+            tensors = tensors_of(getattr(self.joint, str(node.target)))
+            self.places[node] = [self._add_storage(node.name, "constant", storage_bytes(t)) for t in tensors]
+            return
+        if node.target is operator.getitem:
+            source, index = node.args
+            self.places[node] = [self.places[source][index]]
+            if source in self.views:
+                self.views.add(node)
+            else:
+                self.items.setdefault(source, []).append(node)
+            return
+        made = self._place(node, kind)
+        if not made:
+            self.views.add(node)
+            return
+        operation = Operation(node.name, str(node.target), phase, node, self.storages_of(node.all_input_nodes), made)
+        if phase == "forward":
+            self._restrain(operation, node)
+        operation.in_place = self._in_place(node, made, phase)
+        self.operations.append(operation)
+
+    def _restrain(self, operation: Operation, node: fx.Node) -> None:
+        """What may not run twice, or has to run before backward: whoever reads what is written after forward. And numbers
+        are drawn in the order of the network, whatever the plan."""
+        if any(a in self.mutated for a in node.all_input_nodes):
+            self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
+            operation.writes.append(self._before_boundary[-1])
+            operation.once = any(a in self.mutated for a in read_again(node))
+        if is_random(node):
+            self.n_random += 1
+            draw = self._add_storage(f"draw {self.n_random}", "saved", 0)
+            if self._last_draw is not None:
+                operation.reads.append(self._last_draw)
+            operation.writes.append(draw)
+            self._last_draw = draw
+
+    def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
+        """The pair (from, to) of an operator that may write into its first argument. Backward does not write into what
+        forward has saved: it may be run once more."""
+        first = node.args[0] if node.args else None
+        if (node.target not in IN_PLACE and node.target not in INTO_FIRST) or not isinstance(first, fx.Node):
+            return []
+        if not same_layout(first.meta.get("val"), node.meta.get("val")):
+            return []
+        (source,) = self.places[first]
+        kinds = ("activation_gradient",) if phase == "backward" else ("activation", "saved")
+        if source is None or self.storages[source].kind not in kinds or first in self.tangents:
+            return []
+        if sum(source in self.places[a] for a in node.all_input_nodes) != 1:
+            return []
+        if self.storages[source].n_bytes != self.storages[made[0]].n_bytes:
+            return []
+        return [source, made[0]]
+
+    def take_sizes(self, node: fx.Node, result_bytes: Iterable[int]) -> None:
+        """What the results of a node really take, where that was seen."""
+        tensors = tensors_of(node.meta.get("val"))
+        for tensor, place, n_bytes in zip(tensors, self._tensor_places(node), result_bytes):
+            size = allocated(n_bytes, tensor.device)
+            if self.storages[place].kind in DYNAMIC and size != self.storages[place].n_bytes:
+                self.storages[place].n_bytes = self.sizes[storage_key(tensor)] = size
+
+    def _dynamic(self, storages: Iterable[int]) -> list[int]:
+        return [s for s in storages if self.storages[s].kind in DYNAMIC]
+
+    def _add_boundary(self) -> None:
+        """Everything forward returns is there, all draws are made, and the gradients of forward's outputs come in. What
+        the user gets stays: nobody runs it again."""
+        held = set(self._dynamic(self.storages_of(self.forward_outputs[self.n_mutated :])))
+        for operation in self.operations:
+            operation.once = operation.once or bool(held & set(operation.writes))
+        reads = set(self._dynamic(self.storages_of(self.forward_outputs))) | set(self._before_boundary)
+        reads |= {self._last_draw} if self._last_draw is not None else set()
+        self.boundary = len(self.operations)
+        self.operations.append(Operation("boundary", "boundary", "loss", None, sorted(reads), self.storages_of(self.tangents)))
+        self._held = sorted(held)
+
+    def _add_end(self) -> None:
+        """Gradients are returned together, and until then the user's outputs and their gradients are held."""
+        gradients = self._dynamic(self.storages_of(self.backward_outputs))
+        for s in gradients:
+            if self.storages[s].kind == "activation_gradient":
+                self.storages[s].kind = "gradient"
+        reads = sorted({*gradients, *self._held, *self.storages_of(self.tangents)})
+        self.end = len(self.operations)
+        done = self._add_storage("end", "activation_gradient", 0)
+        self.operations.append(Operation("end", "end", "backward", None, reads, [done]))
+
+
+def same_layout(a: Any, b: Any) -> bool:
+    """Whether one tensor can be written where another lies."""
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return False
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and a.stride() == b.stride()
+        and 0 not in a.stride()
+        and storage_bytes(a) == storage_bytes(b)
+    )

@@ -1,0 +1,171 @@
+"""A plan as graphs: the joint graph in the plan's order, what runs again as copies, cut into forward and backward."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import partitioners
+from torch._functorch.partitioners import _extract_fwd_bwd_modules
+
+from memplan.capture import Capture, device_of_first
+from memplan.liveness import WORKSPACE
+from memplan.measure import Cost
+from memplan.operators import is_random, second_form
+
+
+def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    """Runs a random operator; also returns the state of the generator before it."""
+    device = device_of_first(args)
+    state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    return state, function(*args, **kwargs)
+
+
+def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same numbers once more; the generator goes on as if nothing had been drawn."""
+    device = device_of_first(args)
+    if device.type == "cuda":
+        now = torch.cuda.get_rng_state(device)
+        torch.cuda.set_rng_state(state, device)
+        result = function(*args, **kwargs)
+        torch.cuda.set_rng_state(now, device)
+        return result
+    now = torch.get_rng_state()
+    torch.set_rng_state(state)
+    result = function(*args, **kwargs)
+    torch.set_rng_state(now)
+    return result
+
+
+class Emission:
+    """Writes steps one after the other. `now` is the instance of every value that is current."""
+
+    def __init__(self, capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any) -> None:
+        self.capture, self.costs, self.state_like = capture, costs, state_like
+        self.runs = Counter(steps)
+        self.done: Counter[int] = Counter()
+        self.states: dict[int, fx.Node] = {}
+        self.graph = fx.Graph()
+        self.now: dict[fx.Node, fx.Node] = {}
+        self.forward: set[fx.Node] = set()
+        self.in_forward = True
+        self.made_from: dict[fx.Node, list[fx.Node]] = {}  # views and items, by what they are taken from
+        for node in capture.joint.graph.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                self.now[node] = self._add(self.graph.node_copy(node, lambda n: n))
+            elif node in capture.views or node.target is operator.getitem:
+                for a in node.all_input_nodes:
+                    self.made_from.setdefault(a, []).append(node)
+        for step in steps:
+            if step == capture.boundary:
+                self.forward_outputs = [self._output(o) for o in capture.forward_outputs]
+                self._cross()
+            elif step != capture.end:
+                self._run(step)
+        self.backward_outputs = [self._output(o) for o in capture.backward_outputs]
+
+    def _add(self, node: fx.Node) -> fx.Node:
+        if self.in_forward:
+            self.forward.add(node)
+        return node
+
+    def _output(self, value: Any) -> Any:
+        return self._current(value) if isinstance(value, fx.Node) else value
+
+    def _current(self, node: fx.Node) -> fx.Node:
+        """The instance of a value; a view is made where it is asked for."""
+        if node not in self.now:
+            for a in node.all_input_nodes:
+                self._current(a)
+            self.now[node] = self._add(self.graph.node_copy(node, lambda n: self.now[n]))
+        return self.now[node]
+
+    def _forget(self, node: fx.Node) -> None:
+        for taken in self.made_from.get(node, []):
+            self.now.pop(taken, None)
+            self._forget(taken)
+
+    def _cross(self) -> None:
+        """From forward to backward: what is saved is the memory itself, and views of it are made anew."""
+        self.in_forward = False
+        for view in self.capture.views:
+            self.now.pop(view, None)
+
+    def _run(self, step: int) -> None:
+        node = self.capture.operations[step].source
+        assert node is not None
+        for a in node.all_input_nodes:
+            self._current(a)
+        self._forget(node)
+        first = self.done[step] == 0
+        self.done[step] += 1
+        if is_random(node) and self.runs[step] > 1:
+            copy = self._draw(step, node, first)
+        else:
+            copy = self._add(self.graph.node_copy(node, lambda n: self.now[n]))
+            if not first:
+                function, arguments = second_form(node)
+                copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
+        copy.meta = {**copy.meta, WORKSPACE: self.costs[node].workspace_bytes, "memplan_run": self.done[step]}
+        self.now[node] = copy
+        for item in self.capture.items.get(node, []):
+            self.now[item] = self._add(self.graph.node_copy(item, lambda n: self.now[n]))
+
+    def _draw(self, step: int, node: fx.Node, first: bool) -> fx.Node:
+        args = [self.now[a] if isinstance(a, fx.Node) else a for a in node.args]
+        kwargs = dict(node.kwargs)
+        if not first:
+            again = self._add(self.graph.call_function(draw_again, (self.states[step], node.target, *args), kwargs))
+            again.meta = dict(node.meta)
+            return again
+        both = self._add(self.graph.call_function(draw, (node.target, *args), kwargs))
+        both.meta = {**node.meta, "val": (self.state_like, node.meta["val"])}
+        items = [self._add(self.graph.call_function(operator.getitem, (both, k))) for k in (0, 1)]
+        items[0].meta = {"val": self.state_like}
+        items[1].meta = dict(node.meta)
+        self.states[step] = items[0]
+        return items[1]
+
+    def crossing(self) -> list[fx.Node]:
+        """What backward takes from forward, in the order of the graph."""
+        tangents = {self.now[t] for t in self.capture.tangents}
+        used = {a for n in self.graph.nodes if n not in self.forward for a in n.all_input_nodes}
+        used |= {o for o in self.backward_outputs if isinstance(o, fx.Node)}
+        return [n for n in self.graph.nodes if n in used & self.forward - tangents and n.op != "get_attr"]
+
+
+def emit(
+    capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Forward and backward that run these steps."""
+    emission = Emission(capture, steps, costs, state_like)
+    saved = emission.crossing()
+    output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
+    output.meta = dict(next(iter(reversed(capture.joint.graph.nodes))).meta)
+    emission.graph.lint()
+    joint = fx.GraphModule(capture.joint, emission.graph)
+    joint.meta = dict(getattr(capture.joint, "meta", {}))
+    extra: dict[str, Any] = {}
+    if "static_lifetime_input_nodes" in inspect.signature(_extract_fwd_bwd_modules).parameters:
+        extra["static_lifetime_input_nodes"] = ordered([emission.now[n] for n in capture.static_nodes])
+    forward, backward = _extract_fwd_bwd_modules(
+        joint, saved, saved_sym_nodes=[], num_fwd_outputs=capture.n_forward_outputs, **extra
+    )
+    return forward, backward
+
+
+def ordered(nodes: list[fx.Node]) -> Any:
+    from torch.utils._ordered_set import OrderedSet
+
+    return OrderedSet(nodes)
+
+
+def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """PyTorch's own cut, which recomputes nothing: for graphs that cannot be planned."""
+    takes = inspect.signature(partitioners.default_partition).parameters
+    forward, backward = partitioners.default_partition(joint, inputs, **{k: v for k, v in known.items() if k in takes})
+    return forward, backward

@@ -1,0 +1,220 @@
+"""What operators cost: each distinct call is run alone, on made-up values of the right layout.
+
+Seconds are this thread's processor time (on a GPU its own clock's), so that what else runs does not count. The workspace
+is what the allocator gave out during the call beyond the results. Nothing of the network has to be in memory for this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._pytree import tree_map
+
+from memplan.capture import device_of_first, storage_bytes, tensors_of
+
+REPEATS = 3
+LEAST_SECONDS = 1e-7
+BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
+MARK = "memplan call "
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`result_bytes`: of the storages in which results really lie, in their order; a loss, say, may be a number in memory of
+    the size of its argument. Empty: not known."""
+
+    seconds: float
+    workspace_bytes: int
+    result_bytes: tuple[int, ...] = ()
+
+
+def describe(node: fx.Node) -> str:
+    """Equal for calls that cost the same: operator, layouts, scalars."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return (tuple(value.shape), tuple(value.stride()), str(value.dtype), str(value.device))
+        return value
+
+    def argument(a: Any) -> Any:
+        return tree_map(one, a.meta.get("val")) if isinstance(a, fx.Node) else a
+
+    return f"{node.target} {fx.node.map_aggregate((node.args, node.kwargs), argument)}"
+
+
+def made_up(value: Any) -> Any:
+    """A real tensor of the layout of a fake one: small random numbers, zeros for integers (an index that is in range)."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
+    memory = torch.empty(n, dtype=value.dtype, device=value.device)
+    if value.dtype.is_floating_point:
+        memory.normal_().mul_(0.02)
+    else:
+        memory.zero_()
+    return memory.as_strided(tuple(value.shape), tuple(value.stride()))
+
+
+def arguments_of(node: fx.Node) -> tuple[Any, Any]:
+    def argument(a: Any) -> Any:
+        return tree_map(made_up, a.meta.get("val")) if isinstance(a, fx.Node) else a
+
+    args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
+    return args, kwargs
+
+
+def seconds_of(node: fx.Node, device: torch.device) -> tuple[float, tuple[int, ...]]:
+    """The fastest of some runs, and the bytes of the storages of its results."""
+    args, kwargs = arguments_of(node)
+    best = math.inf
+    result = node.target(*args, **kwargs)
+    result_bytes = tuple(storage_bytes(t) for t in tensors_of(result))
+    del result
+    for _ in range(REPEATS):
+        if device.type == "cuda":
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            node.target(*args, **kwargs)
+            end.record()
+            end.synchronize()
+            seconds = begin.elapsed_time(end) / 1e3
+        else:
+            start = time.thread_time()
+            node.target(*args, **kwargs)
+            seconds = time.thread_time() - start
+        best = min(best, seconds)
+    return max(best, LEAST_SECONDS), result_bytes
+
+
+def cuda_workspace(node: fx.Node, device: torch.device) -> int:
+    args, kwargs = arguments_of(node)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = int(torch.cuda.memory_allocated(device))
+    result = node.target(*args, **kwargs)
+    after = max(before, int(torch.cuda.memory_allocated(device)))
+    del result
+    peak = int(torch.cuda.max_memory_allocated(device))
+    return max(0, peak - after)
+
+
+def memory_events(profiled: profile) -> list[tuple[int, int]]:
+    """(time in ns, bytes given out or taken back) of the host's allocator."""
+    events = profiled.profiler.kineto_results.events()
+    return sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]" and "CPU" in str(e.device_type()))
+
+
+def host_workspaces(nodes: list[fx.Node]) -> list[int]:
+    """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        for k, node in enumerate(nodes):
+            args, kwargs = arguments_of(node)
+            with record_function(f"{MARK}{k}"):
+                result = node.target(*args, **kwargs)
+            del result, args, kwargs
+    spans = {}
+    for e in profiled.profiler.kineto_results.events():
+        if e.name().startswith(MARK):
+            spans[int(e.name()[len(MARK) :])] = (e.start_ns(), e.start_ns() + e.duration_ns())
+    events = memory_events(profiled)
+    found, at = [], 0
+    for k in range(len(nodes)):
+        begin, end = spans[k]
+        while at < len(events) and events[at][0] < begin:
+            at += 1
+        now = top = 0
+        while at < len(events) and events[at][0] <= end:
+            now += events[at][1]
+            top = max(top, now)
+            at += 1
+        found.append(max(0, top - max(0, now)))
+    return found
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Real tensors, no gradients, no autocast, and the random state as it was: for calls in the midst of a compilation."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(unset_fake_temporarily())
+        stack.enter_context(_disable_current_modes())
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch._C._DisableAutocast())
+        stack.enter_context(torch.random.fork_rng(devices=range(torch.cuda.device_count())))
+        yield
+
+
+def device_of(node: fx.Node) -> torch.device:
+    return device_of_first(node.meta.get("val"))
+
+
+class Costs:
+    """Remembers what calls cost, over all graphs of a process."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Cost] = {}
+        self.n_failed = 0
+
+    def measure(self, nodes: Iterable[fx.Node]) -> dict[fx.Node, Cost]:
+        keys = {node: describe(node) for node in nodes}
+        new = {key: node for node, key in reversed(keys.items()) if key not in self.known}
+        if new:
+            with apart():
+                self._measure_new(dict(reversed(new.items())))
+        return {node: self.known[key] for node, key in keys.items()}
+
+    def _measure_new(self, new: dict[str, fx.Node]) -> None:
+        seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
+        for key, node in new.items():
+            try:
+                seconds[key] = seconds_of(node, device_of(node))
+            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+                self.n_failed += 1
+                self.known[key] = Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
+        on_host = [key for key in seconds if device_of(new[key]).type != "cuda"]
+        workspaces = dict(zip(on_host, host_workspaces([new[key] for key in on_host]))) if on_host else {}
+        for key in seconds:
+            if key not in workspaces:
+                workspaces[key] = cuda_workspace(new[key], device_of(new[key]))
+            self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
+
+
+def moved_bytes(node: fx.Node) -> int:
+    values = [a.meta.get("val") for a in node.all_input_nodes] + [node.meta.get("val")]
+    return sum(t.numel() * t.element_size() for t in tensors_of(values))
+
+
+def peak_of(step: Callable[[], Any]) -> int:
+    """The most bytes that were given out at once while a step ran, beyond what was out before. On the host the sum over
+    the profiler's events, as PyTorch counts; on a GPU the allocator's own counter."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step()
+        torch.cuda.synchronize()
+        return int(torch.cuda.max_memory_allocated() - before)
+    gc.disable()
+    try:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+            step()
+    finally:
+        gc.enable()
+    now = top = 0
+    for _, n_bytes in memory_events(profiled):
+        now += n_bytes
+        top = max(top, now)
+    return top

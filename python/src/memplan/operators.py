@@ -1,0 +1,71 @@
+"""What is known of single operators: which may write into their argument, and how one is run a second time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+
+# Operators that compute the same bits in the memory of their first argument, and the form that does.
+IN_PLACE: dict[Any, Any] = {
+    aten.add.Tensor: aten.add_.Tensor,
+    aten.sub.Tensor: aten.sub_.Tensor,
+    aten.mul.Tensor: aten.mul_.Tensor,
+    aten.div.Tensor: aten.div_.Tensor,
+    aten.relu.default: aten.relu_.default,
+    aten.silu.default: aten.silu_.default,
+    aten.sigmoid.default: aten.sigmoid_.default,
+    aten.tanh.default: aten.tanh_.default,
+    aten.hardtanh.default: aten.hardtanh_.default,
+}
+# The same, where the form takes that memory as another argument, named here.
+INTO_FIRST: dict[Any, tuple[Any, str]] = {
+    aten.threshold_backward.default: (aten.threshold_backward.grad_input, "grad_input"),
+    aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
+}
+
+BATCH_NORM = aten._native_batch_norm_legit_functional.default
+BATCH_NORM_AGAIN = aten._native_batch_norm_legit.no_stats
+BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
+
+
+def is_random(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def is_mutating(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return bool(schema and schema.is_mutable)
+
+
+def has_batch_statistics(node: fx.Node) -> bool:
+    """A batch normalization in training: it moves running statistics."""
+    return node.target is BATCH_NORM and bool(node.args[5])
+
+
+def read_again(node: fx.Node) -> list[fx.Node]:
+    """The arguments that a second run reads: of a batch normalization not the running statistics, which have moved."""
+    if has_batch_statistics(node):
+        skipped = node.args[3:5]
+        return [a for a in node.all_input_nodes if a not in skipped]
+    return list(node.all_input_nodes)
+
+
+def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
+    """What a second run calls, and with which arguments: the same bits, and statistics move once."""
+    if has_batch_statistics(node):
+        x, weight, bias, _, _, training, momentum, epsilon = node.args
+        return BATCH_NORM_AGAIN, (x, weight, bias, training, momentum, epsilon)
+    return node.target, tuple(node.args)
+
+
+def drop_unread_arguments(graph: fx.Graph) -> None:
+    """Takes from nodes what they are given and do not read: running statistics in the backward of a batch normalization
+    that used the batch's. They would have to be saved, and have moved by then."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is BATCH_NORM_BACKWARD and node.args[7]:
+            node.args = (*node.args[:3], None, None, *node.args[5:])
+    graph.eliminate_dead_code()

@@ -1,0 +1,194 @@
+"""From a captured graph to a plan that fits, and graphs that run it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
+from memplan.capture import Capture
+from memplan.emit import emit
+from memplan.errors import BudgetError, FallbackWarning
+from memplan.liveness import Liveness, keys_of, saved_bytes
+from memplan.measure import Cost
+from memplan.planning import NO_BUDGET, Planning, Watcher
+from memplan.report import GraphReport, Recomputed
+
+ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
+MOST_HOLDERS = 3  # that an error names
+
+
+@dataclass
+class Options:
+    """What memplan.compile and options={...} take; api.compile says what they mean."""
+
+    budget: Budget = "auto"
+    reserve: Budget = 0
+    effort: str = "normal"
+    time_limit: float = 20.0
+    on_infeasible: str = "raise"
+    watcher: Watcher | None = None
+
+
+@dataclass
+class Emitted:
+    forward: fx.GraphModule
+    backward: fx.GraphModule
+    peak_bytes: int
+    saved_bytes: int
+
+
+class GraphPlanner:
+    """One captured graph on its way to a plan. `outside_bytes`: what is in memory beside it all the time."""
+
+    def __init__(self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str) -> None:
+        self.capture, self.costs, self.name = capture, costs, name
+        for node, cost in costs.items():
+            capture.take_sizes(node, cost.result_bytes)
+        self.static_keys = keys_of(capture.primals)
+        self.held = capture.forward_outputs[capture.n_mutated :]
+        self.planning = Planning(name)
+        for storage in capture.storages:
+            self.planning.add_storage(storage.name, storage.kind, storage.n_bytes)
+        self.planning.add_storage("outside", "buffer", outside_bytes)
+        for operation in capture.operations:
+            cost = costs[operation.source] if operation.source is not None else Cost(0.0, 0)
+            node = self.planning.add_node(operation.name, operation.op, operation.phase, cost.seconds, cost.workspace_bytes)
+            self.planning.connect(node, "reads", operation.reads)
+            self.planning.connect(node, "writes", operation.writes)
+            self.planning.connect(node, "in_place", operation.in_place)
+            if operation.once and operation.phase == "forward":
+                self.planning.flag(node, "once")
+        self.planning.finish()
+        self.static_bytes = self.planning.number("static_bytes")
+        self.state_like = fake_state(capture)
+
+    def emit(self, steps: list[int]) -> Emitted:
+        """The graphs of these steps, and what they need by the count over them."""
+        forward, backward = emit(self.capture, steps, self.costs, self.state_like)
+        held_keys = keys_of(self.held) - self.static_keys
+        above = Liveness(forward.graph, self.capture.sizes, self.static_keys).peak_bytes()
+        given = keys_of(n for n in backward.graph.nodes if n.op == "placeholder")
+        held_bytes = sum(s.n_bytes for s in self._storages_with(held_keys - given))
+        tangent_keys = keys_of(self.capture.tangents)
+        stay = held_keys | tangent_keys
+        below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay).peak_bytes(held_bytes)
+        saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
+        return Emitted(forward, backward, self.static_bytes + max(above, below), saved)
+
+    def _storages_with(self, keys: set[int]) -> list[Any]:
+        nodes = [n for n in self.held if isinstance(n, fx.Node) and keys_of([n]) & keys]
+        return [self.capture.storages[s] for s in self.capture.storages_of(nodes)]
+
+    def auto_bytes(self) -> int:
+        """What may be used of the device that the graph runs on: what is free, and what its static storages have."""
+        device = self.device()
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        else:
+            free = free_host_bytes()
+        return self.static_bytes + int(AUTO_SHARE * free)
+
+    def device(self) -> torch.device:
+        for node in self.capture.primals:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+                return value.device
+        return torch.device("cpu")
+
+    def solve(self, options: Options) -> tuple[Emitted, int]:
+        """Graphs whose peak is within the budget, and the budget. BudgetError."""
+        self.planning.set("effort", options.effort)
+        self.planning.set("time_limit", options.time_limit)
+        keep_all = self.planning.number("keep_all_bytes")
+        budget = resolve(options.budget, keep_all, lambda: self.planning.number("floor_bytes"), self.auto_bytes)
+        target = budget
+        for _ in range(ROUNDS):
+            if target < self.static_bytes or not self.planning.solve(target, options.watcher):
+                break
+            emitted = self.emit(self.planning.steps())
+            if emitted.peak_bytes <= budget:
+                return emitted, budget
+            target -= emitted.peak_bytes - budget
+        return self._smallest(budget, options), budget
+
+    def _smallest(self, budget: int, options: Options) -> Emitted:
+        """The smallest plan, where it fits after all or is wanted; else BudgetError."""
+        if math.isnan(self.planning.share("smallest_ticks")):
+            self.planning.solve(max(self.static_bytes, self.planning.number("floor_bytes")), options.watcher)
+        self.planning.solve(self.planning.number("smallest_bytes"), options.watcher)
+        emitted = self.emit(self.planning.steps())
+        if emitted.peak_bytes <= budget:
+            return emitted
+        sentence = (
+            f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found needs"
+            f" {in_units(emitted.peak_bytes)} ({emitted.peak_bytes} bytes), {self._who_holds()}; no order of its operators"
+            f" needs less than {in_units(self.planning.number('floor_bytes'))}"
+        )
+        if options.on_infeasible == "smallest":
+            warnings.warn(sentence + "; it runs with the smallest", FallbackWarning, stacklevel=2)
+            return emitted
+        raise BudgetError(
+            sentence,
+            budget_bytes=budget,
+            smallest_bytes=emitted.peak_bytes,
+            floor_bytes=self.planning.number("floor_bytes"),
+        )
+
+    def _who_holds(self) -> str:
+        node, storages = self.planning.holders()
+        known = [self.capture.storages[s] for s in storages if s < len(self.capture.storages)]
+        named = ", ".join(f"{s.name} {in_units(s.n_bytes)}" for s in known[:MOST_HOLDERS])
+        rest = f" and {len(known) - MOST_HOLDERS} more" if len(known) > MOST_HOLDERS else ""
+        where = self.capture.operations[node].name if node >= 0 else "its end"
+        return f"at {where}, with {named or 'nothing else'}{rest} beside {in_units(self.static_bytes)} of static memory"
+
+    def report(self, emitted: Emitted, budget: int, plan_seconds: float) -> GraphReport:
+        p = self.planning
+        runs = Counter(p.steps())
+        return GraphReport(
+            name=self.name,
+            budget_bytes=budget,
+            planned_bytes=emitted.peak_bytes,
+            keep_all_bytes=p.number("keep_all_bytes"),
+            floor_bytes=p.number("floor_bytes"),
+            static_bytes=self.static_bytes,
+            saved_bytes=emitted.saved_bytes,
+            overhead=p.share("planned_ticks"),
+            proved_overhead=max(0.0, bound) if not math.isnan(bound := p.share("bound_ticks")) else math.nan,
+            seconds=p.number("planned_ticks") * 1e-9,
+            plan_seconds=plan_seconds,
+            n_operators=len(self.capture.operations) - 2,
+            recomputed=[self._recomputed(step, n) for step, n in runs.items() if n > 1],
+            planning=p,
+        )
+
+    def _recomputed(self, step: int, runs: int) -> Recomputed:
+        operation = self.capture.operations[step]
+        assert operation.source is not None
+        stack = operation.source.meta.get("nn_module_stack") or {}
+        module = next(reversed(list(stack.values())), ("", None))[0]
+        return Recomputed(operation.name, operation.op, runs, str(module), self.costs[operation.source].seconds)
+
+
+def fake_state(capture: Capture) -> Any:
+    """A random state as the compiler sees it, None where nothing is random."""
+    from torch._guards import detect_fake_mode
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    if not capture.n_random:
+        return None
+    with unset_fake_temporarily():
+        state = torch.get_rng_state()
+    mode = detect_fake_mode([n.meta.get("val") for n in capture.primals])
+    return mode.from_tensor(state) if mode is not None else state
+
+
+__all__ = ["NO_BUDGET", "Emitted", "GraphPlanner", "Options"]

@@ -1,0 +1,145 @@
+"""What was planned, for people and programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from memplan.budget import in_units
+from memplan.errors import MemplanError
+from memplan.measure import peak_of
+from memplan.planning import Planning
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """An operator that runs more than once in a step."""
+
+    name: str
+    op: str
+    runs: int
+    module: str  # the innermost module it is from, "" if not known
+    seconds: float  # of one run
+
+
+@dataclass
+class GraphReport:
+    """Of one graph that PyTorch captured, at one set of sizes. Bytes are of everything that is in memory at the peak."""
+
+    name: str
+    budget_bytes: int
+    planned_bytes: int  # the peak of the graphs that run, counted on them
+    keep_all_bytes: int
+    floor_bytes: int  # proved: no order of these operators needs less
+    static_bytes: int  # parameters, buffers, inputs; of the rest what was said to be there
+    saved_bytes: int  # what lives from forward to backward
+    overhead: float  # extra time over keep-all, as a fraction of it, by the measured costs of operators
+    proved_overhead: float  # no plan within the budget takes less; NaN: not known
+    seconds: float  # of a step, the sum over its operators
+    plan_seconds: float  # what capture, measuring and search took
+    n_operators: int
+    recomputed: list[Recomputed]
+    planning: Planning = field(repr=False)
+
+    def __str__(self) -> str:
+        proved = "" if math.isnan(self.proved_overhead) else f", proved to be at least {self.proved_overhead:+.1%}"
+        return (
+            f"{self.name}: {in_units(self.planned_bytes)} planned within {in_units(self.budget_bytes)}"
+            f" (keep all {in_units(self.keep_all_bytes)}, floor {in_units(self.floor_bytes)},"
+            f" static {in_units(self.static_bytes)}); extra time {self.overhead:+.1%}{proved};"
+            f" {len(self.recomputed)} of {self.n_operators} operators run again"
+        )
+
+
+@dataclass
+class Fallback:
+    """A graph that runs as eager does, and why."""
+
+    name: str
+    reason: str
+
+
+class Report:
+    """`model.memplan`: filled when the model first runs. Its numbers are those of the graph that needs the most."""
+
+    def __init__(self) -> None:
+        self.graphs: list[GraphReport] = []
+        self.fallbacks: list[Fallback] = []
+        self.measured_bytes: int | None = None  # set by measure()
+
+    @property
+    def graph(self) -> GraphReport:
+        """The graph that needs the most. MemplanError before there is one."""
+        if not self.graphs:
+            why = self.fallbacks[-1].reason if self.fallbacks else "the model has not run yet"
+            raise MemplanError(f"nothing is planned: {why}")
+        return max(self.graphs, key=lambda g: g.planned_bytes)
+
+    @property
+    def budget_bytes(self) -> int:
+        return self.graph.budget_bytes
+
+    @property
+    def planned_bytes(self) -> int:
+        return self.graph.planned_bytes
+
+    @property
+    def keep_all_bytes(self) -> int:
+        return self.graph.keep_all_bytes
+
+    @property
+    def floor_bytes(self) -> int:
+        return self.graph.floor_bytes
+
+    @property
+    def static_bytes(self) -> int:
+        return self.graph.static_bytes
+
+    @property
+    def saved_bytes(self) -> int:
+        return self.graph.saved_bytes
+
+    @property
+    def overhead(self) -> float:
+        return self.graph.overhead
+
+    @property
+    def proved_overhead(self) -> float:
+        return self.graph.proved_overhead
+
+    @property
+    def seconds(self) -> float:
+        return self.graph.seconds
+
+    @property
+    def recomputed(self) -> list[Recomputed]:
+        return self.graph.recomputed
+
+    def measure(self, step: Callable[[], Any]) -> int:
+        """Runs a step and returns what was in memory at its peak, static bytes included: to be compared with
+        `planned_bytes`. The step begins without gradients."""
+        self.measured_bytes = self.static_bytes + peak_of(step)
+        return self.measured_bytes
+
+    def timeline(self, path: str) -> None:
+        """Draws live memory over the steps of the plan: .svg, .png, .pdf or .dot."""
+        self.graph.planning.picture(path, self.graph.name)
+
+    def save(self, path: str) -> None:
+        """Writes the training graph as JSON, for `memplan plan`, `sweep`, `draw` and the rest."""
+        self.graph.planning.save_graph(path)
+
+    def save_plan(self, path: str) -> None:
+        """Writes the plan as JSON, for `memplan check` and `timeline`."""
+        self.graph.planning.save_plan(path)
+
+    def __str__(self) -> str:
+        lines = [str(g) for g in self.graphs]
+        lines += [f"{f.name}: not planned: {f.reason}" for f in self.fallbacks]
+        if self.measured_bytes is not None:
+            lines.append(f"measured: {in_units(self.measured_bytes)}")
+        return "\n".join(lines) or "nothing is planned yet"
+
+    __repr__ = __str__

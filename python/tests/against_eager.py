@@ -1,0 +1,77 @@
+"""The oracle: eager PyTorch, bit by bit, and the events of PyTorch's own memory tracker."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+Context = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def train(
+    model: Any, inputs: tuple[Any, ...], steps: int, context: Context = contextlib.nullcontext, accumulate: int = 1
+) -> list[torch.Tensor]:
+    """Losses of some steps of SGD with momentum, each with the same seed whoever runs it."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for step in range(steps):
+        for part in range(accumulate):
+            torch.manual_seed(100 * step + part)
+            with context():
+                loss = model(*inputs)
+            loss.backward()
+            losses.append(loss.detach().clone())
+            losses.append(torch.rand(1))  # the generator has gone on as far
+        if step + 1 < steps:
+            optimizer.step()
+            optimizer.zero_grad()
+    return losses
+
+
+def assert_like_eager(
+    model: nn.Module,
+    compiled: Any,
+    inputs: tuple[Any, ...],
+    context: Context = contextlib.nullcontext,
+    steps: int = 3,
+    accumulate: int = 1,
+    eager: Any = None,
+) -> None:
+    """Losses, gradients, parameters and buffers are eager's bits after some steps. `compiled` is made from `model`, which is
+    copied before anything runs."""
+    eager = copy.deepcopy(model) if eager is None else eager
+    expected = train(eager, inputs, steps, context, accumulate)
+    got = train(compiled, inputs, steps, context, accumulate)
+    for k, (a, b) in enumerate(zip(expected, got)):
+        assert torch.equal(a, b), f"{'draw' if k % 2 else 'loss'} {k // 2}: {a.item()} and {b.item()}"
+    for (name, p), theirs in zip(model.named_parameters(), eager.parameters()):
+        assert (p.grad is None) == (theirs.grad is None), name
+        assert p.grad is None or torch.equal(p.grad, theirs.grad), f"gradient of {name}"
+        assert torch.equal(p, theirs), f"parameter {name}"
+    for (name, b), theirs in zip(model.named_buffers(), eager.buffers()):
+        assert torch.equal(b, theirs), f"buffer {name}"
+
+
+def peak_of_step(model: Any, inputs: tuple[Any, ...]) -> int:
+    """The most bytes that PyTorch's allocator had given out at once during a step, beyond what was there before."""
+    for p in model.parameters():
+        p.grad = None
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as tracked:
+        model(*inputs).backward()
+    changes = [e for e in tracked.profiler.kineto_results.events() if e.name() == "[memory]"]
+    now = top = 0
+    for change in sorted(changes, key=lambda e: e.start_ns()):
+        now += change.nbytes()
+        top = max(top, now)
+    return top
+
+
+def static_bytes(model: Any, inputs: tuple[Any, ...]) -> int:
+    tensors = [*model.parameters(), *model.buffers(), *inputs]
+    return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())

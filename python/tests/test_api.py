@@ -1,0 +1,235 @@
+"""What users write, and what they are told when it does not work."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import networks
+import pytest
+import torch
+from against_eager import assert_like_eager
+from torch import nn
+
+import memplan
+from memplan.budget import in_units, read_bytes, resolve
+from memplan.planning import Planning, Progress
+
+
+def test_the_backend_by_name() -> None:
+    model, inputs = networks.make("convolutions")
+    report = memplan.Report()
+    options = {"budget": "floor+40%", "on_infeasible": "smallest", "report": report}
+    assert_like_eager(model, torch.compile(model, backend="memplan", options=options), inputs)
+    assert report.recomputed and report.planned_bytes < report.keep_all_bytes
+    with pytest.raises(Exception, match="there is no option 'colour'"):
+        torch.compile(networks.make("tied")[0], backend="memplan", options={"colour": "red"})(*networks.make("tied")[1])
+
+
+def test_a_report_has_what_was_planned(tmp_path: Path) -> None:
+    model, inputs = networks.make("convolutions")
+    compiled = memplan.compile(model, "floor+50%")
+    with pytest.raises(memplan.MemplanError, match="has not run yet"):
+        _ = compiled.memplan.planned_bytes
+    compiled(*inputs).backward()
+    report = compiled.memplan
+    assert report.static_bytes < report.floor_bytes <= report.planned_bytes <= report.budget_bytes < report.keep_all_bytes
+    assert 0 <= report.proved_overhead <= report.overhead + 1e-9
+    assert report.recomputed[0].runs == 2 and "blocks" in "".join(r.module for r in report.recomputed)
+    assert "operators run again" in str(report)
+    measured = report.measure(lambda: compiled(*inputs).backward())
+    assert measured == report.measured_bytes and "measured" in str(report)
+    report.save(str(tmp_path / "graph.json"))
+    report.save_plan(str(tmp_path / "plan.json"))
+    report.timeline(str(tmp_path / "timeline.svg"))
+    graph = json.loads((tmp_path / "graph.json").read_text())
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert graph["format"] == "memplan-graph" and plan["graph"]["hash"] == graph["hash"]
+    assert len(plan["steps"]) > len(graph["nodes"]) == report.graph.n_operators + 2
+    assert "<svg" in (tmp_path / "timeline.svg").read_text()
+    with pytest.raises(memplan.MemplanError):
+        report.timeline(str(tmp_path / "timeline.gif"))
+
+
+def test_an_estimate_runs_nothing() -> None:
+    model, inputs = networks.make("tied")
+    report = memplan.estimate(model, inputs, budget="floor+60%")
+    assert report.planned_bytes <= report.budget_bytes
+    assert model.seen == 0 and all(p.grad is None for p in model.parameters())
+    with pytest.raises(memplan.MemplanError, match="nothing to train"):
+        memplan.estimate(model.requires_grad_(False), inputs)
+
+
+def test_the_largest_batch() -> None:
+    torch.manual_seed(0)
+    model = networks.Tied()
+    budget = memplan.estimate(model, networks.vectors(6)).keep_all_bytes
+    batch, report = memplan.fit(model, networks.vectors, budget, overhead=0.0)
+    assert batch == 6 and report is not None and report.planned_bytes <= budget
+    assert memplan.fit(model, networks.vectors, budget, overhead=2.0, most=7)[0] == 7
+    assert memplan.fit(model, networks.vectors, 1000) == (0, None)
+
+
+class Broken(nn.Module):
+    """Two graphs: the text in between cannot be captured."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(4)))
+        self.second = nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(4)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        torch._dynamo.graph_break()
+        return self.second(x).square().mean()
+
+
+def test_graph_breaks() -> None:
+    torch.manual_seed(0)
+    model, x = Broken(), torch.randn(64, 32)
+    compiled = memplan.compile(model, "10MiB", fullgraph=False)
+    assert_like_eager(model, compiled, (x,))
+    first, second = compiled.memplan.graphs
+    assert second.static_bytes >= first.saved_bytes + sum(p.numel() * 4 for p in model.parameters())
+
+
+def test_what_cannot_be_planned_runs_as_eager_does() -> None:
+    model, _ = networks.make("tied")
+    report = memplan.Report()
+    compiled = torch.compile(model, backend="memplan", dynamic=True, options={"budget": "80%", "report": report})
+    with pytest.warns(memplan.FallbackWarning, match="is not a number; compile with dynamic=False"):
+        assert_like_eager(model, compiled, networks.vectors(32))
+    assert report.fallbacks
+    with pytest.raises(memplan.MemplanError, match="is not a number"):
+        _ = report.planned_bytes
+
+
+def test_an_impossible_budget_is_our_exception_alone() -> None:
+    model, inputs = networks.make("convolutions")
+    with pytest.raises(memplan.BudgetError, match=r"cannot be met by .*smallest plan found needs") as caught:
+        memplan.compile(model, "1KiB")(*inputs)
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    with pytest.raises(memplan.BudgetError, match="is no budget"):
+        memplan.compile(networks.make("tied")[0], "a lot")(*networks.make("tied")[1])
+    torch._dynamo.reset()
+    with pytest.warns(memplan.FallbackWarning, match="it runs with the smallest"):
+        compiled = memplan.compile(model, "1KiB", on_infeasible="smallest")
+        compiled(*inputs).backward()
+
+
+def test_a_budget_from_the_free_memory() -> None:
+    model, inputs = networks.make("tied")
+    compiled = memplan.compile(model)
+    compiled(*inputs).backward()
+    assert compiled.memplan.budget_bytes > compiled.memplan.keep_all_bytes == compiled.memplan.planned_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "n_bytes"), [("8GiB", 8 << 30), ("1.5 MiB", 3 << 19), ("2kB", 2000), ("77", 77), ("60%", None), ("8 Gi", None)]
+)
+def test_bytes_as_people_write_them(text: str, n_bytes: int | None) -> None:
+    assert read_bytes(text) == n_bytes
+
+
+def test_budgets_as_people_write_them() -> None:
+    def ask(budget: Any) -> int:
+        return resolve(budget, 1000, lambda: 200, lambda: 5)
+
+    assert [ask(b) for b in (7, "60%", "floor + 50%", "floor+0%", "auto", "1KiB")] == [7, 600, 600, 200, 5, 1024]
+    for wrong in ("", "60", "-1", "60%%", "floor", None, True):
+        if wrong != "60":
+            with pytest.raises(memplan.BudgetError):
+                ask(wrong)
+    assert [in_units(n) for n in (0, 1023, 1024, 3 << 29)] == ["0 B", "1023 B", "1.00 KiB", "1.50 GiB"]
+
+
+def chain(layers: int) -> Planning:
+    planning = Planning("chain")
+    a = [planning.add_storage("a", "activation" if k else "input", 100) for k in range(layers + 1)]
+    g = [planning.add_storage("g", "activation_gradient", 100) for _ in range(layers + 1)]
+    for k in range(1, layers + 1):
+        node = planning.add_node(f"f{k}", "Layer", "forward", 1e-6, 0)
+        planning.connect(node, "reads", [a[k - 1]])
+        planning.connect(node, "writes", [a[k]])
+    node = planning.add_node("loss", "Loss", "loss", 1e-6, 0)
+    planning.connect(node, "reads", [a[layers]])
+    planning.connect(node, "writes", [g[layers]])
+    for k in range(layers, 0, -1):
+        node = planning.add_node(f"b{k}", "Layer", "backward", 2e-6, 0)
+        planning.connect(node, "reads", [a[k - 1], g[k]])
+        planning.connect(node, "writes", [g[k - 1]])
+    planning.finish()
+    return planning
+
+
+def endless() -> Planning:
+    planning = chain(60)
+    for option, value in (("solver", "anneal"), ("moves", 10**15), ("bound", "no")):
+        planning.set(option, value)
+    return planning
+
+
+def test_the_library_by_hand() -> None:
+    planning = chain(16)
+    assert planning.number("keep_all_bytes") == 100 + 15 * 100 + 200  # as in tests/planner/test_planning.c
+    assert planning.solve(1000)
+    steps = planning.steps()
+    assert len(steps) > 33 and set(steps) == set(range(33))
+    assert not planning.solve(100)
+    with pytest.raises(memplan.MemplanError, match="there is no kind of storage 'tensor'"):
+        Planning("wrong").add_storage("a", "tensor", 1)
+
+
+def test_ctrl_c_ends_a_search() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            endless().solve(3000, lambda progress: progress.elapsed_seconds < 20)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_run_beside_a_search_and_a_watcher_ends_it() -> None:
+    seen: list[Progress] = []
+    ticks: list[float] = []
+    done = threading.Event()
+
+    def beside() -> None:
+        while not done.wait(0.01):
+            ticks.append(time.monotonic())
+
+    def watcher(progress: Progress) -> bool:
+        seen.append(progress)
+        return len(seen) < 3
+
+    thread = threading.Thread(target=beside)
+    thread.start()
+    assert endless().solve(3000, watcher)
+    done.set()
+    thread.join()
+    assert len(seen) == 3 and seen[-1].elapsed_seconds > 0
+    assert len(ticks) > 3
+
+
+def test_an_error_in_a_watcher_is_raised_where_it_is_asked_for() -> None:
+    def watcher(_: Progress) -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        endless().solve(3000, watcher)
+
+
+def test_nothing_is_said_where_all_is_well() -> None:
+    model, inputs = networks.make("convolutions")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", memplan.FallbackWarning)
+        memplan.compile(model, "floor+50%")(*inputs).backward()

@@ -1,0 +1,86 @@
+"""What is planned is what PyTorch's own tracker sees, and budgets are kept."""
+
+from __future__ import annotations
+
+import networks
+import pytest
+import torch
+from against_eager import peak_of_step, static_bytes
+
+import memplan
+
+KIB = 1024
+
+
+@pytest.mark.parametrize("name", networks.NETWORKS)
+@pytest.mark.parametrize("budget", ["100%", "floor+50%", "floor+20%"])
+def test_the_planned_peak_is_the_measured_one(name: str, budget: str) -> None:
+    model, inputs = networks.make(name)
+    compiled = memplan.compile(model, budget, on_infeasible="smallest")
+    compiled(*inputs).backward()
+    measured = static_bytes(model, inputs) + peak_of_step(compiled, inputs)
+    planned = compiled.memplan.planned_bytes
+    states = 6 * KIB * sum("dropout" in r.op for r in compiled.memplan.recomputed)
+    assert abs(measured - planned) <= 0.01 * planned + 8 * KIB + states, f"{measured} measured, {planned} planned"
+    assert measured <= planned + 2 * KIB
+    assert planned <= compiled.memplan.budget_bytes or planned == smallest_of(name)
+
+
+def smallest_of(name: str) -> int:
+    """Of the same network, what an impossible budget says the smallest is."""
+    torch._dynamo.reset()
+    model, inputs = networks.make(name)
+    with pytest.raises(memplan.BudgetError) as caught:
+        memplan.estimate(model, inputs, budget=1)
+    return int(caught.value.smallest_bytes)
+
+
+@pytest.mark.parametrize("name", ["convolutions", "transformer"])
+def test_less_budget_is_never_more_memory(name: str) -> None:
+    peaks = []
+    for share in (100, 80, 60, 40, 20):
+        torch._dynamo.reset()
+        model, inputs = networks.make(name)
+        compiled = memplan.compile(model, f"floor+{share}%", on_infeasible="smallest")
+        compiled(*inputs).backward()
+        peaks.append(static_bytes(model, inputs) + peak_of_step(compiled, inputs))
+        assert peaks[-1] <= compiled.memplan.planned_bytes + 2 * KIB
+    assert all(b <= a + 2 * KIB for a, b in zip(peaks, peaks[1:])), peaks
+    assert peaks[-1] < 0.85 * peaks[0]
+
+
+def test_keep_all_needs_what_eager_needs() -> None:
+    model, inputs = networks.make("transformer")
+    eager = peak_of_step(model, inputs)
+    compiled = memplan.compile(model, "100%", on_infeasible="smallest")
+    compiled(*inputs).backward()
+    assert abs(peak_of_step(compiled, inputs) - eager) <= 0.1 * eager
+
+
+def test_what_an_impossible_budget_says_is_possible() -> None:
+    model, inputs = networks.make("convolutions")
+    compiled = memplan.compile(model, "300KiB")
+    with pytest.raises(memplan.BudgetError) as caught:
+        compiled(*inputs)
+    error = caught.value
+    assert error.budget_bytes == 300 * KIB
+    assert error.floor_bytes <= error.smallest_bytes
+    assert str(error.smallest_bytes) in str(error) and "of static memory" in str(error)
+    torch._dynamo.reset()
+    compiled = memplan.compile(model, error.smallest_bytes)
+    compiled(*inputs).backward()
+    assert static_bytes(model, inputs) + peak_of_step(compiled, inputs) <= error.smallest_bytes + 2 * KIB
+
+
+def test_old_gradients_and_what_an_optimizer_keeps_count() -> None:
+    model, inputs = networks.make("transformer")
+    plain = memplan.estimate(model, inputs)
+    parameters = sum(p.numel() * p.element_size() for p in model.parameters())
+    for optimizer, copies in ((torch.optim.AdamW, 2), (torch.optim.SGD, 0)):
+        torch._dynamo.reset()
+        counted = memplan.estimate(model, inputs, optimizer=optimizer(model.parameters(), lr=0.1))
+        assert counted.static_bytes - plain.static_bytes in range(copies * parameters, copies * parameters + 4 * KIB)
+    torch._dynamo.reset()
+    assert memplan.estimate(model, inputs, accumulate=True).static_bytes - plain.static_bytes == parameters
+    torch._dynamo.reset()
+    assert memplan.estimate(model, inputs, reserve="1MiB").keep_all_bytes - plain.keep_all_bytes == 1024 * KIB
