@@ -270,6 +270,10 @@ static mp_status print_unmeetable(const outcome *out, const char *title, mp_erro
     MP_TRY(print_arena(out->subject.graph, smallest, err));
     printf("  the smallest budget found that can be met: --budget %lld\n\n", (long long)mp_plan_need(smallest));
     print_floor(out);
+    if (smallest->peak_bytes > out->floor_bytes) {
+        printf("\nThe smallest plan that was found:");
+        MP_TRY(print_where(out->subject.graph, smallest, err));
+    }
 done:
     return st;
 }
