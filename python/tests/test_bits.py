@@ -12,7 +12,7 @@ from torch import nn
 
 import memplan
 from memplan.capture import Capture
-from memplan.planner import GraphPlanner
+from memplan.planner import Emitted, GraphPlanner
 
 MOST_AGAIN = 12  # operators before one of backward
 
@@ -60,6 +60,23 @@ def test_every_operator_may_run_again(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(GraphPlanner, "emit", lambda self, _: emit(self, run_everything_again(self.capture)))
     model, inputs = networks.make(name)
     assert_like_eager(model, memplan.compile(model, "10GiB"), inputs)
+
+
+@pytest.mark.parametrize("name", ["convolutions", "unet"])
+def test_statistics_move_once_where_a_batch_normalization_runs_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    def emit_again(self: GraphPlanner, _: list[int]) -> Emitted:
+        steps = run_everything_again(self.capture)
+        norms = [k for k, o in enumerate(self.capture.operations) if "norm_legit_functional" in o.op]
+        runs.extend(steps.count(k) for k in norms)
+        return emit(self, steps)
+
+    emit = GraphPlanner.emit
+    monkeypatch.setattr(GraphPlanner, "emit", emit_again)
+    model, inputs = networks.make(name)
+    assert_like_eager(model, memplan.compile(model, "10GiB"), inputs)
+    assert len(runs) >= 5 and min(runs) >= 2
 
 
 @pytest.mark.parametrize(("name", "reference"), [("convolutions", None), ("transformer", "aot_eager")])

@@ -149,11 +149,14 @@ static void a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it(void 
 {
     (void)state;
     mp_planning *p = chain(16);
-    int node = -1, holders[8];
-    /* by hand: at the last layer's backward 16 activations (a_0 is an input) less a_16, and two gradients */
+    int node = -1, holders[17];
+    /* by hand: when the loss runs, activations 1 to 16 (number 0 is an input), and the first gradient, number 17 + 16 */
     assert_int_equal(mp_planning_number(p, "static_bytes"), 100);
-    assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 100 + 15 * 100 + 200);
-    assert_int_equal(mp_planning_holders(p, &node, holders, 8), 17);
+    assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 100 + 16 * 100 + 100);
+    assert_int_equal(mp_planning_holders(p, &node, holders, 17), 17);
+    for (int k = 0; k < 16; k++) assert_int_equal(holders[k], k + 1);
+    assert_int_equal(holders[16], 33);
+    assert_int_equal(node, 16);
     assert_int_equal(mp_planning_solve(p, 350), MP_INFEASIBLE);
     char wanted[64];
     snprintf(wanted, sizeof wanted, "the smallest found needs %lld", (long long)mp_planning_number(p, "smallest_bytes"));

@@ -75,7 +75,7 @@ class Backend:
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         start = time.perf_counter()
-        capture = Capture(joint, n_forward_outputs, static_indices, mutated_inputs())
+        capture = Capture(joint, n_forward_outputs, static_indices)
         sources = [o.source for o in capture.operations if o.source is not None]
         planner = GraphPlanner(capture, COSTS.measure(sources), self.outside_bytes(capture), name)
         emitted, budget = planner.solve(self.options)
@@ -96,13 +96,6 @@ class Backend:
         before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
         elsewhere = max(0, self.model_bytes - here["parameter"]) + max(0, self.gradient_bytes - here["gradient"])
         return known + before + elsewhere
-
-
-def mutated_inputs() -> list[int]:
-    """Which inputs of the graph being compiled are written after forward: running statistics, counters."""
-    context = torch._guards.TracingContext.try_get()
-    metadata = getattr(context, "fw_metadata", None)
-    return list(getattr(metadata, "mutated_inp_runtime_indices", []))
 
 
 def frame_of_graph() -> Any:

@@ -76,6 +76,21 @@ def flat_outputs(graph: fx.Graph) -> list[Any]:
     return flat
 
 
+def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: int) -> dict[int, fx.Node]:
+    """Which of forward's outputs are new values of inputs (running statistics, counters), and of which: PyTorch writes them
+    there after forward. NotPlannable where PyTorch does not say."""
+    output = next(iter(reversed(graph.nodes)))
+    descriptions = list(tree_iter(output.meta.get("desc")))
+    if len(descriptions) >= n_forward_outputs > 0 and descriptions[0] is not None:
+        by_description = {str(p.meta.get("desc")): p for p in primals}
+        inputs = {k: getattr(d, "mutated_input", None) for k, d in enumerate(descriptions[:n_forward_outputs])}
+        return {k: by_description[str(i)] for k, i in inputs.items() if i is not None}
+    metadata = getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)  # before there were descriptions
+    if metadata is None:
+        raise NotPlannable("this PyTorch does not say which inputs are written")
+    return {k: primals[i] for k, i in enumerate(metadata.mutated_inp_runtime_indices)}
+
+
 def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
     """The nodes of which these are computed, and these."""
     found: set[fx.Node] = set()
@@ -113,9 +128,7 @@ def refuse_symbols(placeholders: Iterable[fx.Node]) -> None:
 class Capture:
     """What the planner has to know of a joint graph, and what emission needs to write it in another order."""
 
-    def __init__(
-        self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int], mutated: Iterable[int]
-    ) -> None:
+    def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int]) -> None:
         self.joint = joint
         self.n_forward_outputs = n_forward_outputs
         outputs = flat_outputs(joint.graph)
@@ -124,8 +137,9 @@ class Capture:
         self.tangents = [n for n in placeholders if "tangents" in n.name]
         self.primals = [n for n in placeholders if "tangents" not in n.name]
         self.static_nodes = [self.primals[i] for i in static_indices]
-        self.mutated = {self.primals[i] for i in mutated}
-        self.n_mutated = len(self.mutated)
+        written = written_inputs(joint.graph, self.primals, n_forward_outputs)
+        self.mutated = set(written.values())
+        self.user_outputs = [o for k, o in enumerate(self.forward_outputs) if k not in written]
         self.storages: list[Storage] = []
         self.operations: list[Operation] = []
         self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
@@ -283,7 +297,7 @@ class Capture:
     def _add_boundary(self) -> None:
         """Everything forward returns is there, all draws are made, and the gradients of forward's outputs come in. What
         the user gets stays: nobody runs it again."""
-        held = set(self._dynamic(self.storages_of(self.forward_outputs[self.n_mutated :])))
+        held = set(self._dynamic(self.storages_of(self.user_outputs)))
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))
         reads = set(self._dynamic(self.storages_of(self.forward_outputs))) | set(self._before_boundary)

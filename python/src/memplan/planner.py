@@ -52,7 +52,7 @@ class GraphPlanner:
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
         self.static_keys = keys_of(capture.primals)
-        self.held = capture.forward_outputs[capture.n_mutated :]
+        self.held = capture.user_outputs
         self.planning = Planning(name)
         for storage in capture.storages:
             self.planning.add_storage(storage.name, storage.kind, storage.n_bytes)

@@ -1,0 +1,49 @@
+"""Lifetimes and what is written in place, counted by hand."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from memplan.execute import compile_graph
+from memplan.liveness import Liveness
+
+N, BYTES = 256, 1024
+
+
+def traced(function: object) -> torch.fx.GraphModule:
+    return make_fx(function, tracing_mode="fake")(torch.ones(N))
+
+
+def names(liveness: Liveness) -> set[str]:
+    return {n.name for n in liveness.in_place}
+
+
+def test_what_came_in_is_not_written_into() -> None:
+    module = traced(lambda x: [torch.relu(x)])
+    assert names(Liveness(module.graph)) == set()
+    x = -torch.ones(N)
+    arguments = [x]
+    assert torch.equal(compile_graph(module)(arguments)[0], torch.zeros(N)) and arguments == []
+    assert torch.equal(x, -torch.ones(N))
+
+
+def test_what_ends_is_written_into_and_what_is_read_later_is_not() -> None:
+    module = traced(lambda x: [torch.relu(x.cos())])
+    liveness = Liveness(module.graph)
+    assert names(liveness) == {"relu"}
+    assert liveness.peak_bytes() == 2 * BYTES  # x, and one more
+    module = traced(lambda x: [torch.relu(a := x.cos()), a.sum()])
+    assert names(Liveness(module.graph)) == set()
+    module = traced(lambda x: [torch.relu(a := x.cos().view(16, 16)), a.t().exp()])
+    assert names(Liveness(module.graph)) == set()  # a view of it is read later
+
+
+def test_a_block_lives_as_long_as_any_view_of_it() -> None:
+    module = traced(lambda x: [(v := x.cos().view(16, 16)).exp().sum(), v.sin()])
+    # x, cos, exp; the sum is 4 bytes; then exp has ended and sin begins, while x has ended after cos
+    assert Liveness(module.graph).peak_bytes() == 2 * BYTES + 4
+    assert Liveness(module.graph).peak_bytes(before=100) == 2 * BYTES + 104
+    held = {t.untyped_storage()._cdata for n in module.graph.nodes if n.op == "placeholder" for t in [n.meta["val"]]}
+    assert Liveness(module.graph, held_keys=held).peak_bytes() == 3 * BYTES + 4
+    assert Liveness(module.graph, static_keys=held).peak_bytes() == 2 * BYTES + 4
