@@ -148,3 +148,25 @@ def test_evaluation_needs_no_plan() -> None:
     with torch.no_grad():
         assert torch.equal(compiled(*inputs), model(*inputs))
     assert compiled.memplan.graphs == []
+
+
+class Shifted(nn.Module):
+    """Reads a buffer that it writes afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.register_buffer("shift", torch.ones(16))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x = torch.exp(self.linear(x) + self.shift)
+        self.shift += 0.5
+        return torch.nn.functional.mse_loss(x, y)
+
+
+def test_what_reads_a_buffer_that_is_written_afterwards_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = GraphPlanner.emit
+    monkeypatch.setattr(GraphPlanner, "emit", lambda self, _: emit(self, run_everything_again(self.capture)))
+    torch.manual_seed(0)
+    model = Shifted()
+    assert_like_eager(model, memplan.compile(model, "10GiB"), networks.vectors(32, 16))
