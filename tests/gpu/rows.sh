@@ -36,7 +36,9 @@ torch_row() {
     [ -n "$torch_is" ] || { no_row "$net" "$batch" "$precision" "$who" "left out" "no PyTorch: $torch_why"; return 1; }
     [ "$(left)" -ge 15 ] || { no_row "$net" "$batch" "$precision" "$who" "left out" "no time"; return 1; }
     answer=$work/logs/${net}_${batch}_${precision}_$(echo "$who" | tr -c 'a-zA-Z0-9\n' '_').json said=${answer%.json}.txt
-    if within "$patience" "$python" tests/bench/bench_torch.py "$net" "$batch" --steps $bench_steps --device "$device" --precision "$precision" "$@" \
+    # a cache of its own: what a row that is out of time was compiling is left half written, and would fail the next one
+    if within "$patience" env TORCHINDUCTOR_CACHE_DIR="$work/compiled/$(basename "$answer" .json)" \
+        "$python" tests/bench/bench_torch.py "$net" "$batch" --steps $bench_steps --device "$device" --precision "$precision" "$@" \
         > "$answer" 2> "$said" < /dev/null; then
         seconds_a_step=$(value "$answer" step_seconds) bytes=$(value "$answer" bytes)
         row "$net" "$batch" "$precision" "$who" "$seconds_a_step" "$bytes" "$(value "$answer" held_bytes)"
