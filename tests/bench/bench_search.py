@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """bench_search.py MEMPLAN [SHARED] [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
 Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
-without a backward phase), models (real networks), large (ten thousand forward nodes and more). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
+without a backward phase), effort (real networks with the default effort), models (the same, every searcher), large (ten thousand forward nodes and more). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
 
 Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders of
 each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
 import csv
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,7 @@ MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet
           "gpt2_small", "vit_b_16", "resmlp1000")
 memplan = sys.argv[1]
 shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared")
-tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "models", "large"]
+tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "effort", "models", "large"]
 bench = Bench(memplan, os.path.join(shared, "tools/check_plan.py"))
 
 
@@ -104,16 +105,35 @@ def dags():
     print()
 
 
+def batches():
+    """The largest batch of each model in the table of true sizes."""
+    found = {}
+    with open(os.path.join(shared, "truth/truth.csv")) as file:
+        for row in csv.reader(file):
+            if len(row) > 1 and row[1].isdigit():
+                found[row[0]] = max(int(row[1]), found.get(row[0], 0))
+    return found
+
+
+def effort():
+    shares, seconds = (70, 50, 30, 15), []
+    print(f"| model | batch | {' | '.join(f'floor + {share} %' for share in shares)} |\n|{'-|' * (2 + len(shares))}")
+    for name in MODELS:
+        cells, batch = [], str(batches().get(name, 2))
+        for share in shares:
+            found = bench.plan(os.path.join(shared, f"models/{name}.onnx"), f"floor+{share}%", "--batch", batch, "--optimizer", "adamw",
+                               "--no-offsets")
+            seconds.append(found.processor)
+            cells.append(f"{text(found.overhead)} ({text(found.bound)}), {found.processor:.1f} s")
+        print(f"| {name} | {batch} | {' | '.join(cells)} |", flush=True)
+    print(f"\nThe median is {statistics.median(seconds):.1f} seconds of the processor, the most {max(seconds):.1f}.\n")
+
+
 def models():
     solvers = ("chen", "segments", "lower-set", "chain", "priced")
     print(f"| model | batch | budget | {' | '.join(solvers)} | normal | seconds | thorough | seconds | bound |\n|{'-|' * (len(solvers) + 8)}")
-    with open(os.path.join(shared, "truth/truth.csv")) as file:
-        batches = {}
-        for row in csv.reader(file):
-            if len(row) > 1 and row[1].isdigit():
-                batches[row[0]] = max(int(row[1]), batches.get(row[0], 0))
     for name in MODELS:
-        graph, batch = os.path.join(shared, f"models/{name}.onnx"), str(batches.get(name, 2))
+        graph, batch = os.path.join(shared, f"models/{name}.onnx"), str(batches().get(name, 2))
         for share in (70, 50, 30, 15):
             options = ["--batch", batch, "--optimizer", "adamw", "--no-offsets"]
             others = [bench.plan(graph, f"floor+{share}%", "--solver", solver, *options).overhead for solver in solvers]
@@ -161,5 +181,5 @@ def large():
 if not os.path.isdir(shared):
     sys.exit(f"bench: the graphs are not here: {shared}")
 for table in tables:
-    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "models": models, "large": large}[table]()
+    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "effort": effort, "models": models, "large": large}[table]()
 sys.exit(bench.verdict())
