@@ -249,6 +249,7 @@ static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const
     mp_bound_interval *x = NULL;
     if (bound->from < 0 || bound->infeasible || (bound->stage != MP_BOUND_DEMAND && !options->report)) return MP_OK;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &x, err));
+    MP_TRY(mp_bound_interval_add_undecided(x, err));
     if (bound->stage == MP_BOUND_DEMAND) mp_bound_decide(x, &(int){bound->from}, 1, false, bound);
     if (options->report) MP_TRY(mp_bound_explain(x, bound, options->report, err));
 done:

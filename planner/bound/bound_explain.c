@@ -46,7 +46,7 @@ mp_status mp_bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound
     report->free_bytes = x->free_bytes;
     for (size_t i = 0; i < x->n_required && value.ticks > 0; i++) {
         const int s = x->required[i], producer = o->graph->producer[s];
-        if (!x->bytes[s] || x->labels[1].live[s] || !mp_precedes(o, producer, x->at)) continue;
+        if (!o->recomputable[s] || !x->bytes[s] || x->labels[1].live[s] || !mp_precedes(o, producer, x->at)) continue;
         report->evictions[report->n++] = (mp_bound_eviction){s, x->bytes[s], x->ticks[producer], x->labels[0].live[s]};
     }
     qsort(report->evictions, report->n, sizeof *report->evictions, by_bytes);

@@ -104,3 +104,69 @@ mp_graph *layers_graph(uint64_t seed, int n, bool choice)
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     return graph;
 }
+
+/* A node that reads and writes or adds to the storages of two lists, each ended by -1. */
+static void add_lists(mp_graph *graph, mp_phase phase, int ticks, const int *reads, const int *makes, bool adds)
+{
+    mp_node *node;
+    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+    mp_alternative *f = &node->alternatives[0];
+    node->phase = phase;
+    f->ticks = ticks;
+    while (reads[f->n_reads] >= 0) f->n_reads++;
+    f->reads = mp_graph_list(graph, reads, f->n_reads);
+    size_t n = 0;
+    while (makes[n] >= 0) n++;
+    *(adds ? &f->adds : &f->writes) = mp_graph_list(graph, makes, n);
+    *(adds ? &f->n_adds : &f->n_writes) = n;
+}
+
+mp_graph *weights_graph(uint64_t seed, int n, mp_fuse fuse)
+{
+    enum { MOST = 8 };
+    random_source random = {seed};
+    mp_graph *graph;
+    int out[MOST + 1], weight[MOST], gradient[MOST];
+    assert_true(n <= MOST);
+    assert_int_equal(mp_graph_new("weights", &graph, NULL), MP_OK);
+    graph->fuse = fuse;
+    out[0] = add_storage(graph, &random, MP_KIND_INPUT);
+    const int n_weights = random_chance(&random, 50) ? n : 1 + random_below(&random, n); /* fewer: shared, gradients are sums */
+    const bool in_any_order = random_chance(&random, 50);
+    for (int l = 0; l < n_weights; l++) {
+        weight[l] = add_storage(graph, &random, MP_KIND_PARAMETER);
+        gradient[l] = add_storage(graph, &random, MP_KIND_GRADIENT);
+        graph->storages[gradient[l]].bytes = 1 + random_below(&random, 9);
+        graph->storages[gradient[l]].carried = fuse == MP_FUSE_FORWARD;
+        graph->storages[gradient[l]].any_sum_order = in_any_order;
+    }
+    for (int l = 0; l < n; l++) {
+        out[l + 1] = add_storage(graph, &random, MP_KIND_ACTIVATION);
+        add_lists(graph, MP_PHASE_FORWARD, 1 + random_below(&random, 9), (int[]){out[l], weight[l % n_weights], -1},
+                  (int[]){out[l + 1], -1}, false);
+    }
+    int of_output = add_storage(graph, &random, MP_KIND_ACTIVATION_GRADIENT);
+    graph->storages[of_output].bytes = 1 + random_below(&random, 12);
+    add_lists(graph, MP_PHASE_LOSS, 1, (int[]){out[n], -1}, (int[]){of_output, -1}, false);
+    for (int l = n - 1; l >= 0; l--) {
+        const int w = l % n_weights, reads_output = random_chance(&random, 40) ? out[l + 1] : -1;
+        const bool is_last = random_chance(&random, 50);
+        int of_input = -1;
+        for (int k = 0; k < 2; k++) {
+            if (k == is_last) {
+                add_lists(graph, MP_PHASE_BACKWARD, 1, (int[]){of_output, out[l], -1}, (int[]){gradient[w], -1},
+                          w + n_weights < n);
+            } else if (l) {
+                of_input = add_storage(graph, &random, MP_KIND_ACTIVATION_GRADIENT);
+                graph->storages[of_input].bytes = 1 + random_below(&random, 6);
+                add_lists(graph, MP_PHASE_BACKWARD, 1, (int[]){of_output, weight[w], reads_output, -1}, (int[]){of_input, -1},
+                          false);
+            }
+        }
+        of_output = of_input;
+    }
+    for (int l = 0; l < n_weights; l++)
+        add_lists(graph, MP_PHASE_UPDATE, 1, (int[]){gradient[l], weight[l], -1}, (int[]){weight[l], -1}, false);
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    return graph;
+}

@@ -18,4 +18,8 @@ int64_t tiny_budget(const mp_graph *graph, int k);
  * activation; n of them, at most 8. */
 mp_graph *layers_graph(uint64_t seed, int n, bool choice);
 
+/* A chain of n layers, at most 8, with weights: the gradient of a weight is computed beside the chain of backward, at any time
+ * after what it reads. Weights may be shared, so that gradients are sums; updates as `fuse` says. */
+mp_graph *weights_graph(uint64_t seed, int n, mp_fuse fuse);
+
 #endif

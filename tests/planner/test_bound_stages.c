@@ -59,7 +59,7 @@ static void with_any_stage_off_it_holds(void **state)
 {
     (void)state;
     int n_lower[MP_BOUND_SEARCH] = {0};
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = tiny_graph(seed);
         for (int k = -1; k < 5; k++) { /* -1: below the floor */
             const int64_t budget = tiny_budget(graph, k);

@@ -153,6 +153,7 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
     c->best_single = -1;
     c->most = options->effort > 0 ? MP_BOUND_POINTS * options->effort : 1;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
+    MP_TRY(mp_bound_interval_add_undecided(c->interval, err));
     c->interval->until = until;
     c->candidates = mp_alloc(MP_BOUND_CANDIDATES, sizeof *c->candidates);
     c->point = mp_alloc((size_t)c->most, sizeof *c->point);

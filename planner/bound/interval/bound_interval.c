@@ -1,56 +1,13 @@
-/* bound_interval.c - an interval as a closure problem: which nodes may run in it, what they read, how much memory is free at
- * its start.
- *
- * The network has a vertex for each repeatable node (it runs in the interval) and each storage that one of them reads or
- * produces (it is available when it is read). What is true is on the side of the source. A node that runs needs what it reads:
- * unbounded arcs. A storage that is needed is recomputed, or live at the start for the multiplier times its bytes: an arc to
- * its producer. A node that runs takes ticks: its capacity to the sink.
+/* bound_interval.c - an interval as a closure problem: what its nodes read, what may be live at its start, and how much memory
+ * is free there.
  */
 #include "planner/bound/interval/bound_interval.h"
 
 #include "estimator/base/memory.h"
+#include "planner/bound/interval/bound_network.h"
 #include "planner/math/bits.h"
 
-static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, scaled */
-
-/* Vertices and arcs, the same for all intervals. */
-static mp_status build_network(mp_bound_interval *x, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_precedence *o = x->order;
-    const mp_graph *graph = o->graph;
-    size_t n_arcs = 0, most = graph->n_storages;
-    int n = 0;
-    for (size_t v = 0; v < graph->n_nodes; v++)
-        if (o->repeatable[v]) most += (size_t)(o->reads_start[v + 1] - o->reads_start[v]);
-    int *from = mp_alloc(most, sizeof *from), *to = mp_alloc(most, sizeof *to);
-    MP_REQUIRE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
-    for (size_t s = 0; s < graph->n_storages; s++) x->storage_vertex[s] = o->recomputable[s] ? n++ : -1;
-    for (size_t v = 0; v < graph->n_nodes; v++) {
-        x->node_vertex[v] = o->repeatable[v] ? n++ : -1;
-        for (int r = o->reads_start[v]; o->repeatable[v] && r < o->reads_start[v + 1]; r++) {
-            int s = o->reads[r];
-            if (graph->producer[s] < 0 || graph->storages[s].carried) continue;
-            if (x->storage_vertex[s] < 0) x->storage_vertex[s] = n++;
-            from[n_arcs] = x->node_vertex[v];
-            to[n_arcs++] = x->storage_vertex[s];
-        }
-    }
-    x->n_unbounded = n_arcs;
-    for (size_t s = 0; s < graph->n_storages; s++) {
-        x->producer_arc[s] = o->recomputable[s] ? (int)n_arcs : -1;
-        if (!o->recomputable[s]) continue;
-        from[n_arcs] = x->storage_vertex[s];
-        to[n_arcs++] = x->node_vertex[graph->producer[s]];
-    }
-    MP_TRY(mp_mincut_new(n, from, to, n_arcs, &x->cut, err));
-    for (size_t k = 0; k < x->n_unbounded; k++) x->cut->capacity[k] = UNBOUNDED;
-done:
-    mp_free(from);
-    mp_free(to);
-    return st;
-}
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
@@ -65,18 +22,23 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->available_bytes = budget_bytes - mp_graph_static_bytes(graph);
     x->node_vertex = mp_alloc(n, sizeof *x->node_vertex);
     x->storage_vertex = mp_alloc(m, sizeof *x->storage_vertex);
-    x->producer_arc = mp_alloc(m, sizeof *x->producer_arc);
+    x->maker_vertex = mp_alloc(m, sizeof *x->maker_vertex);
+    x->storage_arc = mp_alloc(m, sizeof *x->storage_arc);
+    x->makers_start = mp_alloc(m + 1, sizeof *x->makers_start);
     x->bytes = mp_alloc(m, sizeof *x->bytes);
     x->ticks = mp_alloc(n, sizeof *x->ticks);
     x->kept = mp_alloc(m, sizeof *x->kept);
+    x->is_made = mp_alloc(m, sizeof *x->is_made);
+    x->is_left = mp_alloc(m, sizeof *x->is_left);
     x->required = mp_alloc(m, sizeof *x->required);
     x->is_required = mp_alloc(m, sizeof *x->is_required);
     x->covers_two = mp_alloc(m, sizeof *x->covers_two);
     x->fate = mp_alloc(m, sizeof *x->fate);
     x->stack = mp_alloc(m, sizeof *x->stack);
     x->runs = mp_alloc(n, sizeof *x->runs);
-    MP_REQUIRE(x->node_vertex && x->storage_vertex && x->producer_arc && x->bytes && x->ticks && x->kept && x->required &&
-                   x->is_required && x->covers_two && x->fate && x->stack && x->runs,
+    MP_REQUIRE(x->node_vertex && x->storage_vertex && x->maker_vertex && x->storage_arc && x->makers_start && x->bytes &&
+                   x->ticks && x->kept && x->is_made && x->is_left && x->required && x->is_required && x->covers_two &&
+                   x->fate && x->stack && x->runs,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int k = 0; k < 3; k++) {
         struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
@@ -89,12 +51,17 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     while (sum && sum * x->scale_num < MOST_TICKS / 2) x->scale_num *= 2;
     while (sum / x->scale_den > MOST_TICKS) x->scale_den *= 2;
     x->ticks_bound = (int64_t)((__int128)sum * x->scale_num / x->scale_den);
-    MP_TRY(build_network(x, err));
+    MP_TRY(mp_bound_network_build(x, false, err));
     *out = x;
     x = NULL;
 done:
     mp_bound_interval_free(x);
     return st;
+}
+
+mp_status mp_bound_interval_add_undecided(mp_bound_interval *x, mp_error *err)
+{
+    return mp_bound_network_build(x, true, err);
 }
 
 void mp_bound_interval_free(mp_bound_interval *x)
@@ -103,10 +70,16 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_mincut_free(x->cut);
     mp_free(x->node_vertex);
     mp_free(x->storage_vertex);
-    mp_free(x->producer_arc);
+    mp_free(x->maker_vertex);
+    mp_free(x->storage_arc);
+    mp_free(x->makers_start);
+    mp_free(x->makers);
+    mp_free(x->maker_arc);
     mp_free(x->bytes);
     mp_free(x->ticks);
     mp_free(x->kept);
+    mp_free(x->is_made);
+    mp_free(x->is_left);
     mp_free(x->required);
     mp_free(x->is_required);
     mp_free(x->covers_two);
@@ -120,18 +93,29 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* Whether s, which cannot be recomputed, certainly lives while `node` first runs: produced before, and read or added to later.
- */
-static bool certainly_kept(const mp_precedence *o, int node, int s)
+/* Whether one of those who always add to s precedes `node`. */
+static bool is_begun(const mp_precedence *o, int node, int s)
 {
     const mp_graph *graph = o->graph;
-    const bool carried = graph->storages[s].carried;
-    bool made = false;
-    int p = graph->producer[s];
-    if (p >= 0 && mp_precedes(o, p, node)) made = !carried || mp_always_writes(o, p, s);
-    for (int a = graph->adders_start[s]; !made && a < graph->adders_start[s + 1]; a++)
-        made = mp_precedes(o, graph->adders[a], node) && mp_always_adds(o, graph->adders[a], s);
-    if (!made || carried) return made; /* a carried gradient lives to the end */
+    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+        if (mp_precedes(o, graph->adders[a], node) && mp_always_adds(o, graph->adders[a], s)) return true;
+    return false;
+}
+
+/* Whether s, which cannot be recomputed, is produced or begun before `node` first runs. */
+static bool is_made_before(const mp_precedence *o, int node, int s)
+{
+    const int p = o->graph->producer[s];
+    if (p >= 0 && mp_precedes(o, p, node)) return !o->graph->storages[s].carried || mp_always_writes(o, p, s);
+    return is_begun(o, node, s);
+}
+
+/* Whether s, which cannot be recomputed, certainly lives while `node` first runs if it was made before: it is read or added to
+ * later. */
+static bool is_needed_after(const mp_precedence *o, int node, int s)
+{
+    const mp_graph *graph = o->graph;
+    if (graph->storages[s].carried) return true; /* it lives to the end */
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
         if (mp_precedes(o, node, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
@@ -183,6 +167,36 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
            most_saved(x, alternative);
 }
 
+/* Whether someone who makes s is neither before the start nor after it. */
+static bool has_undecided_maker(const mp_bound_interval *x, int s)
+{
+    for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
+        const int v = x->makers[k];
+        if (v != x->at && !mp_precedes(x->order, v, x->at) && !mp_precedes(x->order, x->at, v)) return true;
+    }
+    return false;
+}
+
+/* What s takes at the start, but for what the node there itself reads and makes. */
+static void weigh(mp_bound_interval *x, int s)
+{
+    const mp_precedence *o = x->order;
+    const mp_storage *storage = &o->graph->storages[s];
+    x->kept[s] = x->is_left[s] = false;
+    x->is_made[s] = o->recomputable[s];
+    x->bytes[s] = o->recomputable[s] ? storage->bytes : 0;
+    if (o->recomputable[s] || mp_storage_is_static(storage)) return;
+    if (is_made_before(o, x->at, s)) {
+        x->kept[s] = is_needed_after(o, x->at, s);
+        if (x->kept[s]) x->free_bytes -= storage->bytes;
+        if (!x->kept[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
+    } else if (has_undecided_maker(x, s)) {
+        x->is_made[s] = true;
+        x->is_left[s] = is_needed_after(o, x->at, s);
+        x->bytes[s] = storage->bytes;
+    }
+}
+
 void mp_bound_interval_start(mp_bound_interval *x, int node)
 {
     const mp_precedence *o = x->order;
@@ -191,18 +205,12 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
     int64_t least = INT64_MAX;
     x->at = node;
     x->free_bytes = x->available_bytes;
-    for (int s = 0; s < (int)graph->n_storages; s++) {
-        const mp_storage *storage = &graph->storages[s];
-        x->kept[s] = !mp_storage_is_static(storage) && !o->recomputable[s] && certainly_kept(o, node, s);
-        if (x->kept[s]) x->free_bytes -= storage->bytes;
-        x->bytes[s] = 0;
-        if (o->recomputable[s] || (x->storage_vertex[s] >= 0 && !x->kept[s] && mp_precedes(o, graph->producer[s], node)))
-            x->bytes[s] = storage->bytes;
-    }
+    for (int s = 0; s < (int)graph->n_storages; s++) weigh(x, s);
     for (size_t k = 0; k < start->n_alternatives; k++) {
         const mp_alternative *alternative = &start->alternatives[k];
         const int64_t bytes = alternative_bytes(x, alternative);
         if (bytes < least) least = bytes;
+        for (size_t i = 0; i < alternative->n_adds; i++) x->bytes[alternative->adds[i]] = 0;
         for (size_t i = 0; i < alternative->n_writes; i++) x->bytes[alternative->writes[i]] = 0;
         for (size_t i = 0; i < alternative->n_reads; i++) x->bytes[alternative->reads[i]] = 0;
     }
@@ -220,7 +228,7 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
 
 static void require(mp_bound_interval *x, int s)
 {
-    if (!x->order->recomputable[s] || x->is_required[s]) return;
+    if (!x->is_made[s] || x->is_required[s]) return;
     x->is_required[s] = true;
     x->required[x->n_required++] = s;
 }
@@ -263,6 +271,8 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
     x->n_required = 0;
     if (node < 0) node = x->until;
     require_of_nodes(x, node, false);
+    for (int s = 0; s < (int)x->order->graph->n_storages; s++)
+        if (x->is_made[s] && !x->order->recomputable[s] && mp_bound_network_allow(x, s, node) && x->is_left[s]) require(x, s);
     require_of_nodes(x, node, true);
 }
 
@@ -272,7 +282,7 @@ int64_t mp_bound_interval_live_in(const mp_bound_interval *x)
     int64_t bytes = 0;
     for (size_t i = 0; i < x->n_required; i++) {
         const int s = x->required[i];
-        if (mp_precedes(o, o->graph->producer[s], x->at)) bytes += x->bytes[s];
+        if (o->recomputable[s] && mp_precedes(o, o->graph->producer[s], x->at)) bytes += x->bytes[s];
     }
     return bytes;
 }

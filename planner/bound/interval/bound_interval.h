@@ -23,14 +23,20 @@ typedef struct mp_bound_interval {
         ticks_bound;     /* ticks are scaled by scale_num / scale_den for the cut; the sum over nodes, scaled */
     int *node_vertex;    /* per node: its vertex, -1: none */
     int *storage_vertex; /* per storage: likewise */
-    int *producer_arc;   /* per storage: the arc to its producer, -1: it cannot be recomputed */
-    size_t n_unbounded;  /* the first arcs, of unbounded capacity: from nodes to what they read */
+    int *
+        maker_vertex; /* per storage: of its producer, or for a sum of all who add to it; -1: nothing makes it in an interval */
+    int *storage_arc; /* per storage: the arc to that, -1: none */
+    int *makers_start, *makers; /* per storage: those nodes */
+    int *maker_arc;             /* per entry of makers: the arc from a sum, -1: it is no sum */
+    size_t n_unbounded;         /* the first arcs, of unbounded capacity: from nodes to what they read */
     /* set by mp_bound_interval_start */
     int at;
     int64_t free_bytes; /* for what is live at the start; negative: not even what node `at` needs fits */
     int64_t *bytes;     /* per storage: what it takes of the free memory if it is live; 0: nothing, or it does not matter */
     int64_t *ticks;     /* per node: a run in the interval, beyond its first */
     bool *kept;         /* per storage: it cannot be recomputed, and is live at the start and later in every plan */
+    bool *is_made;      /* per storage: where it is not live at the start, it can be made in the interval */
+    bool *is_left;      /* per storage: it cannot be recomputed, and if it was made before the start, it is live there */
     /* set by mp_bound_interval_end */
     int *required; /* storages that nodes of the interval read */
     size_t n_required;
@@ -67,12 +73,16 @@ typedef struct mp_bound_value {
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err);
 void mp_bound_interval_free(mp_bound_interval *x);
 
+/* From now on nodes that may run on either side of a start count, where they run once: either what they make is live at the
+ * start, or what they read is needed after it. MP_NOMEM. O(graph). */
+mp_status mp_bound_interval_add_undecided(mp_bound_interval *x, mp_error *err);
+
 /* The interval begins after the first run of a node. O(graph). */
 void mp_bound_interval_start(mp_bound_interval *x, int node);
 /* It ends with the first run of a node that the start precedes; -1: at the end of the step. Once after each start. O(graph). */
 void mp_bound_interval_end(mp_bound_interval *x, int node);
-/* The bytes of what is live at the start if nothing is recomputed in the interval: produced before in every plan, and read in
- * it. */
+/* The bytes of activations that are live at the start if nothing is recomputed in the interval: produced before in every plan,
+ * and read in it. */
 int64_t mp_bound_interval_live_in(const mp_bound_interval *x);
 /* Some cuts. */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);

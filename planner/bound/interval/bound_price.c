@@ -45,10 +45,8 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
         if (denominator && x->live_multiplier && !x->covers_two[s]) price += x->live_multiplier[s];
         if (x->fate[s] == MP_BOUND_LIVE || !x->bytes[s]) price = 0;
         if (x->fate[s] == MP_BOUND_NOT_LIVE) price = forbidden_cost(x);
-        if (x->producer_arc[s] >= 0)
-            x->cut->capacity[x->producer_arc[s]] = price;
-        else
-            x->cut->drain[vertex] = price;
+        x->cut->drain[vertex] = x->is_made[s] ? 0 : price;
+        if (x->storage_arc[s] >= 0) x->cut->capacity[x->storage_arc[s]] = x->is_made[s] ? price : 0;
         if (x->is_required[s]) /* there in any case: what that costs is all that matters */
             x->cut->supply[vertex] = price;
         else
@@ -63,12 +61,24 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
     }
 }
 
+/* What v reads is available, and comes on the stack; how much is there then. */
+static size_t add_reads(mp_bound_interval *x, int v, struct mp_bound_labels *labels, size_t n)
+{
+    const mp_precedence *o = x->order;
+    for (int r = o->reads_start[v]; r < o->reads_start[v + 1]; r++) {
+        const int s = o->reads[r];
+        if (x->storage_vertex[s] < 0 || o->graph->storages[s].carried || labels->available[s]) continue;
+        labels->available[s] = true;
+        x->stack[n++] = s;
+    }
+    return n;
+}
+
 /* The labelling of the last cut. From what is required, or worth its reward, on: a storage is recomputed where its producer is
  * on the side of the source, and else live. `all_live`: only what is required counts, and nothing is recomputed. */
 static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_bound_labels *labels)
 {
-    const mp_precedence *o = x->order;
-    const mp_graph *graph = o->graph;
+    const mp_graph *graph = x->order->graph;
     struct line line = {0, 0, 0};
     size_t n = 0;
     memset(x->runs, 0, graph->n_nodes * sizeof *x->runs);
@@ -81,25 +91,23 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
         x->stack[n++] = s;
     }
     while (n) {
-        const int s = x->stack[--n], p = graph->producer[s];
+        const int s = x->stack[--n];
         if (x->reward) line.scaled -= x->reward[s];
         if (x->fate[s] == MP_BOUND_LIVE || !x->bytes[s]) continue;
-        if (all_live || !o->repeatable[p] || !x->cut->source_side[x->node_vertex[p]]) {
+        if (all_live || !x->is_made[s] || !x->cut->source_side[x->maker_vertex[s]]) {
             labels->live[s] = true;
             line.bytes += x->fate[s] == MP_BOUND_NOT_LIVE ? forbidden_cost(x) : x->bytes[s];
             if (x->live_multiplier && !x->covers_two[s]) line.scaled += x->live_multiplier[s];
             continue;
         }
-        if (x->runs[p]) continue; /* for another of its outputs */
-        x->runs[p] = true;
-        for (int r = o->reads_start[p]; r < o->reads_start[p + 1]; r++) {
-            const int u = o->reads[r];
-            if (x->storage_vertex[u] < 0 || labels->available[u]) continue;
-            labels->available[u] = true;
-            x->stack[n++] = u;
+        for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
+            const int v = x->makers[k];
+            if (x->runs[v] || (x->maker_arc[k] >= 0 && !x->cut->capacity[x->maker_arc[k]])) continue;
+            x->runs[v] = true; /* and not again for another of its outputs */
+            n = add_reads(x, v, labels, n);
+            line.ticks += x->ticks[v];
+            line.scaled += mp_bound_interval_scale(x, x->ticks[v]);
         }
-        line.ticks += x->ticks[p];
-        line.scaled += mp_bound_interval_scale(x, x->ticks[p]);
     }
     return line;
 }

@@ -3,8 +3,8 @@
  * Columns: what is live at each boundary, what is recomputed between each and the next, and for every interval, what runs in it
  * (no more than between its boundaries). Rows: a storage that is required in an interval, that a node which runs there reads,
  * or that is live at its end, was live at its start or is produced in it. No column needs the bound 1: more is of no use.
- * Columns are added when some row asks for them: intervals are looked at from the last boundary on, storages in the reverse
- * order of their producers.
+ * What can't be recomputed and takes little of the free memory is left out: its multipliers are 0. Columns are added when some
+ * row asks for them: intervals are looked at from the last boundary on, storages in the reverse order of their producers.
  */
 #include "planner/bound/overlap/bound_relax.h"
 
@@ -27,7 +27,7 @@ struct mp_bound_relax {
     int *in;                 /* per node, of one interval */
     int *run_row;            /* per pair and node, -1: none */
     int *live_row, *n_rows;  /* per pair and storage: its rows, one after the other */
-    int *reward_row;         /* per pair and storage, -1: none; one of those */
+    int *n_reward_rows;      /* per pair and storage: so many of those, the last, are of what is live at the end */
     int *latest, n_storages; /* storages that can be live, the last that is produced first */
     double *made;            /* per node, of one interval: how much of it can run there */
 };
@@ -37,6 +37,14 @@ static const mp_precedence *order_of(const mp_bound_relax *r)
     return r->o->x->order;
 }
 
+/* Whether v may run after a boundary, again or for the first time. */
+static bool may_run(const mp_bound_relax *r, int i, int v)
+{
+    const mp_bound_interval *x = r->o->x;
+    if (x->order->repeatable[v] || x->node_vertex[v] < 0) return x->order->repeatable[v];
+    return v != r->o->nodes[i] && !mp_precedes(x->order, v, r->o->nodes[i]);
+}
+
 /* The row of the free memory, and which columns there may be. */
 static void add_boundary(mp_bound_relax *r, int i)
 {
@@ -44,11 +52,12 @@ static void add_boundary(mp_bound_relax *r, int i)
     const int64_t *bytes = o->bytes + (size_t)i * o->n_storages, *ticks = o->ticks + (size_t)i * o->n_nodes;
     int64_t most = 1;
     for (size_t s = 0; s < o->n_storages; s++) {
-        r->live[(size_t)i * o->n_storages + s] = bytes[s] > 0 ? OPEN : ALWAYS;
+        const bool counts = order_of(r)->recomputable[s] || bytes[s] > o->free_bytes[i] / MP_BOUND_SMALL_SHARE;
+        r->live[(size_t)i * o->n_storages + s] = bytes[s] > 0 && counts ? OPEN : ALWAYS;
         if (bytes[s] > most) most = bytes[s];
     }
     for (size_t v = 0; v < o->n_nodes; v++)
-        r->runs[(size_t)i * o->n_nodes + v] = !order_of(r)->repeatable[v] ? NONE : ticks[v] ? OPEN : ALWAYS;
+        r->runs[(size_t)i * o->n_nodes + v] = !may_run(r, i, (int)v) ? NONE : ticks[v] ? OPEN : ALWAYS;
     r->bytes_unit[i] = (double)most;
     r->memory_row[i] = mp_linear_row(&r->linear, -(double)o->free_bytes[i] / (double)most);
 }
@@ -87,16 +96,52 @@ static int in_column(mp_bound_relax *r, int p, int v)
     return r->in[v];
 }
 
-/* As much of s as of a column (or all of it: NONE) is live at the start or produced. */
-static void add_row(mp_bound_relax *r, int p, int s, int demanded)
+/* Whether s can be made after a boundary: nobody who makes it, but is not repeated, runs before. */
+static bool is_made(const mp_bound_relax *r, int i, int s)
 {
-    const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
-    const int live = live_column(r, r->o->pairs[p].from, s), in = in_column(r, p, order_of(r)->graph->producer[s]);
+    const mp_bound_interval *x = r->o->x;
+    for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++)
+        if (!may_run(r, i, x->makers[k])) return false;
+    return x->makers_start[s] < x->makers_start[s + 1];
+}
+
+/* The next of those who make s, for an interval, from the k-th on; NONE: there are no more. Only a sum has several; those who
+ * do not certainly run before the interval's end are left out. */
+static int next_maker(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
+{
+    const mp_bound_overlap *o = r->o;
+    const mp_bound_interval *x = o->x;
+    for (; *k < x->makers_start[s + 1] - x->makers_start[s]; ++*k) {
+        const int v = x->makers[x->makers_start[s] + *k];
+        const bool is_certain = pair.to == o->n || v == o->nodes[pair.to] || mp_precedes(x->order, v, o->nodes[pair.to]);
+        if (x->maker_arc[x->makers_start[s] + *k] < 0 || is_certain) {
+            ++*k;
+            return v;
+        }
+    }
+    return NONE;
+}
+
+static void add_row_of(mp_bound_relax *r, size_t place, int live, int in, int demanded)
+{
     const int row = mp_linear_row(&r->linear, demanded == NONE);
     mp_linear_entry(&r->linear, row, live, 1);
     if (in != NONE) mp_linear_entry(&r->linear, row, in, 1);
     if (demanded != NONE) mp_linear_entry(&r->linear, row, demanded, -1);
     if (!r->n_rows[place]++) r->live_row[place] = row;
+}
+
+/* As much of s as of a column (or all of it: NONE) is live at the start or produced. */
+static void add_row(mp_bound_relax *r, int p, int s, int demanded)
+{
+    const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
+    const mp_bound_pair pair = r->o->pairs[p];
+    const int live = live_column(r, pair.from, s);
+    if (!is_made(r, pair.from, s)) {
+        add_row_of(r, place, live, NONE, demanded);
+        return;
+    }
+    for (int k = 0, v; (v = next_maker(r, pair, s, &k)) != NONE;) add_row_of(r, place, live, in_column(r, p, v), demanded);
 }
 
 static void add_storage(mp_bound_relax *r, int p, int s)
@@ -110,36 +155,42 @@ static void add_storage(mp_bound_relax *r, int p, int s)
         add_row(r, p, s, NONE);
         return;
     }
-    for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1]; k++) {
+    for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1] && !graph->storages[s].carried; k++) {
         const int v = graph->readers[k];
         if (r->in[v] >= 0 && mp_always_reads(order, v, s)) add_row(r, p, s, r->in[v]);
     }
     const int live = pair.to < o->n ? r->live[(size_t)pair.to * o->n_storages + (size_t)s] : NONE;
     if (live < 0) return;
+    const size_t place = (size_t)p * o->n_storages + (size_t)s;
+    const int n_before = r->n_rows[place];
     add_row(r, p, s, live);
-    r->reward_row[(size_t)p * o->n_storages + (size_t)s] = r->linear.n_rows - 1;
+    r->n_reward_rows[place] = r->n_rows[place] - n_before;
 }
 
 static void add_pair(mp_bound_relax *r, int p)
 {
-    for (size_t v = 0; v < r->o->n_nodes; v++) r->in[v] = order_of(r)->repeatable[v] ? OPEN : NONE;
+    for (size_t v = 0; v < r->o->n_nodes; v++) r->in[v] = r->o->x->node_vertex[v] >= 0 ? OPEN : NONE;
     for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
 }
 
-/* The storages of r->latest. */
+/* The storages of r->latest; a sum is produced by the last who adds to it. */
 static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
     int *last = r->in; /* per node: the first of a list of what it makes */
-    int *next = mp_alloc(graph->n_storages, sizeof *next);
-    MP_REQUIRE(next, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    int *next = mp_alloc(graph->n_storages, sizeof *next), *place = mp_alloc((size_t)order->n, sizeof *place);
+    MP_REQUIRE(next && place, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) last[v] = -1;
+    for (int i = 0; i < order->n; i++) place[order->sequence[i]] = i;
     for (int s = 0; s < (int)graph->n_storages; s++) {
+        int producer = graph->producer[s];
         if (r->o->x->storage_vertex[s] < 0) continue;
-        next[s] = last[graph->producer[s]];
-        last[graph->producer[s]] = s;
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+            if (producer < 0 || place[graph->adders[a]] > place[producer]) producer = graph->adders[a];
+        next[s] = last[producer];
+        last[producer] = s;
     }
     for (int i = order->n - 1; i >= 0; i--) {
         if (order->sequence[i] == order->n - 1) continue; /* the end of backward makes nothing */
@@ -147,6 +198,7 @@ static mp_status find_latest(mp_bound_relax *r, mp_error *err)
     }
 done:
     mp_free(next);
+    mp_free(place);
     return st;
 }
 
@@ -158,18 +210,25 @@ static int64_t multiplier_of(const mp_bound_relax *r, int row)
     return price < (double)x->ticks_bound ? (int64_t)price : x->ticks_bound;
 }
 
+static int64_t add_multipliers(const mp_bound_relax *r, int row, int end)
+{
+    int64_t sum = 0;
+    for (; row < end; row++) {
+        sum += multiplier_of(r, row);
+        if (sum > r->o->x->ticks_bound) sum = r->o->x->ticks_bound;
+    }
+    return sum;
+}
+
 static void read_multipliers(const mp_bound_relax *r)
 {
     const mp_bound_overlap *o = r->o;
     for (size_t k = 0; k < (size_t)o->n_pairs * o->n_nodes; k++)
         o->run[k] = r->run_row[k] < 0 ? 0 : multiplier_of(r, r->run_row[k]);
     for (size_t k = 0; k < (size_t)o->n_pairs * o->n_storages; k++) {
-        o->reward[k] = r->reward_row[k] < 0 ? 0 : multiplier_of(r, r->reward_row[k]);
-        o->live[k] = 0;
-        for (int row = r->live_row[k]; row < r->live_row[k] + r->n_rows[k]; row++) {
-            o->live[k] += multiplier_of(r, row);
-            if (o->live[k] > o->x->ticks_bound) o->live[k] = o->x->ticks_bound;
-        }
+        const int end = r->live_row[k] + r->n_rows[k];
+        o->live[k] = add_multipliers(r, r->live_row[k], end);
+        o->reward[k] = add_multipliers(r, end - r->n_reward_rows[k], end);
     }
 }
 
@@ -185,10 +244,15 @@ static double value_of(const mp_bound_relax *r, int column)
 }
 
 /* How much of s is there, given what runs in the interval. */
-static double share_there(const mp_bound_relax *r, int from, int s)
+static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
 {
-    const int column = r->live[(size_t)from * r->o->n_storages + (size_t)s], producer = order_of(r)->graph->producer[s];
-    return column == ALWAYS ? 1 : at_most_one(value_of(r, column) + r->made[producer]);
+    const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
+    double made = 1;
+    if (column == ALWAYS) return 1;
+    if (!is_made(r, pair.from, s)) return at_most_one(value_of(r, column));
+    for (int k = 0, v; (v = next_maker(r, pair, s, &k)) != NONE;)
+        if (r->made[v] < made) made = r->made[v];
+    return at_most_one(value_of(r, column) + made);
 }
 
 /* By how much the solution falls short in an interval, where what runs is as much as what it reads allows. */
@@ -201,11 +265,12 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
     memset(r->made, 0, o->n_nodes * sizeof *r->made);
     for (int i = 0; i < order->n; i++) {
         const int v = order->sequence[i];
-        if (v == order->n - 1 || !order->repeatable[v]) continue;
+        if (v == order->n - 1 || o->x->node_vertex[v] < 0) continue;
         double made = 0;
         for (int k = pair.from; k < pair.to && made < 1; k++) made += value_of(r, r->runs[(size_t)k * o->n_nodes + (size_t)v]);
         for (int k = order->reads_start[v]; k < order->reads_start[v + 1] && made > 0; k++) {
-            const double there = share_there(r, pair.from, order->reads[k]);
+            if (order->graph->storages[order->reads[k]].carried) continue;
+            const double there = share_there(r, pair, order->reads[k]);
             if (there < made) made = there;
         }
         r->made[v] = at_most_one(made);
@@ -213,7 +278,7 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
     for (size_t s = 0; s < o->n_storages; s++) {
         const int live = pair.to < o->n ? r->live[(size_t)pair.to * o->n_storages + s] : ALWAYS;
         const double demanded = needed[s] ? 1 : live == ALWAYS ? 0 : value_of(r, live);
-        const double there = demanded > 0 ? share_there(r, pair.from, (int)s) : 1;
+        const double there = demanded > 0 ? share_there(r, pair, (int)s) : 1;
         if (there < demanded) sum += demanded - there;
     }
     return sum;
@@ -268,14 +333,13 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     r->run_row = mp_alloc(n_pairs * o->n_nodes, sizeof *r->run_row);
     r->live_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->live_row);
     r->n_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r->n_rows);
-    r->reward_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->reward_row);
+    r->n_reward_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r->n_reward_rows);
     r->latest = mp_alloc(o->n_storages, sizeof *r->latest);
     r->made = mp_alloc(o->n_nodes, sizeof *r->made);
     MP_REQUIRE(r->memory_row && r->bytes_unit && r->live && r->runs && r->in && r->run_row && r->live_row && r->n_rows &&
-                   r->reward_row && r->latest && r->made,
+                   r->n_reward_rows && r->latest && r->made,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
-    for (size_t k = 0; k < n_pairs * o->n_storages; k++) r->reward_row[k] = -1;
     for (size_t k = 0; k < n * o->n_nodes; k++)
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
     MP_TRY(find_latest(r, err));
@@ -302,7 +366,7 @@ void mp_bound_relax_free(mp_bound_relax *r)
     mp_free(r->run_row);
     mp_free(r->live_row);
     mp_free(r->n_rows);
-    mp_free(r->reward_row);
+    mp_free(r->n_reward_rows);
     mp_free(r->latest);
     mp_free(r->made);
     mp_free(r);

@@ -1,0 +1,249 @@
+/* test_bound_undecided.c - planner/bound: nodes that may run on either side of a boundary. Every interval, every pair of
+ * neighbouring intervals, and linear programmes over all of some chain of boundaries, against the cheapest plans in any order.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "planner/bound/interval/bound_couple.h"
+#include "planner/bound/overlap/bound_relax.h"
+#include "planner/bound/overlap/bound_tree.h"
+#include "tests/cases/bound_case.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
+
+/* How often what can't be recomputed is required at a boundary because its maker may run on either side, ... */
+static int n_gradients, n_sums, n_carried, n_in_time; /* ... and before the end of the step */
+static int n_better;                                  /* intervals worth more than without them */
+
+static void count_required(const mp_bound_interval *x, bool to_end)
+{
+    const mp_graph *graph = x->order->graph;
+    for (size_t k = 0; k < x->n_required; k++) {
+        const int s = x->required[k];
+        if (x->order->recomputable[s] || !x->bytes[s]) continue;
+        n_gradients += graph->producer[s] >= 0;
+        n_sums += graph->producer[s] < 0;
+        n_carried += graph->storages[s].carried;
+        n_in_time += !to_end;
+    }
+}
+
+/* What the interval takes beyond first runs; INT64_MAX: nothing fits. */
+static int64_t ticks_between(mp_bound_interval *x, int from, int to)
+{
+    mp_bound_interval_start(x, from);
+    mp_bound_interval_end(x, to);
+    const mp_bound_value value = mp_bound_interval_solve(x);
+    return value.infeasible ? INT64_MAX : value.ticks;
+}
+
+/* What linear programmes prove between nodes, of which each precedes the next. */
+static int64_t overlap_between(mp_bound_interval *x, const int *nodes, int n)
+{
+    mp_bound_overlap o = {0};
+    mp_bound_relax *relax = NULL;
+    int64_t work_left = INT64_C(1) << 40, value = INT64_MAX;
+    bool solved;
+    const mp_bound_options options = {.effort = 1};
+    if (mp_bound_overlap_init(&o, x, nodes, n, &options, NULL) == MP_OK) {
+        for (int i = 0; i < n; i++)
+            for (int j = i + 1; j <= n; j++) assert_int_equal(mp_bound_overlap_add(&o, (mp_bound_pair){i, j}, NULL), MP_OK);
+        assert_int_equal(mp_bound_relax_renew(&o, &relax, &work_left, &solved, NULL), MP_OK);
+        value = mp_bound_overlap_value(&o);
+    }
+    mp_bound_relax_free(relax);
+    mp_bound_overlap_clear(&o);
+    return value > 0 && value < INT64_MAX ? mp_bound_interval_ticks(x, value) : value;
+}
+
+static void check(int64_t found, int64_t extra, uint64_t seed, int64_t budget, const char *what)
+{
+    if (extra < 0 || found <= extra) return;
+    fail_msg("seed %llu, budget %lld, %s: %lld ticks suffice, bound %lld", (unsigned long long)seed, (long long)budget, what,
+             (long long)extra, (long long)found);
+}
+
+/* All intervals; extra: what the cheapest plan takes beyond first runs, -1: there is none. */
+static void check_intervals(mp_bound_interval *x, mp_bound_interval *plain, int64_t extra, uint64_t seed, int64_t budget)
+{
+    const mp_precedence *o = x->order;
+    for (int i = 0; i + 1 < o->n; i++) {
+        const int64_t to_end = ticks_between(x, i, -1);
+        count_required(x, true);
+        check(to_end, extra, seed, budget, "an interval");
+        if (extra >= 0) n_better += to_end > ticks_between(plain, i, -1);
+        for (int j = 0; j + 1 < o->n; j++) {
+            if (!mp_precedes(o, i, j)) continue;
+            const int64_t first = ticks_between(x, i, j), second = ticks_between(x, j, -1);
+            ticks_between(x, i, j);
+            count_required(x, false);
+            check(first, extra, seed, budget, "an interval that ends early");
+            check(second, extra, seed, budget, "the one after it");
+            if (extra >= 0) check(first + second, extra, seed, budget, "two intervals");
+        }
+    }
+}
+
+/* Chains of boundaries at random. */
+static void check_chains(mp_bound_interval *x, int64_t extra, uint64_t seed, int64_t budget)
+{
+    enum { MOST = 6 };
+    const mp_precedence *o = x->order;
+    const mp_bound_options options = {.effort = 1};
+    random_source random = {seed};
+    for (int k = 0; k < 3 && extra >= 0; k++) {
+        int nodes[MOST], n = 0;
+        for (int i = 0; i < o->n && n < MOST; i++) {
+            const int v = o->sequence[i];
+            if (v == o->n - 1 || random_chance(&random, 50) || (n && !mp_precedes(o, nodes[n - 1], v))) continue;
+            nodes[n++] = v;
+        }
+        if (!n) continue;
+        int64_t ticks = 0;
+        const mp_status st = mp_bound_couple(x, nodes, n, 20, &options, &ticks, NULL);
+        check(st == MP_INFEASIBLE ? INT64_MAX : ticks, extra, seed, budget, "coupled");
+        check(overlap_between(x, nodes, n), extra, seed, budget, "overlapping");
+        ticks = 0;
+        const mp_status searched = mp_bound_tree(x, nodes, n, &options, INT64_C(1) << 40, &ticks, NULL);
+        check(searched == MP_INFEASIBLE ? INT64_MAX : ticks, extra, seed, budget, "searched");
+    }
+}
+
+/* Whether s is there if the nodes of a set run after the start, and before `to` (-1: the end), by the definition: who makes it
+ * runs; who adds to it and certainly runs in time. `held`: whether it can be live instead. */
+static bool is_made_by(const mp_bound_interval *x, int s, int to, const bool *runs, bool *can_be_made)
+{
+    const mp_precedence *o = x->order;
+    const mp_graph *graph = o->graph;
+    const int p = graph->producer[s];
+    *can_be_made = true;
+    if (p >= 0) {
+        *can_be_made = o->repeatable[p] || !mp_precedes(o, p, x->at);
+        return *can_be_made && runs[p];
+    }
+    bool all = true;
+    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) {
+        const int v = graph->adders[a];
+        if (mp_precedes(o, v, x->at)) *can_be_made = false;
+        if (to < 0 || v == to || mp_precedes(o, v, to)) all = all && runs[v];
+    }
+    return *can_be_made && all;
+}
+
+/* What the interval costs if just these nodes run in it, and all else is as cheap as it can be. */
+static int64_t cost_of(const mp_bound_interval *x, int to, const bool *runs)
+{
+    const mp_precedence *o = x->order;
+    const mp_graph *graph = o->graph;
+    int64_t cost = 0;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        bool can_be_made, needed = x->is_required[s];
+        if (x->storage_vertex[s] < 0) continue;
+        const bool made = is_made_by(x, s, to, runs, &can_be_made) || !x->bytes[s];
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1] && !graph->storages[s].carried; r++)
+            needed = needed || runs[graph->readers[r]];
+        const int64_t there = (made ? 0 : x->live_multiplier[s]) - x->reward[s];
+        cost += needed || there < 0 ? there : 0;
+    }
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        if (runs[v]) cost += x->run_ticks[v];
+    return cost;
+}
+
+/* At prices of all kinds, against all sets of nodes that may run. */
+static void priced_intervals_cost_the_least(void **state)
+{
+    (void)state;
+    enum { MOST = 12 };
+    int n_cases = 0, n_sum_cases = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        random_source random = {seed};
+        mp_bound_interval *x;
+        mp_precedence *order;
+        mp_graph *graph = weights_graph(seed, 2 + (int)(seed % 3), (mp_fuse)(seed / 3 % MP_N_FUSES));
+        const int n_nodes = (int)graph->n_nodes;
+        int64_t *held = calloc(graph->n_storages, sizeof *held), *reward = calloc(graph->n_storages, sizeof *reward);
+        int64_t *run = calloc(graph->n_nodes, sizeof *run), least = INT64_MAX;
+        bool *runs = calloc(graph->n_nodes, sizeof *runs);
+        int nodes[MOST + 1], n = 0, to = -1;
+        assert_true(held && reward && run && runs);
+        assert_int_equal(mp_precedence_new(graph, false, &order, NULL), MP_OK);
+        assert_int_equal(mp_bound_interval_new(order, 100000, &x, NULL), MP_OK);
+        assert_int_equal(mp_bound_interval_add_undecided(x, NULL), MP_OK);
+        const int from = random_below(&random, n_nodes);
+        for (int v = 0; v < n_nodes && to < 0; v++)
+            if (mp_precedes(order, from, v) && random_chance(&random, 30)) to = v;
+        mp_bound_interval_start(x, from);
+        mp_bound_interval_end(x, to);
+        for (int v = 0; v < n_nodes && n <= MOST; v++)
+            if (x->node_vertex[v] >= 0) nodes[n++] = v;
+        for (int k = 0; k < n; k++) run[nodes[k]] = order->repeatable[nodes[k]] ? random_below(&random, 60) - 25 : 0;
+        for (size_t s = 0; s < graph->n_storages; s++) {
+            held[s] = random_below(&random, 40);
+            reward[s] = x->storage_vertex[s] >= 0 && random_chance(&random, 40) ? random_below(&random, 40) : 0;
+        }
+        x->live_multiplier = held;
+        x->reward = reward;
+        x->run_ticks = run;
+        for (int set = 0; n <= MOST && set < 1 << n; set++) {
+            for (int k = 0; k < n; k++) runs[nodes[k]] = set >> k & 1;
+            const int64_t cost = cost_of(x, to, runs);
+            if (cost < least) least = cost;
+        }
+        if (n <= MOST) assert_int_equal(mp_bound_interval_at_multipliers(x), least);
+        n_cases += n <= MOST;
+        for (int s = 0; s < (int)graph->n_storages && n <= MOST && to >= 0; s++)
+            n_sum_cases += x->is_made[s] && x->makers_start[s + 1] > x->makers_start[s] + 1;
+        mp_bound_interval_free(x);
+        mp_precedence_free(order);
+        mp_graph_free(graph);
+        free(held);
+        free(reward);
+        free(run);
+        free(runs);
+    }
+    if (n_cases < 300 || n_sum_cases < 20) fail_msg("%d, %d with sums", n_cases, n_sum_cases);
+}
+
+static void undecided_nodes_hold(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_precedence *order;
+        mp_graph *graph =
+            seed % 2 ? tiny_graph(seed) : weights_graph(seed, 2 + (int)(seed / 2 % 3), (mp_fuse)(seed / 6 % MP_N_FUSES));
+        const int64_t once = bound_of(graph, INT64_MAX, true, 0).ticks;
+        assert_int_equal(mp_precedence_new(graph, false, &order, NULL), MP_OK);
+        for (int k = 0; k < 5; k++) {
+            mp_bound_interval *x, *plain;
+            const int64_t budget = tiny_budget(graph, k);
+            int64_t ticks;
+            if (!oracle_exact(graph, budget, true, &ticks)) continue;
+            const int64_t extra = ticks < 0 ? -1 : ticks - once;
+            assert_int_equal(mp_bound_interval_new(order, budget, &plain, NULL), MP_OK);
+            assert_int_equal(mp_bound_interval_new(order, budget, &x, NULL), MP_OK);
+            assert_int_equal(mp_bound_interval_add_undecided(x, NULL), MP_OK);
+            check_intervals(x, plain, extra, seed, budget);
+            check_chains(x, extra, seed, budget);
+            mp_bound_interval_free(x);
+            mp_bound_interval_free(plain);
+        }
+        mp_precedence_free(order);
+        mp_graph_free(graph);
+    }
+    /* measured: 15375, of sums 1870, carried 1945, in time 11955; 163 better */
+    if (n_gradients < 15000 || n_sums < 1800 || n_carried < 1900 || n_in_time < 11000 || n_better < 160)
+        fail_msg("%d, of sums %d, carried %d, in time %d; %d better", n_gradients, n_sums, n_carried, n_in_time, n_better);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(priced_intervals_cost_the_least),
+        cmocka_unit_test(undecided_nodes_hold),
+    };
+    return cmocka_run_group_tests_name("planner/bound, undecided nodes", tests, NULL, NULL);
+}
