@@ -4,15 +4,16 @@
  * start; short ones that stray from it follow (walk 1 starts hotter), as long as each gains enough. They find nearly all that
  * there is, and with normal effort they are all, unless there is no plan yet. Then a long round explores, with the same
  * temperatures, and the last cools to a local minimum. As long as there is no plan, two walks towards smaller peaks come first;
- * if they end far over the budget, the search is over. Source: Kirkpatrick, Gelatt and Vecchi 1983.
+ * if they end far over the budget, the search is over. Large local graphs are walked window by window (windows.h). Source:
+ * Kirkpatrick, Gelatt and Vecchi 1983.
  */
 #include "planner/anneal/anneal.h"
 
 #include <stdlib.h>
 
 #include "planner/anneal/walks.h"
+#include "planner/anneal/windows.h"
 #include "planner/math/tuning.h"
-#include "planner/order/turn_around.h"
 #include "planner/order/updates.h"
 
 enum { WALKS = MP_ANNEAL_WALKS };
@@ -119,10 +120,6 @@ static int64_t count_moves(const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
     const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / MP_ANNEAL_NODES_PER_MOVE;
-    if (request->moves <= 0 && mp_graph_is_local(request->graph)) {
-        const int64_t n_local = n_nodes * MP_ANNEAL_LOCAL_MOVES;
-        return n_local < MP_ANNEAL_LOCAL_MOST ? n_local : MP_ANNEAL_LOCAL_MOST;
-    }
     int64_t n = mp_search_moves(search) * (per_offer < MP_ANNEAL_MOVES_PER_OFFER ? per_offer : MP_ANNEAL_MOVES_PER_OFFER);
     if (request->moves <= 0 && is_large(request) && n > MP_ANNEAL_WORK / n_nodes) n = MP_ANNEAL_WORK / n_nodes;
     return n < MP_ANNEAL_LEAST_MOVES ? MP_ANNEAL_LEAST_MOVES : n;
@@ -158,6 +155,8 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
     for (int k = 0; k < WALKS; k++) {
         mp_anneal_walk *w = &a->walks[k];
         w->search = a->search;
+        w->graph = request->graph;
+        w->budget_bytes = request->budget_bytes;
         w->leads = !k;
         w->from = elapsed;
         w->end = end;
@@ -226,10 +225,6 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
         a->walks[k].lowers = 0;
         a->walks[k].hot = a->best.ticks == INT64_MAX ? round.lost : round.hot[k];
         a->walks[k].cold = round.cold;
-        if (mp_graph_is_local(mp_search_request(a->search)->graph)) {
-            a->walks[k].hot = MP_ANNEAL_LOCAL_HOT;
-            a->walks[k].cold = MP_ANNEAL_LOCAL_COLD;
-        }
         a->walks[k].n_moves = (int64_t)(round.share * (double)a->n_moves);
     }
     MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
@@ -299,10 +294,12 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     const bool only_cools = request->refine || is_large(request);
     if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
     MP_TRY(begin(&a, err));
-    if (!mp_graph_is_local(request->graph)) { /* there moves begin at all peaks at once */
-        if (mp_search_best_ticks(search) == INT64_MAX) MP_TRY(run_descent(&a, err));
-        if (is_hopeless(&a)) goto done;
+    if (mp_anneal_has_windows(request->graph)) {
+        MP_TRY(mp_anneal_windows(search, a.unit, err));
+        goto done;
     }
+    if (mp_search_best_ticks(search) == INT64_MAX) MP_TRY(run_descent(&a, err));
+    if (is_hopeless(&a)) goto done;
     a.shares = round_of(COOL).share;
     if (!only_cools) {
         a.shares += MP_EFFORT_ROUNDS * round_of(REPAIR).share + round_of(EXPLORE).share;

@@ -7,7 +7,6 @@
 #include "planner/anneal/runs/runs_query.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
-#include "planner/order/turn_around.h"
 
 /* ---- draws ---- */
 
@@ -146,6 +145,12 @@ static double mean_reads(const mp_graph *g)
     return n ? (double)n_reads / (double)n : 0;
 }
 
+static void add_few_reruns(mp_mover *m, bool few)
+{
+    m->n_reruns = few ? MP_MOVE_RERUNS_WIDE : MP_MOVE_RERUNS;
+    m->n_reruns_deep = few ? MP_MOVE_RERUNS_WIDE_DEEP : MP_MOVE_RERUNS_DEEP;
+}
+
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -164,17 +169,20 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
         m.candidates[m.n_candidates] = (int)s;
         m.weights[m.n_candidates++] = sum;
     }
-    m.draws_near = mp_graph_is_local(g);
     for (size_t v = 0; v < g->n_nodes; v++)
         if (g->nodes[v].n_alternatives > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
-    const bool wide = mean_reads(g) > MP_MOVE_WIDE_READS || m.draws_near;
-    m.n_reruns = wide ? MP_MOVE_RERUNS_WIDE : MP_MOVE_RERUNS;
-    m.n_reruns_deep = wide ? MP_MOVE_RERUNS_WIDE_DEEP : MP_MOVE_RERUNS_DEEP;
+    add_few_reruns(&m, mean_reads(g) > MP_MOVE_WIDE_READS);
     *out = m;
     m = (mp_mover){0};
 done:
     mp_mover_free(&m);
     return st;
+}
+
+void mp_mover_draw_near(mp_mover *m)
+{
+    m->draws_near = true;
+    add_few_reruns(m, true);
 }
 
 void mp_mover_free(mp_mover *m)

@@ -29,6 +29,9 @@ bool mp_is_repeatable(const mp_graph *graph, int node);
 /* On MP_OK release with mp_mover_free; the runs stay the caller's. MP_NOMEM. O(storages + list lengths). */
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err);
 void mp_mover_free(mp_mover *mover); /* a zeroed one is fine */
+/* For local graphs (turn_around.h): storages are drawn by how long before a position they were produced, near ones more often,
+ * and evictions add few recomputations. */
+void mp_mover_draw_near(mp_mover *mover);
 
 /* Draws a number in [0, 1), or in [0, n), from the generator behind all moves (splitmix64). */
 double mp_mover_uniform(mp_mover *mover);

@@ -50,9 +50,9 @@ static bool stopped(mp_anneal_walk *w)
 {
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
-    if (w->leads) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
+    if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
     if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, wherever the others stand */
-        if (w->leads) atomic_store(w->stop, true);
+        if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
     }
     return atomic_load(w->stop);
@@ -188,11 +188,11 @@ done:
 static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_request *request = mp_search_request(w->search);
     mp_runs *x = NULL;
     mp_mover mover = {0};
-    MP_TRY(mp_runs_new(request->graph, request->budget_bytes, w->start->steps, w->start->n, &x, err));
+    MP_TRY(mp_runs_new(w->graph, w->budget_bytes, w->start->steps, w->start->n, &x, err));
     MP_TRY(mp_mover_new(x, w->seed, w->keeps_order, &mover, err));
+    if (w->draws_near) mp_mover_draw_near(&mover);
     MP_TRY(keep_best(w, x, err));
     MP_TRY(w->lowers > 0 ? descend(w, x, &mover, err) : walk(w, x, &mover, err));
 done:

@@ -29,11 +29,15 @@ mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t
 
 typedef struct mp_anneal_walk {
     mp_search *search;
-    bool leads;       /* asks the search whether to stop; one walk does */
-    double from, end; /* in shares of the time limit */
+    const mp_graph *graph; /* the search's, or a part of it ... */
+    int64_t budget_bytes;  /* ... and its budget */
+    bool is_apart;         /* walks through a part of its own: it ends no other walk, and `enough` is about that part */
+    bool leads;            /* asks the search whether to stop; one walk does */
+    double from, end;      /* in shares of the time limit */
     atomic_bool *stop;
     uint64_t seed;
     bool keeps_order;             /* first runs stay in list order */
+    bool draws_near;              /* its moves evict what was produced shortly before (mover.h) */
     double lowers;                /* towards a smaller peak: by how much the limit is below it, a share; 0: an ordinary walk */
     double unit, hot, cold;       /* ticks; temperatures at the beginning and the end, in units (`hot` if it lowers) */
     int64_t n_moves;              /* between them */

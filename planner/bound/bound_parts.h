@@ -1,6 +1,6 @@
 /* bound_parts.h - the bound of a graph whose storages live shortly, from parts of its list. For bound.c.
  *
- * The part of a set of nodes has these nodes and what they produce; what they read of others is left out. The steps of a plan
+ * The part of a set of nodes has these nodes and what they produce (an open one, part.h). The steps of a plan
  * that run these nodes are an order of the part that holds no more at any moment, so what every order of the part takes beyond
  * first runs is taken by every plan. Parts without common nodes have different runs: what they take adds up.
  */

@@ -1,0 +1,196 @@
+/* windows.c - where windows begin, walks through those that are over the budget, and the schedule of all. */
+#include "planner/anneal/windows.h"
+
+#include "estimator/base/memory.h"
+#include "planner/anneal/walks.h"
+#include "planner/math/tuning.h"
+#include "planner/order/part.h"
+#include "planner/order/turn_around.h"
+
+enum { WALKS = MP_ANNEAL_WALKS };
+
+/* A window: nodes [begin, end) of the list. */
+typedef struct window {
+    size_t begin, end;
+    bool is_over; /* keep-all is over the budget there */
+    mp_step *steps;
+    size_t n_steps; /* of what was found; 0: its nodes in list order */
+} window;
+
+/* A window that is searched now. */
+typedef struct place {
+    mp_part part;
+    mp_anneal_order list; /* all its nodes once */
+    _Atomic int64_t enough;
+} place;
+
+typedef struct cutting {
+    mp_search *search;
+    const mp_graph *graph;
+    int64_t budget_bytes; /* less what is always live */
+    double unit;
+    int *number; /* work: per storage */
+    window *windows;
+    size_t n, n_over, n_done; /* windows; of those that are over the budget, and that have been searched */
+    place places[WALKS];
+    mp_anneal_walk walks[WALKS];
+    atomic_bool stop;
+} cutting;
+
+bool mp_anneal_has_windows(const mp_graph *graph)
+{
+    return mp_graph_is_local(graph) && mp_graph_has_parts(graph);
+}
+
+/* Where each window begins: in the second half of the one before, where the fewest bytes cross. */
+static mp_status find_windows(cutting *c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = c->graph->n_nodes;
+    mp_timeline *keep_all = NULL;
+    mp_step *steps = mp_alloc(n, sizeof *steps);
+    int64_t *crosses = mp_alloc(n + 1, sizeof *crosses);
+    c->windows = mp_alloc(2 * n / MP_ANNEAL_WINDOW_NODES + 2, sizeof *c->windows);
+    MP_REQUIRE(steps && crosses && c->windows, err, MP_NOMEM, "out of memory for %zu nodes", n);
+    mp_keep_all(c->graph, steps);
+    MP_TRY(mp_timeline_build(c->graph, steps, n, &keep_all, err));
+    mp_timeline_between(c->graph, keep_all, crosses);
+    for (size_t begin = 0, end; begin < n; begin = end) {
+        end = begin + MP_ANNEAL_WINDOW_NODES;
+        if (end > n) end = n;
+        for (size_t v = begin + MP_ANNEAL_WINDOW_NODES / 2; end < n && v < begin + MP_ANNEAL_WINDOW_NODES; v++)
+            if (crosses[v] < crosses[end]) end = v;
+        window *w = &c->windows[c->n++];
+        *w = (window){.begin = begin, .end = end};
+        for (size_t v = begin; v < end; v++) w->is_over = w->is_over || keep_all->live_bytes[v] > c->budget_bytes;
+        c->n_over += w->is_over;
+    }
+done:
+    mp_timeline_free(keep_all);
+    mp_free(steps);
+    mp_free(crosses);
+    return st;
+}
+
+/* ---- one window ---- */
+
+static mp_status take_place(cutting *c, int k, const window *w, double from, double end, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(c->search);
+    place *p = &c->places[k];
+    int64_t ticks = 0;
+    mp_part_clear(&p->part);
+    MP_TRY(mp_part_init(&p->part, c->graph, w->begin, w->end, true, c->number, err));
+    const mp_graph *graph = p->part.graph;
+    MP_REQUIRE(mp_grow(&p->list.steps, &p->list.capacity, graph->n_nodes, sizeof *p->list.steps), err, MP_NOMEM,
+               "out of memory for %zu steps", graph->n_nodes);
+    mp_keep_all(graph, p->list.steps);
+    p->list.n = graph->n_nodes;
+    for (size_t v = 0; v < graph->n_nodes; v++) ticks += graph->nodes[v].alternatives[0].ticks;
+    atomic_store(&p->enough, ticks);
+    const mp_anneal_walk before = c->walks[k];
+    c->walks[k] = (mp_anneal_walk){
+        .search = c->search,
+        .graph = graph,
+        .budget_bytes = c->budget_bytes,
+        .is_apart = true,
+        .leads = !k,
+        .from = from,
+        .end = end,
+        .stop = &c->stop,
+        .seed = request->seed * c->n + c->n_done,
+        .keeps_order = request->keep_order,
+        .draws_near = true,
+        .unit = c->unit,
+        .hot = MP_ANNEAL_LOCAL_HOT,
+        .cold = MP_ANNEAL_LOCAL_COLD,
+        .n_moves = (int64_t)graph->n_nodes * MP_ANNEAL_LOCAL_MOVES,
+        .enough = &p->enough,
+        .start = &p->list,
+        .best = {before.best.steps, 0, before.best.capacity, INT64_MAX},
+        .smallest = {before.smallest.steps, 0, before.smallest.capacity, INT64_MAX},
+    };
+    c->n_done++;
+done:
+    return st;
+}
+
+/* What the walk has found: its best, else its smallest. */
+static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_anneal_walk *walk = &c->walks[k];
+    const mp_anneal_order *found = walk->best.ticks < INT64_MAX ? &walk->best : &walk->smallest;
+    MP_REQUIRE(w->steps = mp_alloc(found->n, sizeof *w->steps), err, MP_NOMEM, "out of memory for %zu steps", found->n);
+    for (size_t t = 0; t < found->n; t++) {
+        const int node = mp_part_node(&c->places[k].part, found->steps[t].node);
+        if (node >= 0) w->steps[w->n_steps++] = (mp_step){.node = node, .alternative = found->steps[t].alternative};
+    }
+done:
+    return st;
+}
+
+/* ---- all of them ---- */
+
+/* The windows from *next on that are over the budget, as many as walk at once. */
+static mp_status search_some(cutting *c, size_t *next, mp_error *err)
+{
+    mp_status st = MP_OK;
+    window *now[WALKS];
+    int n = 0;
+    const double elapsed = mp_search_elapsed(c->search), left = (double)(c->n_over - c->n_done) / WALKS;
+    for (; *next < c->n && n < WALKS; ++*next) {
+        if (!c->windows[*next].is_over) continue;
+        now[n] = &c->windows[*next];
+        MP_TRY(take_place(c, n, now[n], elapsed, elapsed + (1 - elapsed) / (left > 1 ? left : 1), err));
+        n++;
+    }
+    if (n) MP_TRY(mp_anneal_walk_all(c->walks, n, err));
+    for (int k = 0; k < n; k++) MP_TRY(take_found(c, k, now[k], err));
+done:
+    return st;
+}
+
+static mp_status offer_all(const cutting *c, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    size_t n = 0, most = 0;
+    for (size_t k = 0; k < c->n; k++)
+        most += c->windows[k].n_steps ? c->windows[k].n_steps : c->windows[k].end - c->windows[k].begin;
+    MP_REQUIRE(steps = mp_alloc(most, sizeof *steps), err, MP_NOMEM, "out of memory for %zu steps", most);
+    for (size_t k = 0; k < c->n; k++) {
+        const window *w = &c->windows[k];
+        for (size_t t = 0; t < w->n_steps; t++) steps[n++] = w->steps[t];
+        for (size_t v = w->begin; !w->n_steps && v < w->end; v++) steps[n++] = (mp_step){.node = (int)v};
+    }
+    MP_TRY(mp_search_offer(c->search, steps, n, NULL, NULL, err));
+done:
+    mp_free(steps);
+    return st;
+}
+
+mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(search);
+    cutting c = {.search = search, .graph = request->graph, .unit = unit};
+    c.budget_bytes = request->budget_bytes - mp_graph_static_bytes(request->graph);
+    MP_REQUIRE(c.number = mp_alloc(c.graph->n_storages, sizeof *c.number), err, MP_NOMEM, "out of memory for %zu storages",
+               c.graph->n_storages);
+    MP_TRY(find_windows(&c, err));
+    for (size_t next = 0; next < c.n && !atomic_load(&c.stop);) MP_TRY(search_some(&c, &next, err));
+    MP_TRY(offer_all(&c, err));
+done:
+    for (size_t k = 0; k < c.n; k++) mp_free(c.windows[k].steps);
+    for (int k = 0; k < WALKS; k++) {
+        mp_part_clear(&c.places[k].part);
+        mp_free(c.places[k].list.steps);
+        mp_free(c.walks[k].best.steps);
+        mp_free(c.walks[k].smallest.steps);
+    }
+    mp_free(c.windows);
+    mp_free(c.number);
+    return st;
+}

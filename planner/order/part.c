@@ -1,0 +1,222 @@
+/* part.c - what of a graph's lists is in a part, what crosses its ends, and what holds its nodes between them. */
+#include "planner/order/part.h"
+
+#include "estimator/base/memory.h"
+
+/* A part under construction. */
+typedef struct parting {
+    const mp_graph *graph;
+    mp_part *part;
+    int *number;   /* per storage: in the part, -1: not there */
+    int *in, *out; /* of a closed part: what its first node writes, what its last one reads */
+    size_t n_in, n_out;
+    int begins; /* the empty storage that the first node writes */
+} parting;
+
+bool mp_graph_has_parts(const mp_graph *graph)
+{
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        if (graph->nodes[v].phase != MP_PHASE_FORWARD) return false;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->writer[s] >= 0 || graph->storages[s].carried) return false;
+    return true;
+}
+
+/* ---- storages ---- */
+
+static bool is_inside(const mp_part *part, int node)
+{
+    return node >= 0 && (size_t)node >= part->from && (size_t)node < part->to;
+}
+
+/* The last node of the list that reads s, -1: none. */
+static int last_reader(const mp_graph *graph, int s)
+{
+    const int end = graph->readers_start[s + 1];
+    return end > graph->readers_start[s] ? graph->readers[end - 1] : -1;
+}
+
+static mp_status add_storage(parting *p, const mp_storage *like, int *number, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_storage *storage;
+    *number = (int)p->part->graph->n_storages;
+    MP_TRY(mp_graph_storage(p->part->graph, &storage, err));
+    storage->name = like ? like->name : "";
+    storage->bytes = storage->payload_bytes = like ? like->bytes : 0;
+    storage->kind = like ? like->kind : MP_KIND_SAVED;
+done:
+    return st;
+}
+
+static mp_status add_storages(parting *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = p->graph;
+    const int from = (int)p->part->from, to = (int)p->part->to;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const int producer = graph->producer[s], last = last_reader(graph, s);
+        const bool crosses_in = p->part->is_closed && producer < from && last >= from;
+        p->number[s] = -1;
+        if (producer < 0 || producer >= to || mp_storage_is_static(&graph->storages[s])) continue;
+        if (producer < from && !crosses_in) continue;
+        MP_TRY(add_storage(p, &graph->storages[s], &p->number[s], err));
+        if (crosses_in) p->in[p->n_in++] = p->number[s];
+        if (p->part->is_closed && last >= to) p->out[p->n_out++] = p->number[s];
+    }
+    if (p->part->is_closed) MP_TRY(add_storage(p, NULL, &p->begins, err));
+done:
+    return st;
+}
+
+/* ---- nodes ---- */
+
+/* Whether every order of the part runs v after its first node anyway. */
+static bool certainly_begins(const parting *p, const mp_node *node)
+{
+    bool reads = false;
+    for (size_t k = 0; k < node->alternatives[0].n_reads; k++) reads |= p->number[node->alternatives[0].reads[k]] >= 0;
+    return reads && node->n_alternatives == 1;
+}
+
+/* Whether every order of the part runs it before its last node anyway. */
+static bool certainly_ends(const parting *p, const mp_node *node)
+{
+    const mp_graph *graph = p->graph;
+    bool is_read = false;
+    for (size_t k = 0; k < node->alternatives[0].n_writes; k++) {
+        const int s = node->alternatives[0].writes[k];
+        if (p->number[s] < 0) continue; /* always live */
+        is_read |= last_reader(graph, s) >= (int)p->part->to;
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+            is_read |= is_inside(p->part, graph->readers[r]) && graph->nodes[graph->readers[r]].n_alternatives == 1;
+    }
+    return is_read && node->n_alternatives == 1;
+}
+
+/* The members of a list that are in the part, as it numbers them, and one more (-1: none). */
+static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_REQUIRE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
+               p->graph->name);
+    for (size_t i = 0; i < n; i++)
+        if (p->number[list[i]] >= 0) (*out)[(*n_out)++] = p->number[list[i]];
+    if (more >= 0) (*out)[(*n_out)++] = more;
+done:
+    return st;
+}
+
+static mp_status copy_alternative(const parting *p, const mp_alternative *from, int begins, int ends, mp_alternative *to,
+                                  mp_error *err)
+{
+    mp_status st = MP_OK;
+    *to = (mp_alternative){.workspace_bytes = from->workspace_bytes, .ticks = from->ticks, .algorithm = from->algorithm};
+    MP_TRY(copy_list(p, from->reads, from->n_reads, begins, &to->reads, &to->n_reads, err));
+    MP_TRY(copy_list(p, from->writes, from->n_writes, ends, &to->writes, &to->n_writes, err));
+    MP_REQUIRE(to->in_place = mp_pool_alloc(p->part->graph->pool, from->n_in_place, sizeof *to->in_place), err, MP_NOMEM,
+               "no memory for a part of %s", p->graph->name);
+    for (size_t i = 0; i < from->n_in_place; i++) {
+        const mp_in_place pair = {p->number[from->in_place[i].from], p->number[from->in_place[i].to]};
+        if (pair.from >= 0 && pair.to >= 0) to->in_place[to->n_in_place++] = pair;
+    }
+done:
+    return st;
+}
+
+static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_graph *graph = p->part->graph;
+    int begins = -1, ends = -1;
+    mp_node *copy;
+    if (p->part->is_closed && !certainly_begins(p, node)) begins = p->begins;
+    if (p->part->is_closed && !certainly_ends(p, node)) {
+        MP_TRY(add_storage(p, NULL, &ends, err));
+        p->out[p->n_out++] = ends;
+    }
+    MP_TRY(mp_graph_node(graph, &copy, err));
+    copy->name = node->name;
+    copy->op = node->op;
+    copy->flags = node->flags;
+    copy->forward_of = -1;
+    copy->n_alternatives = node->n_alternatives;
+    MP_REQUIRE(copy->alternatives = mp_pool_alloc(graph->pool, node->n_alternatives, sizeof *copy->alternatives), err, MP_NOMEM,
+               "no memory for a part of %s", graph->name);
+    for (size_t k = 0; k < node->n_alternatives; k++)
+        MP_TRY(copy_alternative(p, &node->alternatives[k], begins, ends, &copy->alternatives[k], err));
+done:
+    return st;
+}
+
+/* The first or the last node of a closed part. */
+static mp_status add_end(const parting *p, const char *name, mp_node **node, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_graph_node(p->part->graph, node, err));
+    (*node)->name = (*node)->op = name;
+    (*node)->flags = MP_NODE_ONCE;
+    (*node)->forward_of = -1;
+done:
+    return st;
+}
+
+static mp_status add_first(const parting *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_node *first;
+    MP_TRY(add_end(p, "first", &first, err));
+    p->in[p->n_in] = p->begins;
+    first->alternatives[0].n_writes = p->n_in + 1;
+    MP_REQUIRE(first->alternatives[0].writes = mp_graph_list(p->part->graph, p->in, p->n_in + 1), err, MP_NOMEM,
+               "no memory for a part of %s", p->graph->name);
+done:
+    return st;
+}
+
+static mp_status add_last(const parting *p, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_node *last;
+    MP_TRY(add_end(p, "last", &last, err));
+    last->alternatives[0].n_reads = p->n_out;
+    MP_REQUIRE(last->alternatives[0].reads = mp_graph_list(p->part->graph, p->out, p->n_out), err, MP_NOMEM,
+               "no memory for a part of %s", p->graph->name);
+done:
+    return st;
+}
+
+/* ---- the part ---- */
+
+mp_status mp_part_init(mp_part *part, const mp_graph *graph, size_t from, size_t to, bool is_closed, int *number, mp_error *err)
+{
+    mp_status st = MP_OK;
+    parting p = {.graph = graph, .part = part, .number = number};
+    *part = (mp_part){.from = from, .to = to, .is_closed = is_closed};
+    MP_TRY(mp_graph_new(graph->name, &part->graph, err));
+    part->graph->tick_seconds = graph->tick_seconds;
+    p.in = mp_alloc(is_closed ? graph->n_storages + 1 : 0, sizeof *p.in);
+    p.out = mp_alloc(is_closed ? graph->n_storages + to - from : 0, sizeof *p.out);
+    MP_REQUIRE(p.in && p.out, err, MP_NOMEM, "no memory for a part of %s", graph->name);
+    MP_TRY(add_storages(&p, err));
+    if (is_closed) MP_TRY(add_first(&p, err));
+    for (size_t v = from; v < to; v++) MP_TRY(add_node(&p, &graph->nodes[v], err));
+    if (is_closed) MP_TRY(add_last(&p, err));
+    MP_TRY(mp_graph_finish(part->graph, err));
+done:
+    mp_free(p.in);
+    mp_free(p.out);
+    return st;
+}
+
+void mp_part_clear(mp_part *part)
+{
+    mp_graph_free(part->graph);
+    *part = (mp_part){0};
+}
+
+int mp_part_node(const mp_part *part, int node)
+{
+    const int inside = node - part->is_closed;
+    return inside >= 0 && (size_t)inside < part->to - part->from ? (int)part->from + inside : -1;
+}
