@@ -227,6 +227,7 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
         if (st != MP_OK) goto done;
         mp_bound_demand_before(d, nodes[k], before.ticks);
     }
+    if (promising) MP_TRY(mp_bound_demand_prefixes(d, &ticks, &found, err));
     if (promising) MP_TRY(mp_bound_demand_search(d, &ticks, &found, err));
     if (d) mp_bound_work_add(&work, mp_bound_demand_work(d));
     report_stage(options->report, MP_BOUND_DEMAND, found.ticks > 0 ? found.ticks : -1, false, &work);

@@ -224,8 +224,9 @@ static void go_back(mp_bound_demand *d)
     d->next = t;
 }
 
-/* Back from the end as far as labels last; *n_few: how many narrow boundaries had few of them. */
-static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
+/* Back from boundary `last`, after which nothing is asked for, as far as labels last; *n_few: how many narrow boundaries had
+ * few of them. */
+static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
     mp_status st = MP_OK;
     d->target = target;
@@ -242,7 +243,7 @@ static mp_status follow(mp_bound_demand *d, int64_t target, int most, int64_t wo
     mp_bound_states_empty(&d->now);
     memset(d->set, 0, (size_t)d->ranks.words * sizeof *d->set);
     mp_bound_states_put(&d->now, d->set, 0, 0);
-    for (d->at = d->n - 1; d->at >= 0 && d->now.n && !has_ended(d); d->at--) {
+    for (d->at = last; d->at >= 0 && d->now.n && !has_ended(d); d->at--) {
         int64_t least = target;
         go_back(d);
         if (d->full) break;
@@ -269,8 +270,30 @@ const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d)
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err)
 {
     int n_few;
-    const mp_status st = follow(d, ticks + ticks / MP_DEMAND_STEP + 1, MP_DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err);
+    const mp_status st =
+        follow(d, d->n - 1, ticks + ticks / MP_DEMAND_STEP + 1, MP_DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err);
     *promising = st == MP_OK && (n_few > 0 || !d->full);
+    return st;
+}
+
+mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int n_few;
+    for (int i = 1; i < d->n && !has_ended(d); i++) {
+        int64_t step = d->before[i] / MP_DEMAND_PREFIX_STEP + 1;
+        if (!is_narrow(d, i)) continue;
+        for (int k = 0; k < MP_DEMAND_PREFIX_TARGETS && step > 0; k++) {
+            const int64_t target = d->before[i] + step;
+            MP_TRY(follow(d, i - 1, target, MP_DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err));
+            mp_bound_demand_before(d, d->nodes[i], d->best);
+            if (d->best < target && !d->full) break;
+            step = d->best < target ? step / 2 : 2 * step;
+        }
+        if (d->before[i] > found->ticks) *found = (mp_bound_found){d->before[i], d->nodes[i]};
+    }
+    if (found->ticks > *ticks) *ticks = found->ticks;
+done:
     return st;
 }
 
@@ -279,10 +302,9 @@ mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_fo
     mp_status st = MP_OK;
     int n_few;
     int64_t step = *ticks / MP_DEMAND_STEP + 1;
-    *found = (mp_bound_found){0, -1};
     for (int k = 0; k < MP_DEMAND_TARGETS && step > 0 && !has_ended(d); k++) {
         const int64_t target = *ticks + step;
-        MP_TRY(follow(d, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
+        MP_TRY(follow(d, d->n - 1, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
         if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};
         if (d->best > *ticks) *ticks = d->best;
         if (d->best < target && !d->full) break; /* a higher target leaves more, not others */

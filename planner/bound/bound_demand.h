@@ -36,7 +36,11 @@ typedef struct mp_bound_found {
     int node;
 } mp_bound_found;
 
-/* Raises *ticks, a bound, with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 states
+/* Raises *ticks, a bound, *found and what is taken before each narrow boundary, the first of them first, by searches as if the
+ * step ended there, with nothing live: what one of them proves is where the next begins. Up to 8192 states at each boundary.
+ * MP_NOMEM. */
+mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);
+/* Raises *ticks and *found with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 states
  * at each boundary, and about a second, for each of at most 6 targets. After the relaxed decision diagrams of Bergman et al.
  * 2016, from whose layers nothing is merged. */
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);
