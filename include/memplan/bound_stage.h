@@ -18,6 +18,7 @@ typedef enum mp_bound_stage {
     MP_BOUND_COUPLE,   /* the intervals of a chain coupled by multipliers */
     MP_BOUND_OVERLAP,  /* overlapping intervals, whose multipliers come from linear programmes */
     MP_BOUND_TREE,     /* branch and bound on what is live at those boundaries */
+    MP_BOUND_SETTLE,   /* which of two nodes runs first, settled by a target */
     MP_BOUND_DEMAND,   /* live-in sets, backward from the end of the step */
     MP_BOUND_SEARCH,   /* a searcher that has looked at every schedule; not part of mp_bound_within */
     MP_BOUND_N_STAGES

@@ -8,6 +8,7 @@
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_explain.h"
 #include "planner/bound/bound_parts.h"
+#include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_branch.h"
 #include "planner/bound/overlap/bound_select.h"
 #include "planner/math/tuning.h"
@@ -184,9 +185,9 @@ done:
 
 /* ---- the bound ---- */
 
-/* The best of passes of more and more effort, so that more effort never gives less. */
+/* The best of passes of more and more effort, so that more effort never gives less; *first_ticks: of the first. */
 static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
-                            mp_error *err)
+                            int64_t *first_ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_bound_selection selection = {0};
@@ -197,10 +198,38 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
         const bool is_last = own.effort > most / MP_BOUND_NEXT_EFFORT;
         selection.thorough = own.effort > 1 && is_last;
         MP_TRY(run_pass(order, budget_bytes, &own, -1, &selection, bound, &unused, err));
+        if (own.effort <= 1) *first_ticks = bound->ticks;
         if (!own.effort || is_last) break;
     }
 done:
     mp_bound_selection_clear(&selection);
+    return st;
+}
+
+/* Of plans that take less than a target it is known which of some nodes run first: the bound is what such plans take, or the
+ * target. Targets begin at what the first pass has proved, so that they are the same for every effort. */
+static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
+                            mp_bound *bound, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_bound_settled settled = {0};
+    mp_bound_selection selection = {0};
+    mp_bound inner = {0};
+    mp_bound_options own = *options;
+    own.report = NULL;
+    own.effort = 1;
+    MP_TRY(mp_bound_settle(graph, budget_bytes, options, first_ticks, &settled, err));
+    if (settled.order && settled.ticks < settled.target)
+        MP_TRY(run_pass(settled.order, budget_bytes, &own, -1, &selection, &inner, &settled.work, err));
+    int64_t ticks = inner.infeasible || inner.ticks > settled.target ? settled.target : inner.ticks;
+    if (ticks < settled.ticks) ticks = settled.ticks;
+    report_stage(options->report, MP_BOUND_SETTLE, settled.order ? ticks : -1, false, &settled.work);
+    if (!settled.order || ticks <= bound->ticks) goto done;
+    bound->ticks = ticks;
+    bound->stage = MP_BOUND_SETTLE;
+done:
+    mp_bound_selection_clear(&selection);
+    mp_bound_settled_clear(&settled);
     return st;
 }
 
@@ -319,6 +348,7 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     const mp_bound_options defaults = {.effort = 4};
     const mp_bound_work none = {0};
     const int64_t least = least_ticks(graph);
+    int64_t first_ticks = 0;
     if (!options) options = &defaults;
     mp_precedence *order = NULL;
     mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
@@ -326,9 +356,13 @@ mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_
     MP_TRY(check_floor(graph, budget_bytes, options, &bound, err));
     if (!bound.infeasible) {
         MP_TRY(mp_precedence_new(graph, !options->any_order, &order, err));
-        if (mp_bound_is_on(options, MP_BOUND_INTERVAL)) MP_TRY(run_passes(order, budget_bytes, options, &bound, err));
+        if (mp_bound_is_on(options, MP_BOUND_INTERVAL))
+            MP_TRY(run_passes(order, budget_bytes, options, &bound, &first_ticks, err));
         if (!bound.infeasible && mp_graph_is_local(graph) && mp_bound_is_on(options, MP_BOUND_DISJOINT))
             MP_TRY(run_parts(graph, budget_bytes, options, &bound, err));
+        if (!bound.infeasible && options->effort > 0 && options->any_order && order->n <= MP_BOUND_SETTLE_NODES &&
+            order->only_vertex < 0 && mp_bound_is_on(options, MP_BOUND_SETTLE))
+            MP_TRY(run_settle(graph, budget_bytes, options, first_ticks, &bound, err));
         if (!bound.infeasible && options->effort >= MP_BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
             MP_TRY(run_demand(order, budget_bytes, options, &bound, err));
         MP_TRY(explain(order, budget_bytes, options, &bound, err));

@@ -350,3 +350,33 @@ void mp_precedence_free(mp_precedence *o)
     mp_free(o->recomputable);
     mp_free(o);
 }
+
+/* Moves the last of a stretch of the sequence, and those of it that precede it, to its beginning. */
+static void move_to_begin(mp_precedence *o, int begin, int end, const int *stretch)
+{
+    const int last = stretch[end - begin - 1];
+    int n = begin;
+    for (int early = 1; early >= 0; early--)
+        for (int k = 0; k < end - begin; k++)
+            if ((stretch[k] == last || mp_precedes(o, stretch[k], last)) == early) o->sequence[n++] = stretch[k];
+}
+
+mp_status mp_precedence_add(mp_precedence *o, int from, int to, mp_error *err)
+{
+    int begin = 0, end = 0;
+    int *stretch = mp_alloc((size_t)o->n, sizeof *stretch);
+    if (!stretch) return MP_FAIL(err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
+    for (int i = 0; i < o->n; i++) {
+        if (o->sequence[i] == to) begin = i;
+        if (o->sequence[i] == from) end = i + 1;
+    }
+    for (int i = begin; i < end; i++) stretch[i - begin] = o->sequence[i];
+    if (begin < end) move_to_begin(o, begin, end, stretch);
+    uint64_t *before = o->ancestors + (size_t)from * o->words, *after = o->descendants + (size_t)to * o->words;
+    for (int v = 0; v < o->n; v++) {
+        if (v == from || mp_bits_has(before, v)) unite(o->descendants + (size_t)v * o->words, after, to, o->words);
+        if (v == to || mp_bits_has(after, v)) unite(o->ancestors + (size_t)v * o->words, before, from, o->words);
+    }
+    mp_free(stretch);
+    return MP_OK;
+}

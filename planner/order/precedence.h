@@ -33,6 +33,10 @@ typedef struct mp_precedence {
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err);
 void mp_precedence_free(mp_precedence *order);
 
+/* From now on the order is about those plans only in which `from` comes before `to`; no node of both may precede the other, and
+ * all vertices have their sets. n_pairs stays as it is. MP_NOMEM. O(nodes^2 / 64). */
+mp_status mp_precedence_add(mp_precedence *order, int from, int to, mp_error *err);
+
 /* Beyond how many vertices only one has its sets; 32,768, tests set less. */
 extern _Thread_local int mp_precedence_most_nodes;
 

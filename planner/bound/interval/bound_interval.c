@@ -110,16 +110,21 @@ static bool is_made_before(const mp_precedence *o, int node, int s)
     return is_begun(o, node, s);
 }
 
-/* Whether s, which cannot be recomputed, certainly lives while `node` first runs if it was made before: it is read or added to
- * later. */
-static bool is_needed_after(const mp_precedence *o, int node, int s)
+static bool is_after(const mp_bound_interval *x, int v)
 {
+    return mp_precedes(x->order, x->at, v) || (x->also_after && mp_bits_has(x->also_after, v));
+}
+
+/* Whether s, which cannot be recomputed, certainly lives at the start if it was made before: it is read or added to later. */
+static bool is_needed_after(const mp_bound_interval *x, int s)
+{
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     if (graph->storages[s].carried) return true; /* it lives to the end */
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (mp_precedes(o, node, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
+        if (is_after(x, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_precedes(o, node, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s)) return true;
+        if (is_after(x, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s)) return true;
     return false;
 }
 
@@ -172,7 +177,7 @@ static bool has_undecided_maker(const mp_bound_interval *x, int s)
 {
     for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
         const int v = x->makers[k];
-        if (v != x->at && !mp_precedes(x->order, v, x->at) && !mp_precedes(x->order, x->at, v)) return true;
+        if (v != x->at && !mp_precedes(x->order, v, x->at) && !is_after(x, v)) return true;
     }
     return false;
 }
@@ -187,12 +192,12 @@ static void weigh(mp_bound_interval *x, int s)
     x->bytes[s] = o->recomputable[s] ? storage->bytes : 0;
     if (o->recomputable[s] || mp_storage_is_static(storage)) return;
     if (is_made_before(o, x->at, s)) {
-        x->kept[s] = is_needed_after(o, x->at, s);
+        x->kept[s] = is_needed_after(x, s);
         if (x->kept[s]) x->free_bytes -= storage->bytes;
         if (!x->kept[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
     } else if (has_undecided_maker(x, s)) {
         x->is_made[s] = true;
-        x->is_left[s] = is_needed_after(o, x->at, s);
+        x->is_left[s] = is_needed_after(x, s);
         x->bytes[s] = storage->bytes;
     }
 }
@@ -251,6 +256,7 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
     const mp_precedence *o = x->order;
     for (size_t w = 0; w < o->words; w++) {
         uint64_t inside = mp_precedence_descendants(o, x->at)[w];
+        if (x->also_after) inside |= x->also_after[w];
         if (node >= 0) {
             uint64_t until = mp_precedence_ancestors(o, node)[w];
             if ((size_t)node / 64 == w) until |= UINT64_C(1) << node % 64;

@@ -17,8 +17,9 @@ enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
 typedef struct mp_bound_interval {
     const mp_precedence *order;
     mp_mincut *cut;
-    int until;               /* -1, or the node at whose first run all intervals end that otherwise would at the end */
-    int64_t available_bytes; /* the budget less static bytes */
+    int until;                  /* -1, or the node at whose first run all intervals end that otherwise would at the end */
+    const uint64_t *also_after; /* nodes that come after the next start too, and all that they precede; NULL: none */
+    int64_t available_bytes;    /* the budget less static bytes */
     int64_t scale_num, scale_den,
         ticks_bound;     /* ticks are scaled by scale_num / scale_den for the cut; the sum over nodes, scaled */
     int *node_vertex;    /* per node: its vertex, -1: none */

@@ -1,0 +1,149 @@
+/* bound_settle.c - pairs of nodes of which one order takes too long, and what a target is worth. */
+#include "planner/bound/bound_settle.h"
+
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "planner/bound/interval/bound_interval.h"
+#include "planner/math/bits.h"
+#include "planner/math/tuning.h"
+
+/* One target. */
+typedef struct trial {
+    const mp_bound_options *options;
+    mp_precedence *order;
+    mp_bound_interval *x;
+    int64_t target;
+    int64_t best;    /* ticks: the most that an interval from a node that was settled takes */
+    bool is_reached; /* plans that take less than the target contradict themselves */
+    int n_settled;   /* pairs */
+    uint64_t *after; /* work: a set of vertices */
+} trial;
+
+static bool has_ended(const trial *t)
+{
+    return t->is_reached || (t->options->stop && t->options->stop(t->options->data));
+}
+
+/* What the interval to the end takes; the target, if nothing fits. */
+static int64_t ticks_from(trial *t, int node, const uint64_t *also_after)
+{
+    t->x->also_after = also_after;
+    mp_bound_interval_start(t->x, node);
+    mp_bound_interval_end(t->x, -1);
+    const mp_bound_value value = mp_bound_interval_solve(t->x);
+    t->x->also_after = NULL;
+    return value.infeasible || value.ticks > t->target ? t->target : value.ticks;
+}
+
+/* Settles that u comes before v, if plans in which it does not take the target. */
+static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_precedence *o = t->order;
+    if (u == v || has_ended(t) || mp_precedes(o, u, v) || mp_precedes(o, v, u)) return MP_OK;
+    memcpy(t->after, mp_precedence_descendants(o, u), o->words * sizeof *t->after);
+    mp_bits_add(t->after, u);
+    if (ticks_from(t, v, t->after) < t->target) return MP_OK;
+    MP_TRY(mp_precedence_add(t->order, u, v, err));
+    t->n_settled++;
+    const int64_t ticks = ticks_from(t, u, NULL);
+    if (ticks > t->best) t->best = ticks;
+    t->is_reached = t->best >= t->target;
+done:
+    return st;
+}
+
+/* What was made before v, is large, and need not be live there because who uses it may have run. */
+static bool is_large(const trial *t, int s)
+{
+    const mp_bound_interval *x = t->x;
+    return !x->is_made[s] && x->free_bytes >= 0 && x->bytes[s] > x->free_bytes / MP_BOUND_SETTLE_LARGE;
+}
+
+static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = t->order->graph;
+    int n = 0;
+    mp_bound_interval_start(t->x, v);
+    for (int s = 0; s < (int)graph->n_storages; s++)
+        if (is_large(t, s)) large[n++] = s;
+    for (int i = 0; i < n; i++) {
+        const int s = large[i];
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+            if (mp_always_reads(t->order, graph->readers[r], s)) MP_TRY(settle_pair(t, graph->readers[r], v, err));
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+            if (mp_always_adds(t->order, graph->adders[a], s)) MP_TRY(settle_pair(t, graph->adders[a], v, err));
+    }
+done:
+    return st;
+}
+
+/* Goes over all nodes as long as pairs are settled. */
+static mp_status settle_all(trial *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = t->order->graph;
+    int *large = mp_alloc(graph->n_storages, sizeof *large);
+    MP_REQUIRE(large, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    for (int round = 0, before = -1; round < MP_BOUND_SETTLE_ROUNDS && t->n_settled > before; round++) {
+        before = t->n_settled;
+        for (int v = 0; v < (int)graph->n_nodes && !has_ended(t); v++)
+            if (graph->nodes[v].phase != MP_PHASE_UPDATE) MP_TRY(settle_at(t, v, large, err));
+    }
+done:
+    mp_free(large);
+    return st;
+}
+
+static mp_status try_target(trial *t, const mp_graph *graph, int64_t budget_bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_precedence_new(graph, false, &t->order, err));
+    MP_TRY(mp_bound_interval_new(t->order, budget_bytes, &t->x, err));
+    MP_TRY(mp_bound_interval_add_undecided(t->x, err));
+    t->after = mp_alloc(t->order->words, sizeof *t->after);
+    MP_REQUIRE(t->after, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    MP_TRY(settle_all(t, err));
+done:
+    return st;
+}
+
+static void end_trial(trial *t)
+{
+    mp_bound_interval_free(t->x);
+    mp_precedence_free(t->order);
+    mp_free(t->after);
+}
+
+mp_status mp_bound_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t ticks,
+                          mp_bound_settled *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t step = ticks / MP_BOUND_SETTLE_STEP + 1;
+    *out = (mp_bound_settled){.ticks = ticks};
+    for (int k = 0; k < MP_BOUND_SETTLE_TARGETS && step > 0 && st == MP_OK; k++) {
+        trial t = {.options = options, .target = out->ticks + step, .best = out->ticks};
+        st = try_target(&t, graph, budget_bytes, err);
+        if (t.x) mp_bound_work_add(&out->work, &t.x->work);
+        const bool is_better = st == MP_OK && t.best > out->ticks;
+        step = is_better && t.is_reached ? 2 * step : step / 2;
+        if (is_better) {
+            mp_precedence_free(out->order);
+            out->ticks = t.best;
+            out->target = t.target;
+            out->order = t.order;
+            t.order = NULL;
+        }
+        end_trial(&t);
+        if ((!k && !is_better) || (options->stop && options->stop(options->data))) break;
+    }
+    return st;
+}
+
+void mp_bound_settled_clear(mp_bound_settled *orders)
+{
+    mp_precedence_free(orders->order);
+    *orders = (mp_bound_settled){0};
+}
