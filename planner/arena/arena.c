@@ -217,6 +217,7 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     x.n = n_rings = number_rings(&g);
     x.pieces = pieces;
     x.n_steps = tl->n_steps;
+    x.beside = tl->static_bytes / graph->alignment;
     MP_TRY(make_items(&g, ordered, start, &x, pieces, err));
     MP_TRY(add_workspaces(graph, plan, &x, pieces, err));
     MP_TRY(mp_arena_search(&x, err));

@@ -1,4 +1,4 @@
-/* arena_search.c - the orders in which items are placed, and the local search around the best of them. */
+/* arena_search.c - the orders in which items are placed, and what the packer is asked where none is low enough. */
 #include "planner/arena/arena_search.h"
 
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "planner/arena/arena_exact.h"
 #include "planner/arena/arena_index.h"
 #include "planner/arena/arena_place.h"
-#include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 
 typedef struct key {
@@ -28,10 +27,10 @@ typedef struct search {
     mp_arena_problem *problem;
     mp_arena_placer *placer;
     key *keys;
-    mp_arena_rule best_rule;        /* with best_order */
-    int *order, *best_order, *kept; /* order: of the present attempt; kept: of the local search */
-    int64_t *best_offsets, *kept_offsets;
+    int *order; /* of the present attempt */
+    int64_t *best_offsets;
     int64_t *live, *crowd; /* per step: live bytes, in units; per item: the most of them at one of its steps */
+    int64_t *changes;      /* work: per step, of live bytes */
     int64_t work;
     int fullest;
 } search;
@@ -126,14 +125,12 @@ static bool settled(const search *f)
 }
 
 /* Keeps the offsets of an attempt if they are lower than all before. */
-static void judge(search *f, mp_arena_rule rule, int64_t height)
+static void judge(search *f, int64_t height)
 {
     const size_t n = f->problem->n;
     if (height >= f->problem->height) return;
     f->problem->height = height;
-    f->best_rule = rule;
     for (size_t k = 0; k < n; k++) f->best_offsets[k] = f->problem->items[k].offset;
-    memcpy(f->best_order, f->order, n * sizeof *f->order);
 }
 
 static bool is_large(const search *f)
@@ -147,7 +144,7 @@ static void try_orders_of_many(search *f)
     const enum sorting sortings[] = {BY_SIZE, BY_LIFE, BY_AREA, BY_CROWD};
     for (size_t k = 0; k < sizeof sortings / sizeof *sortings && !settled(f); k++) {
         sort_by(f, sortings[k], f->order);
-        judge(f, MP_ARENA_FIRST_FIT, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
+        judge(f, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
     }
 }
 
@@ -156,81 +153,8 @@ static void try_orders(search *f)
     for (int rule = 0; rule < MP_ARENA_N_RULES; rule++)
         for (int sorting = 0; sorting < N_SORTINGS && !settled(f); sorting++) {
             sort_by(f, (enum sorting)sorting, f->order);
-            judge(f, (mp_arena_rule)rule,
-                  mp_arena_place(f->placer, f->order, (mp_arena_rule)rule, f->problem->height, &f->work));
+            judge(f, mp_arena_place(f->placer, f->order, (mp_arena_rule)rule, f->problem->height, &f->work));
         }
-}
-
-/* ---- small changes to the best order ---- */
-
-static size_t below(uint64_t *state, size_t n)
-{
-    return (size_t)(mp_splitmix_next(state) % n);
-}
-
-/* The rank, in the kept order, of an item that reaches the height; one of them at random. */
-static size_t find_top(const search *f, int64_t height, uint64_t *random)
-{
-    size_t n_found = 0, found = 0;
-    for (size_t k = 0; k < f->problem->n; k++) {
-        const int item = f->kept[k];
-        if (f->kept_offsets[item] + f->problem->items[item].size >= height && below(random, ++n_found) == 0) found = k;
-    }
-    return found;
-}
-
-static void keep(search *f)
-{
-    memcpy(f->kept, f->order, f->problem->n * sizeof *f->kept);
-    for (size_t k = 0; k < f->problem->n; k++) f->kept_offsets[k] = f->problem->items[k].offset;
-}
-
-static void move_up(int *order, size_t from, size_t to)
-{
-    const int item = order[from];
-    memmove(order + to + 1, order + to, (from - to) * sizeof *order);
-    order[to] = item;
-}
-
-/* The order of the best offsets: by first fit in this order, no item gets a higher offset than it has. */
-static void sort_by_offset(search *f, int *order)
-{
-    for (size_t k = 0; k < f->problem->n; k++)
-        f->keys[k] = (key){-(double)f->best_offsets[k], (double)f->problem->items[k].size, (int)k};
-    qsort(f->keys, f->problem->n, sizeof *f->keys, by_key);
-    for (size_t k = 0; k < f->problem->n; k++) order[k] = f->keys[k].item;
-}
-
-/* Local search from the best order, or from that of the best offsets: an item on top comes earlier, and now and then another
- * one does. An order as low as the kept one replaces it, so that the search crosses plateaus. */
-static void improve(search *f, mp_arena_rule rule, bool from_offsets)
-{
-    const size_t n = f->problem->n;
-    uint64_t random = 1;
-    int64_t height;
-    if (from_offsets)
-        sort_by_offset(f, f->order);
-    else
-        memcpy(f->order, f->best_order, n * sizeof *f->order);
-    height = mp_arena_place(f->placer, f->order, rule, INT64_MAX, &f->work);
-    judge(f, rule, height);
-    keep(f);
-    for (int m = 0, in_vain = 0; m < MP_ARENA_MOVES && in_vain < MP_ARENA_MOVES_IN_VAIN && n > 1 && !settled(f);
-         m++, in_vain++) {
-        const size_t top = find_top(f, height, &random);
-        memcpy(f->order, f->kept, n * sizeof *f->order);
-        if (top && below(&random, 4)) move_up(f->order, top, below(&random, 3) ? below(&random, top) : 0);
-        if (below(&random, 2)) {
-            const size_t a = below(&random, n), b = below(&random, n);
-            move_up(f->order, a > b ? a : b, a > b ? b : a);
-        }
-        const int64_t now = mp_arena_place(f->placer, f->order, rule, height + 1, &f->work);
-        if (now > height) continue;
-        if (now < height) in_vain = 0;
-        height = now;
-        keep(f);
-        judge(f, rule, height);
-    }
 }
 
 /* ---- the packer's search ---- */
@@ -240,38 +164,87 @@ static void put_best(const search *f)
     for (size_t k = 0; k < f->problem->n; k++) f->problem->items[k].offset = f->best_offsets[k];
 }
 
-/* Takes over what it has found, if that is lower than `height`. */
-static void take_best(search *f, int64_t height)
+/* The live units of the fullest step, of items of the sizes (low, high] alone. */
+static int64_t most_live(const search *f, int64_t low, int64_t high)
 {
-    if (f->problem->height >= height) return;
-    for (size_t k = 0; k < f->problem->n; k++) f->best_offsets[k] = f->problem->items[k].offset;
-    sort_by_offset(f, f->best_order);
+    const mp_arena_problem *problem = f->problem;
+    int64_t live = 0, most = 0;
+    memset(f->changes, 0, (problem->n_steps + 1) * sizeof *f->changes);
+    for (size_t k = 0; k < problem->n; k++) {
+        if (problem->items[k].size <= low || problem->items[k].size > high) continue;
+        for (int p = problem->items[k].piece; p < problem->items[k].piece + problem->items[k].n_pieces; p++) {
+            f->changes[problem->pieces[p].begin] += problem->pieces[p].size;
+            f->changes[problem->pieces[p].end] -= problem->pieces[p].size;
+        }
+    }
+    for (size_t t = 0; t < problem->n_steps; t++) {
+        live += f->changes[t];
+        if (live > most) most = live;
+    }
+    return most;
 }
 
+/* The largest power of two up to which items may lie above all others and still leave a share of the room within the capacity;
+ * 0: there is none. */
+static int64_t dust_size(const search *f, int64_t capacity)
+{
+    const int64_t least = (int64_t)(MP_ARENA_DUST_LEAVES * (double)(capacity - f->problem->bound));
+    int64_t dust = 0;
+    for (int64_t size = 1; size < f->problem->bound; size *= 2) {
+        if (capacity - most_live(f, 0, size) - most_live(f, size, INT64_MAX) < least) break;
+        dust = size;
+    }
+    return dust;
+}
+
+/* First fit: what is placed, in the order of the offsets, by which none gets a higher one, and then the dust. */
+static void add_dust(search *f, int64_t dust)
+{
+    for (size_t k = 0; k < f->problem->n; k++) {
+        const mp_arena_item *x = &f->problem->items[k];
+        const double size = (double)x->size;
+        f->keys[k] = x->size > dust ? (key){1, -(double)x->offset, (int)k} : (key){0, size, (int)k};
+    }
+    qsort(f->keys, f->problem->n, sizeof *f->keys, by_key);
+    for (size_t k = 0; k < f->problem->n; k++) f->order[k] = f->keys[k].item;
+    judge(f, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
+}
+
+/* Within one capacity. Small items are dust: they need next to no room above all others, and without them the search has
+ * fewer items, of fewer sizes. How many are left out decides what it tries first, so it begins with several of such sizes. */
 static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
 {
     mp_status st = MP_OK;
-    const int64_t height = f->problem->height;
-    put_best(f);
-    MP_TRY(mp_arena_exact_within(f->problem, capacity, part, err));
-    take_best(f, height);
+    const mp_arena_problem *problem = f->problem;
+    int64_t dust = dust_size(f, capacity);
+    const int n_tries = dust ? MP_ARENA_DUST_TRIES : 1;
+    for (int k = 0; k < n_tries && problem->height > capacity && !stopped(problem); k++, dust /= MP_ARENA_DUST_STEP) {
+        bool placed;
+        MP_TRY(mp_arena_exact_within(f->problem, dust, capacity - most_live(f, 0, dust), part * n_tries, &placed, err));
+        if (placed) add_dust(f, dust);
+        if (!dust) break;
+    }
 done:
     return st;
 }
 
-/* Little room beside what lives makes it much easier: a search within what is wanted, or a thousandth above the bound, and
- * where that fails shorter ones half as far down. */
+/* Little room beside what lives makes it much easier: a search within what is wanted, which will do, else one a thousandth
+ * above what lives, and where that fails shorter ones between that and the height. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_arena_problem *problem = f->problem;
-    const int64_t near = problem->bound + problem->bound / MP_ARENA_NEAR;
-    if (problem->wanted >= problem->bound && problem->wanted < problem->height)
-        return search_within(f, problem->wanted, 1, err);
-    if (problem->height <= near) return MP_OK;
-    MP_TRY(search_within(f, near, 1, err));
-    for (int part = 2; part <= MP_ARENA_NEAR_TIMES && problem->height > near; part *= 2)
-        MP_TRY(search_within(f, near + (problem->height - near) / 2, part, err));
+    const int64_t near = problem->bound + (problem->bound + problem->beside) / MP_ARENA_NEAR;
+    if (problem->wanted >= problem->bound && problem->wanted < problem->height) {
+        MP_TRY(search_within(f, problem->wanted, 1, err));
+        if (problem->height <= problem->wanted) goto done;
+    }
+    if (problem->height > near && problem->wanted != near) MP_TRY(search_within(f, near, 1, err));
+    for (int64_t k = 0, low = near; k < MP_ARENA_HALVES && low < problem->height; k++) {
+        const int64_t capacity = low + (problem->height - low) / 2;
+        MP_TRY(search_within(f, capacity, 2 * MP_ARENA_HALVES, err));
+        if (problem->height > capacity) low = capacity + 1;
+    }
 done:
     return st;
 }
@@ -280,11 +253,10 @@ done:
 static mp_status search_exactly(search *f, mp_error *err)
 {
     mp_status st = MP_OK;
-    const int64_t height = f->problem->height;
-    if (height <= f->problem->bound) return MP_OK;
+    if (f->problem->height <= f->problem->bound) return MP_OK;
     put_best(f);
     MP_TRY(mp_arena_exact(f->problem, err));
-    take_best(f, height);
+    for (size_t k = 0; k < f->problem->n; k++) f->best_offsets[k] = f->problem->items[k].offset;
 done:
     return st;
 }
@@ -297,25 +269,19 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     int64_t *highest = mp_alloc(problem->n_steps + 1, sizeof *highest);
     problem->height = INT64_MAX;
     f.keys = mp_alloc(n, sizeof *f.keys);
-    f.order = mp_alloc(3 * n, sizeof *f.order);
-    f.best_offsets = mp_alloc(2 * n, sizeof *f.best_offsets);
-    f.live = mp_alloc(problem->n_steps + 1, sizeof *f.live);
+    f.order = mp_alloc(n, sizeof *f.order);
+    f.best_offsets = mp_alloc(n, sizeof *f.best_offsets);
+    f.live = mp_alloc(2 * (problem->n_steps + 1), sizeof *f.live);
     f.crowd = mp_alloc(n, sizeof *f.crowd);
     f.placer = mp_arena_placer_new(problem);
     MP_REQUIRE(highest && f.keys && f.order && f.best_offsets && f.live && f.crowd && f.placer, err, MP_NOMEM,
                "no memory for the arena of %zu instances", n);
-    f.best_order = f.order + n;
-    f.kept = f.best_order + n;
-    f.kept_offsets = f.best_offsets + n;
+    f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
     (is_large(&f) ? try_orders_of_many : try_orders)(&f);
     if (!problem->only_bound && !is_large(&f) && !stopped(problem)) MP_TRY(search_nearby(&f, err));
     if (problem->exact || (!is_large(&f) && !stopped(problem))) MP_TRY(search_exactly(&f, err));
-    if (problem->only_bound || is_large(&f)) f.work = MP_ARENA_WORK + 1;
-    for (int k = 0, best = (int)f.best_rule; k < MP_ARENA_N_RULES && !settled(&f); k++)
-        improve(&f, (mp_arena_rule)((best + k) % MP_ARENA_N_RULES), false);
-    for (int k = 0; k < MP_ARENA_LOWEST_FIRST && !settled(&f); k++) improve(&f, (mp_arena_rule)k, true);
     put_best(&f);
 done:
     mp_free(highest);

@@ -28,6 +28,7 @@ typedef struct mp_arena_problem {
     const mp_pack_piece *pieces; /* intervals of steps */
     size_t n_pieces, n_steps;
     const mp_pack_options *exact; /* of the packer's search, in the units of the sizes; NULL: a short one */
+    int64_t beside;               /* what is always there beside the arena: what is near the bound is a share of both */
     int64_t wanted;               /* a higher arena is searched for longer, at this capacity; 0: none is */
     bool (*stop)(void *data);     /* NULL: the search is as long as it is; else it ends when told, or at `wanted` */
     void *data;

@@ -306,33 +306,34 @@ static void nested_lives_need_no_more_than_the_fullest_step(void **state)
     assert_true(x.height == x.bound);
 }
 
-/* A network that recomputes nothing: what forward keeps is nested, and gradients stay to the end, when they are the peak. */
+/* A network that recomputes nothing: what forward keeps is nested, and gradients stay to the end. With each come small items,
+ * so many of them that no search could place them all within its nodes. */
 static void gradients_that_live_to_the_end_leave_no_holes(void **state)
 {
     (void)state;
-    enum { N = 300, END = 2 * N };
-    static mp_arena_item items[3 * N];
-    static mp_pack_piece pieces[3 * N];
-    for (uint64_t seed = 1; seed <= 4; seed++) {
-        random_source random = {seed};
-        size_t n = 0;
-        for (int k = 0; k < N; k++) {
-            const int kept = 1 + random_below(&random, 1000), passed = 1 + random_below(&random, 1000);
-            pieces[n++] = (mp_pack_piece){k, END - k, kept};                                    /* an activation */
-            pieces[n++] = (mp_pack_piece){END - k - 1, END, 600 + random_below(&random, 1000)}; /* its parameter's gradient */
-            pieces[n++] = (mp_pack_piece){END - k - 1, END - k + (k > 0), passed};              /* what backward hands on */
-        }
-        for (size_t k = 0; k < n; k++)
-            items[k] = (mp_arena_item){.size = pieces[k].size,
-                                       .begin = (int)pieces[k].begin,
-                                       .end = (int)pieces[k].end,
-                                       .piece = (int)k,
-                                       .n_pieces = 1};
-        mp_arena_problem x = {.items = items, .n = n, .pieces = pieces, .n_pieces = n, .n_steps = END + 1};
-        assert_int_equal(mp_arena_search(&x, NULL), MP_OK);
-        if (x.height > x.bound + x.bound / 1000)
-            fail_msg("seed %llu: height %lld, bound %lld", (number)seed, (long long)x.height, (long long)x.bound);
+    enum { N = 40, END = 2 * N, SMALL = 20, EACH = 3 + 2 * SMALL, UNIT = 1000, LONG = 80 };
+    static mp_arena_item items[EACH * N];
+    static mp_pack_piece pieces[EACH * N];
+    random_source random = {1};
+    size_t n = 0;
+    for (int k = 0; k < N; k++) {
+        const int64_t kept = 1 + random_below(&random, 1000), passed = 1 + random_below(&random, 1000);
+        const int64_t gradient = 1 + random_below(&random, 1000);
+        pieces[n++] = (mp_pack_piece){k, END - k, UNIT * kept};                             /* an activation */
+        pieces[n++] = (mp_pack_piece){END - k - 1, END, UNIT * gradient};                   /* its parameter's gradient */
+        pieces[n++] = (mp_pack_piece){END - k - 1, END - k + (k > 0), UNIT * passed};       /* what backward hands on */
+        for (int j = 0; j < SMALL; j++) pieces[n++] = (mp_pack_piece){k, END - k, 1};       /* statistics ... */
+        for (int j = 0; j < SMALL; j++) pieces[n++] = (mp_pack_piece){END - k - 1, END, 1}; /* ... and biases */
     }
+    for (size_t k = 0; k < n; k++) {
+        const int begin = LONG * (int)pieces[k].begin, end = LONG * (int)pieces[k].end;
+        pieces[k].begin = begin;
+        pieces[k].end = end;
+        items[k] = (mp_arena_item){.size = pieces[k].size, .begin = begin, .end = end, .piece = (int)k, .n_pieces = 1};
+    }
+    mp_arena_problem x = {.items = items, .n = n, .pieces = pieces, .n_pieces = n, .n_steps = LONG * (END + 1)};
+    assert_int_equal(mp_arena_search(&x, NULL), MP_OK);
+    if (x.height > x.bound + x.bound / 1000) fail_msg("height %lld, bound %lld", (long long)x.height, (long long)x.bound);
 }
 
 static bool stop_at_once(void *n_asked)

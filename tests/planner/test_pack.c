@@ -250,6 +250,27 @@ static void limits_end_the_search_and_are_not_mistaken_for_proofs(void **state)
     assert_memory_equal(c.items, d.items, sizeof c.items);
 }
 
+/* Where every first branch is the right one, twice as many nodes as items will do, however many items there are. */
+static void the_shortest_run_may_place_every_item(void **state)
+{
+    (void)state;
+    enum { N = 1500 };
+    static mp_pack_item items[N];
+    static mp_pack_piece pieces[N];
+    for (int k = 0; k < N; k++) {
+        items[k] = (mp_pack_item){k, 1, 1, -1, -1};
+        pieces[k] = (mp_pack_piece){k / 2, N - k / 2, 1 + k % 7};
+    }
+    mp_pack_problem problem = {items, N, pieces, N};
+    const mp_pack_options options = {.node_limit = 2 * N};
+    mp_pack_result r;
+    int64_t bound;
+    assert_int_equal(mp_pack_bound(&problem, &bound, NULL), MP_OK);
+    assert_int_equal(mp_pack_solve(&problem, bound, &options, &r, NULL), MP_OK);
+    assert_true(r.verdict == MP_PACK_PLACED && r.height == bound);
+    assert_int_equal(mp_pack_check(&problem, bound, NULL), MP_OK);
+}
+
 /* An item that lies on something at one time has room below it at another, where what comes later may lie. */
 static void there_is_room_below_what_lies_high(void **state)
 {
@@ -379,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_capacity_too_small_is_refused_with_proof),
         cmocka_unit_test(it_ends_where_it_is_asked_to),
         cmocka_unit_test(limits_end_the_search_and_are_not_mistaken_for_proofs),
+        cmocka_unit_test(the_shortest_run_may_place_every_item),
         cmocka_unit_test(there_is_room_below_what_lies_high),
         cmocka_unit_test(a_long_row_of_parts_is_no_deep_recursion),
         cmocka_unit_test(nothing_needs_nothing),
