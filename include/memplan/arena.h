@@ -6,9 +6,9 @@
  * SR2).
  *
  * Method: items are placed one after the other, by first fit and by best fit, in several orders (by size, by size times
- * lifetime, by lifetime, by beginning, around the fullest step); then a local search moves items on top up in the order. The
- * lowest height wins. The live bytes of the fullest step are a lower bound, and where they are reached the search ends; else an
- * exact search (memplan/pack.h) of bounded length looks for a lower arena, or for the proof that there is none.
+ * lifetime, by lifetime, by beginning, around the fullest step). The lowest height wins. The live bytes of the fullest step are
+ * a lower bound, and where they are reached the search ends; else an exact search (memplan/pack.h) of bounded length looks for
+ * a lower arena, at first without the small items, which are placed last, or for the proof that there is none.
  */
 #ifndef MEMPLAN_ARENA_H
 #define MEMPLAN_ARENA_H

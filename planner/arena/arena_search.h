@@ -4,11 +4,11 @@
  * + size) at each step, and nothing where it has no piece. All sizes are counted in units of the alignment.
  *
  * Dynamic storage allocation is NP-hard (Garey and Johnson 1979, SR2). Items are placed one after the other, each by first fit
- * or by best fit, in several orders; then whichever item can be placed lowest comes next; and then a local search moves the
- * items on top up in the order. The lowest height wins. The live bytes of the fullest step are a lower bound, and where that is
- * reached the search ends. Where no order has reached it, the packer's exact search (memplan/pack.h) tries to place everything
- * lower, or to prove that it cannot be done: first within what is wanted, or a thousandth above the bound, where it often needs
- * hardly more nodes than items, and then lower. How much is tried depends on the number of items, never on a clock.
+ * or by best fit, in several orders; then whichever item can be placed lowest comes next. The lowest height wins. The live
+ * bytes of the fullest step are a lower bound, and where that is reached the search ends. Where no order has reached it, the
+ * packer's exact search (memplan/pack.h) tries to place everything lower, or to prove that it cannot be done: first within what
+ * is wanted, or a thousandth above the bound, without the small items, which are placed last, and then lower. How much is tried
+ * depends on the number of items, never on a clock.
  */
 #ifndef PLANNER_ARENA_SEARCH_H
 #define PLANNER_ARENA_SEARCH_H
