@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """bench_search.py MEMPLAN [SHARED] [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
 Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
-without a backward phase), effort (real networks with the default effort), models (the same, every searcher), large (ten thousand forward nodes and more). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
+without a backward phase), effort (real networks with the default effort), models (the same, every searcher), large (ten
+thousand forward nodes and more), unmarked (graphs whose phases are not marked, of 10,000 to 250,000 nodes). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
 
 Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders of
 each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
@@ -42,7 +43,7 @@ MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet
           "gpt2_small", "vit_b_16", "resmlp1000")
 memplan = sys.argv[1]
 shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared")
-tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "effort", "models", "large"]
+tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "effort", "models", "large", "unmarked"]
 bench = Bench(memplan, os.path.join(shared, "tools/check_plan.py"))
 
 
@@ -178,8 +179,44 @@ def large():
     print()
 
 
+def unmarked():
+    """What each network's plans cost once its marks are off, beside the same with marks, and random layered graphs; the verifier
+    judges those of up to 20,000 nodes, `memplan check` all."""
+    print(f"| graph | nodes | 90 % | 70 % | 50 % | seconds | MiB |\n|{'-|' * 7}")
+    maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_large.py")
+    with tempfile.TemporaryDirectory() as folder:
+        one, whole, graph = (os.path.join(folder, name) for name in ("one.json", "whole.json", "graph.json"))
+
+        def make(path, *call):
+            with open(path, "w") as file:
+                subprocess.run([sys.executable, maker, *call], stdout=file, check=True)
+
+        subprocess.run([memplan, "graph", os.path.join(shared, "models/resnet152.onnx"), "--batch", "64", "--loss", "none", "-o", one],
+                       check=True)
+        for name, call, forms in (
+                ("transformer, 263 layers", ["transformer", "263"], ["marked", "erased"]),
+                ("resnet152 x 8", ["copies", "8", one], ["marked", "erased"]),
+                ("transformer, 1,737 layers", ["transformer", "1737"], ["erased"]), ("resnet152 x 54", ["copies", "54", one], ["erased"]),
+                ("transformer, 6,579 layers", ["transformer", "6579"], ["erased"]), ("resnet152 x 206", ["copies", "206", one], ["erased"]),
+                *(("layered", ["layered", str(nodes), "1", "64"], [None]) for nodes in (10000, 66000, 250000))):
+            make(whole, *call)
+            for form in forms:
+                if form:
+                    make(graph, form, whole)
+                path = graph if form else whole
+                # not in this process: a child's peak memory is at least what its parent has when it begins
+                counted = subprocess.run(f"grep -o '\"phase\"' {path} | wc -l", shell=True, capture_output=True, check=True)
+                nodes = int(counted.stdout)
+                found = [bench.plan(path, f"{budget}%", "--no-offsets", judges=nodes <= 20000) for budget in (90, 70, 50)]
+                cells = " | ".join("-" if f.overhead is None else f"{f.overhead:.3f} / {f.bound:.3f}" for f in found)
+                print(f"| {name}{', ' + form if form else ''} | {nodes:,} | {cells} | {', '.join(f'{f.seconds:.1f}' for f in found)} | "
+                      f"{max(f.mebibytes for f in found)} |", flush=True)
+    print()
+
+
 if not os.path.isdir(shared):
     sys.exit(f"bench: the graphs are not here: {shared}")
 for table in tables:
-    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "effort": effort, "models": models, "large": large}[table]()
+    {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "effort": effort, "models": models, "large": large,
+     "unmarked": unmarked}[table]()
 sys.exit(bench.verdict())
