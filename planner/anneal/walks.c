@@ -162,6 +162,13 @@ done:
     return st;
 }
 
+/* Whether the moves after the first k are not worth their time: a part that is still far over the budget will stay so. */
+static bool will_not_do(const mp_anneal_walk *w, int64_t k)
+{
+    return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&
+           (double)w->smallest_bytes > MP_ANNEAL_DESCENT_NEAR * (double)w->budget_bytes;
+}
+
 static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -174,6 +181,7 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
             if (stopped(w) || progress >= 1) break;
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
             MP_TRY(keep_smallest(w, x, err));
+            if (will_not_do(w, k) || (w->ends_at_first && !has_none(w))) break;
             adjust(&p, x->profile.total_over > 0);
             now = energy(x, p.ticks);
             t = temperature(w, &p, progress);

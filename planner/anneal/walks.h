@@ -31,7 +31,9 @@ typedef struct mp_anneal_walk {
     mp_search *search;
     const mp_graph *graph; /* the search's, or a part of it ... */
     int64_t budget_bytes;  /* ... and its budget */
-    bool is_apart;         /* walks through a part of its own: it ends no other walk, and `enough` is about that part */
+    bool is_apart;         /* walks through a part of its own: it ends no other walk, and `enough` is about that part; it
+                              ends early if it stays far over the budget */
+    bool ends_at_first;    /* it ends when it is within the budget */
     bool leads;            /* asks the search whether to stop; one walk does */
     double from, end;      /* in shares of the time limit */
     atomic_bool *stop;

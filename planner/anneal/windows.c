@@ -27,11 +27,12 @@ typedef struct place {
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    int64_t budget_bytes; /* less what is always live */
+    int64_t budget_bytes; /* less what is always live; when one window has no plan, the smallest that it can do with */
     double unit;
     int *number; /* work: per storage */
     window *windows;
     size_t n, n_over, n_done; /* windows; of those that are over the budget, and that have been searched */
+    bool is_lost;             /* one of them has no plan: the others only have to be as small */
     place places[WALKS];
     mp_anneal_walk walks[WALKS];
     atomic_bool stop;
@@ -95,6 +96,7 @@ static mp_status take_place(cutting *c, int k, const window *w, double from, dou
         .graph = graph,
         .budget_bytes = c->budget_bytes,
         .is_apart = true,
+        .ends_at_first = c->is_lost,
         .leads = !k,
         .from = from,
         .end = end,
@@ -121,7 +123,10 @@ static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_anneal_walk *walk = &c->walks[k];
-    const mp_anneal_order *found = walk->best.ticks < INT64_MAX ? &walk->best : &walk->smallest;
+    const bool is_within = walk->best.ticks < INT64_MAX;
+    const mp_anneal_order *found = is_within ? &walk->best : &walk->smallest;
+    c->is_lost = c->is_lost || !is_within;
+    if (!is_within && walk->smallest_bytes > c->budget_bytes) c->budget_bytes = walk->smallest_bytes;
     MP_REQUIRE(w->steps = mp_alloc(found->n, sizeof *w->steps), err, MP_NOMEM, "out of memory for %zu steps", found->n);
     for (size_t t = 0; t < found->n; t++) {
         const int node = mp_part_node(&c->places[k].part, found->steps[t].node);

@@ -243,6 +243,24 @@ static void large_local_graphs_are_searched_by_windows(void **state)
     mp_graph_free(graph);
 }
 
+/* Where one window has no plan, the others still become as small as that one. */
+static void what_has_no_plan_is_made_small(void **state)
+{
+    (void)state;
+    mp_graph *graph = local_graph();
+    mp_answer answer = {0};
+    const int64_t peak = keep_all_peak(graph);
+    const mp_request request = {.graph = graph, .solver = "anneal", .budget_bytes = peak / 3};
+    assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+    assert_null(answer.plan);
+    assert_non_null(answer.smallest);
+    assert_int_equal(mp_plan_check(graph, answer.smallest, NULL), MP_OK);
+    if (answer.smallest->peak_bytes > peak * 3 / 4)
+        fail_msg("%lld of %lld bytes", (long long)answer.smallest->peak_bytes, (long long)peak);
+    mp_answer_free(&answer);
+    mp_graph_free(graph);
+}
+
 static void windows_survive_allocation_failures(void **state)
 {
     (void)state;
@@ -270,6 +288,7 @@ int main(void)
         cmocka_unit_test(what_only_some_alternative_reads_orders_nothing),
         cmocka_unit_test(parts_survive_every_allocation_failure),
         cmocka_unit_test(large_local_graphs_are_searched_by_windows),
+        cmocka_unit_test(what_has_no_plan_is_made_small),
         cmocka_unit_test(windows_survive_allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
