@@ -285,7 +285,7 @@ mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_
         if (!is_narrow(d, i)) continue;
         for (int k = 0; k < MP_DEMAND_PREFIX_TARGETS && step > 0; k++) {
             const int64_t target = d->before[i] + step;
-            MP_TRY(follow(d, i - 1, target, MP_DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err));
+            MP_TRY(follow(d, i - 1, target, MP_DEMAND_PREFIX_STATES, MP_DEMAND_PREFIX_WORK, &n_few, err));
             mp_bound_demand_before(d, d->nodes[i], d->best);
             if (d->best < target && !d->full) break;
             step = d->best < target ? step / 2 : 2 * step;

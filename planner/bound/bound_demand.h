@@ -37,7 +37,7 @@ typedef struct mp_bound_found {
 } mp_bound_found;
 
 /* Raises *ticks, a bound, *found and what is taken before each narrow boundary, the first of them first, by searches as if the
- * step ended there, with nothing live: what one of them proves is where the next begins. Up to 8192 states at each boundary.
+ * step ended there, with nothing live: what one of them proves is where the next begins. Up to 512 states at each boundary.
  * MP_NOMEM. */
 mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);
 /* Raises *ticks and *found with targets further and further above it, as long as they are reached. MP_NOMEM. Up to 32768 states
