@@ -2,10 +2,11 @@
 """bench_search.py MEMPLAN [SHARED] [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
 Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
 without a backward phase), effort (real networks with the default effort), models (the same, every searcher), large (ten
-thousand forward nodes and more), unmarked (graphs whose phases are not marked, of 10,000 to 250,000 nodes). Every plan is judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step.
+thousand forward nodes and more), unmarked (graphs whose phases are not marked, of 10,000 to 250,000 nodes). Every plan is
+judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step; seconds are of the processor, of both cores.
 
-Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders of
-each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
+Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders
+of each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
 import csv
 import json
 import os
@@ -76,8 +77,8 @@ def kusumoto(kept):
             if budget <= 40 and ours is not None:
                 gaps[0] += best - known
                 gaps[1] += min(best, ours) - max(bound, known)
-            print(f"| {name} | {budget} % | {text(others[0])} | {text(others[1])} | {text(normal.overhead)} | {normal.seconds:.1f} | "
-                  f"**{text(ours)}** | {thorough.seconds:.1f} | {best:.2f} | {text(bound)} | {text(known)} |", flush=True)
+            print(f"| {name} | {budget} % | {text(others[0])} | {text(others[1])} | {text(normal.overhead)} | {normal.processor:.1f} | "
+                  f"**{text(ours)}** | {thorough.processor:.1f} | {best:.2f} | {text(bound)} | {text(known)} |", flush=True)
     print(f"\nAt 40 % and below the gaps between best known plan and bound sum up to {gaps[0]:.2f}; with these {gaps[1]:.2f}.\n")
 
 
@@ -101,8 +102,8 @@ def dags():
         graph = os.path.join(shared, f"bench/graphs/{name}.json")
         for budget, best in rows.items():
             normal, thorough = both(graph, f"{budget}%", "--no-offsets")
-            print(f"| {name} | {budget} % | {text(normal.overhead, 3)} | {normal.seconds:.1f} | **{text(thorough.overhead, 3)}** | "
-                  f"{thorough.seconds:.1f} | {best:.3f} | {text(thorough.bound, 3)} |", flush=True)
+            print(f"| {name} | {budget} % | {text(normal.overhead, 3)} | {normal.processor:.1f} | **{text(thorough.overhead, 3)}** | "
+                  f"{thorough.processor:.1f} | {best:.3f} | {text(thorough.bound, 3)} |", flush=True)
     print()
 
 
@@ -140,7 +141,7 @@ def models():
             others = [bench.plan(graph, f"floor+{share}%", "--solver", solver, *options).overhead for solver in solvers]
             normal, thorough = both(graph, f"floor+{share}%", *options)
             print(f"| {name} | {batch} | floor + {share} % | {' | '.join(text(o) for o in others)} | {text(normal.overhead)} | "
-                  f"{normal.seconds:.1f} | **{text(thorough.overhead)}** | {thorough.seconds:.1f} | {text(thorough.bound)} |", flush=True)
+                  f"{normal.processor:.1f} | **{text(thorough.overhead)}** | {thorough.processor:.1f} | {text(thorough.bound)} |", flush=True)
     print()
 
 
