@@ -269,12 +269,14 @@ static mp_status repair(annealing *a, mp_error *err)
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
     const double enough = MP_EFFORT_GAIN * (double)mp_search_baseline_ticks(a->search);
     const double asked = mp_search_request(a->search)->gap, gap = asked > 0 ? asked : MP_EFFORT_GAP;
-    for (int k = 0; k < most && !is_over(a); k++) {
+    for (int k = 0, n_idle = 0; k < most && !is_over(a); k++) {
         const int64_t before = best_ticks(a);
         if (k && mp_search_is_within(a->search, gap)) break;
+        if (k == MP_EFFORT_LOST_ROUNDS && before == INT64_MAX) break;
         MP_TRY(run_round(a, k ? STRAY : REPAIR, err));
         a->shares -= round_of(REPAIR).share;
-        if (before < INT64_MAX && (double)(before - best_ticks(a)) < enough) break;
+        n_idle += before < INT64_MAX && (double)(before - best_ticks(a)) < enough;
+        if (n_idle && (n_idle == MP_EFFORT_PATIENCE || mp_search_is_within(a->search, MP_EFFORT_FAR))) break;
     }
 done:
     return st;
