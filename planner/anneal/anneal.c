@@ -262,23 +262,48 @@ static bool is_over(annealing *a)
     return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
 }
 
+/* One short round; *n_idle counts those that gain little. */
+static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
+{
+    const int64_t before = best_ticks(a);
+    const mp_status st = run_round(a, kind, err);
+    const double enough = MP_EFFORT_GAIN * (double)mp_search_baseline_ticks(a->search);
+    if (before < INT64_MAX && (double)(before - best_ticks(a)) < enough) ++*n_idle;
+    return st;
+}
+
 /* Short rounds near the start while they pay; the first of them with quick effort. */
-static mp_status repair(annealing *a, mp_error *err)
+static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     mp_status st = MP_OK;
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
-    const double enough = MP_EFFORT_GAIN * (double)mp_search_baseline_ticks(a->search);
     const double asked = mp_search_request(a->search)->gap, gap = asked > 0 ? asked : MP_EFFORT_GAP;
-    for (int k = 0, n_idle = 0; k < most && !is_over(a); k++) {
-        const int64_t before = best_ticks(a);
+    for (int k = 0; k < most && !*n_idle && !is_over(a); k++) {
         if (k && mp_search_is_within(a->search, gap)) break;
-        if (k == MP_EFFORT_LOST_ROUNDS && before == INT64_MAX) break;
-        MP_TRY(run_round(a, k ? STRAY : REPAIR, err));
+        MP_TRY(run_short(a, k ? STRAY : REPAIR, n_idle, err));
         a->shares -= round_of(REPAIR).share;
-        n_idle += before < INT64_MAX && (double)(before - best_ticks(a)) < enough;
-        if (n_idle && (n_idle == MP_EFFORT_PATIENCE || mp_search_is_within(a->search, MP_EFFORT_FAR))) break;
     }
 done:
+    return st;
+}
+
+/* More of them with a plan that is far from the bound, where another valley may be better. What follows starts from where it
+ * would have without them. */
+static mp_status stray(annealing *a, int n_idle, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_anneal_order start = {0};
+    const int n_rounds = a->n_rounds;
+    if (mp_search_effort(a->search) == MP_EFFORT_QUICK || a->best.ticks == INT64_MAX) return MP_OK;
+    MP_TRY(mp_anneal_order_copy(&start, a->best.steps, a->best.n, a->best.ticks, err));
+    for (int k = 0; k < MP_EFFORT_FAR_ROUNDS && n_idle < MP_EFFORT_PATIENCE && !is_over(a); k++) {
+        if (mp_search_is_within(a->search, MP_EFFORT_FAR)) break;
+        MP_TRY(run_short(a, STRAY, &n_idle, err));
+    }
+    a->n_rounds = n_rounds;
+    MP_TRY(mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err));
+done:
+    mp_free(start.steps);
     return st;
 }
 
@@ -305,7 +330,9 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     a.shares = round_of(COOL).share;
     if (!only_cools) {
         a.shares += MP_EFFORT_ROUNDS * round_of(REPAIR).share + round_of(EXPLORE).share;
-        MP_TRY(repair(&a, err));
+        int n_idle = 0;
+        MP_TRY(repair(&a, &n_idle, err));
+        MP_TRY(stray(&a, n_idle, err));
         if (will_do(&a)) goto done;
         a.shares = round_of(EXPLORE).share + round_of(COOL).share;
         const bool had_none = a.best.ticks == INT64_MAX;
