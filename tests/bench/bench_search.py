@@ -133,7 +133,7 @@ def effort():
 
 def models():
     solvers = ("chen", "segments", "lower-set", "chain", "priced")
-    print(f"| model | batch | budget | {' | '.join(solvers)} | normal | seconds | thorough | seconds | bound |\n|{'-|' * (len(solvers) + 8)}")
+    print(f"| model | batch | budget | {' | '.join(solvers)} | normal | s | thorough | s | bound |\n|{'-|' * (len(solvers) + 8)}")
     for name in MODELS:
         graph, batch = os.path.join(shared, f"models/{name}.onnx"), str(batches().get(name, 2))
         for share in (70, 50, 30, 15):
