@@ -149,39 +149,21 @@ done:
     return st;
 }
 
-/* The first or the last node of a closed part. */
-static mp_status add_end(const parting *p, const char *name, mp_node **node, mp_error *err)
+/* The first node of a closed part, which writes these storages, or the last one, which reads them. */
+static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_graph_node(p->part->graph, node, err));
-    (*node)->name = (*node)->op = name;
-    (*node)->flags = MP_NODE_ONCE;
-    (*node)->forward_of = -1;
-done:
-    return st;
-}
-
-static mp_status add_first(const parting *p, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_node *first;
-    MP_TRY(add_end(p, "first", &first, err));
-    p->in[p->n_in] = p->begins;
-    first->alternatives[0].n_writes = p->n_in + 1;
-    MP_REQUIRE(first->alternatives[0].writes = mp_graph_list(p->part->graph, p->in, p->n_in + 1), err, MP_NOMEM,
-               "no memory for a part of %s", p->graph->name);
-done:
-    return st;
-}
-
-static mp_status add_last(const parting *p, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_node *last;
-    MP_TRY(add_end(p, "last", &last, err));
-    last->alternatives[0].n_reads = p->n_out;
-    MP_REQUIRE(last->alternatives[0].reads = mp_graph_list(p->part->graph, p->out, p->n_out), err, MP_NOMEM,
-               "no memory for a part of %s", p->graph->name);
+    mp_graph *graph = p->part->graph;
+    mp_node *node;
+    MP_TRY(mp_graph_node(graph, &node, err));
+    node->name = node->op = name;
+    node->flags = MP_NODE_ONCE;
+    node->forward_of = -1;
+    mp_alternative *only = &node->alternatives[0];
+    *(writes ? &only->n_writes : &only->n_reads) = n;
+    int *list = mp_graph_list(graph, storages, n);
+    MP_REQUIRE(list, err, MP_NOMEM, "no memory for a part of %s", p->graph->name);
+    *(writes ? &only->writes : &only->reads) = list;
 done:
     return st;
 }
@@ -199,9 +181,12 @@ mp_status mp_part_init(mp_part *part, const mp_graph *graph, size_t from, size_t
     p.out = mp_alloc(is_closed ? graph->n_storages + to - from : 0, sizeof *p.out);
     MP_REQUIRE(p.in && p.out, err, MP_NOMEM, "no memory for a part of %s", graph->name);
     MP_TRY(add_storages(&p, err));
-    if (is_closed) MP_TRY(add_first(&p, err));
+    if (is_closed) {
+        p.in[p.n_in++] = p.begins;
+        MP_TRY(add_end(&p, "first", true, p.in, p.n_in, err));
+    }
     for (size_t v = from; v < to; v++) MP_TRY(add_node(&p, &graph->nodes[v], err));
-    if (is_closed) MP_TRY(add_last(&p, err));
+    if (is_closed) MP_TRY(add_end(&p, "last", false, p.out, p.n_out, err));
     MP_TRY(mp_graph_finish(part->graph, err));
 done:
     mp_free(p.in);

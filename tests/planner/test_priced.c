@@ -13,22 +13,11 @@
 #include "memplan/solver.h"
 #include "planner/priced/cut_labels.h"
 #include "planner/priced/priced_schedule.h"
+#include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
-
-static int64_t keep_all_peak(const mp_graph *graph)
-{
-    mp_timeline *tl;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    mp_keep_all(graph, steps);
-    assert_int_equal(mp_timeline_build(graph, steps, graph->n_nodes, &tl, NULL), MP_OK);
-    const int64_t peak = tl->peak_bytes;
-    mp_timeline_free(tl);
-    mp_free(steps);
-    return peak;
-}
 
 static mp_cut_labels *problem_of(const mp_graph *graph)
 {

@@ -10,23 +10,12 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
+#include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 20, BUDGETS = 7 };
-
-static int64_t keep_all_peak(const mp_graph *graph)
-{
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    mp_timeline *timeline = NULL;
-    mp_keep_all(graph, steps);
-    assert_int_equal(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, NULL), MP_OK);
-    const int64_t peak = timeline->peak_bytes;
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    return peak;
-}
 
 /* The plan holds by the checker and by the slow simulator, and claims what was asked. */
 static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t budget_bytes)

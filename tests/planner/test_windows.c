@@ -11,6 +11,7 @@
 #include "memplan/solver.h"
 #include "planner/anneal/windows.h"
 #include "planner/order/part.h"
+#include "tests/cases/bound_case.h"
 #include "tests/oracles/random_graph.h"
 
 /* ---- closed parts ---- */
@@ -205,18 +206,6 @@ static mp_graph *local_graph(void)
     }
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     return graph;
-}
-
-static int64_t keep_all_peak(const mp_graph *graph)
-{
-    mp_timeline *timeline = NULL;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    mp_keep_all(graph, steps);
-    assert_int_equal(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, NULL), MP_OK);
-    const int64_t peak = timeline->peak_bytes;
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    return peak;
 }
 
 static void large_local_graphs_are_searched_by_windows(void **state)
