@@ -131,77 +131,6 @@ static void large_rooms_are_filled_nearly_best(void **state)
     mp_graph_free(graph);
 }
 
-/* What an interval costs if the nodes of a set run, and all else is as cheap as it can be. */
-static int64_t cost_of(const mp_bound_interval *x, const int *nodes, int n, int set)
-{
-    const mp_precedence *o = x->order;
-    const mp_graph *graph = o->graph;
-    int64_t cost = 0;
-    for (int s = 0; s < (int)graph->n_storages; s++) {
-        bool made = !x->bytes[s], needed = x->is_required[s];
-        if (x->storage_vertex[s] < 0) continue;
-        for (int k = 0; k < n; k++) {
-            if (!(set >> k & 1)) continue;
-            made = made || (o->recomputable[s] && graph->producer[s] == nodes[k]);
-            for (int r = o->reads_start[nodes[k]]; r < o->reads_start[nodes[k] + 1]; r++) needed = needed || o->reads[r] == s;
-        }
-        const int64_t there = (made ? 0 : x->live_multiplier[s]) - x->reward[s];
-        cost += needed || there < 0 ? there : 0;
-    }
-    for (int k = 0; k < n; k++) cost += set >> k & 1 ? x->run_ticks[nodes[k]] : 0;
-    return cost;
-}
-
-/* At prices of all kinds, against all sets of nodes that may run. */
-static void priced_intervals_cost_the_least(void **state)
-{
-    (void)state;
-    enum { MOST = 12 };
-    int n_cases = 0, n_earning = 0;
-    for (uint64_t seed = 1; seed <= 120; seed++) {
-        random_source random = {seed};
-        mp_bound_interval *x;
-        mp_precedence *order;
-        mp_graph *graph = layers_graph(seed, 2 + (int)(seed % 2), false);
-        int64_t *held = calloc(graph->n_storages, sizeof *held), *reward = calloc(graph->n_storages, sizeof *reward);
-        int64_t *run = calloc(graph->n_nodes, sizeof *run);
-        int nodes[MOST], n = 0, start = 0;
-        assert_true(held && reward && run);
-        while (graph->nodes[start].phase == MP_PHASE_FORWARD) start++;
-        assert_int_equal(mp_precedence_new(graph, true, &order, NULL), MP_OK);
-        assert_int_equal(mp_bound_interval_new(order, 100000, &x, NULL), MP_OK);
-        mp_bound_interval_start(x, start);
-        mp_bound_interval_end(x, -1);
-        for (int v = 0; v < (int)graph->n_nodes && n < MOST; v++)
-            if (order->repeatable[v]) nodes[n++] = v;
-        for (int k = 0; k < n; k++) run[nodes[k]] = random_below(&random, 60) - 25;
-        for (size_t s = 0; s < graph->n_storages; s++) {
-            held[s] = random_below(&random, 40);
-            reward[s] = x->storage_vertex[s] >= 0 && random_chance(&random, 40) ? random_below(&random, 40) : 0;
-        }
-        x->live_multiplier = held;
-        x->reward = reward;
-        x->run_ticks = run;
-        if (n < MOST) {
-            int64_t least = INT64_MAX;
-            for (int set = 0; set < 1 << n; set++) {
-                const int64_t cost = cost_of(x, nodes, n, set);
-                if (cost < least) least = cost;
-            }
-            assert_int_equal(mp_bound_interval_at_multipliers(x), least);
-            n_cases++;
-            for (int k = 0; k < n; k++) n_earning += run[nodes[k]] < 0;
-        }
-        mp_bound_interval_free(x);
-        mp_precedence_free(order);
-        mp_graph_free(graph);
-        free(held);
-        free(reward);
-        free(run);
-    }
-    assert_true(n_cases > 60 && n_earning > 100);
-}
-
 /* Only linear programmes, between all nodes that may be boundaries, or with a search over what is held there: the ticks beyond
  * first runs. Fails if that is above what the cheapest plan takes. */
 static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extra, bool searched)
@@ -290,7 +219,6 @@ int main(void)
         cmocka_unit_test(runs_are_shared_out),
         cmocka_unit_test(rooms_are_filled_best),
         cmocka_unit_test(large_rooms_are_filled_nearly_best),
-        cmocka_unit_test(priced_intervals_cost_the_least),
         cmocka_unit_test(overlapping_intervals_hold),
         cmocka_unit_test(overlapping_intervals_of_chains_hold),
     };

@@ -156,26 +156,29 @@ static int64_t cost_of(const mp_bound_interval *x, int to, const bool *runs)
     return cost;
 }
 
-/* At prices of all kinds, against all sets of nodes that may run. */
+/* At prices of all kinds, against all sets of nodes that may run: in any order, and in that of the list without nodes that are
+ * undecided. */
 static void priced_intervals_cost_the_least(void **state)
 {
     (void)state;
     enum { MOST = 12 };
-    int n_cases = 0, n_sum_cases = 0;
-    for (uint64_t seed = 1; seed <= 400; seed++) {
+    int n_cases = 0, n_sum_cases = 0, n_listed = 0;
+    for (uint64_t seed = 1; seed <= 520; seed++) {
+        const bool listed = seed > 400;
         random_source random = {seed};
         mp_bound_interval *x;
         mp_precedence *order;
-        mp_graph *graph = weights_graph(seed, 2 + (int)(seed % 3), (mp_fuse)(seed / 3 % MP_N_FUSES));
+        mp_graph *graph = listed ? layers_graph(seed - 400, 2 + (int)(seed % 2), false)
+                                 : weights_graph(seed, 2 + (int)(seed % 3), (mp_fuse)(seed / 3 % MP_N_FUSES));
         const int n_nodes = (int)graph->n_nodes;
         int64_t *held = calloc(graph->n_storages, sizeof *held), *reward = calloc(graph->n_storages, sizeof *reward);
         int64_t *run = calloc(graph->n_nodes, sizeof *run), least = INT64_MAX;
         bool *runs = calloc(graph->n_nodes, sizeof *runs);
         int nodes[MOST + 1], n = 0, to = -1;
         assert_true(held && reward && run && runs);
-        assert_int_equal(mp_precedence_new(graph, false, &order, NULL), MP_OK);
+        assert_int_equal(mp_precedence_new(graph, listed, &order, NULL), MP_OK);
         assert_int_equal(mp_bound_interval_new(order, 100000, &x, NULL), MP_OK);
-        assert_int_equal(mp_bound_interval_add_undecided(x, NULL), MP_OK);
+        if (!listed) assert_int_equal(mp_bound_interval_add_undecided(x, NULL), MP_OK);
         const int from = random_below(&random, n_nodes);
         for (int v = 0; v < n_nodes && to < 0; v++)
             if (mp_precedes(order, from, v) && random_chance(&random, 30)) to = v;
@@ -197,7 +200,8 @@ static void priced_intervals_cost_the_least(void **state)
             if (cost < least) least = cost;
         }
         if (n <= MOST) assert_int_equal(mp_bound_interval_at_multipliers(x), least);
-        n_cases += n <= MOST;
+        n_cases += n <= MOST && !listed;
+        n_listed += n <= MOST && listed;
         for (int s = 0; s < (int)graph->n_storages && n <= MOST && to >= 0; s++)
             n_sum_cases += x->is_made[s] && x->makers_start[s + 1] > x->makers_start[s] + 1;
         mp_bound_interval_free(x);
@@ -208,7 +212,8 @@ static void priced_intervals_cost_the_least(void **state)
         free(run);
         free(runs);
     }
-    if (n_cases < 300 || n_sum_cases < 20) fail_msg("%d, %d with sums", n_cases, n_sum_cases);
+    if (n_cases < 300 || n_sum_cases < 20 || n_listed < 60)
+        fail_msg("%d, %d with sums, %d in list order", n_cases, n_sum_cases, n_listed);
 }
 
 /* A sequence that obeys the relation, which is transitive. */
