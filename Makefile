@@ -86,7 +86,7 @@ test-python: $B/libmemplan.so ## the tests of the PyTorch package, with a PyTorc
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest
 	@tests/python.sh $B/venv/bin/python3 $B/libmemplan.so
 
-bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in ten minutes (needs ../shared)
+bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in two minutes (needs ../shared)
 	@tests/bench/bench_short.py $B/memplan ../shared
 bench-all: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
 	@tests/bench/bench_planner.sh $B/memplan

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench_short.py MEMPLAN SHARED [--record] - the tables of BENCHMARKS.md in short: some rows of each with normal effort, beside
-those of the last recorded run (tests/bench/recorded.csv, which --record writes). Ten minutes on an idle machine.
+those of the last recorded run (tests/bench/recorded.csv, which --record writes). Two minutes on an idle machine.
 
 Extra time and bound are in % of a step and the same on every machine; seconds are of the clock, and their ratio is one of two
 machines as well. At the end: how many rows are cheaper and dearer by 0.1 % of a step, and the median ratio of the seconds."""
