@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -154,6 +155,16 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Any, ...]]
     "recurrent": (Recurrent, sequences),
     "tied": (Tied, vectors),
 }
+
+
+# Networks whose gradients PyTorch's own capture adds up in another order than eager: no plan can have eager's bits.
+CAPTURED_OTHERWISE = {"tied"} if torch.__version__.startswith("2.4.") else set()
+
+
+def reference(name: str, model: nn.Module) -> Any:
+    """Whose bits a plan has to have: a copy of the model, run by eager PyTorch or, where that says so, by its capture."""
+    eager = copy.deepcopy(model)
+    return torch.compile(eager, backend="aot_eager") if name in CAPTURED_OTHERWISE else eager
 
 
 def make(name: str) -> tuple[nn.Module, tuple[Any, ...]]:

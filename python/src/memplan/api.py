@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+import torch._dynamo
 
 from memplan.backend import Backend, Estimated
 from memplan.budget import Budget, read_bytes
@@ -17,6 +19,7 @@ from memplan.planning import Watcher
 from memplan.report import Report
 
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
+CAPTURE_SETTINGS = {"allow_rnn": True}  # of torch._dynamo.config, while it captures for us, where it has them
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -68,14 +71,24 @@ def our_error(error: BaseException) -> BaseException | None:
     return None
 
 
+def capturing() -> contextlib.AbstractContextManager[Any]:
+    """In it, dynamo captures what it captures for us only."""
+    config = torch._dynamo.config
+    patch: contextlib.AbstractContextManager[Any] = config.patch(
+        {k: v for k, v in CAPTURE_SETTINGS.items() if hasattr(config, k)}
+    )
+    return patch
+
+
 def without_wrapping(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call; our exceptions come out of it as they are."""
+    """The same call, captured by our settings; our exceptions come out of it as they are."""
 
     @functools.wraps(call)
     def called(*args: Any, **kwargs: Any) -> Any:
         raised: BaseException
         try:
-            return call(*args, **kwargs)
+            with capturing():
+                return call(*args, **kwargs)
         except Exception as error:
             found = our_error(error)
             if found is None:

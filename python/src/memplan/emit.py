@@ -116,13 +116,14 @@ class Emission:
             self.now[item] = self._add(self.graph.node_copy(item, lambda n: self.now[n]))
 
     def _draw(self, step: int, node: fx.Node, first: bool) -> fx.Node:
+        function: Any = node.target
         args = [self.now[a] if isinstance(a, fx.Node) else a for a in node.args]
         kwargs = dict(node.kwargs)
         if not first:
-            again = self._add(self.graph.call_function(draw_again, (self.states[step], node.target, *args), kwargs))
+            again = self._add(self.graph.call_function(draw_again, (self.states[step], function, *args), kwargs))
             again.meta = dict(node.meta)
             return again
-        both = self._add(self.graph.call_function(draw, (node.target, *args), kwargs))
+        both = self._add(self.graph.call_function(draw, (function, *args), kwargs))
         both.meta = {**node.meta, "val": (self.state_like, node.meta["val"])}
         items = [self._add(self.graph.call_function(operator.getitem, (both, k))) for k in (0, 1)]
         items[0].meta = {"val": self.state_like}

@@ -64,7 +64,8 @@ class Liveness:
             block = found.get(key) or known.get(key)
             if block is None and self._takes_over(node):
                 self.in_place.add(node)
-                (block,) = self.blocks[node.args[0]].values()
+                first: Any = node.args[0]
+                (block,) = self.blocks[first].values()
             if block is None:
                 static = key in self.static_keys or node.op == "get_attr"
                 n_bytes = 0 if static else self.sizes.get(key, allocated(storage_bytes(tensor), tensor.device))

@@ -66,49 +66,52 @@ def made_up(value: Any) -> Any:
     return memory.as_strided(tuple(value.shape), tuple(value.stride()))
 
 
-def arguments_of(node: fx.Node) -> tuple[Any, Any]:
+def call_of(node: fx.Node) -> tuple[Any, Any, Any]:
+    """What a node calls, with made-up arguments."""
+
     def argument(a: Any) -> Any:
         return tree_map(made_up, a.meta.get("val")) if isinstance(a, fx.Node) else a
 
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
-    return args, kwargs
+    return node.target, args, kwargs
 
 
 def seconds_of(node: fx.Node, device: torch.device) -> tuple[float, tuple[int, ...]]:
     """The fastest of some runs, and the bytes of the storages of its results."""
-    args, kwargs = arguments_of(node)
+    function, args, kwargs = call_of(node)
     best = math.inf
-    result = node.target(*args, **kwargs)
+    result = function(*args, **kwargs)
     result_bytes = tuple(storage_bytes(t) for t in tensors_of(result))
     del result
     for _ in range(REPEATS):
         if device.type == "cuda":
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            timed: Any = torch.cuda.Event
+            begin, end = timed(enable_timing=True), timed(enable_timing=True)
             begin.record()
-            node.target(*args, **kwargs)
+            function(*args, **kwargs)
             end.record()
             end.synchronize()
             seconds = begin.elapsed_time(end) / 1e3
         else:
             start = time.thread_time()
-            node.target(*args, **kwargs)
+            function(*args, **kwargs)
             seconds = time.thread_time() - start
         best = min(best, seconds)
     return max(best, LEAST_SECONDS), result_bytes
 
 
 def cuda_workspace(node: fx.Node, device: torch.device) -> int:
-    args, kwargs = arguments_of(node)
+    function, args, kwargs = call_of(node)
     torch.cuda.reset_peak_memory_stats(device)
     before = int(torch.cuda.memory_allocated(device))
-    result = node.target(*args, **kwargs)
+    result = function(*args, **kwargs)
     after = max(before, int(torch.cuda.memory_allocated(device)))
     del result
     peak = int(torch.cuda.max_memory_allocated(device))
     return max(0, peak - after)
 
 
-def memory_events(profiled: profile) -> list[tuple[int, int]]:
+def memory_events(profiled: Any) -> list[tuple[int, int]]:
     """(time in ns, bytes given out or taken back) of the host's allocator."""
     events = profiled.profiler.kineto_results.events()
     return sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]" and "CPU" in str(e.device_type()))
@@ -118,9 +121,9 @@ def host_workspaces(nodes: list[fx.Node]) -> list[int]:
     """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         for k, node in enumerate(nodes):
-            args, kwargs = arguments_of(node)
+            function, args, kwargs = call_of(node)
             with record_function(f"{MARK}{k}"):
-                result = node.target(*args, **kwargs)
+                result = function(*args, **kwargs)
             del result, args, kwargs
     spans = {}
     for e in profiled.profiler.kineto_results.events():

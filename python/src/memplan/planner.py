@@ -59,12 +59,12 @@ class GraphPlanner:
         self.planning.add_storage("outside", "buffer", outside_bytes)
         for operation in capture.operations:
             cost = costs[operation.source] if operation.source is not None else Cost(0.0, 0)
-            node = self.planning.add_node(operation.name, operation.op, operation.phase, cost.seconds, cost.workspace_bytes)
-            self.planning.connect(node, "reads", operation.reads)
-            self.planning.connect(node, "writes", operation.writes)
-            self.planning.connect(node, "in_place", operation.in_place)
+            n = self.planning.add_node(operation.name, operation.op, operation.phase, cost.seconds, cost.workspace_bytes)
+            self.planning.connect(n, "reads", operation.reads)
+            self.planning.connect(n, "writes", operation.writes)
+            self.planning.connect(n, "in_place", operation.in_place)
             if operation.once and operation.phase == "forward":
-                self.planning.flag(node, "once")
+                self.planning.flag(n, "once")
         self.planning.finish()
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
