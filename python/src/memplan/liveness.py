@@ -7,9 +7,9 @@ The executor takes from here what may be written in place, so that what is count
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import fx
 
@@ -27,6 +27,13 @@ class Block:
     is_ours: bool  # made here, so that it may be written into
     stays: bool  # held by somebody else to the end
     holders: list[fx.Node] = field(default_factory=list)
+
+
+class Event(NamedTuple):
+    """A block is given out (its bytes) or taken back (their negative)."""
+
+    block: Block
+    n_bytes: int
 
 
 class Liveness:
@@ -93,24 +100,36 @@ class Liveness:
     def _ends(self, block: Block, step: int) -> bool:
         return not block.stays and all(self.last_use[h] <= step for h in block.holders)
 
-    def peak_bytes(self, before: int = 0) -> int:
-        """The most that is live while any node runs, workspaces included; `before`: what others hold throughout. Static
-        bytes are not in it."""
-        live = before + sum(b.n_bytes for n in self.nodes if n.op == "placeholder" for b in self.made[n])
-        top = live
-        alive = {b for n in self.nodes if n.op == "placeholder" for b in self.made[n]}
+    def events(self) -> Iterator[Event]:
+        """What is given out and taken back, in the order of the code: first what comes in, then per node its results, its
+        workspace, and what ends with it. What the graph returns is not taken back."""
+        alive: set[Block] = set()
+        for node in self.nodes:
+            if node.op == "placeholder":
+                yield from (Event(b, b.n_bytes) for b in self.made[node])
+                alive.update(self.made[node])
         for i, node in enumerate(self.nodes):
             if node.op == "output":
                 continue
             if node.op != "placeholder":
-                live += sum(b.n_bytes for b in self.made[node])
+                yield from (Event(b, b.n_bytes) for b in self.made[node])
                 alive.update(self.made[node])
-                top = max(top, live + int(node.meta.get(WORKSPACE, 0)))
+                if workspace := int(node.meta.get(WORKSPACE, 0)):
+                    passing = Block(workspace, True, False)
+                    yield from (Event(passing, workspace), Event(passing, -workspace))
             touched = [node, *node.all_input_nodes]
-            for block in {b for n in touched for b in self.blocks[n].values()}:
+            for block in dict.fromkeys(b for n in touched for b in self.blocks[n].values()):
                 if block in alive and self._ends(block, i):
                     alive.discard(block)
-                    live -= block.n_bytes
+                    yield Event(block, -block.n_bytes)
+
+    def peak_bytes(self, before: int = 0) -> int:
+        """The most that is live while any node runs, workspaces included; `before`: what others hold throughout. Static
+        bytes are not in it."""
+        live = top = before
+        for event in self.events():
+            live += event.n_bytes
+            top = max(top, live)
         return top
 
     def dying(self, node: fx.Node) -> list[fx.Node]:

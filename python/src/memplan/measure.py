@@ -221,3 +221,12 @@ def peak_of(step: Callable[[], Any]) -> int:
         now += n_bytes
         top = max(top, now)
     return top
+
+
+def context_bytes(device: torch.device) -> int | None:
+    """What is taken of a GPU beside what PyTorch's allocator has reserved: its context, libraries, other programs. None on
+    other devices."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return int(total - free - torch.cuda.memory_reserved(device))

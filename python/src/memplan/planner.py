@@ -12,13 +12,14 @@ import torch
 from torch import fx
 
 from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
-from memplan.capture import Capture
+from memplan.capture import DYNAMIC, Capture
 from memplan.emit import emit
 from memplan.errors import BudgetError, FallbackWarning
 from memplan.liveness import Liveness, keys_of, saved_bytes
-from memplan.measure import Cost
+from memplan.measure import Cost, context_bytes
 from memplan.planning import NO_BUDGET, Planning, Watcher
 from memplan.report import GraphReport, Recomputed
+from memplan.trace import Trace, trace_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 MOST_HOLDERS = 3  # that an error names
@@ -40,6 +41,8 @@ class Options:
 class Emitted:
     forward: fx.GraphModule
     backward: fx.GraphModule
+    above: Liveness  # of forward
+    below: Liveness  # of backward
     peak_bytes: int
     saved_bytes: int
 
@@ -57,6 +60,7 @@ class GraphPlanner:
         for storage in capture.storages:
             self.planning.add_storage(storage.name, storage.kind, storage.n_bytes)
         self.planning.add_storage("outside", "buffer", outside_bytes)
+        self.outside_bytes = outside_bytes
         for operation in capture.operations:
             cost = costs[operation.source] if operation.source is not None else Cost(0.0, 0)
             n = self.planning.add_node(operation.name, operation.op, operation.phase, cost.seconds, cost.workspace_bytes)
@@ -73,14 +77,20 @@ class GraphPlanner:
         """The graphs of these steps, and what they need by the count over them."""
         forward, backward = emit(self.capture, steps, self.costs, self.state_like)
         held_keys = keys_of(self.held) - self.static_keys
-        above = Liveness(forward.graph, self.capture.sizes, self.static_keys).peak_bytes()
+        above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         given = keys_of(n for n in backward.graph.nodes if n.op == "placeholder")
         held_bytes = sum(s.n_bytes for s in self._storages_with(held_keys - given))
         tangent_keys = keys_of(self.capture.tangents)
         stay = held_keys | tangent_keys
-        below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay).peak_bytes(held_bytes)
+        below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay)
+        peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        return Emitted(forward, backward, self.static_bytes + max(above, below), saved)
+        return Emitted(forward, backward, above, below, peak, saved)
+
+    def trace(self, emitted: Emitted) -> Trace:
+        """The step's requests for memory, what is there throughout first."""
+        before = [s.n_bytes for s in self.capture.storages if s.kind not in DYNAMIC]
+        return trace_of([*before, self.outside_bytes], emitted.above, emitted.below, self.held)
 
     def _storages_with(self, keys: set[int]) -> list[Any]:
         nodes = [n for n in self.held if isinstance(n, fx.Node) and keys_of([n]) & keys]
@@ -167,7 +177,9 @@ class GraphPlanner:
             plan_seconds=plan_seconds,
             n_operators=len(self.capture.operations) - 2,
             recomputed=[self._recomputed(step, n) for step, n in runs.items() if n > 1],
+            context_bytes=context_bytes(self.device()),
             planning=p,
+            trace=self.trace(emitted),
         )
 
     def _recomputed(self, step: int, runs: int) -> Recomputed:

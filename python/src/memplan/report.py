@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from memplan.budget import in_units
-from memplan.errors import MemplanError
+from memplan.allocator import NotSimulated, OutOfMemory, Settings
+from memplan.budget import in_units, read_bytes
+from memplan.errors import BudgetError, MemplanError
 from memplan.measure import peak_of
 from memplan.planning import Planning
+from memplan.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,35 @@ class GraphReport:
     plan_seconds: float  # what capture, measuring and search took
     n_operators: int
     recomputed: list[Recomputed]
+    context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     planning: Planning = field(repr=False)
+    trace: Trace = field(repr=False)
+
+    @functools.cached_property
+    def reserved_bytes(self) -> int | None:
+        """What CUDA's caching allocator reserves for this step with the settings of the environment, wherever the graph
+        runs; None where they cannot be simulated."""
+        try:
+            return self.trace.reserved_bytes(Settings.from_environment())
+        except NotSimulated:
+            return None
+
+    def reserved_within(self, memory: int | str, settings: Settings | None = None) -> int:
+        """The same on a device that has so much for the allocator, and gives back what is cached when it is full. A
+        BudgetError where the step does not fit."""
+        limit = read_bytes(memory) if isinstance(memory, str) else memory
+        if limit is None:
+            raise BudgetError(f"{memory!r} is no number of bytes")
+        try:
+            return self.trace.reserved_bytes(settings or Settings.from_environment(), limit)
+        except OutOfMemory as error:
+            raise BudgetError(f"{self.name} does not fit a device of {in_units(limit)}: {error}", budget_bytes=limit) from None
+
+    def _reserved(self) -> str:
+        if self.reserved_bytes is None:
+            return "what CUDA's allocator reserves is not simulated with these settings"
+        context = "" if self.context_bytes is None else f" ({in_units(self.context_bytes)} here)"
+        return f"CUDA's allocator reserves {in_units(self.reserved_bytes)}, its context and libraries come on top{context}"
 
     def __str__(self) -> str:
         proved = "" if math.isnan(self.proved_overhead) else f", proved to be at least {self.proved_overhead:+.1%}"
@@ -49,7 +80,7 @@ class GraphReport:
             f"{self.name}: {in_units(self.planned_bytes)} planned within {in_units(self.budget_bytes)}"
             f" (keep all {in_units(self.keep_all_bytes)}, floor {in_units(self.floor_bytes)},"
             f" static {in_units(self.static_bytes)}); extra time {self.overhead:+.1%}{proved};"
-            f" {len(self.recomputed)} of {self.n_operators} operators run again"
+            f" {len(self.recomputed)} of {self.n_operators} operators run again; {self._reserved()}"
         )
 
 
@@ -100,6 +131,14 @@ class Report:
     @property
     def saved_bytes(self) -> int:
         return self.graph.saved_bytes
+
+    @property
+    def reserved_bytes(self) -> int | None:
+        return self.graph.reserved_bytes
+
+    @property
+    def context_bytes(self) -> int | None:
+        return self.graph.context_bytes
 
     @property
     def overhead(self) -> float:

@@ -1,0 +1,85 @@
+"""The requests for memory of a training step, in their order, and what CUDA's allocator reserves for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import fx
+
+from memplan.allocator import UNLIMITED, Block, CachingAllocator, Settings
+from memplan.liveness import Block as Life
+from memplan.liveness import Event, Liveness, keys_of
+
+STEPS = 3  # that are simulated: what is cached after one is used by the next
+
+
+@dataclass
+class Trace:
+    """`before`: sizes of what is there throughout, in its order. `step`: pairs of a number and a size, each number first
+    given out, then taken back (size 0)."""
+
+    before: list[int]
+    step: list[tuple[int, int]] = field(default_factory=list)
+
+    def reserved_bytes(self, settings: Settings, limit: int = UNLIMITED) -> int:
+        """The most that is reserved in some steps, one after the other. allocator.OutOfMemory beyond the limit."""
+        allocator = CachingAllocator(settings, limit)
+        for n_bytes in self.before:
+            allocator.allocate(n_bytes)
+        for _ in range(STEPS):
+            held: dict[int, Block | None] = {}
+            for number, n_bytes in self.step:
+                if n_bytes:
+                    held[number] = allocator.allocate(n_bytes)
+                else:
+                    allocator.free(held.pop(number))
+        return allocator.peak_reserved_bytes
+
+
+class Recorder:
+    """Numbers blocks and writes what happens to them into a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.alive: dict[Life, int] = {}
+        self.n_seen = 0
+
+    def add(self, events: Iterable[Event], known: dict[Life, Life]) -> None:
+        """`known`: blocks of this graph that are blocks of an earlier one."""
+        for block, n_bytes in events:
+            whose = known.get(block, block)
+            if n_bytes > 0 and whose not in self.alive:
+                self.n_seen += 1
+                self.alive[whose] = self.n_seen
+                self.trace.step.append((self.n_seen, n_bytes))
+            elif n_bytes < 0:
+                self.end(whose)
+
+    def end(self, block: Life) -> None:
+        if block in self.alive:
+            self.trace.step.append((self.alive.pop(block), 0))
+
+
+def trace_of(before: list[int], forward: Liveness, backward: Liveness, held: Iterable[Any]) -> Trace:
+    """A step of two graphs. `held`: forward's outputs that the user has; they go, as gradients do, when the step is done."""
+    trace = Trace([n for n in before if n])
+    recorder = Recorder(trace)
+    recorder.add(forward.events(), {})
+    returned = by_key(forward, (n for n in forward.nodes if n.op == "output"))
+    given = by_key(backward, (n for n in backward.nodes if n.op == "placeholder"))
+    wanted = given.keys() | keys_of(held)
+    for key, block in returned.items():
+        if key not in wanted:
+            recorder.end(block)
+    recorder.add(backward.events(), {block: returned[key] for key, block in given.items() if key in returned})
+    for block in list(recorder.alive):
+        recorder.end(block)
+    return trace
+
+
+def by_key(liveness: Liveness, nodes: Iterable[fx.Node]) -> dict[int, Life]:
+    """The blocks of these nodes, or of what an output returns, by the key of their storage."""
+    those = [m for n in nodes for m in (n.all_input_nodes if n.op == "output" else [n])]
+    return {key: block for n in those for key, block in liveness.blocks[n].items()}
