@@ -36,6 +36,7 @@ const char *mp_planning_message(const mp_planning *planning);
 
 /* An empty mp_error for a function of another header; its sentence is then mp_planning_message's. Never NULL. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
+const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits over the finished graph; "" before. O(1) */
 const mp_graph *mp_planning_graph(const mp_planning *planning); /* the handle's; complete once it is finished. O(1) */
 const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, the handle's; NULL: none. O(1) */
 
@@ -76,6 +77,11 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
  * caller's. The plan has passed mp_plan_check. MP_INFEASIBLE: none was found; the sentence says what the smallest found needs,
  * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
+
+/* Answers as mp_planning_solve, with the plan of an earlier answer (mp_plan_write, mp_plan_read) in place of a search. The
+ * bound is the plan's claim. MP_REFUTED: it does not hold (mp_plan_check). MP_INVALID: it is for another graph, or the graph is
+ * not finished; MP_NOMEM: and the answer before stays. */
+mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
 /* A number by name; -1: not known (yet), or no such name.
  *   of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes"; "floor_bytes" and "floor_node", which are computed

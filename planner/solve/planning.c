@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
+#include "planner/solve/solver.h"
 
 enum { INTERFACE = 1, MOST_NAME = 32 };
 
@@ -62,6 +64,11 @@ mp_error *mp_planning_error(mp_planning *planning)
 {
     planning->err = (mp_error){0};
     return &planning->err;
+}
+
+const char *mp_planning_hash(const mp_planning *planning)
+{
+    return planning->graph->hash;
 }
 
 const mp_graph *mp_planning_graph(const mp_planning *planning)
@@ -279,6 +286,21 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
     planning->progress_data = data;
 }
 
+static mp_status take_answer(mp_planning *planning, const mp_answer *answer, int64_t budget_bytes)
+{
+    mp_answer_free(&planning->answer);
+    planning->answer = *answer;
+    planning->has_answer = true;
+    if (answer->floor_node >= 0) {
+        planning->floor_bytes = answer->floor_bytes;
+        planning->floor_node = answer->floor_node;
+    }
+    if (answer->plan) return MP_OK;
+    return MP_FAIL(&planning->err, MP_INFEASIBLE,
+                   "no plan found within %lld bytes; the smallest found needs %lld, and none less than %lld",
+                   (long long)budget_bytes, (long long)answer->smallest->peak_bytes, (long long)answer->floor_bytes);
+}
+
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
 {
     mp_error *err = mp_planning_error(planning);
@@ -288,16 +310,29 @@ mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
     mp_status st = mp_solve(&planning->request, &answer, err);
+    if (st == MP_OK && answer.plan && answer.bound.ticks >= 0) st = mp_answer_claim_bound(&answer, planning->graph, err);
+    if (st != MP_OK) {
+        mp_answer_free(&answer);
+        return st;
+    }
+    return take_answer(planning, &answer, budget_bytes);
+}
+
+mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
+{
+    mp_error *err = mp_planning_error(planning);
+    const mp_graph *graph = planning->graph;
+    mp_plan *own;
+    mp_answer answer = {.floor_bytes = plan->floor_bytes, .floor_node = -1, .bound = {.ticks = -1}};
+    if (!planning->is_finished) return MP_FAIL(err, MP_INVALID, "the graph is not finished");
+    mp_status st = mp_plan_check(graph, plan, err);
+    if (st == MP_OK) st = mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err);
     if (st != MP_OK) return st;
-    mp_answer_free(&planning->answer);
-    planning->answer = answer;
-    planning->has_answer = true;
-    planning->floor_bytes = answer.floor_bytes;
-    planning->floor_node = answer.floor_node;
-    if (answer.plan) return MP_OK;
-    return MP_FAIL(err, MP_INFEASIBLE,
-                   "no plan found within %lld bytes; the smallest found needs %lld, and none less than %lld",
-                   (long long)budget_bytes, (long long)answer.smallest->peak_bytes, (long long)answer.floor_bytes);
+    own->floor_bytes = plan->floor_bytes;
+    own->lower_bound_seconds = plan->lower_bound_seconds;
+    if (plan->lower_bound_seconds >= 0) answer.bound.ticks = llround(plan->lower_bound_seconds / graph->tick_seconds);
+    *(own->peak_bytes <= budget_bytes ? &answer.plan : &answer.smallest) = own;
+    return take_answer(planning, &answer, budget_bytes);
 }
 
 static int64_t floor_of(mp_planning *planning)

@@ -208,6 +208,42 @@ static void what_is_wrong_has_a_sentence(void **state)
     mp_planning_free(NULL);
 }
 
+static void an_earlier_plan_is_taken_in_place_of_a_search(void **state)
+{
+    (void)state;
+    int before[256], after[256];
+    mp_planning *p = chain(16), *again = chain(16), *other = chain(15);
+    assert_string_equal(mp_planning_hash(p), mp_planning_hash(again));
+    assert_string_not_equal(mp_planning_hash(p), mp_planning_hash(other));
+    assert_int_equal(mp_planning_solve(p, 1000), MP_OK);
+    const mp_plan *plan = mp_planning_plan(p);
+    if (mp_planning_take(again, 1000, plan) != MP_OK) fail_msg("%s", mp_planning_message(again));
+    const char *const names[] = {"planned_bytes", "planned_ticks", "bound_ticks", "n_steps", "floor_bytes", "keep_all_bytes"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        assert_in_range(mp_planning_number(p, names[k]), 1, 100000);
+        assert_int_equal(mp_planning_number(p, names[k]), mp_planning_number(again, names[k]));
+    }
+    const size_t n = mp_planning_steps(p, before, 256);
+    assert_int_equal(mp_planning_steps(again, after, 256), n);
+    assert_memory_equal(before, after, n * sizeof *before);
+    assert_int_equal(mp_planning_number(again, "smallest_bytes"), -1);
+    assert_int_equal(mp_planning_take(other, 1000, plan), MP_INVALID);
+    /* within less it is the smallest that is known */
+    assert_int_equal(mp_planning_take(again, plan->peak_bytes - 1, plan), MP_INFEASIBLE);
+    assert_int_equal(mp_planning_number(again, "smallest_bytes"), plan->peak_bytes);
+    assert_int_equal(mp_planning_number(again, "planned_bytes"), -1);
+    /* a plan that leaves out its last step */
+    mp_plan *short_one;
+    assert_int_equal(mp_plan_new(mp_planning_graph(p), "", plan->steps, plan->n_steps, &short_one, NULL), MP_OK);
+    short_one->n_steps--;
+    assert_int_equal(mp_planning_take(p, 1000, short_one), MP_REFUTED);
+    assert_int_equal(mp_planning_steps(p, after, 256), n); /* as it was */
+    mp_plan_free(short_one);
+    mp_planning_free(p);
+    mp_planning_free(again);
+    mp_planning_free(other);
+}
+
 static bool stop_at_once(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes, void *data)
 {
     assert_true(elapsed_seconds >= 0 && best_ticks >= -1 && bound_ticks >= -1 && smallest_bytes >= -1);
@@ -244,6 +280,7 @@ static void memory_may_run_out_anywhere(void **state)
         mp_status st = n == 0 ? mp_planning_connect(p, n, "writes", &s, 1) : MP_NOMEM;
         if (st == MP_OK) st = mp_planning_finish(p);
         if (st == MP_OK) st = mp_planning_solve(p, 100);
+        if (st == MP_OK) st = mp_planning_take(p, 100, mp_planning_plan(p));
         done = st == MP_OK;
         if (!done) assert_int_equal(st, MP_NOMEM);
         if (!done && p) assert_true(strlen(mp_planning_message(p)) > 0);
@@ -260,6 +297,7 @@ int main(void)
         cmocka_unit_test(an_answer_is_that_of_mp_solve_and_holds_in_the_simulator),
         cmocka_unit_test(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it),
         cmocka_unit_test(what_is_wrong_has_a_sentence),
+        cmocka_unit_test(an_earlier_plan_is_taken_in_place_of_a_search),
         cmocka_unit_test(the_caller_can_stop_a_search),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };
