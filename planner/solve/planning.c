@@ -8,7 +8,6 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
-#include "planner/solve/solver.h"
 
 enum { INTERFACE = 1, MOST_NAME = 32 };
 
@@ -309,12 +308,8 @@ mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
     planning->request.budget_bytes = budget_bytes;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
-    mp_status st = mp_solve(&planning->request, &answer, err);
-    if (st == MP_OK && answer.plan && answer.bound.ticks >= 0) st = mp_answer_claim_bound(&answer, planning->graph, err);
-    if (st != MP_OK) {
-        mp_answer_free(&answer);
-        return st;
-    }
+    const mp_status st = mp_solve(&planning->request, &answer, err);
+    if (st != MP_OK) return st;
     return take_answer(planning, &answer, budget_bytes);
 }
 
