@@ -1,4 +1,4 @@
-"""Every test starts with nothing compiled."""
+"""Every test starts with nothing compiled and nothing kept on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def nothing_compiled() -> Iterator[None]:
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MEMPLAN_CACHE", "off")
     torch.set_num_threads(1)
     torch._dynamo.reset()
     yield

@@ -49,6 +49,19 @@ def test_less_budget_is_never_more_memory(name: str) -> None:
     assert peaks[-1] < 0.85 * peaks[0]
 
 
+def test_a_gradient_that_has_another_layout_than_its_parameter_is_copied() -> None:
+    torch.manual_seed(0)
+    model = networks.Convolutions(96)
+    x, y = networks.images(1, 8)
+    inputs = (x.to(memory_format=torch.channels_last), y)
+    compiled = memplan.compile(model, "100%", on_infeasible="smallest")
+    compiled(*inputs).backward()
+    gradients = [p.grad for p in model.parameters()]
+    assert all(g.is_contiguous() for g in gradients)
+    measured = static_bytes(model, inputs) + peak_of_step(compiled, inputs)
+    assert abs(measured - compiled.memplan.planned_bytes) <= 8 * KIB
+
+
 def test_keep_all_needs_what_eager_needs() -> None:
     model, inputs = networks.make("transformer")
     eager = peak_of_step(model, inputs)

@@ -58,7 +58,7 @@ class Sequence(nn.Module):
     def __init__(self, words: int = 100, width: int = 64) -> None:
         super().__init__()
         self.words, self.head = nn.Embedding(words, width), nn.Linear(width, words)
-        self.lstm = nn.LSTM(width, width, 2, batch_first=True, dropout=0.1)
+        self.lstm = nn.LSTM(width, width, 2, batch_first=True)
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(self.head(self.lstm(self.words(x))[0]).flatten(0, 1), y.flatten())
@@ -155,7 +155,7 @@ BERT = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "i
 LLAMA = {**BERT, "num_key_value_heads": 2}
 DISTILBERT = {"dim": 128, "n_layers": 3, "n_heads": 4, "hidden_dim": 512}
 GPT2 = {"n_embd": 128, "n_layer": 4, "n_head": 4}
-T5 = {"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_heads": 4}
+T5 = {"pad_token_id": 0, "decoder_start_token_id": 0, "d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_heads": 4}
 
 ZOO: dict[str, Callable[[], Made]] = {
     "resnet18": lambda: vision("resnet18"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from memplan.planning import Watcher
 from memplan.report import Report
 
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
-CAPTURE_SETTINGS = {"allow_rnn": True}  # of torch._dynamo.config, while it captures for us, where it has them
+LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", "error", "exception", "critical", "log")
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -72,11 +73,13 @@ def our_error(error: BaseException) -> BaseException | None:
 
 
 def capturing() -> contextlib.AbstractContextManager[Any]:
-    """In it, dynamo captures what it captures for us only."""
+    """In it, dynamo captures recurrent layers, and what is logged is left out instead of cutting the graph."""
     config = torch._dynamo.config
-    patch: contextlib.AbstractContextManager[Any] = config.patch(
-        {k: v for k, v in CAPTURE_SETTINGS.items() if hasattr(config, k)}
-    )
+    settings: dict[str, Any] = {"allow_rnn": True}
+    if hasattr(config, "ignore_logging_functions"):
+        methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
+        settings["ignore_logging_functions"] = config.ignore_logging_functions | methods
+    patch: contextlib.AbstractContextManager[Any] = config.patch(settings)
     return patch
 
 
@@ -111,6 +114,7 @@ def compile(
     time_limit: float = 20.0,
     on_infeasible: str = "raise",
     progress: Watcher | None = None,
+    cache: str | None = None,
 ) -> Any:
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
     batch, activations, and whatever the options name.
@@ -123,10 +127,12 @@ def compile(
     effort: "quick", "normal" or "thorough"; time_limit: seconds for a search, 0 for none.
     on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
     progress: is called with a memplan.planning.Progress; returning False ends a search with the best plan so far.
+    cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
 
     The result has `memplan`, a Report, which is filled by the first run.
     """
-    options = Options(budget, reserve_bytes(model, reserve, optimizer, accumulate), effort, time_limit, on_infeasible, progress)
+    counted = reserve_bytes(model, reserve, optimizer, accumulate)
+    options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache)
     return compiled_with(model, backend_for(model, options, fullgraph), fullgraph)
 
 

@@ -17,6 +17,7 @@ from memplan.emit import default_partition
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.execute import compile_graph
 from memplan.measure import Costs
+from memplan.native import native_upsampling
 from memplan.operators import drop_unread_arguments
 from memplan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
@@ -54,7 +55,8 @@ class Backend:
             return compile_graph(graph)
 
         aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
-        compiled: Callable[..., Any] = aot(module, inputs)
+        with native_upsampling():
+            compiled: Callable[..., Any] = aot(module, inputs)
         return compiled
 
     def partition(
@@ -77,7 +79,7 @@ class Backend:
         start = time.perf_counter()
         capture = Capture(joint, n_forward_outputs, static_indices)
         sources = [o.source for o in capture.operations if o.source is not None]
-        planner = GraphPlanner(capture, COSTS.measure(sources), self.outside_bytes(capture), name)
+        planner = GraphPlanner(capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture), name)
         emitted, budget = planner.solve(self.options)
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))

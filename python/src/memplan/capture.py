@@ -43,6 +43,7 @@ class Operation:
     writes: list[int]
     in_place: list[int] = field(default_factory=list)  # from, to
     once: bool = False
+    workspace_bytes: int = 0  # where there is no source that could be measured
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -329,7 +330,33 @@ class Capture:
         reads = sorted({*gradients, *self._held, *self.storages_of(self.tangents)})
         self.end = len(self.operations)
         done = self._add_storage("end", "activation_gradient", 0)
-        self.operations.append(Operation("end", "end", "backward", None, reads, [done]))
+        end = Operation("end", "end", "backward", None, reads, [done], workspace_bytes=self._copied_at_end())
+        self.operations.append(end)
+
+    def _copied_at_end(self) -> int:
+        """PyTorch copies a gradient whose layout is not its parameter's, or that it is given twice; one after the other,
+        and each then frees what it was copied from."""
+        if len(self.backward_outputs) != len(self.primals):
+            return 0
+        most = growth = 0
+        for k, (primal, gradient) in enumerate(zip(self.primals, self.backward_outputs)):
+            if not isinstance(gradient, fx.Node):
+                continue
+            value, wanted = gradient.meta.get("val"), primal.meta.get("val")
+            is_shared = any(g is gradient for g in self.backward_outputs[:k])
+            if isinstance(value, torch.Tensor) and (is_shared or not obeys(value, wanted)):
+                copied = allocated(value.numel() * value.element_size(), value.device)
+                most = max(most, copied)
+                growth += max(0, copied - (0 if is_shared else self.sizes[storage_key(value)]))
+        return most + growth
+
+
+def obeys(gradient: torch.Tensor, parameter: torch.Tensor) -> bool:
+    """Whether PyTorch takes this as the parameter's gradient as it is: a dense parameter's has its strides."""
+    if not torch.ops.aten.is_non_overlapping_and_dense(parameter):
+        return gradient.is_contiguous()
+    strides = zip(gradient.shape, gradient.stride(), parameter.stride())
+    return all(a == b for size, a, b in strides if size != 1)
 
 
 def same_layout(a: Any, b: Any) -> bool:

@@ -156,7 +156,14 @@ def emit(
     forward, backward = _extract_fwd_bwd_modules(
         joint, saved, saved_sym_nodes=[], num_fwd_outputs=capture.n_forward_outputs, **extra
     )
+    last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
     return forward, backward
+
+
+def last(module: fx.GraphModule) -> fx.Node:
+    """The node that returns."""
+    found: fx.Node = next(iter(reversed(module.graph.nodes)))
+    return found
 
 
 def ordered(nodes: list[fx.Node]) -> Any:

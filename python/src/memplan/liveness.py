@@ -109,14 +109,14 @@ class Liveness:
                 yield from (Event(b, b.n_bytes) for b in self.made[node])
                 alive.update(self.made[node])
         for i, node in enumerate(self.nodes):
-            if node.op == "output":
-                continue
             if node.op != "placeholder":
-                yield from (Event(b, b.n_bytes) for b in self.made[node])
-                alive.update(self.made[node])
+                yield from (Event(b, b.n_bytes) for b in self.made.get(node, []))
+                alive.update(self.made.get(node, []))
                 if workspace := int(node.meta.get(WORKSPACE, 0)):
                     passing = Block(workspace, True, False)
                     yield from (Event(passing, workspace), Event(passing, -workspace))
+            if node.op == "output":
+                continue
             touched = [node, *node.all_input_nodes]
             for block in dict.fromkeys(b for n in touched for b in self.blocks[n].values()):
                 if block in alive and self._ends(block, i):

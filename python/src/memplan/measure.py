@@ -7,6 +7,7 @@ is what the allocator gave out during the call beyond the results. Nothing of th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import math
 import os
@@ -20,6 +21,7 @@ from torch import fx
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._pytree import tree_map
 
+from memplan.cache import Cache
 from memplan.capture import device_of_first, storage_bytes, tensors_of
 
 REPEATS = 3
@@ -170,13 +172,23 @@ class Costs:
         self.known: dict[str, Cost] = {}
         self.n_failed = 0
 
-    def measure(self, nodes: Iterable[fx.Node]) -> dict[fx.Node, Cost]:
+    def measure(self, nodes: Iterable[fx.Node], cache: Cache) -> dict[fx.Node, Cost]:
         keys = {node: describe(node) for node in nodes}
+        if any(key not in self.known for key in keys.values()):
+            self._read(cache)
         new = {key: node for node, key in reversed(keys.items()) if key not in self.known}
         if new:
             with apart():
                 self._measure_new(dict(reversed(new.items())))
+            cache.keep_costs({key: dataclasses.astuple(self.known[key]) for key in new})
         return {node: self.known[key] for node, key in keys.items()}
+
+    def _read(self, cache: Cache) -> None:
+        for key, kept in cache.read_costs().items():
+            with contextlib.suppress(TypeError, ValueError):
+                seconds, workspace_bytes, result_bytes = kept
+                cost = Cost(float(seconds), int(workspace_bytes), tuple(map(int, result_bytes)))
+                self.known.setdefault(key, cost)
 
     def _measure_new(self, new: dict[str, fx.Node]) -> None:
         seconds: dict[str, tuple[float, tuple[int, ...]]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections import Counter
@@ -11,10 +12,12 @@ from typing import Any
 import torch
 from torch import fx
 
+from memplan._library import INTERFACE
 from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
+from memplan.cache import Cache, replace_file
 from memplan.capture import DYNAMIC, Capture
 from memplan.emit import emit
-from memplan.errors import BudgetError, FallbackWarning
+from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.liveness import Liveness, keys_of, saved_bytes
 from memplan.measure import Cost, context_bytes
 from memplan.planning import NO_BUDGET, Planning, Watcher
@@ -34,7 +37,11 @@ class Options:
     effort: str = "normal"
     time_limit: float = 20.0
     on_infeasible: str = "raise"
-    watcher: Watcher | None = None
+    progress: Watcher | None = None
+    cache: str | None = None  # a folder, "off", or where the environment says
+
+    def __post_init__(self) -> None:
+        self.kept = Cache(self.cache)
 
 
 @dataclass
@@ -62,7 +69,7 @@ class GraphPlanner:
         self.planning.add_storage("outside", "buffer", outside_bytes)
         self.outside_bytes = outside_bytes
         for operation in capture.operations:
-            cost = costs[operation.source] if operation.source is not None else Cost(0.0, 0)
+            cost = costs[operation.source] if operation.source is not None else Cost(0.0, operation.workspace_bytes)
             n = self.planning.add_node(operation.name, operation.op, operation.phase, cost.seconds, cost.workspace_bytes)
             self.planning.connect(n, "reads", operation.reads)
             self.planning.connect(n, "writes", operation.writes)
@@ -121,7 +128,7 @@ class GraphPlanner:
         budget = resolve(options.budget, keep_all, lambda: self.planning.number("floor_bytes"), self.auto_bytes)
         target = budget
         for _ in range(ROUNDS):
-            if target < self.static_bytes or not self.planning.solve(target, options.watcher):
+            if target < self.static_bytes or not self._search(target, options):
                 break
             emitted = self.emit(self.planning.steps())
             if emitted.peak_bytes <= budget:
@@ -129,11 +136,24 @@ class GraphPlanner:
             target -= emitted.peak_bytes - budget
         return self._smallest(budget, options), budget
 
+    def _search(self, target: int, options: Options) -> bool:
+        """Whether there is a plan within this: an earlier start's, or one that is searched for."""
+        planning = self.planning
+        path = options.kept.plan_path(planning.hash(), target, options.effort, options.time_limit, INTERFACE)
+        if path is not None and path.exists():
+            with contextlib.suppress(MemplanError):
+                return planning.take(target, str(path))
+        found = planning.solve(target, options.progress)
+        if path is not None and not planning.was_ended:
+            with contextlib.suppress(MemplanError):
+                replace_file(path, planning.save_plan)
+        return found
+
     def _smallest(self, budget: int, options: Options) -> Emitted:
         """The smallest plan, where it fits after all or is wanted; else BudgetError."""
         if math.isnan(self.planning.share("smallest_ticks")):
-            self.planning.solve(max(self.static_bytes, self.planning.number("floor_bytes")), options.watcher)
-        self.planning.solve(self.planning.number("smallest_bytes"), options.watcher)
+            self._search(max(self.static_bytes, self.planning.number("floor_bytes")), options)
+        self._search(self.planning.number("smallest_bytes"), options)
         emitted = self.emit(self.planning.steps())
         if emitted.peak_bytes <= budget:
             return emitted

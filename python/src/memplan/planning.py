@@ -6,7 +6,7 @@ import math
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import c_int
+from ctypes import byref, c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ class Planning:
 
     def __init__(self, name: str) -> None:
         self.library = library()
+        self.was_ended = False  # the last search, by its watcher
         self.handle: int | None = self.library.mp_planning_new(name.encode(), TICK_SECONDS)
         if self.handle is None:
             raise MemoryError("no memory for a graph")
@@ -110,6 +111,7 @@ class Planning:
         """Whether a plan within the budget was found. What the watcher raises, Ctrl-C included, ends the search and is
         raised here; a watcher that returns False ends it with the best plan so far."""
         raised: list[BaseException] = []
+        self.was_ended = False
         interrupts = Interrupts()
 
         def call(elapsed: float, best: int, bound: int, smallest: int, _: object) -> bool:
@@ -117,7 +119,8 @@ class Planning:
                 if watcher is None or interrupts.seen:
                     return not interrupts.seen
                 told = Progress(elapsed, known(best, TICK_SECONDS), known(bound, TICK_SECONDS), known(smallest, 1))  # type: ignore[arg-type]
-                return watcher(told) is not False
+                self.was_ended = watcher(told) is False
+                return not self.was_ended
             except BaseException as error:
                 raised.append(error)
                 return False
@@ -136,6 +139,26 @@ class Planning:
             return False
         self._must(status)
         return True
+
+    def take(self, budget_bytes: int, path: str) -> bool:
+        """As solve, with the plan that save_plan has written to a file. MemplanError: there is none for this graph, or it
+        does not hold."""
+        plan = c_void_p()
+        error = self.library.mp_planning_error(self.handle)
+        graph = self.library.mp_planning_graph(self.handle)
+        self._must(self.library.mp_plan_read(path.encode(), graph, byref(plan), error))
+        try:
+            status = self.library.mp_planning_take(self.handle, budget_bytes, plan)
+        finally:
+            self.library.mp_plan_free(plan)
+        if status == STATUS_INFEASIBLE:
+            return False
+        self._must(status)
+        return True
+
+    def hash(self) -> str:
+        """Of the finished graph."""
+        return str(self.library.mp_planning_hash(self.handle).decode())
 
     def number(self, name: str) -> int:
         """A number of planning.h; MemplanError where there is none."""
