@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import read_bytes
 from memplan.capture import Capture
@@ -21,6 +22,7 @@ from memplan.native import native_upsampling
 from memplan.operators import drop_unread_arguments
 from memplan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
+from memplan.sizes import has_symbols, hold_sizes, is_last_size
 
 COSTS = Costs()
 
@@ -52,12 +54,27 @@ class Backend:
         from torch._dynamo.backends.common import aot_autograd
 
         def compiler(graph: fx.GraphModule, _: Any) -> Any:
-            return compile_graph(graph)
+            return make_boxed_func(graph.forward) if has_symbols(graph.graph) else compile_graph(graph)
 
         aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
-        with native_upsampling():
-            compiled: Callable[..., Any] = aot(module, inputs)
+        if torch.is_grad_enabled():
+            hold_sizes(module, inputs)
+            self.warn_of_last_size()
+        try:
+            with native_upsampling():
+                compiled: Callable[..., Any] = aot(module, inputs)
+        except MemplanError as error:
+            return raising(error)
         return compiled
+
+    def warn_of_last_size(self) -> None:
+        if is_last_size():
+            warnings.warn(
+                f"memplan plans {graph_name()}, and PyTorch captures this code for no further sizes: they run without a plan;"
+                " raise torch._dynamo.config.recompile_limit (cache_size_limit in old versions)",
+                FallbackWarning,
+                stacklevel=2,
+            )
 
     def partition(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
@@ -100,6 +117,15 @@ class Backend:
         return known + before + elsewhere
 
 
+def raising(error: MemplanError) -> Callable[..., Any]:
+    """Instead of a compiled graph: raises when it is called. PyTorch wraps what is raised while it compiles."""
+
+    def call(*_: Any) -> Any:
+        raise error.with_traceback(None)
+
+    return call
+
+
 def frame_of_graph() -> Any:
     """The same for all graphs of one piece of the user's code, at whatever sizes."""
     current = torch._guards.CompileContext.current_compile_id()
@@ -129,7 +155,10 @@ def dynamo_backend(
     given = options if options is not None else {}
     if id(given) not in BY_OPTIONS or BY_OPTIONS[id(given)][0] is not given:
         rest = {k: v for k, v in given.items() if k != "report"}
-        BY_OPTIONS[id(given)] = (given, Backend(options_from(rest), given.get("report")))
+        try:
+            BY_OPTIONS[id(given)] = (given, Backend(options_from(rest), given.get("report")))
+        except MemplanError as error:
+            return raising(error)
     return BY_OPTIONS[id(given)][1](module, inputs)
 
 

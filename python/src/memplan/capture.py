@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_iter
 
 from memplan.errors import NotPlannable
 from memplan.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
+from memplan.sizes import is_symbol
 
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
 
@@ -129,14 +130,11 @@ def refuse(node: fx.Node) -> None:
         raise NotPlannable(f"{node.target} writes into its argument")
 
 
-def refuse_symbols(placeholders: Iterable[fx.Node]) -> None:
-    for node in placeholders:
+def refuse_symbols(nodes: Iterable[fx.Node]) -> None:
+    for node in nodes:
         value = node.meta.get("val")
-        symbolic = isinstance(value, torch.SymInt) or any(
-            isinstance(s, torch.SymInt) for t in tensors_of(value) for s in t.shape
-        )
-        if symbolic:
-            raise NotPlannable(f"the size of {node.name} is not a number; compile with dynamic=False, one plan per size")
+        if is_symbol(value) or any(is_symbol(s) for t in tensors_of(value) for s in t.shape):
+            raise NotPlannable(f"the size of {node.name} depends on data")
 
 
 class Capture:
@@ -164,7 +162,7 @@ class Capture:
         self._before_boundary: list[int] = []
         self._alive: list[torch.Tensor] = []  # so that no key is given twice
         self.sizes: dict[int, int] = {}  # of storages by their key, as allocated
-        refuse_symbols(placeholders)
+        refuse_symbols(joint.graph.nodes)
         self._add_inputs()
         self._add_body()
 
