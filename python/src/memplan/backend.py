@@ -58,7 +58,7 @@ class Backend:
 
         aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
         if torch.is_grad_enabled():
-            hold_sizes(module, inputs)
+            hold_sizes(inputs)
             self.warn_of_last_size()
         try:
             with native_upsampling():

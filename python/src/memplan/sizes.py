@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,22 +11,13 @@ from torch import fx
 from torch.utils._pytree import tree_iter
 
 
-def number(symbol: torch.SymInt) -> int | torch.SymInt:
-    """What a symbol stands for: asking for it makes PyTorch capture anew where it is another one. The symbol itself where
-    that depends on data."""
-    try:
-        return int(symbol)
-    except Exception:  # of several private kinds
-        return symbol
-
-
-def hold_sizes(module: fx.GraphModule, inputs: Sequence[Any]) -> None:
-    """Writes numbers into the module where it reads the sizes that it is given."""
-    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-    for placeholder, value in zip(placeholders, inputs):
-        if isinstance(value, torch.SymInt) and isinstance(n := number(value), int):
-            placeholder.replace_all_uses_with(n)
-    module.recompile()
+def hold_sizes(inputs: Iterable[Any]) -> None:
+    """Asks what each symbol among a graph's inputs stands for: PyTorch then traces with that number, and captures anew where
+    it is another one. Sizes that depend on data stay symbols."""
+    for value in inputs:
+        if isinstance(value, torch.SymInt):
+            with contextlib.suppress(Exception):  # of several private kinds
+                int(value)
 
 
 def is_symbol(value: Any) -> bool:
