@@ -64,7 +64,9 @@ mp_status mp_planning_finish(mp_planning *planning);
 /* ---- the search ---- */
 
 /* Sets an option of searches to come, as the command line spells it: "solver", "seed", "moves", "effort", "time_limit"
- * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). MP_INVALID: no such option or value. O(1). */
+ * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). And one of the graph, before it is finished:
+ * "fuse", where its updates run ("none", which is the default: after all of backward; or "backward": within it). MP_INVALID: no
+ * such option or value, or a finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
 
 /* Called now and then from mp_planning_solve, in its thread; -1 where there is nothing yet. Returns false to end the search

@@ -244,9 +244,23 @@ static bool read_number(const char *text, double *out)
     return end != text && !*end && isfinite(*out) && *out >= 0 && *out < 9e18;
 }
 
+/* Where updates run belongs to the graph. With "forward" gradients would be carried, which nobody can say here. */
+static mp_status set_fuse(mp_planning *planning, const char *value)
+{
+    const int fuse = mp_fuse_find(value);
+    mp_status st = require_unfinished(planning);
+    if (st != MP_OK) return st;
+    if (fuse != MP_FUSE_NONE && fuse != MP_FUSE_BACKWARD)
+        return MP_FAIL(&planning->err, MP_INVALID, "updates cannot be fused into '%s' here: there are 'none' and 'backward'",
+                       value);
+    planning->graph->fuse = (mp_fuse)fuse;
+    return MP_OK;
+}
+
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value)
 {
     mp_error *err = mp_planning_error(planning);
+    if (!strcmp(option, "fuse")) return set_fuse(planning, value);
     mp_request *request = &planning->request;
     const int effort = mp_effort_find(value);
     const bool is_yes = !strcmp(value, "yes");

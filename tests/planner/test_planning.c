@@ -43,6 +43,7 @@ static mp_planning *handle_of(const mp_graph *graph)
         if (node->flags & MP_NODE_ONCE) assert_int_equal(mp_planning_flag(p, (int)i, "once"), MP_OK);
         if (node->flags & MP_NODE_RANDOM) assert_int_equal(mp_planning_flag(p, (int)i, "random"), MP_OK);
     }
+    assert_int_equal(mp_planning_set(p, "fuse", mp_fuse_name(graph->fuse)), MP_OK);
     if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
     return p;
 }
@@ -82,11 +83,12 @@ static void a_graph_through_the_handle_is_the_one_that_structs_make(void **state
 {
     (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
-        mp_graph *graph = random_graph(seed, 6, MP_FUSE_NONE, false);
+        mp_graph *graph = random_graph(seed, 6, seed % 2 ? MP_FUSE_BACKWARD : MP_FUSE_NONE, false);
         mp_planning *p = handle_of(graph);
         const mp_graph *mine = mp_planning_graph(p);
         assert_int_equal(mine->n_storages, graph->n_storages);
         assert_int_equal(mine->n_nodes, graph->n_nodes);
+        assert_int_equal(mine->fuse, graph->fuse);
         for (size_t s = 0; s < graph->n_storages; s++) {
             assert_int_equal(mine->storages[s].bytes, graph->storages[s].bytes);
             assert_int_equal(mine->storages[s].kind, graph->storages[s].kind);
@@ -112,7 +114,7 @@ static void an_answer_is_that_of_mp_solve_and_holds_in_the_simulator(void **stat
     (void)state;
     int n_plans = 0;
     for (uint64_t seed = 0; seed < 12; seed++) {
-        mp_graph *graph = random_graph(seed, 6, MP_FUSE_NONE, false);
+        mp_graph *graph = random_graph(seed, 6, seed % 2 ? MP_FUSE_BACKWARD : MP_FUSE_NONE, false);
         mp_planning *p = handle_of(graph);
         const int64_t all = mp_planning_number(p, "keep_all_bytes"), floor = mp_planning_number(p, "floor_bytes");
         const mp_request request = {
@@ -172,6 +174,36 @@ static void a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it(void 
     mp_planning_free(p);
 }
 
+/* By hand: two layers with a parameter of 100 bytes each, whose gradients die at their updates, or wait for the end of
+ * backward. */
+static void updates_within_backward_free_gradients_early(void **state)
+{
+    (void)state;
+    for (int fused = 0; fused < 2; fused++) {
+        int w[2], dw[2], b[2];
+        mp_planning *p = mp_planning_new("updates", 1);
+        for (int k = 0; k < 2; k++) w[k] = mp_planning_add_storage(p, "w", "parameter", 100);
+        for (int k = 0; k < 2; k++) dw[k] = mp_planning_add_storage(p, "dw", "gradient", 100);
+        for (int k = 0; k < 2; k++) {
+            b[k] = mp_planning_add_node(p, "b", "Layer", "backward", 1, 0);
+            pass_list(p, b[k], "reads", &w[k], 1);
+            pass_list(p, b[k], "writes", &dw[k], 1);
+        }
+        for (int k = 0; k < 2; k++) {
+            const int u = mp_planning_add_node(p, "u", "SGD", "update", 1, 0);
+            pass_list(p, u, "reads", (const int[]){w[k], dw[k]}, 2);
+            pass_list(p, u, "writes", &w[k], 1);
+        }
+        if (fused) assert_int_equal(mp_planning_set(p, "fuse", "backward"), MP_OK);
+        if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
+        assert_int_equal(mp_planning_set(p, "fuse", "none"), MP_INVALID);
+        assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 400);
+        assert_int_equal(mp_planning_solve(p, 300), fused ? MP_OK : MP_INFEASIBLE);
+        assert_int_equal(mp_planning_number(p, "smallest_bytes"), fused ? 300 : 400);
+        mp_planning_free(p);
+    }
+}
+
 static void what_is_wrong_has_a_sentence(void **state)
 {
     (void)state;
@@ -192,6 +224,8 @@ static void what_is_wrong_has_a_sentence(void **state)
     assert_int_equal(mp_planning_set(p, "time_limit", "-1"), MP_INVALID);
     assert_int_equal(mp_planning_set(p, "gap", "2x"), MP_INVALID);
     assert_int_equal(mp_planning_set(p, "colour", "red"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "fuse", "forward"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "fuse", "sideways"), MP_INVALID);
     assert_int_equal(mp_planning_set(p, "effort", "quick"), MP_OK);
     assert_int_equal(mp_planning_solve(p, 100), MP_INVALID);
     assert_int_equal(mp_planning_connect(p, 0, "writes", list, 2), MP_OK); /* twice the same */
@@ -296,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_graph_through_the_handle_is_the_one_that_structs_make),
         cmocka_unit_test(an_answer_is_that_of_mp_solve_and_holds_in_the_simulator),
         cmocka_unit_test(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it),
+        cmocka_unit_test(updates_within_backward_free_gradients_early),
         cmocka_unit_test(what_is_wrong_has_a_sentence),
         cmocka_unit_test(an_earlier_plan_is_taken_in_place_of_a_search),
         cmocka_unit_test(the_caller_can_stop_a_search),
