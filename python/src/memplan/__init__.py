@@ -7,6 +7,7 @@ from memplan.api import compile, estimate, fit
 from memplan.backend import register
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
 from memplan.report import GraphReport, Report
+from memplan.train_step import TrainStep
 
 register()
 
@@ -17,6 +18,7 @@ __all__ = [
     "LibraryError",
     "MemplanError",
     "Report",
+    "TrainStep",
     "compile",
     "estimate",
     "fit",

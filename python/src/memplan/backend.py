@@ -94,15 +94,20 @@ class Backend:
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         start = time.perf_counter()
-        capture = Capture(joint, n_forward_outputs, static_indices)
-        sources = [o.source for o in capture.operations if o.source is not None]
-        planner = GraphPlanner(capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture), name)
+        planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
         emitted, budget = planner.solve(self.options)
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
         if self.only_report:
             raise Estimated
         return emitted.forward, emitted.backward
+
+    def planner_for(
+        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+    ) -> GraphPlanner:
+        capture = Capture(joint, n_forward_outputs, static_indices)
+        sources = [o.source for o in capture.operations if o.source is not None]
+        return GraphPlanner(capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture), name)
 
     def outside_bytes(self, capture: Capture) -> int:
         """What is in memory beside this graph: what the caller said; and of other graphs of the model parameters, gradients,

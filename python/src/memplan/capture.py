@@ -12,7 +12,7 @@ import inspect
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import fx
@@ -137,8 +137,22 @@ def refuse_symbols(nodes: Iterable[fx.Node]) -> None:
             raise NotPlannable(f"the size of {node.name} depends on data")
 
 
+def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
+    """The nodes that need no gradient from outside, and those that do; the tangents themselves are in neither."""
+    given = set(tangents)
+    backward = set(given)
+    body = [n for n in graph.nodes if n.op not in ("placeholder", "output") and n not in given]
+    for node in body:
+        if any(a in backward for a in node.all_input_nodes):
+            backward.add(node)
+    return [n for n in body if n not in backward], [n for n in body if n in backward]
+
+
 class Capture:
     """What the planner has to know of a joint graph, and what emission needs to write it in another order."""
+
+    fuse = "none"  # where updates run
+    overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}  # per phase, kinds
 
     def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int]) -> None:
         self.joint = joint
@@ -224,22 +238,24 @@ class Capture:
     # Operations
 
     def _add_body(self) -> None:
-        needed = reaching(self.forward_outputs)
-        backward: set[fx.Node] = set(self.tangents)
-        body = [n for n in self.joint.graph.nodes if n.op not in ("placeholder", "output")]
-        for node in body:
-            refuse(node)
-            if any(a in backward for a in node.all_input_nodes):
-                backward.add(node)
-        # All of forward first: what only backward needs of it (masks, logarithms) may run anywhere, says the planner.
-        for node in [n for n in body if n not in backward]:
-            self._add_node(node, "forward", "activation" if node in needed else "saved")
+        forward, backward = halves(self.joint.graph, self.tangents)
+        self._add_forward(forward)
         self._add_boundary()
-        for node in [n for n in body if n in backward]:
-            self._add_node(node, "backward", "activation_gradient")
+        self._add_backward(backward)
         self._add_end()
 
+    def _add_forward(self, nodes: list[fx.Node]) -> None:
+        """All of forward: what only backward needs of it (masks, logarithms) may run anywhere, says the planner."""
+        needed = reaching(self.forward_outputs)
+        for node in nodes:
+            self._add_node(node, "forward", "activation" if node in needed else "saved")
+
+    def _add_backward(self, nodes: list[fx.Node]) -> None:
+        for node in nodes:
+            self._add_node(node, "backward", "activation_gradient")
+
     def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+        refuse(node)
         if node.op == "get_attr":
             tensors = tensors_of(getattr(self.joint, str(node.target)))
             self.places[node] = [self._add_storage(node.name, "constant", storage_bytes(t)) for t in tensors]
@@ -259,17 +275,20 @@ class Capture:
             return
         operation = Operation(node.name, str(node.target), phase, node, self.storages_of(node.all_input_nodes), made)
         if phase == "forward":
-            self._restrain(operation, node)
+            self._restrain_readers(operation, node)
+            self._restrain_draws(operation, node)
         operation.in_place = self._in_place(node, made, phase)
         self.operations.append(operation)
 
-    def _restrain(self, operation: Operation, node: fx.Node) -> None:
-        """What may not run twice, or has to run before backward: whoever reads what is written after forward. And numbers
-        are drawn in the order of the network, whatever the plan."""
+    def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
+        """What may not run twice, or has to run before backward: whoever reads what is written after forward."""
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])
             operation.once = any(a in self.mutated for a in read_again(node))
+
+    def _restrain_draws(self, operation: Operation, node: fx.Node) -> None:
+        """Numbers are drawn in the order of the network, whatever the plan."""
         if is_random(node):
             self.n_random += 1
             draw = self._add_storage(f"draw {self.n_random}", "saved", 0)
@@ -287,7 +306,7 @@ class Capture:
         if not same_layout(first.meta.get("val"), node.meta.get("val")):
             return []
         (source,) = self.places[first]
-        kinds = ("activation_gradient",) if phase == "backward" else ("activation", "saved")
+        kinds = self.overwrites.get(phase, ())
         if source is None or self.storages[source].kind not in kinds or first in self.tangents:
             return []
         if sum(source in self.places[a] for a in node.all_input_nodes) != 1:
@@ -307,24 +326,33 @@ class Capture:
     def _dynamic(self, storages: Iterable[int]) -> list[int]:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
 
-    def _add_boundary(self) -> None:
-        """Everything forward returns is there, all draws are made, and the gradients of forward's outputs come in. What
-        the user gets stays: nobody runs it again."""
+    def _hold_user_outputs(self) -> set[int]:
+        """What the user gets stays: nobody runs it again."""
         held = set(self._dynamic(self.storages_of(self.user_outputs)))
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))
+        return held
+
+    def _add_boundary(self) -> None:
+        """Everything forward returns is there, all draws are made, and the gradients of forward's outputs come in."""
+        held = self._hold_user_outputs()
         reads = set(self._dynamic(self.storages_of(self.forward_outputs))) | set(self._before_boundary)
         reads |= {self._last_draw} if self._last_draw is not None else set()
         self.boundary = len(self.operations)
         self.operations.append(Operation("boundary", "boundary", "loss", None, sorted(reads), self.storages_of(self.tangents)))
         self._held = sorted(held)
 
-    def _add_end(self) -> None:
-        """Gradients are returned together, and until then the user's outputs and their gradients are held."""
-        gradients = self._dynamic(self.storages_of(self.backward_outputs))
+    def _call_gradients(self, nodes: Iterable[Any]) -> list[int]:
+        """Gives the storages of parameters' gradients their kind."""
+        gradients = self._dynamic(self.storages_of(nodes))
         for s in gradients:
             if self.storages[s].kind == "activation_gradient":
                 self.storages[s].kind = "gradient"
+        return gradients
+
+    def _add_end(self) -> None:
+        """Gradients are returned together, and until then the user's outputs and their gradients are held."""
+        gradients = self._call_gradients(self.backward_outputs)
         reads = sorted({*gradients, *self._held, *self.storages_of(self.tangents)})
         self.end = len(self.operations)
         done = self._add_storage("end", "activation_gradient", 0)

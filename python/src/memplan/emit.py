@@ -15,7 +15,7 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from memplan.capture import Capture, device_of_first
 from memplan.liveness import WORKSPACE
 from memplan.measure import Cost
-from memplan.operators import is_random, second_form
+from memplan.operators import is_random, only_first_makes, second_form
 
 
 def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
@@ -60,13 +60,16 @@ class Emission:
             elif node in capture.views or node.target is operator.getitem:
                 for a in node.all_input_nodes:
                     self.made_from.setdefault(a, []).append(node)
+        self._write(steps)
+
+    def _write(self, steps: list[int]) -> None:
         for step in steps:
-            if step == capture.boundary:
-                self.forward_outputs = [self._output(o) for o in capture.forward_outputs]
+            if step == self.capture.boundary:
+                self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
                 self._cross()
-            elif step != capture.end:
+            elif step != self.capture.end:
                 self._run(step)
-        self.backward_outputs = [self._output(o) for o in capture.backward_outputs]
+        self.backward_outputs = [self._output(o) for o in self.capture.backward_outputs]
 
     def _add(self, node: fx.Node) -> fx.Node:
         if self.in_forward:
@@ -100,8 +103,10 @@ class Emission:
         assert node is not None
         for a in node.all_input_nodes:
             self._current(a)
-        self._forget(node)
+        items = self.capture.items.get(node, [])
         first = self.done[step] == 0
+        kept = {} if first else {i: self.now[i] for i in items if only_first_makes(node, i)}
+        self._forget(node)
         self.done[step] += 1
         if is_random(node) and self.runs[step] > 1:
             copy = self._draw(step, node, first)
@@ -112,7 +117,8 @@ class Emission:
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
         copy.meta = {**copy.meta, WORKSPACE: self.costs[node].workspace_bytes, "memplan_run": self.done[step]}
         self.now[node] = copy
-        for item in self.capture.items.get(node, []):
+        self.now.update(kept)
+        for item in [i for i in items if i not in kept]:
             self.now[item] = self._add(self.graph.node_copy(item, lambda n: self.now[n]))
 
     def _draw(self, step: int, node: fx.Node, first: bool) -> fx.Node:

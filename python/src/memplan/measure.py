@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import math
 import os
@@ -68,45 +69,47 @@ def made_up(value: Any) -> Any:
     return memory.as_strided(tuple(value.shape), tuple(value.stride()))
 
 
-def call_of(node: fx.Node) -> tuple[Any, Any, Any]:
-    """What a node calls, with made-up arguments."""
+def call_of(node: fx.Node) -> Callable[[], Any]:
+    """The node's call on made-up arguments."""
 
     def argument(a: Any) -> Any:
         return tree_map(made_up, a.meta.get("val")) if isinstance(a, fx.Node) else a
 
+    function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
-    return node.target, args, kwargs
+    return functools.partial(function, *args, **kwargs)
 
 
-def seconds_of(node: fx.Node, device: torch.device) -> tuple[float, tuple[int, ...]]:
-    """The fastest of some runs, and the bytes of the storages of its results."""
-    function, args, kwargs = call_of(node)
+def fastest_seconds(call: Callable[[], Any], device: torch.device) -> float:
     best = math.inf
-    result = function(*args, **kwargs)
-    result_bytes = tuple(storage_bytes(t) for t in tensors_of(result))
-    del result
     for _ in range(REPEATS):
         if device.type == "cuda":
             timed: Any = torch.cuda.Event
             begin, end = timed(enable_timing=True), timed(enable_timing=True)
             begin.record()
-            function(*args, **kwargs)
+            call()
             end.record()
             end.synchronize()
             seconds = begin.elapsed_time(end) / 1e3
         else:
             start = time.thread_time()
-            function(*args, **kwargs)
+            call()
             seconds = time.thread_time() - start
         best = min(best, seconds)
-    return max(best, LEAST_SECONDS), result_bytes
+    return max(best, LEAST_SECONDS)
 
 
-def cuda_workspace(node: fx.Node, device: torch.device) -> int:
-    function, args, kwargs = call_of(node)
+def seconds_of(node: fx.Node, device: torch.device) -> tuple[float, tuple[int, ...]]:
+    """The fastest of some runs, and the bytes of the storages of its results."""
+    call = call_of(node)
+    result_bytes = tuple(storage_bytes(t) for t in tensors_of(call()))
+    return fastest_seconds(call, device), result_bytes
+
+
+def cuda_workspace(call: Callable[[], Any], device: torch.device) -> int:
     torch.cuda.reset_peak_memory_stats(device)
     before = int(torch.cuda.memory_allocated(device))
-    result = function(*args, **kwargs)
+    result = call()
     after = max(before, int(torch.cuda.memory_allocated(device)))
     del result
     peak = int(torch.cuda.max_memory_allocated(device))
@@ -119,21 +122,20 @@ def memory_events(profiled: Any) -> list[tuple[int, int]]:
     return sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]" and "CPU" in str(e.device_type()))
 
 
-def host_workspaces(nodes: list[fx.Node]) -> list[int]:
+def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
     """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        for k, node in enumerate(nodes):
-            function, args, kwargs = call_of(node)
+        for k, call in enumerate(calls):
             with record_function(f"{MARK}{k}"):
-                result = function(*args, **kwargs)
-            del result, args, kwargs
+                result = call()
+            del result, call
     spans = {}
     for e in profiled.profiler.kineto_results.events():
         if e.name().startswith(MARK):
             spans[int(e.name()[len(MARK) :])] = (e.start_ns(), e.start_ns() + e.duration_ns())
     events = memory_events(profiled)
     found, at = [], 0
-    for k in range(len(nodes)):
+    for k in sorted(spans):
         begin, end = spans[k]
         while at < len(events) and events[at][0] < begin:
             at += 1
@@ -199,10 +201,10 @@ class Costs:
                 self.n_failed += 1
                 self.known[key] = Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
         on_host = [key for key in seconds if device_of(new[key]).type != "cuda"]
-        workspaces = dict(zip(on_host, host_workspaces([new[key] for key in on_host]))) if on_host else {}
+        workspaces = dict(zip(on_host, host_workspaces(call_of(new[key]) for key in on_host))) if on_host else {}
         for key in seconds:
             if key not in workspaces:
-                workspaces[key] = cuda_workspace(new[key], device_of(new[key]))
+                workspaces[key] = cuda_workspace(call_of(new[key]), device_of(new[key]))
             self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
 
 

@@ -54,6 +54,11 @@ def read_again(node: fx.Node) -> list[fx.Node]:
     return list(node.all_input_nodes)
 
 
+def only_first_makes(node: fx.Node, item: fx.Node) -> bool:
+    """Whether this result of a node is not among those of its second form: new running statistics."""
+    return has_batch_statistics(node) and item.args[1] in (3, 4)
+
+
 def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
     """What a second run calls, and with which arguments: the same bits, and statistics move once."""
     if has_batch_statistics(node):

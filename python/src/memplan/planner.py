@@ -76,13 +76,18 @@ class GraphPlanner:
             self.planning.connect(n, "in_place", operation.in_place)
             if operation.once and operation.phase == "forward":
                 self.planning.flag(n, "once")
+        if capture.fuse != "none":
+            self.planning.set("fuse", capture.fuse)
         self.planning.finish()
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
 
+    def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
+        return emit(self.capture, steps, self.costs, self.state_like)
+
     def emit(self, steps: list[int]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
-        forward, backward = emit(self.capture, steps, self.costs, self.state_like)
+        forward, backward = self.graphs(steps)
         held_keys = keys_of(self.held) - self.static_keys
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         given = keys_of(n for n in backward.graph.nodes if n.op == "placeholder")
@@ -195,7 +200,7 @@ class GraphPlanner:
             proved_overhead=max(0.0, bound) if not math.isnan(bound := p.share("bound_ticks")) else math.nan,
             seconds=p.number("planned_ticks") * 1e-9,
             plan_seconds=plan_seconds,
-            n_operators=len(self.capture.operations) - 2,
+            n_operators=sum(o.source is not None for o in self.capture.operations),
             recomputed=[self._recomputed(step, n) for step, n in runs.items() if n > 1],
             context_bytes=context_bytes(self.device()),
             planning=p,

@@ -1,0 +1,197 @@
+"""A whole training step as one graph: the joint graph with the loss's own gradient made in it, and an update for every
+parameter. For the planner it is forward, backward and updates; nothing crosses from one call to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+
+from memplan.capture import Capture, Operation, flat_outputs, halves, reaching, storage_bytes, storage_key, tensors_of
+from memplan.emit import Emission
+from memplan.errors import NotPlannable
+from memplan.measure import Cost
+from memplan.planner import GraphPlanner
+from memplan.updates import UpdateCost, Updates, same_strides
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A parameter of the graph that is updated."""
+
+    node: fx.Node  # a placeholder of the joint graph
+    gradient: fx.Node
+    update: Callable[..., None]
+    cost: UpdateCost
+
+
+class StepGraph:
+    """A copy of the joint graph that ends in updates. NotPlannable where the step is not of one loss."""
+
+    def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, updates: Updates) -> None:
+        self.joint = joint
+        self.n_forward_outputs = n_forward_outputs
+        placeholders = [n for n in joint.graph.nodes if n.op == "placeholder"]
+        self.given_tangents = [n for n in placeholders if "tangents" in n.name]
+        self.primals = [n for n in placeholders if "tangents" not in n.name]
+        outputs = flat_outputs(joint.graph)
+        self.gradients = outputs[n_forward_outputs:]
+        if len(self.given_tangents) != 1 or self.given_tangents[0].meta["val"].numel() != 1:
+            raise NotPlannable("a step ends in one loss, a tensor of one element, and in nothing else")
+        if len(self.gradients) < len(self.primals):
+            raise NotPlannable("this PyTorch does not say which gradient is whose")
+        self.trained = self._find_trained(updates)
+        self.updates: dict[fx.Node, Trained] = {}
+        self.graph = fx.Graph()
+        self._copy(outputs[:n_forward_outputs])
+        self.module = fx.GraphModule(joint, self.graph)
+        self.module.meta = dict(getattr(joint, "meta", {}))
+
+    def _find_trained(self, updates: Updates) -> list[Trained]:
+        """The parameters that have a gradient, by the memory in which they lie."""
+        mode: Any = detect_fake_mode([n.meta.get("val") for n in self.primals])
+        by_key: dict[int, list[int]] = {}
+        for k, node in enumerate(self.primals):
+            for tensor in tensors_of(node.meta.get("val")):
+                by_key.setdefault(storage_key(tensor), []).append(k)
+        found = []
+        for k_group, parameter in updates.parameters():
+            places = by_key.get(storage_key(mode.from_tensor(parameter, static_shapes=True)), [])
+            if len(places) > 1:
+                raise NotPlannable(f"{self.primals[places[0]].name} shares its memory with another input")
+            if places and isinstance(self.gradients[places[0]], fx.Node):
+                gradient = self.gradients[places[0]]
+                cost = updates.cost(k_group, parameter)
+                if not same_strides(gradient.meta["val"], parameter):  # the update lays it out as the parameter lies
+                    cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
+                update = updates.update_of(k_group, parameter)
+                found.append(Trained(self.primals[places[0]], gradient, update, cost))
+        if not found:
+            raise NotPlannable("no parameter of the optimizer has a gradient")
+        return found
+
+    def _copy(self, forward_outputs: list[Any]) -> None:
+        """Everything that forward's outputs and updates need, and then the updates."""
+        needed = reaching([*forward_outputs, *(t.gradient for t in self.trained)])
+        backward = set(halves(self.joint.graph, self.given_tangents)[1])
+        copies: dict[fx.Node, Any] = {}
+        for node in self.joint.graph.nodes:
+            if node in self.given_tangents:
+                copies[node] = self.tangent = self._ones(node)
+            elif node.op == "output":
+                for trained in self.trained:
+                    arguments = (copies[trained.node], copies[trained.gradient])
+                    made = self.graph.call_function(trained.update, arguments)
+                    self.updates[made] = trained
+                end = self.graph.output([copies.get(o, o) if isinstance(o, fx.Node) else o for o in forward_outputs])
+                end.meta = dict(node.meta)
+            elif node in needed or node not in backward:
+                copies[node] = self.graph.node_copy(node, copies.__getitem__)
+
+    def costs(self) -> dict[fx.Node, Cost]:
+        """Of the updates."""
+        return {node: Cost(t.cost.seconds, t.cost.workspace_bytes) for node, t in self.updates.items()}
+
+    def _ones(self, tangent: fx.Node) -> fx.Node:
+        """The gradient of the loss, by itself."""
+        value = tangent.meta["val"]
+        kind = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
+        node = self.graph.call_function(aten.full.default, (list(value.shape), 1), kind)
+        node.meta = dict(tangent.meta)
+        return node
+
+    def unused_backward(self) -> fx.GraphModule:
+        """What stands for backward, which nobody calls: no gradient for anything."""
+        graph = fx.Graph()
+        for node in self.given_tangents:
+            graph.node_copy(node)
+        graph.output(tuple(None for _ in self.gradients))
+        return fx.GraphModule(self.joint, graph)
+
+
+class StepCapture(Capture):
+    """Of a whole step. PyTorch writes buffers when it is over, so that nobody has to be in time to read them; and values
+    of forward may be overwritten by their last reader."""
+
+    overwrites: ClassVar = {
+        "forward": ("activation", "saved"),
+        "backward": ("activation", "saved", "activation_gradient"),
+    }
+
+    def __init__(self, step: StepGraph, static_indices: Iterable[int], fuse: str, optimizer: str) -> None:
+        self.step, self.fuse, self.optimizer = step, fuse, optimizer
+        super().__init__(step.module, step.n_forward_outputs, static_indices)
+
+    def _add_body(self) -> None:
+        forward, backward = halves(self.step.graph, [self.step.tangent])
+        self._add_forward([n for n in forward if n not in self.step.updates])
+        self.boundary = len(self.operations)
+        self._add_node(self.step.tangent, "loss", "activation_gradient")
+        self.operations[-1].reads = self._dynamic(self.storages_of(self.user_outputs))
+        self._add_backward([n for n in backward if n not in self.step.updates])
+        self._call_gradients(node.args[1] for node in self.step.updates)
+        self._add_end()
+        for node, trained in self.step.updates.items():
+            self._add_update(node, trained)
+
+    def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
+        pass
+
+    def _add_end(self) -> None:
+        """Until backward is over, what PyTorch is given for the user and for buffers is held."""
+        self._hold_user_outputs()
+        read = {s for o in self.operations for s in o.reads}
+        held = self._dynamic(self.storages_of(self.forward_outputs))
+        done = []
+        for operation in self.operations[self.boundary :]:
+            if not read & set(operation.writes):
+                done.append(self._add_storage(f"{operation.name} done", "activation_gradient", 0))
+                operation.writes = [*operation.writes, done[-1]]
+        self.end = len(self.operations)
+        last = self._add_storage("end", "activation_gradient", 0)
+        self.operations.append(Operation("end", "end", "backward", None, sorted({*held, *done}), [last]))
+
+    def _add_update(self, node: fx.Node, trained: Trained) -> None:
+        parameter, gradient = node.args
+        changed = self.storages_of([parameter])
+        if set(changed) & set(self.storages_of([*self.forward_outputs, *self.mutated])):
+            raise NotPlannable(f"{trained.node.name} is a parameter, and forward returns or writes it")
+        for s in changed:
+            self.storages[s].kind = "parameter"
+        changed.append(self._add_storage(f"state of {trained.node.name}", "optimizer_state", trained.cost.state_bytes))
+        reads = sorted({*changed, *self.storages_of([gradient])})
+        self.places[node] = []
+        self.operations.append(Operation(node.name, self.optimizer, "update", node, reads, changed))
+
+
+class StepEmission(Emission):
+    """One graph: all steps, and then what PyTorch is given."""
+
+    def _write(self, steps: list[int]) -> None:
+        for step in steps:
+            if step != self.capture.end:
+                self._run(step)
+        self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
+        self.graph.output(tuple(self.forward_outputs))
+        self.graph.lint()
+
+
+class StepPlanner(GraphPlanner):
+    """Plans a StepCapture: forward is all of the step, and backward is not called."""
+
+    capture: StepCapture
+
+    def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
+        emission = StepEmission(self.capture, steps, self.costs, self.state_like)
+        whole = fx.GraphModule(self.capture.joint, emission.graph)
+        return whole, self.capture.step.unused_backward()
+
+    def auto_bytes(self) -> int:
+        """State that the first step makes is counted, and its memory is free still."""
+        return super().auto_bytes() - sum(t.cost.missing_bytes for t in self.capture.step.trained)

@@ -1,0 +1,115 @@
+"""What a user calls for a whole training step: forward, backward and the optimizer as one plan."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.api import without_wrapping
+from memplan.backend import COSTS, Backend
+from memplan.budget import Budget
+from memplan.errors import MemplanError
+from memplan.planner import GraphPlanner, Options
+from memplan.planning import Watcher
+from memplan.step_graph import StepCapture, StepGraph, StepPlanner
+from memplan.updates import Updates
+
+FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
+
+
+def each_parameter_once() -> contextlib.AbstractContextManager[Any]:
+    """PyTorch before 2.5 captures a shared parameter once for each of its names, unless it is told not to."""
+    if torch.__version__ >= (2, 5):
+        return contextlib.nullcontext()
+    patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(inline_inbuilt_nn_modules=True)
+    return patched
+
+
+class StepBackend(Backend):
+    """Compiles a loss into a whole step."""
+
+    def __init__(self, options: Options, updates: Updates, fuse: str) -> None:
+        super().__init__(options)
+        self.updates, self.fuse = updates, fuse
+
+    def planner_for(
+        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+    ) -> GraphPlanner:
+        step = StepGraph(joint, n_forward_outputs, self.updates)
+        capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
+        sources = [o.source for o in capture.operations if o.source is not None and o.source not in step.updates]
+        costs = {**COSTS.measure(sources), **step.costs()}
+        return StepPlanner(capture, costs, self.outside_bytes(capture) + self._frozen_bytes(), name)
+
+    def _frozen_bytes(self) -> int:
+        """What the optimizer keeps for parameters that it does not train now."""
+        groups = self.updates.optimizer.param_groups
+        return self.updates.state_bytes(p for group in groups for p in group["params"] if not p.requires_grad)
+
+
+class TrainStep:
+    """`step(x, y)` runs forward, backward and the optimizer's updates within a budget of memory for everything, and returns
+    the loss. Parameters, the optimizer's state and buffers are then what eager PyTorch makes them, bit by bit; no
+    parameter has a gradient.
+
+    model: a module or a function. loss: is called with what the model returns for all arguments but the last, and the last;
+        None: the model returns the loss itself.
+    optimizer: of any class that updates each parameter by itself. Schedulers, `state_dict` and `load_state_dict` work.
+    fuse: "backward" updates a parameter as soon as its gradient is complete and nothing reads its old value any more;
+        "after": when all of backward has run.
+    budget and the other options: as memplan.compile's; what the optimizer keeps is counted.
+
+    `memplan` is a Report, which is filled by the first step.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        loss: Callable[[Any, Any], torch.Tensor] | None,
+        optimizer: torch.optim.Optimizer,
+        budget: Budget = "auto",
+        *,
+        fuse: str = "backward",
+        reserve: Budget = 0,
+        effort: str = "normal",
+        time_limit: float = 20.0,
+        on_infeasible: str = "raise",
+        progress: Watcher | None = None,
+    ) -> None:
+        if fuse not in FUSE:
+            raise MemplanError(f"updates cannot be fused into {fuse!r}: there are 'backward' and 'after'")
+        self.optimizer = optimizer
+        self.updates = Updates(optimizer)
+        options = Options(budget, reserve, effort, time_limit, on_infeasible, progress)
+        backend = StepBackend(options, self.updates, FUSE[fuse])
+        self.memplan = backend.report
+
+        def loss_of(*args: Any, **kwargs: Any) -> Any:
+            if loss is None:
+                return model(*args, **kwargs)
+            return loss(model(*args[:-1], **kwargs), args[-1])
+
+        self.compiled = without_wrapping(torch.compile(loss_of, backend=backend, fullgraph=True, dynamic=False))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        self.updates.check()
+        self.updates.ran = False
+        with torch.enable_grad(), each_parameter_once():
+            value = self.compiled(*args, **kwargs)
+        if not isinstance(value, torch.Tensor):
+            raise MemplanError(f"a step ends in a loss, and this one in a {type(value).__name__}")
+        if not self.updates.ran:
+            self._step_without_plan(value)
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # what a scheduler asks
+        return value.detach()
+
+    def _step_without_plan(self, value: torch.Tensor) -> None:
+        if not value.requires_grad:
+            raise MemplanError("there is nothing to train: the loss depends on no parameter that requires a gradient")
+        torch.autograd.backward(value)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)

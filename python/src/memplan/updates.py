@@ -1,0 +1,146 @@
+"""An optimizer, one parameter at a time: what an update needs, and the update itself.
+
+The update of a parameter is the step of the user's own optimizer class on that parameter alone, with the state and the
+groups of the user's optimizer: its schedulers, `state_dict` and `load_state_dict` go on as if nothing had been changed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from memplan.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.errors import MemplanError
+from memplan.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
+
+NOT_ALONE = {
+    "LBFGS": "it needs the loss of several points in one step",
+    "SparseAdam": "it takes sparse gradients only",
+}
+
+
+@dataclass(frozen=True)
+class UpdateCost:
+    seconds: float
+    workspace_bytes: int
+    state_bytes: int  # what the optimizer keeps for the parameter between steps
+    missing_bytes: int  # of these, what the first step makes
+
+
+def bytes_of(state: Any) -> int:
+    """What the tensors of a parameter's state take, each piece of memory once."""
+    tensors = {storage_key(t): t for t in tensors_of(state)}
+    return sum(allocated(storage_bytes(t), t.device) for t in tensors.values())
+
+
+def same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether elements lie in the same order; where there is only one along a dimension, its stride says nothing."""
+    return all(s == t for s, t, size in zip(a.stride(), b.stride(), a.shape) if size > 1)
+
+
+def alone(optimizer: torch.optim.Optimizer) -> Any:
+    """An optimizer of the same class and options with nothing to update. What a scheduler has put around `step` stays with
+    the user's."""
+    single = object.__new__(type(optimizer))
+    single.__dict__.update({name: value for name, value in vars(optimizer).items() if name != "step"})
+    single.param_groups, single.state = [], defaultdict(dict)
+    return single
+
+
+def refuse(optimizer: Any) -> None:
+    """MemplanError where a step is more than one update after the other."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise MemplanError(f"a {type(optimizer).__name__} is no torch.optim.Optimizer")
+    for base in type(optimizer).__mro__:
+        if base.__name__ in NOT_ALONE:
+            raise MemplanError(f"{base.__name__} cannot update one parameter at a time: {NOT_ALONE[base.__name__]}")
+    if optimizer.defaults.get("differentiable"):
+        raise MemplanError("updates within a planned step are not differentiable")
+
+
+class Updates:
+    """Of all parameters of an optimizer. `ran`: whether any update has run since it was last set to False."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        refuse(optimizer)
+        self.optimizer = optimizer
+        self.single = alone(optimizer)
+        self.known: dict[str, UpdateCost] = {}
+        self.ran = False
+
+    @property
+    def name(self) -> str:
+        return type(self.optimizer).__name__
+
+    def parameters(self) -> list[tuple[int, torch.Tensor]]:
+        """The parameters to be trained, each with the number of its group."""
+        groups = enumerate(self.optimizer.param_groups)
+        return [(k, p) for k, group in groups for p in group["params"] if p.requires_grad]
+
+    def check(self) -> None:
+        """MemplanError where something waits for gradients that nobody will see."""
+        if self.optimizer._optimizer_step_pre_hooks or self.optimizer._optimizer_step_post_hooks:
+            raise MemplanError("hooks of the optimizer's step cannot run: there is no moment at which all gradients are there")
+        for _, parameter in self.parameters():
+            if parameter.grad is not None:
+                raise MemplanError(
+                    "a parameter has a gradient already: a planned step makes its own; call zero_grad() before it"
+                )
+            if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+                raise MemplanError("hooks on a parameter's gradient cannot run within a planned step")
+
+    def cost(self, k_group: int, parameter: torch.Tensor) -> UpdateCost:
+        """Measured on a made-up parameter of this layout, once for all that are alike."""
+        options = {name: value for name, value in self.optimizer.param_groups[k_group].items() if name != "params"}
+        layout = (tuple(parameter.shape), parameter.stride(), parameter.dtype, parameter.device)
+        key = f"{layout} {options}"
+        if key not in self.known:
+            with apart():
+                self.known[key] = self._measure(options, parameter.detach())
+        state = self.optimizer.state.get(parameter)
+        return replace(self.known[key], state_bytes=bytes_of(state), missing_bytes=0) if state else self.known[key]
+
+    def _measure(self, options: dict[str, Any], like: torch.Tensor) -> UpdateCost:
+        dummy = torch.nn.Parameter(made_up(like))
+        dummy.grad = made_up(like)
+        single = alone(self.optimizer)
+        group = {**copy.deepcopy(options), "params": [dummy]}
+        single.param_groups = [group]
+        before = repr({**group, "params": None})
+        if like.device.type == "cuda":
+            workspaces = [cuda_workspace(single.step, like.device) for _ in range(2)]
+        else:
+            workspaces = host_workspaces([single.step, single.step])  # the first makes the state
+        if repr({**group, "params": None}) != before:
+            raise MemplanError(f"{self.name} counts in its groups, so it cannot update one parameter at a time")
+        seconds = fastest_seconds(single.step, like.device)
+        state_bytes = bytes_of(single.state[dummy])
+        return UpdateCost(seconds, max(workspaces), state_bytes, state_bytes)
+
+    def state_bytes(self, parameters: Iterable[torch.Tensor]) -> int:
+        """What the optimizer keeps now for these."""
+        return sum(bytes_of(self.optimizer.state.get(p)) for p in parameters)
+
+    def update_of(self, k_group: int, parameter: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor], None]:
+        """What a graph calls with the parameter, as it gets it, and its gradient."""
+
+        def update(given: torch.Tensor, gradient: torch.Tensor) -> None:
+            if given.data_ptr() != parameter.data_ptr():
+                raise MemplanError("a parameter was exchanged for another tensor: make a new TrainStep")
+            if not same_strides(gradient, parameter):
+                gradient = torch.empty_like(parameter).copy_(gradient)
+            self.single.param_groups = [{**self.optimizer.param_groups[k_group], "params": [parameter]}]
+            self.single.state = self.optimizer.state
+            parameter.grad = gradient
+            try:
+                self.single.step()
+            finally:
+                parameter.grad = None
+            self.ran = True
+
+        return update
