@@ -62,8 +62,12 @@ def peak_of_step(model: Any, inputs: tuple[Any, ...]) -> int:
     """The most bytes that PyTorch's allocator had given out at once during a step, beyond what was there before."""
     for p in model.parameters():
         p.grad = None
+    return peak_of_call(lambda: model(*inputs).backward())
+
+
+def peak_of_call(call: Callable[[], Any]) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as tracked:
-        model(*inputs).backward()
+        call()
     changes = [e for e in tracked.profiler.kineto_results.events() if e.name() == "[memory]"]
     now = top = 0
     for change in sorted(changes, key=lambda e: e.start_ns()):

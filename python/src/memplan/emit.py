@@ -12,7 +12,7 @@ from torch import fx
 from torch._functorch import partitioners
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
-from memplan.capture import Capture, device_of_first
+from memplan.capture import Capture, device_of_first, storage_bytes
 from memplan.liveness import WORKSPACE
 from memplan.measure import Cost
 from memplan.operators import is_random, only_first_makes, second_form
@@ -115,7 +115,10 @@ class Emission:
             if not first:
                 function, arguments = second_form(node)
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
-        copy.meta = {**copy.meta, WORKSPACE: self.costs[node].workspace_bytes, "memplan_run": self.done[step]}
+        workspace = self.costs[node].workspace_bytes
+        if copy.target is draw_again:  # which keeps the state of the generator in the meantime
+            workspace += storage_bytes(self.state_like)
+        copy.meta = {**copy.meta, WORKSPACE: workspace, "memplan_run": self.done[step]}
         self.now[node] = copy
         self.now.update(kept)
         for item in [i for i in items if i not in kept]:

@@ -25,6 +25,7 @@ aten = torch.ops.aten
 class Trained:
     """A parameter of the graph that is updated."""
 
+    parameter: torch.Tensor
     node: fx.Node  # a placeholder of the joint graph
     gradient: fx.Node
     update: Callable[..., None]
@@ -71,7 +72,7 @@ class StepGraph:
                 if not same_strides(gradient.meta["val"], parameter):  # the update lays it out as the parameter lies
                     cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
                 update = updates.update_of(k_group, parameter)
-                found.append(Trained(self.primals[places[0]], gradient, update, cost))
+                found.append(Trained(parameter, self.primals[places[0]], gradient, update, cost))
         if not found:
             raise NotPlannable("no parameter of the optimizer has a gradient")
         return found

@@ -23,7 +23,7 @@ FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 
 def each_parameter_once() -> contextlib.AbstractContextManager[Any]:
     """PyTorch before 2.5 captures a shared parameter once for each of its names, unless it is told not to."""
-    if torch.__version__ >= (2, 5):
+    if torch.__version__ >= "2.5":
         return contextlib.nullcontext()
     patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(inline_inbuilt_nn_modules=True)
     return patched
@@ -43,12 +43,8 @@ class StepBackend(Backend):
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in step.updates]
         costs = {**COSTS.measure(sources), **step.costs()}
-        return StepPlanner(capture, costs, self.outside_bytes(capture) + self._frozen_bytes(), name)
-
-    def _frozen_bytes(self) -> int:
-        """What the optimizer keeps for parameters that it does not train now."""
-        groups = self.updates.optimizer.param_groups
-        return self.updates.state_bytes(p for group in groups for p in group["params"] if not p.requires_grad)
+        outside = self.outside_bytes(capture) + self.updates.state_bytes_beside([t.parameter for t in step.trained])
+        return StepPlanner(capture, costs, outside, name)
 
 
 class TrainStep:

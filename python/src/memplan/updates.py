@@ -99,16 +99,18 @@ class Updates:
         options = {name: value for name, value in self.optimizer.param_groups[k_group].items() if name != "params"}
         layout = (tuple(parameter.shape), parameter.stride(), parameter.dtype, parameter.device)
         key = f"{layout} {options}"
+        state = self.optimizer.state.get(parameter)
         if key not in self.known:
             with apart():
-                self.known[key] = self._measure(options, parameter.detach())
-        state = self.optimizer.state.get(parameter)
+                self.known[key] = self._measure(options, parameter.detach(), state)
         return replace(self.known[key], state_bytes=bytes_of(state), missing_bytes=0) if state else self.known[key]
 
-    def _measure(self, options: dict[str, Any], like: torch.Tensor) -> UpdateCost:
+    def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:
         dummy = torch.nn.Parameter(made_up(like))
         dummy.grad = made_up(like)
         single = alone(self.optimizer)
+        if state:  # some make it in their constructor
+            single.state[dummy] = copy.deepcopy(state)
         group = {**copy.deepcopy(options), "params": [dummy]}
         single.param_groups = [group]
         before = repr({**group, "params": None})
@@ -122,9 +124,10 @@ class Updates:
         state_bytes = bytes_of(single.state[dummy])
         return UpdateCost(seconds, max(workspaces), state_bytes, state_bytes)
 
-    def state_bytes(self, parameters: Iterable[torch.Tensor]) -> int:
-        """What the optimizer keeps now for these."""
-        return sum(bytes_of(self.optimizer.state.get(p)) for p in parameters)
+    def state_bytes_beside(self, parameters: Iterable[torch.Tensor]) -> int:
+        """What the optimizer keeps for others than these: frozen ones, say."""
+        those = {id(p) for p in parameters}
+        return sum(bytes_of(state) for p, state in self.optimizer.state.items() if id(p) not in those)
 
     def update_of(self, k_group: int, parameter: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor], None]:
         """What a graph calls with the parameter, as it gets it, and its gradient."""

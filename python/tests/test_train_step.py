@@ -1,0 +1,279 @@
+"""Whole steps, forward, backward and updates as one plan: eager's bits after ten steps, and the planned peak is the
+measured one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import networks
+import pytest
+import torch
+from against_eager import peak_of_call
+from test_bits import run_everything_again
+from torch import nn
+
+import memplan
+from memplan.planner import GraphPlanner
+
+KIB = 1024
+STEPS = 10
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "AdamW, fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1),
+}
+OTHERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "Adam": lambda p: torch.optim.Adam(p, lr=1e-2, amsgrad=True, weight_decay=0.1, foreach=True),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.5, centered=True),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, initial_accumulator_value=0.1),
+    "Adadelta": torch.optim.Adadelta,
+    "Adamax": torch.optim.Adamax,
+    "NAdam": torch.optim.NAdam,
+    "RAdam": torch.optim.RAdam,
+    "ASGD": torch.optim.ASGD,
+    "Rprop": torch.optim.Rprop,
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1, nesterov=True, momentum=0.9, maximize=True),
+}
+
+
+class Pair:
+    """A model with its optimizer for eager PyTorch, and the same for a planned step."""
+
+    def __init__(self, model: nn.Module, make_optimizer: Callable[[Any], torch.optim.Optimizer], **options: Any) -> None:
+        self.eager, self.model = options.pop("eager", None) or copy.deepcopy(model), model
+        self.loss = options.pop("loss", None)
+        self.theirs, self.ours = (make_optimizer(m.parameters()) for m in (self.eager, model))
+        self.step = memplan.TrainStep(model, self.loss, self.ours, **{"effort": "quick", **options})
+
+    def eager_step(self, *inputs: Any) -> torch.Tensor:
+        self.theirs.zero_grad()
+        loss = self.eager(*inputs) if self.loss is None else self.loss(self.eager(*inputs[:-1]), inputs[-1])
+        loss.backward()
+        self.theirs.step()
+        return loss.detach()
+
+    def check(self, *inputs: Any, steps: int = 1) -> None:
+        """Losses, the random state, parameters, buffers and the optimizer's state are eager's bits."""
+        for k in range(steps):
+            torch.manual_seed(k)
+            expected = self.eager_step(*inputs), torch.rand(1)
+            torch.manual_seed(k)
+            got = self.step(*inputs), torch.rand(1)
+            assert torch.equal(got[0], expected[0]) and torch.equal(got[1], expected[1]), f"step {k}"
+            assert not got[0].requires_grad
+        for (name, p), theirs in zip(self.model.named_parameters(), self.eager.parameters()):
+            assert torch.equal(p, theirs), name
+            assert p.grad is None
+        for (name, b), theirs in zip(self.model.named_buffers(), self.eager.buffers()):
+            assert torch.equal(b, theirs), name
+        ours, theirs_state = self.ours.state_dict()["state"], self.theirs.state_dict()["state"]
+        assert ours.keys() == theirs_state.keys()
+        for k, state in theirs_state.items():
+            for name, value in state.items():
+                mine = ours[k][name]
+                assert torch.equal(mine, value) if isinstance(value, torch.Tensor) else mine == value, name
+
+    def static_bytes(self, *inputs: Any) -> int:
+        state = [v for s in self.ours.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        tensors = [*self.model.parameters(), *self.model.buffers(), *inputs, *state]
+        return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+    def measured(self, *inputs: Any) -> int:
+        """The peak of a step, everything counted."""
+        return self.static_bytes(*inputs) + peak_of_call(lambda: self.step(*inputs))
+
+    def eager_measured(self, *inputs: Any) -> int:
+        self.theirs.zero_grad()
+        return self.static_bytes(*inputs) + peak_of_call(lambda: self.eager_step(*inputs))
+
+
+def transformer(layers: int = 1, width: int = 32) -> nn.Module:
+    torch.manual_seed(0)
+    return networks.Transformer(0.1, width, layers, 50)
+
+
+def perceptron() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 4))
+
+
+def points(batch: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(batch, 16), torch.randn(batch, 4)
+
+
+def plain(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=1e-2)
+
+
+@pytest.mark.parametrize("budget", ["100%", "floor+50%", "floor+20%"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_ten_steps_are_eagers_and_need_what_is_planned(name: str, budget: str) -> None:
+    pair, inputs = Pair(transformer(2), OPTIMIZERS[name], budget=budget), networks.sequences(4, 24, 50)
+    pair.check(*inputs, steps=STEPS)
+    report = pair.step.memplan
+    assert not report.fallbacks and len(report.graphs) == 1
+    assert report.static_bytes == pair.static_bytes(*inputs)
+    assert abs(pair.measured(*inputs) - report.planned_bytes) <= 0.001 * report.planned_bytes
+    assert report.planned_bytes <= report.budget_bytes
+    assert budget == "100%" or report.planned_bytes < report.keep_all_bytes
+
+
+@pytest.mark.parametrize("name", ["convolutions", "unet", "tied"])
+def test_buffers_and_shared_weights(name: str) -> None:
+    model, inputs = networks.make(name)
+    pair = Pair(model, OPTIMIZERS["SGD"], budget="floor+20%")
+    pair.check(*inputs, steps=3)
+    planned = pair.step.memplan.planned_bytes
+    assert pair.step.memplan.recomputed
+    assert abs(pair.measured(*inputs) - planned) <= 0.001 * planned
+
+
+@pytest.mark.parametrize("name", ["convolutions", "tied"])
+def test_every_operator_may_run_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = GraphPlanner.emit
+    monkeypatch.setattr(GraphPlanner, "emit", lambda self, _: emit(self, run_everything_again(self.capture)))
+    model, inputs = networks.make(name)
+    pair = Pair(model, plain, budget="10GiB")
+    pair.check(*inputs, steps=3)
+    planned = pair.step.memplan.planned_bytes
+    assert abs(pair.measured(*inputs) - planned) <= 0.001 * planned
+
+
+def test_gradients_die_at_their_updates() -> None:
+    inputs, peaks = networks.sequences(1, 8, 50), {}
+    for fuse in ("after", "backward"):
+        pair = Pair(transformer(3, 64), OPTIMIZERS["AdamW, fused"], fuse=fuse, budget="floor+20%")
+        pair.check(*inputs, steps=2)
+        peaks[fuse] = pair.measured(*inputs)
+        assert abs(peaks[fuse] - pair.step.memplan.planned_bytes) <= 0.001 * peaks[fuse]
+    gradients = sum(4 * p.numel() for p in pair.model.parameters())
+    eager = pair.eager_measured(*inputs)
+    assert peaks["after"] <= eager
+    assert peaks["backward"] < eager - 0.6 * gradients, f"{peaks}, {eager} by eager, {gradients} of gradients"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_any_optimizer_that_updates_each_parameter_by_itself(name: str) -> None:
+    pair = Pair(perceptron(), OTHERS[name], budget="100%", loss=nn.functional.mse_loss)
+    pair.check(*points(), steps=STEPS)
+    assert not pair.step.memplan.fallbacks
+
+
+def test_a_gradient_is_laid_out_as_its_parameter() -> None:
+    model, (x, y) = networks.make("convolutions")
+    pair = Pair(model.to(memory_format=torch.channels_last), OPTIMIZERS["AdamW, fused"], budget="floor+20%")
+    pair.check(x.to(memory_format=torch.channels_last), y, steps=3)
+    assert not pair.step.memplan.fallbacks
+
+
+def test_sizes_schedules_and_freezing() -> None:
+    pair = Pair(perceptron(), OPTIMIZERS["SGD"], budget="floor+20%", loss=nn.functional.mse_loss)
+    schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (pair.theirs, pair.ours)]
+    for batch in (64, 32, 64, 32):
+        pair.check(*points(batch))
+        for schedule in schedules:
+            schedule.step()
+    assert len(pair.step.memplan.graphs) == 2
+    for model in (pair.model, pair.eager):
+        model[0].requires_grad_(False)
+    pair.check(*points(64), steps=2)
+    frozen = pair.step.memplan.graphs[-1]
+    assert len(pair.step.memplan.graphs) == 3 and frozen.static_bytes == pair.step.memplan.graphs[0].static_bytes
+
+
+def test_a_checkpoint_goes_on() -> None:
+    pair = Pair(perceptron(), OPTIMIZERS["AdamW, fused"], budget="floor+50%", loss=nn.functional.mse_loss)
+    pair.check(*points(), steps=3)
+    again = Pair(copy.deepcopy(pair.model), OPTIMIZERS["AdamW, fused"], budget="floor+50%", loss=nn.functional.mse_loss)
+    saved = copy.deepcopy(pair.ours.state_dict())
+    for optimizer in (again.theirs, again.ours, pair.ours):
+        optimizer.load_state_dict(copy.deepcopy(saved))
+    for trained in (again, pair):
+        trained.check(*points(), steps=3)
+
+
+def twice_in_memory() -> nn.Module:
+    model = perceptron()
+    model[0].bias = nn.Parameter(model[2].weight.data[0])
+    return model
+
+
+class Following(nn.Module):
+    """Keeps what a parameter was; and writes into another, if wanted."""
+
+    def __init__(self, clamps: bool) -> None:
+        super().__init__()
+        self.inner, self.clamps = perceptron(), clamps
+        self.register_buffer("before", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.before.copy_(self.inner[4].bias.detach())
+        if self.clamps:
+            with torch.no_grad():
+                self.inner[0].bias.clamp_(-0.01, 0.01)
+        return self.inner(x)
+
+
+def test_a_buffer_keeps_what_a_parameter_was() -> None:
+    pair = Pair(Following(False), plain, budget="100%", loss=nn.functional.mse_loss)
+    pair.check(*points(), steps=3)
+    assert not pair.step.memplan.fallbacks
+
+
+@pytest.mark.parametrize(
+    ("make", "why"), [(twice_in_memory, "shares its memory"), (lambda: Following(True), "in nothing else|returns or writes it")]
+)
+def test_what_cannot_be_planned_runs_as_eager_does(make: Callable[[], nn.Module], why: str) -> None:
+    torch.manual_seed(0)
+    pair = Pair(make(), OPTIMIZERS["SGD"], budget="10GiB", loss=nn.functional.mse_loss, eager=make())
+    with pytest.warns(memplan.FallbackWarning, match=why):
+        pair.check(*points(), steps=3)
+
+
+class Counting(torch.optim.SGD):
+    """Has a number in its groups that a step moves."""
+
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            group["lr"] *= 0.5
+        super().step(closure)
+
+
+def test_refusals() -> None:
+    model = perceptron()
+    for optimizer in (torch.optim.LBFGS(model.parameters()), torch.optim.SparseAdam(list(model.parameters()))):
+        with pytest.raises(memplan.MemplanError, match="cannot update one parameter at a time"):
+            memplan.TrainStep(model, nn.functional.mse_loss, optimizer)
+    with pytest.raises(memplan.MemplanError, match="there are 'backward' and 'after'"):
+        memplan.TrainStep(model, nn.functional.mse_loss, plain(model.parameters()), fuse="forward")
+    counting = memplan.TrainStep(model, nn.functional.mse_loss, Counting(model.parameters(), lr=0.1))
+    with pytest.raises(memplan.MemplanError, match="Counting counts in its groups"):
+        counting(*points())
+    step = memplan.TrainStep(model, nn.functional.mse_loss, plain(model.parameters()))
+    step(*points())
+    model[0].bias.grad = torch.ones(32)
+    with pytest.raises(memplan.MemplanError, match="has a gradient already"):
+        step(*points())
+    model[0].bias.grad = None
+    handle = model[0].bias.register_hook(lambda g: 2 * g)
+    with pytest.raises(memplan.MemplanError, match="hooks on a parameter's gradient"):
+        step(*points())
+    handle.remove()
+    step(*points())
+    model[0].bias.data = torch.zeros(32)  # the same parameter in other memory
+    step(*points())
+    model[0].bias = nn.Parameter(torch.zeros(32))
+    with pytest.raises(memplan.MemplanError, match=r"exchanged|no parameter of the optimizer"):
+        step(*points())
+
+
+def test_an_impossible_budget_changes_nothing() -> None:
+    pair = Pair(perceptron(), plain, budget=1000, loss=nn.functional.mse_loss)
+    with pytest.raises(memplan.BudgetError, match="cannot be met"):
+        pair.step(*points())
+    for p, theirs in zip(pair.model.parameters(), pair.eager.parameters()):
+        assert torch.equal(p, theirs)
+    assert not pair.ours.state
