@@ -1,0 +1,58 @@
+"""The table of whole steps in docs/pytorch.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU.
+
+MEMPLAN_LIBRARY=$PWD/build/libmemplan.so PYTHONPATH=python/src python3 python/tests/bench_train_step.py
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import networks
+import torch
+from test_train_step import OPTIMIZERS, Pair
+
+ROUNDS = 6
+MIB = 1 << 20
+
+
+def seconds_of(step: Callable[..., Any], inputs: tuple[Any, ...]) -> float:
+    start = time.thread_time()
+    step(*inputs)
+    return time.thread_time() - start
+
+
+def extra_time(pair: Pair, inputs: tuple[Any, ...]) -> float:
+    """Of the fastest steps in processor time, taken in turns."""
+    rounds = [(seconds_of(pair.eager_step, inputs), seconds_of(pair.step, inputs)) for _ in range(ROUNDS)]
+    return min(ours for _, ours in rounds) / min(theirs for theirs, _ in rounds) - 1
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    write = sys.stdout.write
+    write("| network | updates | budget | planned MiB | measured MiB | planned | measured |\n")
+    write("|---|---|---|---:|---:|---:|---:|\n")
+    for name, batch in (("transformer, 6 x 256, 1 x 64", 1), ("transformer, 6 x 256, 8 x 64", 8)):
+        rows = [("after", "100%"), ("after", "floor+50%"), ("backward", "floor+50%"), ("backward", "floor+20%")]
+        for k, (fuse, budget) in enumerate(rows):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            inputs = networks.sequences(batch, 64, 1000)
+            options = {"fuse": fuse, "budget": budget, "effort": "normal", "on_infeasible": "smallest"}
+            pair = Pair(networks.Transformer(0.1, 256, 6, 1000), OPTIMIZERS["AdamW, fused"], **options)
+            pair.check(*inputs, steps=2)
+            if k == 0:
+                write(f"| {name} | eager | | | {pair.eager_measured(*inputs) / MIB:.2f} | | |\n")
+            report, peak = pair.step.memplan, pair.measured(*inputs)
+            write(
+                f"| | {fuse} | {budget} | {report.planned_bytes / MIB:.2f} | {peak / MIB:.2f} |"
+                f" {report.overhead:+.1%} | {extra_time(pair, inputs):+.1%} |\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
