@@ -169,6 +169,24 @@ def test_a_gradient_is_laid_out_as_its_parameter() -> None:
     assert not pair.step.memplan.fallbacks
 
 
+class Transposed(nn.Module):
+    """The gradient of its weight arrives transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(16, 4) / 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight.t())
+
+
+def test_a_transposed_gradient() -> None:
+    torch.manual_seed(0)
+    pair, inputs = Pair(Transposed(), OPTIMIZERS["AdamW, fused"], budget="100%", loss=nn.functional.mse_loss), points(2)
+    pair.check(*inputs, steps=3)
+    assert pair.measured(*inputs) == pair.step.memplan.planned_bytes
+
+
 def test_sizes_schedules_and_freezing() -> None:
     pair = Pair(perceptron(), OPTIMIZERS["SGD"], budget="floor+20%", loss=nn.functional.mse_loss)
     schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (pair.theirs, pair.ours)]

@@ -11,12 +11,12 @@ import torch
 from torch import fx
 from torch._guards import detect_fake_mode
 
-from memplan.capture import Capture, Operation, flat_outputs, halves, reaching, storage_bytes, storage_key, tensors_of
+from memplan.capture import Capture, Operation, flat_outputs, halves, obeys, reaching, storage_bytes, storage_key, tensors_of
 from memplan.emit import Emission
 from memplan.errors import NotPlannable
 from memplan.measure import Cost
 from memplan.planner import GraphPlanner
-from memplan.updates import UpdateCost, Updates, same_strides
+from memplan.updates import UpdateCost, Updates
 
 aten = torch.ops.aten
 
@@ -69,7 +69,7 @@ class StepGraph:
             if places and isinstance(self.gradients[places[0]], fx.Node):
                 gradient = self.gradients[places[0]]
                 cost = updates.cost(k_group, parameter)
-                if not same_strides(gradient.meta["val"], parameter):  # the update lays it out as the parameter lies
+                if not obeys(gradient.meta["val"], parameter):  # the update lays it out as the parameter lies
                     cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
                 update = updates.update_of(k_group, parameter)
                 found.append(Trained(parameter, self.primals[places[0]], gradient, update, cost))

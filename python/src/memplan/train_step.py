@@ -42,7 +42,7 @@ class StepBackend(Backend):
         step = StepGraph(joint, n_forward_outputs, self.updates)
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in step.updates]
-        costs = {**COSTS.measure(sources), **step.costs()}
+        costs = {**COSTS.measure(sources, self.options.kept), **step.costs()}
         outside = self.outside_bytes(capture) + self.updates.state_bytes_beside([t.parameter for t in step.trained])
         return StepPlanner(capture, costs, outside, name)
 
@@ -75,12 +75,13 @@ class TrainStep:
         time_limit: float = 20.0,
         on_infeasible: str = "raise",
         progress: Watcher | None = None,
+        cache: str | None = None,
     ) -> None:
         if fuse not in FUSE:
             raise MemplanError(f"updates cannot be fused into {fuse!r}: there are 'backward' and 'after'")
         self.optimizer = optimizer
         self.updates = Updates(optimizer)
-        options = Options(budget, reserve, effort, time_limit, on_infeasible, progress)
+        options = Options(budget, reserve, effort, time_limit, on_infeasible, progress, cache)
         backend = StepBackend(options, self.updates, FUSE[fuse])
         self.memplan = backend.report
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from memplan.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.capture import allocated, obeys, storage_bytes, storage_key, tensors_of
 from memplan.errors import MemplanError
 from memplan.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
 
@@ -36,11 +36,6 @@ def bytes_of(state: Any) -> int:
     """What the tensors of a parameter's state take, each piece of memory once."""
     tensors = {storage_key(t): t for t in tensors_of(state)}
     return sum(allocated(storage_bytes(t), t.device) for t in tensors.values())
-
-
-def same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether elements lie in the same order; where there is only one along a dimension, its stride says nothing."""
-    return all(s == t for s, t, size in zip(a.stride(), b.stride(), a.shape) if size > 1)
 
 
 def alone(optimizer: torch.optim.Optimizer) -> Any:
@@ -135,7 +130,7 @@ class Updates:
         def update(given: torch.Tensor, gradient: torch.Tensor) -> None:
             if given.data_ptr() != parameter.data_ptr():
                 raise MemplanError("a parameter was exchanged for another tensor: make a new TrainStep")
-            if not same_strides(gradient, parameter):
+            if not obeys(gradient, parameter):
                 gradient = torch.empty_like(parameter).copy_(gradient)
             self.single.param_groups = [{**self.optimizer.param_groups[k_group], "params": [parameter]}]
             self.single.state = self.optimizer.state
