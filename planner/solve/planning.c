@@ -354,7 +354,7 @@ static int64_t floor_of(mp_planning *planning)
 int64_t mp_planning_number(mp_planning *planning, const char *name)
 {
     const mp_answer *answer = &planning->answer;
-    const mp_plan *plan = answer->plan, *smallest = answer->smallest;
+    const mp_plan *plan = answer->plan, *smallest = answer->smallest ? answer->smallest : plan; /* of an earlier answer */
     if (!planning->is_finished) return -1;
     if (!strcmp(name, "floor_bytes")) return floor_of(planning);
     if (!strcmp(name, "floor_node")) return floor_of(planning) < 0 ? -1 : planning->floor_node;

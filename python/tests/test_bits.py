@@ -113,6 +113,15 @@ def test_every_size_has_its_plan() -> None:
     assert len(compiled.memplan.graphs) == 3
 
 
+def test_many_sizes() -> None:
+    torch.manual_seed(0)
+    model = networks.Tied(16)
+    compiled = memplan.compile(model, "100%", on_infeasible="smallest")
+    for batch in (*range(2, 14), 2):
+        compiled(*networks.vectors(batch, 16)).backward()
+    assert len(compiled.memplan.graphs) == 12
+
+
 def test_backward_twice_through_one_graph() -> None:
     model, inputs = networks.make("convolutions")
     compiled = memplan.compile(model, "floor+40%", on_infeasible="smallest")

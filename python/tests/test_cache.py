@@ -84,6 +84,17 @@ def test_an_impossible_budget_is_not_searched_for_twice(tmp_path: Path, monkeypa
     assert done == [] and str(first) == str(second) and first.smallest_bytes == second.smallest_bytes
 
 
+def test_the_smallest_plan_at_the_floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> memplan.Report:
+        return memplan.estimate(*networks.make("unet"), budget=1, cache=str(tmp_path), on_infeasible="smallest")
+
+    start_again(monkeypatch)
+    first = run()
+    done = start_again(monkeypatch)
+    second = run()
+    assert done == [] and first.planned_bytes == second.planned_bytes == first.floor_bytes
+
+
 def test_what_is_damaged_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start_again(monkeypatch)
     first = compiled_with(tmp_path)

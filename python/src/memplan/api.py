@@ -19,6 +19,7 @@ from memplan.planner import Options
 from memplan.planning import Watcher
 from memplan.report import Report
 
+MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
 LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", "error", "exception", "critical", "log")
 
@@ -73,9 +74,11 @@ def our_error(error: BaseException) -> BaseException | None:
 
 
 def capturing() -> contextlib.AbstractContextManager[Any]:
-    """In it, dynamo captures recurrent layers, and what is logged is left out instead of cutting the graph."""
+    """In it, dynamo captures recurrent layers, leaves out what is logged instead of cutting the graph, and makes a plan for
+    each of many sizes."""
     config = torch._dynamo.config
-    settings: dict[str, Any] = {"allow_rnn": True}
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    settings: dict[str, Any] = {"allow_rnn": True, limit: max(MOST_SIZES, getattr(config, limit))}
     if hasattr(config, "ignore_logging_functions"):
         methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
         settings["ignore_logging_functions"] = config.ignore_logging_functions | methods
