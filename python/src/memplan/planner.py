@@ -205,6 +205,8 @@ class GraphPlanner:
             context_bytes=context_bytes(self.device()),
             planning=p,
             trace=self.trace(emitted),
+            capture=self.capture,
+            costs=self.costs,
         )
 
     def _recomputed(self, step: int, runs: int) -> Recomputed:

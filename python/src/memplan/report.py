@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import fx
+
 from memplan.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.budget import in_units, read_bytes
+from memplan.capture import Capture
+from memplan.checkpoints import Checkpoints
 from memplan.errors import BudgetError, MemplanError
-from memplan.measure import peak_of
+from memplan.export import Exporter
+from memplan.measure import Cost, peak_of
 from memplan.planning import Planning
 from memplan.trace import Trace
 
@@ -47,6 +52,8 @@ class GraphReport:
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     planning: Planning = field(repr=False)
     trace: Trace = field(repr=False)
+    capture: Capture = field(repr=False)
+    costs: dict[fx.Node, Cost] = field(repr=False)
 
     @functools.cached_property
     def reserved_bytes(self) -> int | None:
@@ -161,6 +168,16 @@ class Report:
         `planned_bytes`. The step begins without gradients."""
         self.measured_bytes = self.static_bytes + peak_of(step)
         return self.measured_bytes
+
+    def modules(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:
+        """For those who cannot compile: the modules of the model that, given to torch.utils.checkpoint, come within the
+        budget at least extra time. Steps of copies of the model with these inputs are run and measured."""
+        return Exporter(self.graph, model, inputs, kwargs or {}).choose()
+
+    def policy(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:
+        """The same with selective checkpointing: of these modules some operators are kept that the plan keeps."""
+        exporter = Exporter(self.graph, model, inputs, kwargs or {})
+        return exporter.choose(exporter.keepable())
 
     def timeline(self, path: str) -> None:
         """Draws live memory over the steps of the plan: .svg, .png, .pdf or .dot."""

@@ -1,0 +1,187 @@
+"""What a plan comes to without compiling: modules to be given to torch.utils.checkpoint, and what it keeps of them.
+
+`apply` puts the checkpoints into a model and `remove` takes them out. Buffers move once: while a module runs again, those that
+its first run has written are replaced by copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import checkpoint as checkpointing
+
+from memplan.budget import in_units
+from memplan.capture import tensors_of
+from memplan.errors import MemplanError
+from memplan.measure import peak_of
+from memplan.regions import NORMALIZATIONS
+
+Counted = tuple[str, int]  # the family of an operator, and how many of it ran before it in a call of the module
+Buffer = tuple[nn.Module, str]
+Context = contextlib.AbstractContextManager[Any]
+
+
+def family(operator: Any) -> str:
+    """The same for all forms of an operator: what is captured is not always what eager runs."""
+    name = str(getattr(operator, "overloadpacket", operator)).rpartition(".")[2]
+    return "batch_norm" if "batch_norm" in name else name.rstrip("_")
+
+
+class Written:
+    """Sees which buffers of a module its first run writes, and keeps them from a second."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.buffers = [(m, name) for m in module.modules() for name, b in m._buffers.items() if b is not None]
+        self.written: list[Buffer] = []
+
+    @contextlib.contextmanager
+    def first(self) -> Iterator[None]:
+        before = [m._buffers[name]._version for m, name in self.buffers]  # type: ignore[union-attr]
+        yield
+        for (m, name), version in zip(self.buffers, before):
+            statistics = isinstance(m, NORMALIZATIONS) and m.training  # whose kernels do not count versions
+            if statistics or m._buffers[name]._version != version:  # type: ignore[union-attr]
+                self.written.append((m, name))
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        real = [m._buffers[name] for m, name in self.written]
+        try:
+            for (m, name), buffer in zip(self.written, real):
+                m._buffers[name] = buffer.clone()  # type: ignore[union-attr]
+            yield
+        finally:
+            for (m, name), buffer in zip(self.written, real):
+                m._buffers[name] = buffer
+
+
+class Both:
+    """One context in another, to be entered more than once."""
+
+    def __init__(self, outer: Callable[[], Context], inner: Context) -> None:
+        self.outer, self.inner = outer, inner
+        self.entered: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.outer())
+            stack.enter_context(self.inner)
+            self.entered.append(stack.pop_all())
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self.entered.pop().__exit__(*raised)
+
+
+def policy_function(kept: frozenset[Counted]) -> Callable[..., Any]:
+    """For create_selective_checkpoint_contexts, and one call of a module: operators are told by how many of their family ran
+    before them."""
+    seen: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+
+    def policy(context: Any, operator: Any, *_: Any, **__: Any) -> Any:
+        name, counted = family(operator), seen[context.is_recompute]
+        counted[name] += 1
+        keep = (name, counted[name] - 1) in kept
+        return checkpointing.CheckpointPolicy.MUST_SAVE if keep else checkpointing.CheckpointPolicy.PREFER_RECOMPUTE
+
+    return policy
+
+
+def contexts(module: nn.Module, kept: frozenset[Counted]) -> tuple[Context, Context]:
+    """What torch.utils.checkpoint enters for a call of the module, and when it runs again."""
+    written = Written(module)
+    selective: tuple[Context, Context] = (contextlib.nullcontext(), contextlib.nullcontext())
+    if kept:
+        selective = checkpointing.create_selective_checkpoint_contexts(policy_function(kept))  # type: ignore[no-untyped-call]
+    return Both(written.first, selective[0]), Both(written.again, selective[1])
+
+
+def checkpointed(module: nn.Module, kept: frozenset[Counted]) -> Callable[..., Any]:
+    """The module's forward, which torch.utils.checkpoint runs again where there are gradients."""
+    forward = module.forward
+    context_fn = functools.partial(contexts, module, kept)
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return checkpointing.checkpoint(forward, *args, use_reentrant=False, context_fn=context_fn, **kwargs)
+
+    run.is_checkpoint = True  # type: ignore[attr-defined]
+    return run
+
+
+def plain(model: Any) -> nn.Module:
+    """The module that torch.compile was given."""
+    module = getattr(model, "_orig_mod", model)
+    if not isinstance(module, nn.Module):
+        raise MemplanError(f"checkpoints are put into a module, and this is a {type(module).__name__}")
+    return module
+
+
+def training_step(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Forward and backward; what is returned gets gradients of ones."""
+    outputs = [t for t in tensors_of(model(*inputs, **kwargs)) if t.requires_grad]
+    torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
+
+
+@dataclass
+class Checkpoints:
+    """`names`: the modules to be run again. `peak_bytes` is measured: everything in memory at the peak of an eager step with
+    these checkpoints; `counted_bytes` was expected. `overhead`: extra time by the measured costs of operators."""
+
+    names: list[str]
+    budget_bytes: int
+    counted_bytes: int
+    peak_bytes: int
+    eager_bytes: int  # measured without checkpoints
+    overhead: float
+    kept: dict[str, frozenset[Counted]] = field(default_factory=dict)
+    _applied: list[nn.Module] = field(default_factory=list, repr=False)
+
+    @property
+    def fits(self) -> bool:
+        return self.peak_bytes <= self.budget_bytes
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """The policy for one call of this module, for torch.utils.checkpoint.create_selective_checkpoint_contexts."""
+        return policy_function(self.kept.get(name, frozenset()))
+
+    def apply(self, model: Any) -> None:
+        """Puts the checkpoints into a model."""
+        if self._applied:
+            raise MemplanError("these checkpoints are in a model already; remove() takes them out")
+        module = plain(model)
+        for found, kept in [(module.get_submodule(n), self.kept.get(n, frozenset())) for n in self.names]:
+            found.forward = checkpointed(found, kept)
+            self._applied.append(found)
+
+    def remove(self) -> None:
+        """Takes them out again."""
+        for module in self._applied:
+            del module.forward
+        self._applied.clear()
+
+    def measure(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> int:
+        """The most that an eager step of a copy of the model, with these checkpoints, allocates beyond what was there."""
+        if any(hasattr(m.forward, "is_checkpoint") for m in plain(model).modules()):
+            raise MemplanError("there are checkpoints in this model already; remove() takes them out")
+        copied = copy.deepcopy(plain(model))
+        copied.zero_grad(set_to_none=True)
+        own = Checkpoints(self.names, 0, 0, 0, 0, 0.0, self.kept)
+        own.apply(copied)
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            return peak_of(lambda: training_step(copied, inputs, kwargs or {}))
+
+    def __str__(self) -> str:
+        what = f"checkpoints around {len(self.names)} modules: {', '.join(self.names)}" if self.names else "no checkpoints"
+        over = "" if self.fits else f", over the budget of {in_units(self.budget_bytes)}"
+        eager = f"eager {in_units(self.eager_bytes)}"
+        return f"{what}; {in_units(self.peak_bytes)} measured{over} ({eager}); extra time {self.overhead:+.1%}"

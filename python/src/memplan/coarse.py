@@ -1,0 +1,165 @@
+"""A step under torch.utils.checkpoint, counted on the captured graph, and a search for what to put into it.
+
+A checkpointed module keeps what it was given. When backward first needs something of it, it runs again as a whole, up to the
+last tensor that backward reads; operators whose results are kept are left out then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from torch import fx
+
+from memplan.capture import DYNAMIC, Capture
+from memplan.measure import LEAST_SECONDS, Cost
+from memplan.regions import Region, forward_of_backward
+
+MOST_COUNTS = 3000  # of steps in one search
+
+Kept = frozenset[int]  # forward operators whose results checkpoint keeps
+Choice = Mapping[str, Kept]  # per checkpointed module: what is kept of it
+
+
+@dataclass(frozen=True)
+class Again:
+    """What happens to a call of a checkpointed module when backward comes to it."""
+
+    operators: tuple[int, ...]  # that run again
+    cached: tuple[int, ...]  # storages that were kept for this, read by backward or not
+
+
+@dataclass(frozen=True)
+class Counted:
+    peak_bytes: int
+    excess: int  # bytes over the budget, summed over the operators of the step
+    seconds: float  # of what runs again
+
+
+def related(a: str, b: str) -> bool:
+    """Whether one of two modules is in the other."""
+    return a == b or a.startswith(b + ".") or b.startswith(a + ".")
+
+
+class CoarseStep:
+    """Counts what checkpoints do to one captured step. `static_bytes`: what is there all the time."""
+
+    def __init__(
+        self, capture: Capture, costs: Mapping[fx.Node, Cost], static_bytes: int, modules: Mapping[str, Region]
+    ) -> None:
+        self.capture, self.static_bytes, self.modules = capture, static_bytes, modules
+        self.costs = [costs[o.source] if o.source is not None else Cost(0.0, 0) for o in capture.operations]
+        self.keep_all_seconds = sum(c.seconds for c in self.costs)
+        self.forward_of = forward_of_backward(capture)
+        self.bytes_of = [s.n_bytes if s.kind in DYNAMIC else 0 for s in capture.storages]
+        self.n_counts = 0
+
+    def _again(self, choice: Choice) -> tuple[dict[int, int], list[Again]]:
+        """Per forward operator in a checkpoint the number of its call; and what happens to each call."""
+        call_of: dict[int, int] = {}
+        calls = [(call, kept) for name, kept in choice.items() for call in self.modules[name].calls]
+        for number, (call, _) in enumerate(calls):
+            call_of.update(dict.fromkeys(call.operators, number))
+        needed: list[set[int]] = [set() for _ in calls]  # storages that backward reads of a call
+        for index, forward in self.forward_of.items():
+            if forward in call_of:
+                needed[call_of[forward]].update(self.capture.operations[index].reads)
+        again: list[Again] = []
+        for needs, (call, kept) in zip(needed, calls):
+            last = max((f for f in call.operators if needs & set(self.capture.operations[f].writes)), default=-1)
+            cached = tuple(s for f in call.operators if f in kept for s in self.capture.operations[f].writes)
+            again.append(Again(tuple(f for f in call.operators if f <= last and f not in kept), cached))
+        return call_of, again
+
+    def count(self, choice: Choice, budget: int) -> Counted:
+        """Every storage of a second run is one of its own, for the backward of the module that ran again."""
+        self.n_counts += 1
+        operations = self.capture.operations
+        call_of, again = self._again(choice)
+        renamed: list[dict[int, int]] = [{} for _ in again]
+        sizes = list(self.bytes_of)
+        steps: list[tuple[int, list[int], list[int]]] = []  # workspace, reads, writes
+        waiting = dict(enumerate(again))
+        seconds = 0.0
+        for index, operation in enumerate(operations):
+            own: dict[int, int] = {}
+            number = call_of.get(self.forward_of.get(index, -1), -1)
+            if number >= 0:
+                own = renamed[number]
+                found = waiting.pop(number, Again((), ()))
+                steps.append((0, list(found.cached), []))
+                for f in found.operators:
+                    reads = [own.get(s, s) for s in operations[f].reads]
+                    for s in operations[f].writes:
+                        own[s] = len(sizes)
+                        sizes.append(self.bytes_of[s])
+                    steps.append((self.costs[f].workspace_bytes, reads, [own[s] for s in operations[f].writes]))
+                    seconds += self.costs[f].seconds
+            reads = [own.get(s, s) for s in operation.reads]
+            steps.append((self.costs[index].workspace_bytes, reads, operation.writes))
+        return self._walk(steps, sizes, budget, seconds)
+
+    def _walk(self, steps: list[tuple[int, list[int], list[int]]], sizes: list[int], budget: int, seconds: float) -> Counted:
+        last: dict[int, int] = {}
+        for k, (_, reads, writes) in enumerate(steps):
+            for s in (*reads, *writes):
+                last[s] = k
+        ends: list[list[int]] = [[] for _ in steps]
+        for s, k in last.items():
+            ends[k].append(s)
+        live, top, excess = self.static_bytes, 0, 0
+        for k, (workspace, _, writes) in enumerate(steps):
+            live += sum(sizes[s] for s in writes)
+            top = max(top, live + workspace)
+            excess += max(0, live + workspace - budget)
+            live -= sum(sizes[s] for s in ends[k])
+        return Counted(top, excess, seconds)
+
+    def choose(self, variants: Mapping[str, Iterable[Kept]], budget: int) -> dict[str, Kept]:
+        """Checkpoints with which the step fits the budget at little extra time, or with as little excess as is found."""
+        self.n_counts = 0
+        options = [(name, kept) for name, all_kept in variants.items() for kept in dict.fromkeys(all_kept)]
+        return self._thinned(self._grown(options, budget), options, budget)
+
+    def _grown(self, options: list[tuple[str, Kept]], budget: int) -> dict[str, Kept]:
+        """Adds the checkpoint that takes away most excess for its seconds, again and again."""
+        chosen: dict[str, Kept] = {}
+        now = self.count(chosen, budget)
+        gains = dict.fromkeys(range(len(options)), math.inf)  # per option, as last counted
+        while now.excess and options and self.n_counts < MOST_COUNTS:
+            counted: dict[int, Counted] = {}
+            while True:
+                best = max(gains, key=lambda k: (max(gains[k], 0.0), k not in counted))
+                if best in counted:
+                    break
+                found = counted[best] = self.count(self._with(chosen, options[best]), budget)
+                gains[best] = (now.excess - found.excess) / max(found.seconds - now.seconds, LEAST_SECONDS)
+            if gains[best] <= 0:
+                break
+            chosen, now = self._with(chosen, options[best]), counted[best]
+            gains.update((k, math.inf) for k, (name, _) in enumerate(options) if related(name, options[best][0]))
+        return chosen
+
+    def _with(self, chosen: Choice, option: tuple[str, Kept]) -> dict[str, Kept]:
+        """Modules that contain the new one, or are in it, give way."""
+        return {n: k for n, k in chosen.items() if not related(n, option[0])} | {option[0]: option[1]}
+
+    def _thinned(self, chosen: dict[str, Kept], options: list[tuple[str, Kept]], budget: int) -> dict[str, Kept]:
+        """Leaves out or replaces one checkpoint as long as that makes the step no fuller and faster."""
+        now = self.count(chosen, budget)
+        better = True
+        while better:
+            better = False
+            for name in list(chosen):
+                rest = {n: k for n, k in chosen.items() if n != name}
+                for candidate in [rest, *(self._with(rest, o) for o in options)]:
+                    if self.n_counts >= MOST_COUNTS:
+                        return chosen
+                    found = self.count(candidate, budget)
+                    if (found.excess, found.seconds) < (now.excess, now.seconds):
+                        chosen, now, better = candidate, found, True
+                        break
+                if better:
+                    break
+        return chosen

@@ -1,0 +1,146 @@
+"""From a plan to checkpoints whose measured step fits the same budget."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils import checkpoint as checkpointing
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from memplan.budget import in_units
+from memplan.capture import Capture
+from memplan.checkpoints import Checkpoints, Counted, family, plain
+from memplan.coarse import CoarseStep, Kept
+from memplan.errors import FallbackWarning, MemplanError
+from memplan.regions import Region, regions
+
+if TYPE_CHECKING:
+    from memplan.report import GraphReport
+
+ROUNDS = 4  # of choosing and measuring
+
+
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes what eager runs: the family of each operator, and whether it writes into an argument."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: dict[str, list[bool]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.setdefault(family(func), []).append(bool(func._schema.is_mutable))
+        return func(*args, **(kwargs or {}))
+
+
+def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, list[bool]]:
+    """What a forward of the model runs. The model is a copy: nothing is restored."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())), (seen := Operators()):
+        model(*inputs, **kwargs)
+    return seen.seen
+
+
+def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
+    """The forward operators that eager runs as captured, which write into nothing, and into whose results nothing writes."""
+    forward = capture.operations[: capture.boundary]
+    families = [family(o.source.target) for o in forward if o.source is not None]
+    captured, number = Counter(families), Counter[str]()
+    known: dict[int, bool] = {}  # per operator that eager runs too: whether it writes into its first argument
+    for index, name in enumerate(families):
+        if captured[name] == len(eager.get(name, ())):
+            known[index] = eager[name][number[name]]
+        number[name] += 1
+    written: set[int] = set()
+    for index, operation in enumerate(forward):
+        assert operation.source is not None
+        if known.get(index, True) and operation.source.all_input_nodes:
+            written.update(capture.storages_of(operation.source.all_input_nodes[:1]))
+    return frozenset(i for i, inside in known.items() if not inside and not written & set(forward[i].writes))
+
+
+def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
+    """The forward operators of whose results a plan takes most into backward."""
+    at = list(steps).index(capture.boundary)
+    forward = set(steps[:at])
+    made_again: set[int] = set()
+    saved: set[int] = set()
+    for step in steps[at + 1 :]:
+        saved.update(s for s in capture.operations[step].reads if s not in made_again)
+        made_again.update(capture.operations[step].writes)
+
+    def total(storages: Iterable[int]) -> int:
+        return sum(capture.storages[s].n_bytes for s in storages)
+
+    return frozenset(k for k in forward if 2 * total(saved & (made := set(capture.operations[k].writes))) > total(made))
+
+
+class Exporter:
+    """One captured graph, the plan of it, and the model whose eager step shall fit."""
+
+    def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.graph, self.model, self.inputs, self.kwargs = graph, plain(model), inputs, kwargs
+        names = dict(self.model.named_modules())
+        self.modules = {n: r for n, r in regions(graph.capture).items() if n in names}
+        if not self.modules:
+            raise MemplanError("no operator of the plan is from a module of this model")
+        self.coarse = CoarseStep(graph.capture, graph.costs, graph.static_bytes, self.modules)
+
+    def keepable(self) -> Kept:
+        """What the plan saves of forward, as far as selective checkpointing can keep it."""
+        if not hasattr(checkpointing, "create_selective_checkpoint_contexts"):
+            raise MemplanError("a policy needs PyTorch 2.5 or newer: there is no selective checkpointing before")
+        eager = operators_of(copy.deepcopy(self.model), self.inputs, self.kwargs)
+        return may_be_kept(self.graph.capture, eager) & saved_by(self.graph.capture, self.graph.planning.steps())
+
+    def choose(self, keep: Kept = frozenset()) -> Checkpoints:
+        """Checkpoints, counted on the graph and measured on a copy of the model; what the step is over the budget is taken
+        off the target, and they are chosen again."""
+        budget = self.graph.budget_bytes
+        variants = {n: [frozenset[int](), keep & operators(r)] for n, r in self.modules.items()}
+        eager = self._measured({}, budget, 0)
+        best, target = eager, budget
+        for _ in range(ROUNDS if eager.peak_bytes > budget else 0):
+            found = self._measured(self.coarse.choose(variants, target), budget, eager.peak_bytes)
+            best = min(best, found, key=lambda c: c.peak_bytes)
+            if found.fits:
+                break
+            target -= found.peak_bytes - budget
+        if keep and not best.fits:
+            return self.choose()
+        if not best.fits:
+            over = in_units(best.peak_bytes - budget)
+            sentence = f"no checkpoints were found with which an eager step fits {in_units(budget)}: the best are {over} over"
+            warnings.warn(sentence, FallbackWarning, stacklevel=3)
+        return best
+
+    def _measured(self, choice: Mapping[str, Kept], budget: int, eager_bytes: int) -> Checkpoints:
+        counted = self.coarse.count(choice, budget)
+        kept = {name: k for name, which in choice.items() if (k := self._counted(self.modules[name], which))}
+        overhead = counted.seconds / self.coarse.keep_all_seconds
+        found = Checkpoints(sorted(choice), budget, counted.peak_bytes, 0, eager_bytes, overhead, kept)
+        found.peak_bytes = self.graph.static_bytes + found.measure(self.model, self.inputs, self.kwargs)
+        found.eager_bytes = eager_bytes or found.peak_bytes
+        return found
+
+    def _counted(self, region: Region, kept: Kept) -> frozenset[Counted]:
+        """Operators as the policy tells them apart."""
+        found: set[Counted] = set()
+        for call in region.calls:
+            number = Counter[str]()
+            for index in call.operators:
+                source = self.graph.capture.operations[index].source
+                assert source is not None
+                name = family(source.target)
+                if index in kept:
+                    found.add((name, number[name]))
+                number[name] += 1
+        return frozenset(found)
+
+
+def operators(region: Region) -> Kept:
+    return frozenset(k for call in region.calls for k in call.operators)

@@ -1,0 +1,88 @@
+"""Which operators of a captured graph a call of a module has run: what torch.utils.checkpoint would run again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.capture import Capture
+from memplan.operators import read_again
+
+NORMALIZATIONS = torch.nn.modules.batchnorm._NormBase  # they write statistics that they do not read in training
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module: its forward operators, by their index in the capture, in the order in which they ran."""
+
+    module: str
+    operators: tuple[int, ...]
+
+
+@dataclass
+class Region:
+    """A module with all its calls in a step."""
+
+    module: str
+    calls: list[Call] = field(default_factory=list)
+
+
+def module_name(captured: str) -> str:
+    """How a model calls a module that capture calls "L['self'].blocks.0", or in older versions "getattr(L['self'].blocks,
+    '0')": "blocks.0"."""
+    name = captured
+    while m := re.search(r"getattr\(((?:[^()]|\([^()]*\))*), '(\w+)'\)", name):
+        name = f"{name[: m.start()]}{m[1]}.{m[2]}{name[m.end() :]}"
+    name = re.sub(r"^L\['\w+'\]", "", name)
+    name = re.sub(r"_modules\['(\w+)'\]", r"\1", name)
+    name = re.sub(r"\['?(\w+)'?\]", r".\1", name)
+    return name.strip(".")
+
+
+def stack_of(node: fx.Node | None) -> Mapping[Any, tuple[str, Any]]:
+    """The calls of modules in which a node was made, outermost first: key of the call, then name and class of the module."""
+    return (node.meta.get("nn_module_stack") or {}) if node is not None else {}
+
+
+def reads_what_is_written(capture: Capture, node: fx.Node) -> bool:
+    """Whether a second run after forward would read something else: a buffer that has moved by then. What batch
+    normalizations count does not enter their results."""
+    innermost = next(reversed(list(stack_of(node).values())), ("", None))[1]
+    if isinstance(innermost, type) and issubclass(innermost, NORMALIZATIONS):
+        return False
+    return any(a in capture.mutated for a in read_again(node))
+
+
+def regions(capture: Capture) -> dict[str, Region]:
+    """The modules of the model, by name, that may be run again as a whole."""
+    runs: dict[tuple[str, Any], list[int]] = {}
+    refused: set[str] = set()
+    for index, operation in enumerate(capture.operations[: capture.boundary]):
+        assert operation.source is not None
+        for key, (captured, _) in stack_of(operation.source).items():
+            name = module_name(captured)
+            runs.setdefault((name, key), []).append(index)
+            if reads_what_is_written(capture, operation.source):
+                refused.add(name)
+    found: dict[str, Region] = {}
+    for (name, _), operators in runs.items():
+        if name and name not in refused:
+            found.setdefault(name, Region(name)).calls.append(Call(name, tuple(operators)))
+    return found
+
+
+def forward_of_backward(capture: Capture) -> dict[int, int]:
+    """Per backward operator: the forward operator whose gradient it computes. Autograd numbers its nodes; operators that
+    have none take the number of the node before them."""
+    by_number: dict[Any, int] = {}
+    for index, operation in enumerate(capture.operations[: capture.boundary]):
+        if operation.source is not None:
+            by_number.setdefault(operation.source.meta.get("seq_nr"), index)
+    backward = range(capture.boundary + 1, capture.end)
+    numbers = {index: getattr(capture.operations[index].source, "meta", {}).get("seq_nr") for index in backward}
+    return {index: by_number[n] for index, n in numbers.items() if n is not None and n in by_number}

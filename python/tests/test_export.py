@@ -1,0 +1,195 @@
+"""Plans for those who cannot compile: checkpoints keep eager's bits, and their peak is the measured one."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+from typing import Any
+
+import networks
+import pytest
+import torch
+from against_eager import assert_like_eager, peak_of_step, static_bytes
+from torch import nn
+from torch.utils import checkpoint as checkpointing
+
+import memplan
+from memplan.checkpoints import Checkpoints
+from memplan.coarse import CoarseStep
+from memplan.regions import module_name, regions
+
+KIB = 1024
+needs_policies = pytest.mark.skipif(
+    not hasattr(checkpointing, "create_selective_checkpoint_contexts"), reason="selective checkpointing came with PyTorch 2.5"
+)
+
+
+class Chain(nn.Module):
+    """Equal blocks one after the other, with what is written in place in each."""
+
+    def __init__(self, blocks: int = 6, width: int = 64) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(width, 2 * width),
+                nn.GELU(),
+                nn.Linear(2 * width, width),
+                nn.ReLU(inplace=True),
+                nn.BatchNorm1d(width),
+                nn.Dropout(0.1),
+            )
+            for _ in range(blocks)
+        )
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return nn.functional.mse_loss(x, y)
+
+
+def chain() -> tuple[nn.Module, tuple[Any, ...]]:
+    torch.manual_seed(0)
+    return Chain(), networks.vectors(256, 64)
+
+
+CASES = {"chain": chain, **{name: functools.partial(networks.make, name) for name in ("convolutions", "transformer", "unet")}}
+
+
+def exported(case: str, budget: str, means: str) -> tuple[nn.Module, tuple[Any, ...], Checkpoints]:
+    model, inputs = CASES[case]()
+    report = memplan.estimate(model, inputs, budget=budget)
+    return model, inputs, getattr(report, means)(model, inputs)
+
+
+@pytest.mark.parametrize("means", ["modules", pytest.param("policy", marks=needs_policies)])
+@pytest.mark.parametrize("case", ["chain", "convolutions", "transformer"])
+def test_checkpoints_fit_and_compute_what_eager_does(case: str, means: str) -> None:
+    model, inputs, found = exported(case, "floor+60%", means)
+    eager = copy.deepcopy(model)
+    found.apply(model)
+    assert_like_eager(model, model, inputs, eager=eager)
+    assert found.names and found.overhead > 0
+    base = static_bytes(model, inputs)
+    assert base + peak_of_step(eager, inputs) == pytest.approx(found.eager_bytes, abs=2 * KIB)
+    assert base + peak_of_step(model, inputs) == pytest.approx(found.peak_bytes, abs=2 * KIB)
+    assert found.fits and found.peak_bytes <= found.budget_bytes < found.eager_bytes
+    assert found.counted_bytes == pytest.approx(found.peak_bytes, rel=0.08)
+
+
+@needs_policies
+def test_a_policy_keeps_what_the_plan_keeps() -> None:
+    """At less extra time than whole modules: convolutions are kept, normalizations run again."""
+    torch.manual_seed(0)
+    model, inputs = networks.Convolutions(48), networks.images(4, 32)
+    report = memplan.estimate(model, inputs, budget="floor+60%")
+    modules, policy = report.modules(model, inputs), report.policy(model, inputs)
+    assert modules.fits and policy.fits and policy.overhead < 0.6 * modules.overhead
+    assert ("convolution", 1) in set().union(*policy.kept.values())
+    eager = copy.deepcopy(model)
+    policy.apply(model)
+    assert_like_eager(model, model, inputs, eager=eager)
+
+
+@needs_policies
+def test_a_policy_is_a_function_for_pytorch() -> None:
+    model, inputs, found = exported("chain", "floor+60%", "policy")
+    assert isinstance(model, Chain) and any(found.kept.values())
+    eager, (x, y) = copy.deepcopy(model), inputs
+    torch.manual_seed(1)
+    eager(x, y).backward()
+    torch.manual_seed(1)
+    for k, block in enumerate(model.blocks):
+        make = functools.partial(checkpointing.create_selective_checkpoint_contexts, found.function(f"blocks.{k}"))
+        x = checkpointing.checkpoint(block, x, use_reentrant=False, context_fn=make)
+    nn.functional.mse_loss(x, y).backward()
+    for ours, theirs in zip(model.parameters(), eager.parameters()):
+        assert torch.equal(ours.grad, theirs.grad)
+
+
+def test_what_fits_needs_no_checkpoint_and_what_cannot_is_said() -> None:
+    model, inputs, found = exported("convolutions", "100%", "modules")
+    assert found.names == [] and found.fits and found.peak_bytes == found.eager_bytes and found.overhead == 0
+    torch._dynamo.reset()
+    report = memplan.estimate(model, inputs, budget="floor+20%")
+    with pytest.warns(memplan.FallbackWarning, match="no checkpoints were found with which an eager step fits"):
+        found = report.modules(model, inputs)
+    assert not found.fits and report.planned_bytes < found.peak_bytes < found.eager_bytes
+    assert "over the budget of" in str(found)
+
+
+def test_checkpoints_are_taken_out_again() -> None:
+    model, inputs, found = exported("chain", "floor+60%", "modules")
+    eager_peak = peak_of_step(model, inputs)
+    found.apply(model)
+    assert peak_of_step(model, inputs) < 0.9 * eager_peak
+    with pytest.raises(memplan.MemplanError, match="are in a model already"):
+        found.apply(model)
+    with pytest.raises(memplan.MemplanError, match="in this model already"):
+        found.measure(model, inputs)
+    with torch.no_grad():
+        assert torch.equal(model.eval()(*inputs), copy.deepcopy(model)(*inputs))
+    found.remove()
+    model.train()
+    assert all("forward" not in m.__dict__ for m in model.modules())
+    assert peak_of_step(model, inputs) == pytest.approx(eager_peak, abs=2 * KIB)
+
+
+def test_the_search_finds_the_best_set_of_blocks() -> None:
+    """Of all 64 subsets of six blocks, counted one by one."""
+    model, inputs = chain()
+    graph = memplan.estimate(model, inputs, budget="floor+50%").graph
+    found = regions(graph.capture)
+    blocks = {f"blocks.{k}": found[f"blocks.{k}"] for k in range(6)}
+    step = CoarseStep(graph.capture, graph.costs, graph.static_bytes, blocks)
+    subsets = [dict.fromkeys(s, frozenset[int]()) for n in range(7) for s in itertools.combinations(blocks, n)]
+    nothing, everything = step.count({}, 0), step.count(subsets[-1], 0)
+    for share in (0.2, 0.5, 0.8):
+        budget = everything.peak_bytes + int(share * (nothing.peak_bytes - everything.peak_bytes))
+        best = min(c.seconds for s in subsets if not (c := step.count(s, budget)).excess)
+        got = step.count(step.choose({name: [frozenset()] for name in blocks}, budget), budget)
+        assert got.peak_bytes <= budget and got.seconds <= 1.05 * best
+
+
+class Moving(nn.Module):
+    """Its first half reads a buffer that it then writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Shift(), nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x)).square().mean()
+
+
+class Shift(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+        self.register_buffer("shift", torch.ones(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.exp(torch.tanh(self.linear(x)) + self.shift)
+        self.shift += 0.5
+        return x
+
+
+def test_a_module_that_reads_what_it_writes_is_none_to_run_again() -> None:
+    torch.manual_seed(0)
+    model, inputs = Moving(), (torch.randn(512, 64),)
+    found = regions(memplan.estimate(model, inputs).graph.capture)
+    assert "second" in found and "first.linear" in found and "first" not in found
+
+
+@pytest.mark.parametrize(
+    ("captured", "name"),
+    [
+        ("L['self'].blocks.0.1", "blocks.0.1"),
+        ("getattr(L['self'].blocks[0], '1')", "blocks.0.1"),
+        ("getattr(getattr(L['self'].layers[2], '0'), '3').up", "layers.2.0.3.up"),
+        ("L['model']._modules['head']", "head"),
+        ("L['self']", ""),
+    ],
+)
+def test_names_of_modules(captured: str, name: str) -> None:
+    assert module_name(captured) == name
