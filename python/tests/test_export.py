@@ -149,6 +149,23 @@ def test_the_search_finds_the_best_set_of_blocks() -> None:
         best = min(c.seconds for s in subsets if not (c := step.count(s, budget)).excess)
         got = step.count(step.choose({name: [frozenset()] for name in blocks}, budget), budget)
         assert got.peak_bytes <= budget and got.seconds <= 1.05 * best
+    all_modules = CoarseStep(graph.capture, graph.costs, graph.static_bytes, found)
+    for share in (0.05, 0.1, 0.2, 0.3):  # and with the modules in them
+        budget = everything.peak_bytes + int(share * (nothing.peak_bytes - everything.peak_bytes))
+        assert all_modules.count(all_modules.choose({name: [frozenset()] for name in found}, budget), budget).excess == 0
+
+
+def test_what_is_kept_waits_for_the_second_run() -> None:
+    """Also where backward does not read it: of each block the second product, which is written over."""
+    model, inputs = chain()
+    graph = memplan.estimate(model, inputs, budget="100%").graph
+    found = {f"blocks.{k}": region for k, region in enumerate(regions(graph.capture)[f"blocks.{k}"] for k in range(6))}
+    step = CoarseStep(graph.capture, graph.costs, graph.static_bytes, found)
+    products = {n: [k for k in r.calls[0].operators if "addmm" in graph.capture.operations[k].op] for n, r in found.items()}
+    kept = step.count({n: frozenset(p[1:]) for n, p in products.items()}, 0)
+    plain = step.count(dict.fromkeys(found, frozenset()), 0)
+    assert kept.peak_bytes - plain.peak_bytes == pytest.approx(5 * 256 * 64 * 4, rel=0.1)
+    assert kept.seconds < plain.seconds
 
 
 class Moving(nn.Module):
