@@ -118,6 +118,7 @@ def compile(
     on_infeasible: str = "raise",
     progress: Watcher | None = None,
     cache: str | None = None,
+    inductor: bool = False,
 ) -> Any:
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
     batch, activations, and whatever the options name.
@@ -129,6 +130,7 @@ def compile(
     fullgraph: False permits graph breaks; every part is then planned with what the parts before it have saved.
     effort: "quick", "normal" or "thorough"; time_limit: seconds for a search, 0 for none.
     on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
+    inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
     progress: is called with a memplan.planning.Progress; returning False ends a search with the best plan so far.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
 
@@ -136,15 +138,26 @@ def compile(
     """
     counted = reserve_bytes(model, reserve, optimizer, accumulate)
     options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache)
-    return compiled_with(model, backend_for(model, options, fullgraph), fullgraph)
+    return compiled_with(model, backend_for(model, options, fullgraph, kind=backend_kind(inductor)), fullgraph)
 
 
-def backend_for(model: Any, options: Options, fullgraph: bool, only_report: bool = False) -> Backend:
+def backend_kind(inductor: bool) -> type[Backend]:
+    if not inductor:
+        return Backend
+    from memplan.inductor import InductorBackend, require_inductor
+
+    require_inductor()
+    return InductorBackend
+
+
+def backend_for(
+    model: Any, options: Options, fullgraph: bool, only_report: bool = False, kind: type[Backend] = Backend
+) -> Backend:
     """With graph breaks, what all parts have together is known from the model."""
     if fullgraph or not isinstance(model, torch.nn.Module):
-        return Backend(options, only_report=only_report)
+        return kind(options, only_report=only_report)
     everything = storage_bytes([*model.parameters(), *model.buffers()])
-    return Backend(options, None, everything, gradient_bytes(model), only_report)
+    return kind(options, None, everything, gradient_bytes(model), only_report)
 
 
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:

@@ -163,7 +163,7 @@ class Capture:
         self.tangents = [n for n in placeholders if "tangents" in n.name]
         self.primals = [n for n in placeholders if "tangents" not in n.name]
         self.static_nodes = [self.primals[i] for i in static_indices]
-        written = written_inputs(joint.graph, self.primals, n_forward_outputs)
+        written = self._written_outputs()
         self.mutated = set(written.values())
         self.user_outputs = [o for k, o in enumerate(self.forward_outputs) if k not in written]
         self.storages: list[Storage] = []
@@ -179,6 +179,9 @@ class Capture:
         refuse_symbols(joint.graph.nodes)
         self._add_inputs()
         self._add_body()
+
+    def _written_outputs(self) -> dict[int, fx.Node]:
+        return written_inputs(self.joint.graph, self.primals, self.n_forward_outputs)
 
     # Storages
 

@@ -54,6 +54,8 @@ class GraphReport:
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
+    measured_bytes: int | None = None  # by Inductor's feedback
+    rounds: int = 1  # of planning and measuring
 
     @functools.cached_property
     def reserved_bytes(self) -> int | None:

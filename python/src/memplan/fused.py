@@ -1,0 +1,117 @@
+"""Inductor's joint graphs for the planner: what Inductor fuses is in no memory, and it writes into inputs by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import fx
+
+from memplan.capture import Capture, Operation, flat_outputs, storage_key, tensors_of
+from memplan.errors import NotPlannable
+from memplan.operators import is_random
+
+REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})
+MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})  # from no memory or next to none
+VIEWS = frozenset({"view", "reshape", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose"})
+
+
+def operator_name(node: fx.Node) -> str:
+    return str(getattr(node.target, "overloadpacket", node.target)).rpartition(".")[2]
+
+
+def is_pointwise(node: fx.Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return isinstance(node.target, torch._ops.OpOverload) and (
+        torch.Tag.pointwise in tags or operator_name(node) in MADE_ANYWHERE
+    )
+
+
+def fuses(reader: fx.Node) -> bool:
+    """Whether Inductor computes what this node reads in the midst of it."""
+    if operator_name(reader) in VIEWS:
+        return len(reader.users) == 1 and fuses(next(iter(reader.users)))
+    return is_pointwise(reader) or operator_name(reader) in REDUCTIONS
+
+
+def fused_nodes(graph: fx.Graph) -> frozenset[fx.Node]:
+    """The nodes whose results are in no memory: their only reader is fused with them."""
+    found = (n for n in graph.nodes if n.op == "call_function" and is_pointwise(n) and len(n.users) == 1)
+    return frozenset(n for n in found if fuses(next(iter(n.users))))
+
+
+def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, fx.Node]:
+    """Inductor's joint graphs write into inputs. What is written becomes outputs of forward behind the others; returns which
+    of them is of which input."""
+    output = next(iter(reversed(joint.graph.nodes)))
+    writes = [n for n in joint.graph.nodes if n.target is torch.ops.aten.copy_.default]
+    if any(w.users or w.args[0].op != "placeholder" for w in writes):
+        raise NotPlannable("what is written into an input is read again")
+    outputs, values = flat_outputs(joint.graph), [w.args[1] for w in writes]
+    descriptions = list(output.meta.get("desc") or [None] * len(outputs))
+    output.args = ((*outputs[:n_forward_outputs], *values, *outputs[n_forward_outputs:]),)
+    extra = [descriptions[0]] * len(values)
+    output.meta["desc"] = descriptions[:n_forward_outputs] + extra + descriptions[n_forward_outputs:]
+    written = {n_forward_outputs + k: w.args[0] for k, w in enumerate(writes)}
+    for w in writes:
+        joint.graph.erase_node(w)
+    return written
+
+
+def put_in_writes(forward: fx.GraphModule, written: dict[int, fx.Node]) -> None:
+    """The outputs that are written into inputs are written at forward's end, and are outputs no more."""
+    graph = forward.graph
+    output = next(iter(reversed(graph.nodes)))
+    outputs = flat_outputs(graph)
+    inputs = {n.target: n for n in graph.nodes if n.op == "placeholder"}
+    with graph.inserting_before(output):
+        for k, node in written.items():
+            value = outputs[k]
+            copied = graph.call_function(torch.ops.aten.copy_.default, (inputs[node.target], value))
+            copied.meta = {"val": node.meta["val"]}
+    output.args = (tuple(o for k, o in enumerate(outputs) if k not in written),)
+    if (descriptions := output.meta.get("desc")) is not None:
+        output.meta["desc"] = [d for k, d in enumerate(descriptions) if k not in written]
+    forward.recompile()
+
+
+class FusedCapture(Capture):
+    """`written` tells which of forward's outputs are written into inputs. Fused nodes are like views: they lie in what they
+    read. Random operators run once."""
+
+    def __init__(
+        self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int], written: dict[int, fx.Node]
+    ) -> None:
+        self.written = written
+        self.fused = set(fused_nodes(joint.graph))
+        super().__init__(joint, n_forward_outputs, static_indices)
+
+    def _written_outputs(self) -> dict[int, fx.Node]:
+        return self.written
+
+    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+        if node in self.fused or self._lies_in_fused(node):
+            self.fused.add(node)
+            self.views.add(node)
+            self.places[node] = [*self.storages_of(node.all_input_nodes)]
+        else:
+            super()._add_node(node, phase, kind)
+
+    def _lies_in_fused(self, node: fx.Node) -> bool:
+        """Whether a node is a view of a fused one."""
+        fused = {storage_key(t) for a in node.all_input_nodes if a in self.fused for t in tensors_of(a.meta.get("val"))}
+        return any(storage_key(t) in fused for t in tensors_of(node.meta.get("val")))
+
+    def _restrain_draws(self, operation: Operation, node: fx.Node) -> None:
+        super()._restrain_draws(operation, node)
+        operation.once = operation.once or is_random(node)
+
+    def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
+        """Inductor writes over whatever ends and has the size."""
+        if not is_pointwise(node):
+            return []
+        kinds, tangents = self.overwrites.get(phase, ()), self.storages_of(self.tangents)
+        size = self.storages[made[0]].n_bytes
+        read = [s for s in self.storages_of(node.all_input_nodes) if s not in tangents and self.storages[s].kind in kinds]
+        same = [s for s in read if self.storages[s].n_bytes == size]
+        return [same[-1], made[0]] if same else []

@@ -1,0 +1,190 @@
+"""Our plan inside Inductor, experimental: Inductor fuses, so what a step really takes is measured and the plan corrected.
+
+Pointwise operators of which Inductor fuses the only reader are no memory, so they are none for the planner: like views they
+are made wherever they are read. The rest of what Inductor does to memory (buffers written over, operators fused side by
+side) is not predicted. The first call plans, compiles and measures a step; what that is over or under the budget
+corrects the next plan's budget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.backend import COSTS, Backend
+from memplan.budget import Budget, in_units
+from memplan.errors import FallbackWarning, MemplanError
+from memplan.fused import FusedCapture, put_in_writes, take_out_writes
+from memplan.measure import peak_of
+from memplan.planner import Emitted, GraphPlanner
+from memplan.report import GraphReport
+from memplan.sizes import hold_sizes
+
+ROUNDS = 3  # of planning, compiling and measuring
+LITTLE = 0.03  # of a budget: so much may be left
+
+
+class InductorPlanner(GraphPlanner):
+    """The count over the graphs knows nothing of fusion, so the planner's own is taken."""
+
+    def emit(self, steps: list[int]) -> Emitted:
+        emitted = super().emit(steps)
+        return dataclasses.replace(emitted, peak_bytes=self.planning.number("planned_bytes"))
+
+
+class InductorBackend(Backend):
+    """What torch.compile calls for every graph, if Inductor shall compile it."""
+
+    def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
+        hold_sizes(inputs)
+        return Fitted(self, module)
+
+    def planner_for(
+        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+    ) -> GraphPlanner:
+        self.written = take_out_writes(joint, n_forward_outputs)
+        capture = FusedCapture(joint, n_forward_outputs + len(self.written), static_indices, self.written)
+        sources = [o.source for o in capture.operations if o.source is not None]
+        costs = COSTS.measure(sources, self.options.kept)
+        return InductorPlanner(capture, costs, self.outside_bytes(capture), name)
+
+    def plan(
+        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        forward, backward = super().plan(joint, name, n_forward_outputs, static_indices)
+        put_in_writes(forward, self.written)
+        return forward, backward
+
+    def compile(self, module: fx.GraphModule, inputs: tuple[Any, ...]) -> Callable[..., Any]:
+        """Compiled kernels come from Inductor's caches; graphs do not: they are cut anew."""
+        from torch._inductor.compile_fx import compile_fx
+
+        settings = {"custom_partitioner_fn": partitioner(self), "fx_graph_cache": False, "fx_graph_remote_cache": False}
+        with torch._functorch.config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False):
+            compiled: Any = compile_fx(copy.deepcopy(module), list(inputs), config_patches=settings)
+        return compiled  # type: ignore[no-any-return]
+
+
+def partitioner(backend: InductorBackend) -> Any:
+    """What Inductor asks to cut joint graphs."""
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn
+
+    class Partitioner(CustomPartitionerFn):
+        def __call__(self, gm: fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+            return backend.partition(gm, joint_inputs, **{k: v for k, v in kwargs.items() if k != "compiler"})
+
+        def uuid(self) -> Any:
+            return f"memplan {backend.options}"
+
+    return Partitioner()
+
+
+def gradients(run: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
+    """Forward and backward with gradients that nobody gets."""
+    outputs = [o for o in run(*inputs) if isinstance(o, torch.Tensor) and o.requires_grad]
+    leaves = [i for i in inputs if isinstance(i, torch.Tensor) and i.requires_grad]
+    if outputs and leaves:
+        torch.autograd.grad(outputs, leaves, [torch.ones_like(o) for o in outputs], allow_unused=True)
+
+
+def step_bytes(run: Callable[..., Any], inputs: tuple[Any, ...]) -> int:
+    """What a step allocates at its peak, of which nothing remains: neither gradients nor draws, and what it writes are
+    copies. A first step is not measured, it compiles backward."""
+    copies = tuple(i.clone() if isinstance(i, torch.Tensor) and not i.requires_grad else i for i in inputs)
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())), torch.enable_grad():
+        gradients(run, copies)
+        return peak_of(functools.partial(gradients, run, copies))
+
+
+@dataclasses.dataclass
+class Tried:
+    """A compiled plan and what was in memory at the peak of its step."""
+
+    run: Callable[..., Any]
+    graph: GraphReport | None
+    n_bytes: int
+
+    def settled(self, budget: int, target: int) -> bool:
+        """Whether another round is not worth its time: it fits, and recomputes nothing or leaves little; or it does not
+        fit, and is the smallest plan already."""
+        assert self.graph is not None
+        if self.n_bytes > budget:
+            return self.graph.planned_bytes > target
+        return self.n_bytes >= (1 - LITTLE) * budget or not self.graph.recomputed
+
+    def key(self, budget: int) -> tuple[int, float]:
+        assert self.graph is not None
+        return max(0, self.n_bytes - budget), self.graph.overhead
+
+
+class Fitted:
+    """One graph that is planned, compiled and measured when it is first called."""
+
+    def __init__(self, backend: InductorBackend, module: fx.GraphModule) -> None:
+        self.backend, self.module = backend, module
+        self.tracing = torch._guards.TracingContext.try_get()
+        self.compiling = torch._guards.CompileContext.try_get()
+        self.run: Callable[..., Any] | None = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        if self.run is None:
+            self.run = self.fit(inputs)
+        return self.run(*inputs)
+
+    @contextlib.contextmanager
+    def as_captured(self) -> Iterator[None]:
+        """In what PyTorch knew of the graph when it was captured."""
+        with torch._guards.tracing(self.tracing), torch._guards.compile_context(self.compiling):
+            yield
+
+    def tried(self, inputs: tuple[Any, ...], target: Budget) -> Tried:
+        """A plan for this budget, or the smallest, compiled and measured; without a graph where there is nothing to plan."""
+        report = self.backend.report
+        n_graphs = len(report.graphs)
+        wanted = self.backend.options
+        self.backend.options = dataclasses.replace(wanted, budget=target, on_infeasible="smallest")
+        try:
+            with self.as_captured(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*it runs with the smallest", FallbackWarning)
+                run = self.backend.compile(self.module, inputs)
+        finally:
+            self.backend.options = wanted
+        if len(report.graphs) == n_graphs:
+            return Tried(run, None, 0)
+        graph = report.graphs.pop()
+        return Tried(run, graph, graph.static_bytes + step_bytes(run, inputs))
+
+    def fit(self, inputs: tuple[Any, ...]) -> Callable[..., Any]:
+        """The compiled graph with the least extra time of those whose measured step is within the budget, or the one that
+        is least over it."""
+        tries = [self.tried(inputs, self.backend.options.budget)]
+        if tries[0].graph is None:
+            return tries[0].run
+        budget = target = tries[0].graph.budget_bytes
+        while len(tries) < ROUNDS and not tries[-1].settled(budget, target):
+            target -= tries[-1].n_bytes - budget
+            tries.append(self.tried(inputs, target))
+        best = min(tries, key=lambda t: t.key(budget))
+        assert best.graph is not None
+        best.graph.budget_bytes, best.graph.measured_bytes, best.graph.rounds = budget, best.n_bytes, len(tries)
+        self.backend.report.graphs.append(best.graph)
+        self.backend.report.measured_bytes = best.n_bytes
+        if best.n_bytes > budget:
+            sentence = f"{best.graph.name} is {in_units(best.n_bytes - budget)} over its budget of {in_units(budget)}"
+            warnings.warn(f"{sentence} with Inductor, after {len(tries)} rounds", FallbackWarning, stacklevel=3)
+        return best.run
+
+
+def require_inductor() -> None:
+    from torch._inductor import config
+
+    if not hasattr(config, "custom_partitioner_fn"):
+        raise MemplanError(f"inductor=True needs a newer PyTorch: {torch.__version__} gives Inductor no partitioner of ours")
