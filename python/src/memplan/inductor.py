@@ -59,7 +59,8 @@ class InductorBackend(Backend):
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        forward, backward = super().plan(joint, name, n_forward_outputs, static_indices)
+        own = fx.GraphModule(joint, copy.deepcopy(joint.graph))  # what cannot be planned is as it was
+        forward, backward = super().plan(own, name, n_forward_outputs, static_indices)
         put_in_writes(forward, self.written)
         return forward, backward
 
