@@ -66,8 +66,7 @@ def allocated(n_bytes: int, device: torch.device) -> int:
 
 def device_of_first(values: Any) -> torch.device:
     """Where the first tensor in these lies."""
-    found = tensors_of(values)
-    return found[0].device if found else torch.device("cpu")
+    return next((t.device for t in tensors_of(values)), torch.device("cpu"))
 
 
 def flat_outputs(graph: fx.Graph) -> list[Any]:
