@@ -14,6 +14,7 @@ import torch._dynamo
 
 from memplan.backend import Backend, Estimated
 from memplan.budget import Budget, read_bytes
+from memplan.distributed import is_replicated, refuse_sharded
 from memplan.errors import BudgetError, MemplanError
 from memplan.planner import Options
 from memplan.planning import Watcher
@@ -74,11 +75,12 @@ def our_error(error: BaseException) -> BaseException | None:
 
 
 def capturing() -> contextlib.AbstractContextManager[Any]:
-    """In it, dynamo captures recurrent layers, leaves out what is logged instead of cutting the graph, and makes a plan for
-    each of many sizes."""
+    """In it, dynamo captures recurrent layers, leaves out what is logged instead of cutting the graph, does not cut where
+    DDP's buckets end, and makes a plan for each of many sizes."""
     config = torch._dynamo.config
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
-    settings: dict[str, Any] = {"allow_rnn": True, limit: max(MOST_SIZES, getattr(config, limit))}
+    most = max(MOST_SIZES, getattr(config, limit))
+    settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit: most}
     if hasattr(config, "ignore_logging_functions"):
         methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
         settings["ignore_logging_functions"] = config.ignore_logging_functions | methods
@@ -134,7 +136,7 @@ def compile(
     progress: is called with a memplan.planning.Progress; returning False ends a search with the best plan so far.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
 
-    The result has `memplan`, a Report, which is filled by the first run.
+    The result has `memplan`, a Report, which is filled by the first run. What DDP replicates is compiled in place.
     """
     counted = reserve_bytes(model, reserve, optimizer, accumulate)
     options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache)
@@ -161,6 +163,12 @@ def backend_for(
 
 
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
+    refuse_sharded(model)
+    if is_replicated(model):
+        inside = torch.compile(model.module._call_impl, backend=backend, fullgraph=fullgraph, dynamic=False)
+        model.module._compiled_call_impl = without_wrapping(inside)  # in place, as torch.nn.Module.compile does
+        object.__setattr__(model, "memplan", backend.report)
+        return model
     compiled = torch.compile(model, backend=backend, fullgraph=fullgraph, dynamic=False)
     if isinstance(compiled, torch.nn.Module):
         object.__setattr__(compiled, "forward", without_wrapping(compiled.forward))

@@ -14,6 +14,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import read_bytes
 from memplan.capture import Capture
+from memplan.distributed import bucket_bytes, refuse_cut
 from memplan.emit import default_partition
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.execute import compile_graph
@@ -61,6 +62,7 @@ class Backend:
             hold_sizes(inputs)
             self.warn_of_last_size()
         try:
+            refuse_cut()
             with native_upsampling():
                 compiled: Callable[..., Any] = aot(module, inputs)
         except MemplanError as error:
@@ -119,7 +121,7 @@ class Backend:
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
         elsewhere = max(0, self.model_bytes - here["parameter"]) + max(0, self.gradient_bytes - here["gradient"])
-        return known + before + elsewhere
+        return known + before + elsewhere + bucket_bytes()
 
 
 def raising(error: MemplanError) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from memplan._library import INTERFACE
 from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
 from memplan.cache import Cache, replace_file
 from memplan.capture import DYNAMIC, Capture
+from memplan.distributed import NO_OVERLAP, active_replica
 from memplan.emit import emit
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.liveness import Liveness, keys_of, saved_bytes
@@ -26,6 +27,7 @@ from memplan.trace import Trace, trace_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 MOST_HOLDERS = 3  # that an error names
+MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
 
 @dataclass
@@ -203,6 +205,7 @@ class GraphPlanner:
             n_operators=sum(o.source is not None for o in self.capture.operations),
             recomputed=[self._recomputed(step, n) for step, n in runs.items() if n > 1],
             context_bytes=context_bytes(self.device()),
+            notes=notes_of(self.capture),
             planning=p,
             trace=self.trace(emitted),
             capture=self.capture,
@@ -215,6 +218,12 @@ class GraphPlanner:
         stack = operation.source.meta.get("nn_module_stack") or {}
         module = next(reversed(list(stack.values())), ("", None))[0]
         return Recomputed(operation.name, operation.op, runs, str(module), self.costs[operation.source].seconds)
+
+
+def notes_of(capture: Capture) -> list[str]:
+    marked = any("recompute" in node.meta for node in capture.joint.graph.nodes)
+    notes = [MARKS_IGNORED] if marked else []
+    return [*notes, NO_OVERLAP] if active_replica() is not None else notes
 
 
 def fake_state(capture: Capture) -> Any:

@@ -50,6 +50,7 @@ class GraphReport:
     n_operators: int
     recomputed: list[Recomputed]
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
+    notes: list[str]  # what a plan does otherwise than one may expect
     planning: Planning = field(repr=False)
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
@@ -90,6 +91,7 @@ class GraphReport:
             f" (keep all {in_units(self.keep_all_bytes)}, floor {in_units(self.floor_bytes)},"
             f" static {in_units(self.static_bytes)}); extra time {self.overhead:+.1%}{proved};"
             f" {len(self.recomputed)} of {self.n_operators} operators run again; {self._reserved()}"
+            + "".join(f"; {note}" for note in self.notes)
         )
 
 

@@ -1,0 +1,62 @@
+"""Models on several devices: DDP's replicas are planned like a model, what is sharded is refused.
+
+PyTorch cuts a graph where DDP's buckets end, so that communication overlaps with backward; a budget needs the whole graph.
+Its gradients arrive together, at the end of backward, and are then communicated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from memplan.errors import MemplanError
+
+NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
+
+
+def replicas() -> type[Any] | None:
+    """DDP's class; None where PyTorch is built without it."""
+    if not torch.distributed.is_available():
+        return None
+    from torch.nn.parallel import DistributedDataParallel
+
+    return DistributedDataParallel
+
+
+def is_replicated(model: Any) -> bool:
+    kind = replicas()
+    return kind is not None and isinstance(model, kind)
+
+
+def active_replica() -> Any:
+    """The DDP module whose forward is running, None if there is none."""
+    kind = replicas()
+    return kind._get_active_ddp_module() if kind is not None else None
+
+
+def bucket_bytes() -> int:
+    """What the running DDP module keeps to communicate gradients: a copy of them."""
+    replica = active_replica()
+    return sum(p.numel() * p.element_size() for p in replica.parameters() if p.requires_grad) if replica is not None else 0
+
+
+def refuse_cut() -> None:
+    """MemplanError where PyTorch is about to hand over the pieces of a graph that it has cut at DDP's buckets."""
+    if active_replica() is not None and torch._dynamo.config.optimize_ddp not in (False, "no_optimization"):
+        raise MemplanError(
+            "PyTorch cuts this graph at DDP's buckets, and a budget needs it whole: use memplan.compile(model) or set"
+            " torch._dynamo.config.optimize_ddp = False; gradients then arrive together, at the end of backward"
+        )
+
+
+def refuse_sharded(model: Any) -> None:
+    """MemplanError for FSDP: parameters come and go by hooks that no graph shows."""
+    if not isinstance(model, torch.nn.Module):
+        return
+    for module in model.modules():
+        if any(kind.__name__ in ("FSDPModule", "FullyShardedDataParallel") for kind in type(module).__mro__):
+            raise MemplanError(
+                "this model is sharded by FSDP (fully_shard): its parameters come and go by hooks that are in no graph, so no"
+                " plan would hold; train it without memplan, or replicate it by DDP"
+            )
