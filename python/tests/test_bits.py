@@ -62,6 +62,20 @@ def test_every_operator_may_run_again(name: str, monkeypatch: pytest.MonkeyPatch
     assert_like_eager(model, memplan.compile(model, "10GiB"), inputs, eager=networks.reference(name, model))
 
 
+def run_forward_twice(capture: Capture) -> list[int]:
+    """Every operator of forward that may runs again at once."""
+    operations = enumerate(capture.operations)
+    return [k for k, o in operations for _ in range(2 if o.phase == "forward" and not o.once else 1)]
+
+
+@pytest.mark.parametrize("name", ["convolutions", "tied"])
+def test_every_operator_may_run_twice_before_backward(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = GraphPlanner.emit
+    monkeypatch.setattr(GraphPlanner, "emit", lambda self, _: emit(self, run_forward_twice(self.capture)))
+    model, inputs = networks.make(name)
+    assert_like_eager(model, memplan.compile(model, "10GiB"), inputs)
+
+
 @pytest.mark.parametrize("name", ["convolutions", "unet"])
 def test_statistics_move_once_where_a_batch_normalization_runs_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []

@@ -177,14 +177,36 @@ class Transposed(nn.Module):
         self.weight = nn.Parameter(torch.randn(16, 4) / 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(x, self.weight.t())
+        return (x.unsqueeze(1) * self.weight.t()).sum(2)
 
 
-def test_a_transposed_gradient() -> None:
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_transposed_gradient_at_the_peak(name: str) -> None:
     torch.manual_seed(0)
-    pair, inputs = Pair(Transposed(), OPTIMIZERS["AdamW, fused"], budget="100%", loss=nn.functional.mse_loss), points(2)
+    pair, inputs = Pair(Transposed(), OPTIMIZERS[name], budget="10KiB", loss=nn.functional.mse_loss), points(1)
     pair.check(*inputs, steps=3)
-    assert pair.measured(*inputs) == pair.step.memplan.planned_bytes
+    first_step_more = pair.step.memplan.planned_bytes - pair.measured(*inputs)  # numbers that become state
+    assert 0 <= first_step_more <= 8
+
+
+class ReadAgain(nn.Module):
+    """The gradient of `late` is complete while backward has to read its old value still."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.early, self.late = nn.Parameter(torch.randn(16, 512) / 4), nn.Parameter(torch.randn(512, 512) / 20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.tanh(torch.tanh(x @ self.early) @ self.late.detach())
+        return (h @ self.late)[:, :4]
+
+
+def test_an_update_waits_for_the_last_reader_of_the_old_value() -> None:
+    torch.manual_seed(0)
+    pair = Pair(ReadAgain(), OPTIMIZERS["SGD"], budget="floor+20%", loss=nn.functional.mse_loss)
+    pair.check(*points(2), steps=3)
+    steps = pair.step.memplan.graph.planning.steps()
+    assert steps != sorted(steps), "the updates come last: the test shows nothing"
 
 
 def test_sizes_schedules_and_freezing() -> None:
