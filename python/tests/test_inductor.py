@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ import memplan
 
 KIB = 1024
 needs_hook = pytest.mark.skipif(not hasattr(config, "custom_partitioner_fn"), reason="this PyTorch asks no partitioner of ours")
+
+slow = pytest.mark.skipif(not os.environ.get("MEMPLAN_SLOW"), reason="takes a minute; MEMPLAN_SLOW=1 runs it")
 
 
 class Small(nn.Module):
@@ -46,7 +49,7 @@ def step(model: Any, inputs: tuple[Any, ...]) -> torch.Tensor:
     ("network", "inputs", "share"),
     [
         (Small, lambda: networks.images(4, 32), 0.7),
-        (lambda: networks.Transformer(0.0, 16, 1, 30), lambda: networks.sequences(4, 24, 30), 0.8),
+        pytest.param(lambda: networks.Transformer(0.0, 16, 1, 30), lambda: networks.sequences(4, 24, 30), 0.8, marks=slow),
     ],
     ids=["convolutions", "transformer"],
 )
@@ -104,10 +107,13 @@ def fitted(monkeypatch: pytest.MonkeyPatch, outside: list[int], budget: str) -> 
     monkeypatch.setattr(inductor, "step_bytes", lambda run, inputs: measure(run, inputs) + outside[len(planned) - 1])
     monkeypatch.setattr(inductor.InductorPlanner, "report", noted)
     torch.manual_seed(0)
-    model, inputs = networks.Transformer(0.0, 32, 3, 30), networks.sequences()
+    model, inputs = networks.Transformer(0.1, 32, 3, 30), networks.sequences()
     eager = copy.deepcopy(model)
     compiled = memplan.compile(model, budget, inductor=True)
-    assert torch.equal(step(compiled, inputs), step(eager, inputs))
+    state = torch.get_rng_state()
+    got = step(compiled, inputs)
+    torch.set_rng_state(state)
+    assert torch.equal(got, step(eager, inputs)), "measuring has drawn numbers"
     assert all(torch.equal(p.grad, q.grad) for p, q in zip(model.parameters(), eager.parameters()))
     return compiled.memplan, planned
 
