@@ -205,6 +205,16 @@ def test_the_library_by_hand() -> None:
         Planning("wrong").add_storage("a", "tensor", 1)
 
 
+def test_the_smallest_plan_of_a_search_that_found_none() -> None:
+    planning = chain(16)
+    with pytest.raises(memplan.MemplanError):
+        planning.take_smallest()
+    assert not planning.solve(100) and planning.steps() == []
+    smallest = planning.number("smallest_bytes")
+    planning.take_smallest()
+    assert planning.number("planned_bytes") == smallest and set(planning.steps()) == set(range(33))
+
+
 def test_ctrl_c_ends_a_search() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))

@@ -165,8 +165,17 @@ def emit(
     forward, backward = _extract_fwd_bwd_modules(
         joint, saved, saved_sym_nodes=[], num_fwd_outputs=capture.n_forward_outputs, **extra
     )
+    drop_unread(backward)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
     return forward, backward
+
+
+def drop_unread(module: fx.GraphModule) -> None:
+    """Takes out what nobody reads: some versions of PyTorch leave forward's random operators in backward."""
+    for node in reversed(module.graph.nodes):
+        if node.op == "call_function" and not node.users:
+            module.graph.erase_node(node)
+    module.recompile()
 
 
 def last(module: fx.GraphModule) -> fx.Node:

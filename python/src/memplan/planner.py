@@ -160,7 +160,8 @@ class GraphPlanner:
         """The smallest plan, where it fits after all or is wanted; else BudgetError."""
         if math.isnan(self.planning.share("smallest_ticks")):
             self._search(max(self.static_bytes, self.planning.number("floor_bytes")), options)
-        self._search(self.planning.number("smallest_bytes"), options)
+        if not self._search(self.planning.number("smallest_bytes"), options):
+            self.planning.take_smallest()
         emitted = self.emit(self.planning.steps())
         if emitted.peak_bytes <= budget:
             return emitted

@@ -156,6 +156,11 @@ class Planning:
         self._must(status)
         return True
 
+    def take_smallest(self) -> None:
+        """Makes the plan of the lowest peak that the last search has found the answer."""
+        plan = self.library.mp_planning_plan(self.handle)
+        self._must(self.library.mp_planning_take(self.handle, self.number("smallest_bytes"), plan))
+
     def hash(self) -> str:
         """Of the finished graph."""
         return str(self.library.mp_planning_hash(self.handle).decode())
