@@ -175,8 +175,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Any, ...]]
 
 
 # Networks of which PyTorch's own capture has other bits than eager, so that no plan can have eager's: an LSTM is written out,
-# where eager has one fused operator; in PyTorch 2.4 gradients of a weight with two uses are added up in another order.
-CAPTURED_OTHERWISE = {"lstm"} | ({"tied"} if torch.__version__.startswith("2.4.") else set())
+# where eager has one fused operator.
+CAPTURED_OTHERWISE = {"lstm"}
 
 
 def reference(name: str, model: nn.Module) -> Any:

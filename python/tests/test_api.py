@@ -260,5 +260,5 @@ def test_an_error_in_a_watcher_is_raised_where_it_is_asked_for() -> None:
 def test_nothing_is_said_where_all_is_well() -> None:
     model, inputs = networks.make("convolutions")
     with warnings.catch_warnings():
-        warnings.simplefilter("error", memplan.FallbackWarning)
+        warnings.simplefilter("error")
         memplan.compile(model, "floor+50%")(*inputs).backward()

@@ -76,11 +76,14 @@ def our_error(error: BaseException) -> BaseException | None:
 
 def capturing() -> contextlib.AbstractContextManager[Any]:
     """In it, dynamo captures recurrent layers, leaves out what is logged instead of cutting the graph, does not cut where
-    DDP's buckets end, and makes a plan for each of many sizes."""
+    DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from 2.5 on), and makes a plan for each of
+    many sizes."""
     config = torch._dynamo.config
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
     most = max(MOST_SIZES, getattr(config, limit))
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit: most}
+    if torch.__version__ < "2.5":
+        settings["inline_inbuilt_nn_modules"] = True
     if hasattr(config, "ignore_logging_functions"):
         methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
         settings["ignore_logging_functions"] = config.ignore_logging_functions | methods
@@ -207,7 +210,6 @@ def fit(
     `make_inputs(batch)` makes the model's inputs. Batches are tried by doubling, then by bisection."""
 
     def tried(batch: int) -> Report | None:
-        torch._dynamo.reset()
         try:
             report = estimate(model, make_inputs(batch), budget=budget, **options)
         except BudgetError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,14 +18,6 @@ from memplan.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.updates import Updates
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
-
-
-def each_parameter_once() -> contextlib.AbstractContextManager[Any]:
-    """PyTorch before 2.5 captures a shared parameter once for each of its names, unless it is told not to."""
-    if torch.__version__ >= "2.5":
-        return contextlib.nullcontext()
-    patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(inline_inbuilt_nn_modules=True)
-    return patched
 
 
 class StepBackend(Backend):
@@ -95,7 +86,7 @@ class TrainStep:
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.updates.check()
         self.updates.ran = False
-        with torch.enable_grad(), each_parameter_once():
+        with torch.enable_grad():
             value = self.compiled(*args, **kwargs)
         if not isinstance(value, torch.Tensor):
             raise MemplanError(f"a step ends in a loss, and this one in a {type(value).__name__}")
