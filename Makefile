@@ -86,6 +86,12 @@ test-python: $B/libmemplan.so ## the tests of the PyTorch package, with a PyTorc
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest
 	@tests/python.sh $B/venv/bin/python3 $B/libmemplan.so
 
+bench-python: $B/libmemplan.so ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
+	@test -x $B/venv/bin/python3 || python3 -m venv $B/venv
+	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy torchvision transformers diffusers
+	@for b in $(or $(BENCH),small zoo rivals start train_step); do MEMPLAN_CACHE=off MEMPLAN_LIBRARY=$(abspath $B)/libmemplan.so \
+	  PYTHONPATH=python/src:python/tests OMP_NUM_THREADS=1 $B/venv/bin/python3 -B python/bench/bench_$$b.py $(NETWORKS) || exit 1; done
+
 bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in two minutes (needs ../shared)
 	@tests/bench/bench_short.py $B/memplan ../shared
 bench-all: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
@@ -256,5 +262,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-python test-gpu bench bench-all bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: all demo test test-python test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -1,8 +1,8 @@
-"""The same rules as memplan.allocator, written to be plain and not fast: a segment is a list of runs, searched as a whole."""
+"""The same rules as memplan.memory.allocator, written to be plain and not fast: a segment is a list of runs."""
 
 from __future__ import annotations
 
-from memplan.allocator import MIB, Settings
+from memplan.memory.allocator import MIB, Settings
 
 FREE, HOLE = 0, -1  # states of a run; a hole is address space without memory; above 0: who has it
 ENDLESS = 1 << 46

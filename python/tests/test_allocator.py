@@ -10,8 +10,8 @@ import torch
 from slow_allocator import SlowAllocator
 
 import memplan
-from memplan.allocator import MIB, UNLIMITED, Block, CachingAllocator, NotSimulated, OutOfMemory, Settings
-from memplan.trace import Trace
+from memplan.memory.allocator import MIB, UNLIMITED, Block, CachingAllocator, NotSimulated, OutOfMemory, Settings
+from memplan.memory.trace import Trace
 
 KIB = 1024
 PLAIN = Settings()

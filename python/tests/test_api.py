@@ -19,7 +19,7 @@ from torch import nn
 
 import memplan
 from memplan.budget import in_units, read_bytes, resolve
-from memplan.planning import Planning, Progress
+from memplan.library.planning import Planning, Progress
 
 
 def test_the_backend_by_name() -> None:

@@ -11,8 +11,8 @@ from against_eager import assert_like_eager
 from torch import nn
 
 import memplan
-from memplan.capture import Capture
-from memplan.planner import Emitted, GraphPlanner
+from memplan.graph.capture import Capture
+from memplan.plan.planner import Emitted, GraphPlanner
 
 MOST_AGAIN = 12  # operators before one of backward
 

@@ -12,10 +12,10 @@ import torch
 from against_eager import assert_like_eager
 
 import memplan
-from memplan import backend
-from memplan.cache import Cache, folder_of
-from memplan.measure import Costs
-from memplan.planning import Planning
+from memplan.costs.cache import Cache, folder_of
+from memplan.costs.measure import Costs
+from memplan.library.planning import Planning
+from memplan.run import backend
 
 
 def start_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:

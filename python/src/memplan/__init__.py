@@ -4,9 +4,9 @@ model = memplan.compile(model, budget="8GiB")
 """
 
 from memplan.api import compile, estimate, fit
-from memplan.backend import register
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
 from memplan.report import GraphReport, Report
+from memplan.run.backend import register
 from memplan.train_step import TrainStep
 
 register()

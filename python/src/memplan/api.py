@@ -12,13 +12,13 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from memplan.backend import Backend, Estimated
 from memplan.budget import Budget, read_bytes
-from memplan.distributed import is_replicated, refuse_sharded
 from memplan.errors import BudgetError, MemplanError
-from memplan.planner import Options
-from memplan.planning import Watcher
+from memplan.graph.distributed import is_replicated, refuse_sharded
+from memplan.library.planning import Watcher
+from memplan.plan.planner import Options
 from memplan.report import Report
+from memplan.run.backend import Backend, Estimated
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
@@ -136,7 +136,7 @@ def compile(
     effort: "quick", "normal" or "thorough"; time_limit: seconds for a search, 0 for none.
     on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
     inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
-    progress: is called with a memplan.planning.Progress; returning False ends a search with the best plan so far.
+    progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
 
     The result has `memplan`, a Report, which is filled by the first run. What DDP replicates is compiled in place.
@@ -149,7 +149,7 @@ def compile(
 def backend_kind(inductor: bool) -> type[Backend]:
     if not inductor:
         return Backend
-    from memplan.inductor import InductorBackend, require_inductor
+    from memplan.run.inductor import InductorBackend, require_inductor
 
     require_inductor()
     return InductorBackend

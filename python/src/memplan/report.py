@@ -10,15 +10,15 @@ from typing import Any
 
 from torch import fx
 
-from memplan.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.budget import in_units, read_bytes
-from memplan.capture import Capture
-from memplan.checkpoints import Checkpoints
+from memplan.checkpoints.export import Exporter
+from memplan.checkpoints.modules import Checkpoints
+from memplan.costs.measure import Cost, peak_of
 from memplan.errors import BudgetError, MemplanError
-from memplan.export import Exporter
-from memplan.measure import Cost, peak_of
-from memplan.planning import Planning
-from memplan.trace import Trace
+from memplan.graph.capture import Capture
+from memplan.library.planning import Planning
+from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
+from memplan.memory.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import torch
 from torch import fx
 
 from memplan.api import without_wrapping
-from memplan.backend import COSTS, Backend
 from memplan.budget import Budget
 from memplan.errors import MemplanError
-from memplan.planner import GraphPlanner, Options
-from memplan.planning import Watcher
-from memplan.step_graph import StepCapture, StepGraph, StepPlanner
-from memplan.updates import Updates
+from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
+from memplan.graph.updates import Updates
+from memplan.library.planning import Watcher
+from memplan.plan.planner import GraphPlanner, Options
+from memplan.run.backend import COSTS, Backend
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 

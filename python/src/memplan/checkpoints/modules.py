@@ -19,10 +19,10 @@ from torch import nn
 from torch.utils import checkpoint as checkpointing
 
 from memplan.budget import in_units
-from memplan.capture import tensors_of
+from memplan.checkpoints.regions import NORMALIZATIONS
+from memplan.costs.measure import peak_of
 from memplan.errors import MemplanError
-from memplan.measure import peak_of
-from memplan.regions import NORMALIZATIONS
+from memplan.graph.capture import tensors_of
 
 Counted = tuple[str, int]  # the family of an operator, and how many of it ran before it in a call of the module
 Buffer = tuple[nn.Module, str]

@@ -22,8 +22,8 @@ from torch import fx
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._pytree import tree_map
 
-from memplan.cache import Cache
-from memplan.capture import device_of_first, storage_bytes, tensors_of
+from memplan.costs.cache import Cache
+from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 
 REPEATS = 3
 LEAST_SECONDS = 1e-7

@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.backend import COSTS, Backend
 from memplan.budget import Budget, in_units
+from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning, MemplanError
-from memplan.fused import FusedCapture, put_in_writes, take_out_writes
-from memplan.measure import peak_of
-from memplan.planner import Emitted, GraphPlanner
+from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
+from memplan.graph.sizes import hold_sizes
+from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.report import GraphReport
-from memplan.sizes import hold_sizes
+from memplan.run.backend import COSTS, Backend
 
 ROUNDS = 3  # of planning, compiling and measuring
 LITTLE = 0.03  # of a budget: so much may be left

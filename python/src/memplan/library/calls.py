@@ -51,7 +51,7 @@ def candidates() -> Iterator[str]:
     if named := os.environ.get("MEMPLAN_LIBRARY"):
         yield named
         return
-    own = Path(__file__).with_name("libmemplan.so")
+    own = Path(__file__).parents[1] / "libmemplan.so"
     if own.exists():
         yield str(own)
     yield "libmemplan.so"

@@ -12,10 +12,10 @@ from torch import fx
 from torch._functorch import partitioners
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
-from memplan.capture import Capture, device_of_first, storage_bytes
-from memplan.liveness import WORKSPACE
-from memplan.measure import Cost
-from memplan.operators import is_random, only_first_makes, second_form
+from memplan.costs.measure import Cost
+from memplan.graph.capture import Capture, device_of_first, storage_bytes
+from memplan.graph.operators import is_random, only_first_makes, second_form
+from memplan.memory.liveness import WORKSPACE
 
 
 def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:

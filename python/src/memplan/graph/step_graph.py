@@ -11,12 +11,22 @@ import torch
 from torch import fx
 from torch._guards import detect_fake_mode
 
-from memplan.capture import Capture, Operation, flat_outputs, halves, obeys, reaching, storage_bytes, storage_key, tensors_of
-from memplan.emit import Emission
+from memplan.costs.measure import Cost
 from memplan.errors import NotPlannable
-from memplan.measure import Cost
-from memplan.planner import GraphPlanner
-from memplan.updates import UpdateCost, Updates
+from memplan.graph.capture import (
+    Capture,
+    Operation,
+    flat_outputs,
+    halves,
+    obeys,
+    reaching,
+    storage_bytes,
+    storage_key,
+    tensors_of,
+)
+from memplan.graph.updates import UpdateCost, Updates
+from memplan.plan.emit import Emission
+from memplan.plan.planner import GraphPlanner
 
 aten = torch.ops.aten
 

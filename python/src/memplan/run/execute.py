@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import fx
 
-from memplan.liveness import Liveness
-from memplan.operators import IN_PLACE, INTO_FIRST
+from memplan.graph.operators import IN_PLACE, INTO_FIRST
+from memplan.memory.liveness import Liveness
 
 Run = Callable[[list[Any]], list[Any]]
 WRITTEN_OUT = (bool, int, str, type(None))

@@ -1,7 +1,7 @@
 """The table of networks: what is planned against what is measured, and whether all bits are eager's.
 
-MEMPLAN_LIBRARY=$PWD/build/libmemplan.so PYTHONPATH=python/src python3 python/tests/bench_zoo.py [NETWORK...]
-needs torchvision, transformers and diffusers. The exit status is 1 if a row is not as promised: measured within 0.5 % of
+make bench-python BENCH=zoo [NETWORKS="NAME..."]
+The exit status is 1 if a row is not as promised: measured within 0.5 % of
 planned, never over the budget, less with less budget; losses, gradients and buffers after three steps equal to eager's (of
 networks.CAPTURED_OTHERWISE: to those of PyTorch's capture).
 """

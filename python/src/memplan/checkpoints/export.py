@@ -14,11 +14,11 @@ from torch.utils import checkpoint as checkpointing
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from memplan.budget import in_units
-from memplan.capture import Capture
-from memplan.checkpoints import Checkpoints, Counted, family, plain
-from memplan.coarse import CoarseStep, Kept
+from memplan.checkpoints.coarse import CoarseStep, Kept
+from memplan.checkpoints.modules import Checkpoints, Counted, family, plain
+from memplan.checkpoints.regions import Region, regions
 from memplan.errors import FallbackWarning, MemplanError
-from memplan.regions import Region, regions
+from memplan.graph.capture import Capture
 
 if TYPE_CHECKING:
     from memplan.report import GraphReport

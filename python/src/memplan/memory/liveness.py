@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
-from memplan.capture import allocated, same_layout, storage_bytes, storage_key, tensors_of
-from memplan.operators import IN_PLACE, INTO_FIRST
+from memplan.graph.capture import allocated, same_layout, storage_bytes, storage_key, tensors_of
+from memplan.graph.operators import IN_PLACE, INTO_FIRST
 
 WORKSPACE = "memplan_workspace"  # of a node, in its meta
 

@@ -19,8 +19,8 @@ from torch import fx
 from torch.utils._pytree import tree_iter
 
 from memplan.errors import NotPlannable
-from memplan.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
-from memplan.sizes import is_symbol
+from memplan.graph.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
+from memplan.graph.sizes import is_symbol
 
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
 

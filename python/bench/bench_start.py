@@ -1,7 +1,7 @@
 """What the first step takes: torch.compile with Inductor, memplan, and memplan once more with what it has kept on disk.
 
-MEMPLAN_LIBRARY=$PWD/build/libmemplan.so PYTHONPATH=python/src python3 python/tests/bench_start.py [NETWORK...]
-needs torchvision and transformers, and a C++ compiler for Inductor. Seconds of the clock; `steps`: the median of steps of
+make bench-python BENCH=start [NETWORKS="NAME..."]
+Seconds of the clock; `steps`: the median of steps of
 eager and of the plan that keeps everything, in turns, in this thread's processor time.
 """
 
@@ -19,8 +19,8 @@ import torch
 from bench_rivals import CASES, step_seconds
 
 import memplan
-from memplan import backend
-from memplan.measure import Costs
+from memplan.costs.measure import Costs
+from memplan.run import backend
 
 ROUNDS = 15
 BUDGET = "floor+40%"

@@ -1,6 +1,6 @@
 """The table of whole steps in docs/pytorch.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU.
 
-MEMPLAN_LIBRARY=$PWD/build/libmemplan.so PYTHONPATH=python/src python3 python/tests/bench_train_step.py
+make bench-python BENCH=train_step
 """
 
 from __future__ import annotations

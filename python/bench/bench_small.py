@@ -1,6 +1,6 @@
 """The table of docs/pytorch.md: planned and measured peak, planned and measured extra time, on the CPU.
 
-MEMPLAN_LIBRARY=$PWD/build/libmemplan.so PYTHONPATH=python/src python3 python/tests/bench.py
+make bench-python BENCH=small
 """
 
 from __future__ import annotations

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan._library import INTERFACE
 from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
-from memplan.cache import Cache, replace_file
-from memplan.capture import DYNAMIC, Capture
-from memplan.distributed import NO_OVERLAP, active_replica
-from memplan.emit import emit
+from memplan.costs.cache import Cache, replace_file
+from memplan.costs.measure import Cost, context_bytes
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
-from memplan.liveness import Liveness, keys_of, saved_bytes
-from memplan.measure import Cost, context_bytes
-from memplan.planning import NO_BUDGET, Planning, Watcher
+from memplan.graph.capture import DYNAMIC, Capture
+from memplan.graph.distributed import NO_OVERLAP, active_replica
+from memplan.library.calls import INTERFACE
+from memplan.library.planning import NO_BUDGET, Planning, Watcher
+from memplan.memory.liveness import Liveness, keys_of, saved_bytes
+from memplan.memory.trace import Trace, trace_of
+from memplan.plan.emit import emit
 from memplan.report import GraphReport, Recomputed
-from memplan.trace import Trace, trace_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 MOST_HOLDERS = 3  # that an error names

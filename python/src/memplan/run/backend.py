@@ -13,17 +13,17 @@ from torch import fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import read_bytes
-from memplan.capture import Capture
-from memplan.distributed import bucket_bytes, refuse_cut
-from memplan.emit import default_partition
+from memplan.costs.measure import Costs
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
-from memplan.execute import compile_graph
-from memplan.measure import Costs
-from memplan.native import native_upsampling
-from memplan.operators import drop_unread_arguments
-from memplan.planner import GraphPlanner, Options
+from memplan.graph.capture import Capture
+from memplan.graph.distributed import bucket_bytes, refuse_cut
+from memplan.graph.native import native_upsampling
+from memplan.graph.operators import drop_unread_arguments
+from memplan.graph.sizes import has_symbols, hold_sizes, is_last_size
+from memplan.plan.emit import default_partition
+from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
-from memplan.sizes import has_symbols, hold_sizes, is_last_size
+from memplan.run.execute import compile_graph
 
 COSTS = Costs()
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from memplan.capture import DYNAMIC, Capture
-from memplan.measure import LEAST_SECONDS, Cost
-from memplan.regions import Region, forward_of_backward
+from memplan.checkpoints.regions import Region, forward_of_backward
+from memplan.costs.measure import LEAST_SECONDS, Cost
+from memplan.graph.capture import DYNAMIC, Capture
 
 MOST_COUNTS = 3000  # of steps in one search
 

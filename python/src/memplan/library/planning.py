@@ -10,8 +10,8 @@ from ctypes import byref, c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from memplan._library import STATUS_INFEASIBLE, STATUS_OK, ProgressCall, library
 from memplan.errors import BudgetError, MemplanError
+from memplan.library.calls import STATUS_INFEASIBLE, STATUS_OK, ProgressCall, library
 
 TICK_SECONDS = 1e-9
 NO_BUDGET = 2**63 - 1

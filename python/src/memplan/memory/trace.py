@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import fx
 
-from memplan.allocator import UNLIMITED, Block, CachingAllocator, Settings
-from memplan.liveness import Block as Life
-from memplan.liveness import Event, Liveness, keys_of
+from memplan.memory.allocator import UNLIMITED, Block, CachingAllocator, Settings
+from memplan.memory.liveness import Block as Life
+from memplan.memory.liveness import Event, Liveness, keys_of
 
 STEPS = 3  # that are simulated: what is cached after one is used by the next
 

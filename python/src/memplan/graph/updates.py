@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from memplan.capture import allocated, obeys, storage_bytes, storage_key, tensors_of
+from memplan.costs.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
 from memplan.errors import MemplanError
-from memplan.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
+from memplan.graph.capture import allocated, obeys, storage_bytes, storage_key, tensors_of
 
 NOT_ALONE = {
     "LBFGS": "it needs the loss of several points in one step",

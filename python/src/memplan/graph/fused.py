@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import fx
 
-from memplan.capture import Capture, Operation, flat_outputs, storage_key, tensors_of
 from memplan.errors import NotPlannable
-from memplan.operators import is_random
+from memplan.graph.capture import Capture, Operation, flat_outputs, storage_key, tensors_of
+from memplan.graph.operators import is_random
 
 REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})
 MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})  # from no memory or next to none

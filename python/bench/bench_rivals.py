@@ -1,7 +1,7 @@
 """Side by side: eager, checkpoints per block, activation_memory_budget, and memplan at each of their peaks.
 
-MEMPLAN_LIBRARY=$PWD/build/libmemplan.so PYTHONPATH=python/src python3 python/tests/bench_rivals.py [NETWORK...]
-needs torchvision and transformers. Peak: all that is in memory, by PyTorch's memory events. Time: this thread's processor
+make bench-python BENCH=rivals [NETWORKS="NAME..."]
+Peak: all that is in memory, by PyTorch's memory events. Time: this thread's processor
 time of a step, median over rounds in which all routes take turns.
 """
 

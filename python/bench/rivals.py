@@ -13,9 +13,9 @@ from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import checkpoint
 
-from memplan.execute import compile_graph
-from memplan.native import native_upsampling
-from memplan.operators import drop_unread_arguments, has_batch_statistics, second_form
+from memplan.graph.native import native_upsampling
+from memplan.graph.operators import drop_unread_arguments, has_batch_statistics, second_form
+from memplan.run.execute import compile_graph
 
 aten = torch.ops.aten
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.capture import Capture
-from memplan.operators import read_again
+from memplan.graph.capture import Capture
+from memplan.graph.operators import read_again
 
 NORMALIZATIONS = torch.nn.modules.batchnorm._NormBase  # they write statistics that they do not read in training
 

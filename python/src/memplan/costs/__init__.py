@@ -1,0 +1,1 @@
+"""What operators cost, measured and kept."""

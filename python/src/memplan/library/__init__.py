@@ -1,0 +1,1 @@
+"""The planner, a C library, through its stable interface."""

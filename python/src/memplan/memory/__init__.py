@@ -1,0 +1,1 @@
+"""What is in memory when, counted on the graphs that run."""

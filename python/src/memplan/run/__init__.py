@@ -1,0 +1,1 @@
+"""What torch.compile calls: a captured graph in, something that runs out."""
