@@ -227,7 +227,7 @@ $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 # They run others with the twin as their backend.
 $B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries randoms optimizer pools gradients backends execution recording streams moves gathers samplings sources)
 $B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
-$B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention)
+$B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention attention_masks)
 $B/tests/test_cuda_contexts: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $B/tests/test_products
 # It calls kernels that no operator's own kernel is made of.

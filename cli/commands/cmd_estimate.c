@@ -181,6 +181,7 @@ static void print_simplified(const mp_simplify_report *r)
                 {r->dead, "dead"},
                 {r->merged, "merged with equal ones"},
                 {r->factored, "factored"},
+                {r->views, "views moved"},
                 {r->patterns, "decomposed blocks recognised"},
                 {r->transpositions, "transpositions folded into products"},
                 {r->biases, "biases folded into products"}};

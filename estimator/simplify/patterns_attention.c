@@ -25,7 +25,7 @@ struct found {
     int q, k, v, added, positions;
     int64_t perm[3][MP_RANK_MAX];
     bool has_perm[3];
-    bool k_is_turned, keeps, is_causal;
+    bool k_is_turned, keeps, is_causal, is_safe;
     double scale, ratio, fill;
 };
 
@@ -130,10 +130,20 @@ static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor
     return *ratio >= 0 && *ratio < 1;
 }
 
+/* Softmax, or the one whose closed rows are zeros. */
+static const mp_operator *match_softmax(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct found *f)
+{
+    const int index = mp_producer(r, tensor);
+    if (index < 0) return NULL;
+    const mp_operator *op = &r->model->operators[index];
+    f->is_safe = !strcmp(op->kind, "SafeSoftmax") && !strcmp(op->domain, "memplan");
+    return (f->is_safe || mp_is_kind(op, "Softmax")) && mp_pattern_add(pattern, index) ? op : NULL;
+}
+
 static bool is_along_last(const mp_rewriter *r, const mp_operator *softmax)
 {
     int rank = tensor_of(r, softmax->in[0])->rank;
-    int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
+    int64_t axis = mp_operator_int(softmax, "axis", !softmax->domain[0] && softmax->version < 13 ? 1 : -1);
     return axis == -1 || axis == rank - 1;
 }
 
@@ -265,7 +275,7 @@ static mp_status take_in_result(mp_rewriter *r, int index)
 
 static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, struct found *f)
 {
-    mp_attribute a[10];
+    mp_attribute a[11];
     const int rank = tensor_of(r, f->q)->rank;
     if (f->positions >= 0 && (hides_what_follows(r, f, f->positions, true) || chooses_past(r, f)))
         f->positions = -1, f->is_causal = true;
@@ -284,6 +294,7 @@ static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, struct fo
                 .name = mp_attention_perm_name(k), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = f->perm[k]};
     if (f->k_is_turned) a[draft.n_attributes++] = (mp_attribute){.name = "transK", .kind = MP_ATTRIBUTE_INT, .i = 1};
     if (f->is_causal) a[draft.n_attributes++] = (mp_attribute){.name = "causal", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->is_safe) a[draft.n_attributes++] = (mp_attribute){.name = "safe", .kind = MP_ATTRIBUTE_INT, .i = 1};
     if (f->ratio > 0) a[draft.n_attributes++] = (mp_attribute){.name = "ratio", .kind = MP_ATTRIBUTE_FLOAT, .f = f->ratio};
     if (f->positions >= 0) {
         a[draft.n_attributes++] = (mp_attribute){.name = "keeps", .kind = MP_ATTRIBUTE_INT, .i = f->keeps};
@@ -301,7 +312,7 @@ static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradie
         struct found f = {.v = op->in[1], .added = -1, .positions = -1, .scale = 1};
         int tensor = op->in[0];
         if (!match_dropout(r, &pattern, &tensor, &f.ratio)) return MP_OK;
-        const mp_operator *softmax = mp_pattern_written_by(r, &pattern, tensor, "Softmax");
+        const mp_operator *softmax = match_softmax(r, &pattern, tensor, &f);
         if (!softmax || !is_along_last(r, softmax)) return MP_OK;
         if (!match_scores(r, &pattern, softmax->in[0], added, &f) || !fits(r, &f)) continue;
         if ((f.added >= 0 && has_gradient[f.added]) || !mp_pattern_is_closed(r, &pattern, root)) continue;

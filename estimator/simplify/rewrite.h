@@ -72,8 +72,10 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     PASS(dead, dead, true)                                           \
     PASS(duplicates, merged, all)                                    \
     PASS(common_factors, factored, all &&rules == MP_RULES_EXECUTOR) \
+    PASS(splits, views, all)                                         \
     PASS(normalizations, patterns, all)                              \
     PASS(activations, patterns, all)                                 \
+    PASS(softmaxes, patterns, all)                                   \
     PASS(transpositions, transpositions, true)                       \
     PASS(biases, biases, all)
 

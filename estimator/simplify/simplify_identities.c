@@ -135,6 +135,7 @@ static bool is_reshaping(const mp_operator *op)
  */
 static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
 {
+    if (!strcmp(op->domain, "memplan")) return true; /* of our own, by an attribute */
     const mp_value *shape = mp_is_kind(op, "Reshape") && op->n_in == 2 ? r->model->tensors[op->in[1]].value : NULL;
     for (int64_t k = 0; shape && k < shape->n; k++)
         if (shape->is_real || shape->i[k] == 0) return false;

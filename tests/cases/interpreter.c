@@ -40,6 +40,7 @@ static double unary(const mp_operator *op, double x)
     double alpha = mp_operator_float(op, "alpha", !strcmp(kind, "HardSigmoid") ? 0.2 : 1);
     if (!strcmp(kind, "Abs")) return fabs(x);
     if (!strcmp(kind, "Exp")) return exp(x);
+    if (!strcmp(kind, "IsNaN")) return isnan(x);
     if (!strcmp(kind, "Identity") || !strcmp(kind, "Cast") || !strcmp(kind, "Reshape")) return x;
     if (!strcmp(kind, "Sqrt")) return sqrt(x);
     if (!strcmp(kind, "Reciprocal")) return 1 / x;
@@ -56,8 +57,8 @@ static double unary(const mp_operator *op, double x)
 
 static bool is_unary(const char *kind)
 {
-    static const char *const kinds[] = {"Abs", "Exp",  "Identity", "Cast",        "Reshape",   "Sqrt",  "Reciprocal",
-                                        "Erf", "Tanh", "Sigmoid",  "HardSigmoid", "HardSwish", "Swish", "Gelu"};
+    static const char *const kinds[] = {"Abs", "Exp",  "IsNaN",   "Identity",    "Cast",      "Reshape", "Sqrt", "Reciprocal",
+                                        "Erf", "Tanh", "Sigmoid", "HardSigmoid", "HardSwish", "Swish",   "Gelu"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(kind, kinds[k])) return true;
     return false;
@@ -209,6 +210,7 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
             if (causal && c > row % a.rows) p[c] = -INFINITY;
             sum += p[c] = exp(p[c]);
         }
+        if (sum == 0 && mp_operator_int(op, "safe", 0)) sum = 1; /* a closed row: zeros */
         for (int64_t c = 0; c < a.columns; c++)
             for (int64_t d = 0; d < a.value_depth; d++)
                 y[attention_index(r, op, MP_ATTENTION_Y, b, i, d)] +=
@@ -225,6 +227,7 @@ static void run_softmax(const struct run *r, const mp_operator *op, double *y)
     for (int64_t row = 0; row < count(x); row += n) {
         double sum = 0;
         for (int64_t k = row; k < row + n; k++) sum += y[k] = exp(r->at[op->in[0]][k]);
+        if (sum == 0 && !strcmp(op->kind, "SafeSoftmax")) sum = 1; /* a closed row: zeros */
         for (int64_t k = row; k < row + n; k++) y[k] /= sum;
     }
 }
@@ -249,7 +252,7 @@ static bool run_operator(const struct run *r, const mp_operator *op, double *y)
         run_product(r, op, y);
     } else if (!strcmp(kind, "ScaledDotProductAttention")) {
         run_attention(r, op, y);
-    } else if (!strcmp(kind, "Softmax")) {
+    } else if (strstr(kind, "Softmax")) {
         run_softmax(r, op, y);
     } else if (!strcmp(kind, "Where")) {
         run_where(r, op, y);

@@ -58,6 +58,8 @@ static void softmaxes_and_losses_agree_with_the_cpu(void **state)
         twin_check(&c, true);
         c.kind = "LogSoftmax";
         twin_check(&c, true);
+        c.kind = "memplan:SafeSoftmax";
+        twin_check(&c, true);
         c.kind = "Hardmax";
         twin_check(&c, false);
         c.kind = "Softmax";
@@ -121,7 +123,7 @@ static void attention_agrees_with_the_cpu(void **state)
 
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"normalizations", "softmaxes", "reductions", "attention", NULL};
+    static const char *const tests[] = {"normalizations", "softmaxes", "reductions", "attention", "attention_masks", NULL};
     (void)state;
     twin_passes(tests);
 }

@@ -26,6 +26,11 @@ static void values_are_those_computed_by_hand(void **state)
     kernel_check_values(&l, MP_MODE_TRAIN, 0, (double[]){-log(total), 1 - log(total), 2 - log(total)}, 3, 1e-6);
     kernel_case h = {"Hardmax", 13, "float32[2,3]={0,5,5,3,2,1}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&h, MP_MODE_TRAIN, 0, (double[]){0, 1, 0, 1, 0, 0}, 6, 0);
+    kernel_case closed = {"memplan:SafeSoftmax", 1, "float32[2,3]={-inf,-inf,-inf,-inf,5,-inf}", "axis=-1", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&closed, MP_MODE_TRAIN, 0, (double[]){0, 0, 0, 0, 1, 0}, 6, 0);
+    closed.attributes = "axis=0";
+    closed.inputs = "float32[2,3]={-inf,0,-inf,-inf,0,7}";
+    kernel_check_values(&closed, MP_MODE_TRAIN, 0, (double[]){0, 0.5, 0, 0, 0.5, 1}, 6, 0);
     /* before operator set 13 the rest of the dimensions is one line */
     kernel_case old = {"Softmax", 11, "float32[1,2,2]={0,0,0,0}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&old, MP_MODE_TRAIN, 0, (double[]){0.25, 0.25, 0.25, 0.25}, 4, 1e-6);
@@ -61,6 +66,8 @@ static void gradients_are_those_of_differences(void **state)
         {"Softmax", 13, "float32[2,3,4]", "axis=1", 1, -2, 2, 0, 0, 0},
         {"Softmax", 13, "float32[3,40]", "", 1, -2, 2, 0, 0, 0},
         {"Softmax", 11, "float32[2,3,4]", "axis=1", 1, -2, 2, 0, 0, 0},
+        {"memplan:SafeSoftmax", 1, "float32[2,3,4]", "axis=1", 1, -2, 2, 0, 0, 0},
+        {"memplan:SafeSoftmax", 1, "float32[3,40]", "axis=-1", 1, -2, 2, 0, 0, 0},
         {"LogSoftmax", 13, "float32[2,3,4]", "axis=-1", 1, -2, 2, 0, 0, 0},
         {"LogSoftmax", 13, "float32[2,5,3]", "axis=1", 1, -2, 2, 0, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "", 1, -2, 2, 1, 0, 0},
@@ -78,6 +85,29 @@ static void gradients_are_those_of_differences(void **state)
         {"memplan:MeanSquaredError", 1, "float32[3,2,4] float32[3,2,4]", "", 1, 0, 0, 0, 0, 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
+}
+
+/* Rows of which all is masked: zeros in both directions, whatever the gradient of the output is; the row beside them is
+ * Softmax's. */
+static void a_closed_row_has_no_gradient(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {"float32[3,2]={-inf,-inf,0.5,-1,-inf,-inf}", "float32[1,2]={0.5,-1}"};
+    const kernel_case safe = {"memplan:SafeSoftmax", 1, inputs[0], "axis=-1", 1, 0, 0, 1, 0, 0},
+                      plain = {"Softmax", 13, inputs[1], "", 1, 0, 0, 1, 0, 0};
+    kernel_run *r = kernel_begin(&safe, MP_MODE_TRAIN, KERNEL_BACKWARD),
+               *s = kernel_begin(&plain, MP_MODE_TRAIN, KERNEL_BACKWARD);
+    for (int k = 0; k < 6; k++) kernel_set(&r->backward.d_out[0], k, k - 2.5);
+    for (int k = 0; k < 2; k++) kernel_set(&s->backward.d_out[0], k, k - 0.5);
+    kernel_forward(r);
+    kernel_backward(r);
+    kernel_forward(s);
+    kernel_backward(s);
+    for (int k = 0; k < 6; k++)
+        assert_true(kernel_get(&r->backward.d_in[0], k) == (k / 2 == 1 ? kernel_get(&s->backward.d_in[0], k - 2) : 0));
+    assert_true(kernel_get(&s->backward.d_in[0], 0) != 0);
+    kernel_end(r);
+    kernel_end(s);
 }
 
 /* Where nobody waits for the device it makes the loss no number. */
@@ -169,6 +199,7 @@ int main(void)
         cmocka_unit_test(values_are_those_computed_by_hand),
         cmocka_unit_test(losses_are_those_of_pytorch),
         cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(a_closed_row_has_no_gradient),
         cmocka_unit_test(a_target_that_is_no_class_is_refused),
         cmocka_unit_test(nothing_changes_in_place),
         cmocka_unit_test(forward_leaves_the_logarithm_of_the_sum_of_exponentials),

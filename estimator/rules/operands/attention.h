@@ -15,7 +15,7 @@
  *
  * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream: the mask
  * a Dropout at this operator's index would draw. A row of which nothing is left (all -inf) is NaN, as it is operator by
- * operator.
+ * operator; with `safe` (0) it is zeros, as SafeSoftmax has it, and its lse is +inf, so that its gradients are zeros as well.
  */
 #ifndef ESTIMATOR_ATTENTION_H
 #define ESTIMATOR_ATTENTION_H

@@ -70,10 +70,12 @@ static void finish_rows(const mp_attention_job *j, const mp_tile_part *of_y, roo
     mp_tile y = mp_tile_zeros(&s->spec.y, j->x->out[0].data, of_y, r->v);
     for (int64_t i = 0; i < of_y->rows; i++) {
         const float *sum = r->sums + i * s->spec.size.value_depth;
-        float factor = 1 / r->total[i]; /* nothing is left of a row: 0 times infinity, no number */
+        const bool is_closed = s->spec.safe && r->best[i] == -INFINITY;
+        float factor = is_closed ? 0 : 1 / r->total[i]; /* nothing is left of a row: 0 times infinity, no number */
         if (!y.turned) mp_row_scale(sum, s->spec.size.value_depth, factor, y.at + i * y.ld);
         for (int64_t k = 0; y.turned && k < s->spec.size.value_depth; k++) y.at[k * y.ld + i] = sum[k] * factor;
-        if (lse) lse[of_y->matrix * s->spec.size.rows + of_y->row + i] = r->best[i] + logf(r->total[i]);
+        /* of a closed row: what makes its probabilities 0 */
+        if (lse) lse[of_y->matrix * s->spec.size.rows + of_y->row + i] = is_closed ? INFINITY : r->best[i] + logf(r->total[i]);
     }
     mp_tile_write(&s->spec.y, j->x->out[0].data, of_y, &y);
 }

@@ -15,7 +15,7 @@
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                     \
     X(batch_normalizations) /* BatchNormalization */                                                   \
     X(line_normalizations)  /* LpNormalization, LRN */                                                 \
-    X(softmaxes)            /* Softmax, LogSoftmax, Hardmax */                                         \
+    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
     X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, MeanSquaredError */ \
     X(unaries)              /* Relu ... Cast, Clip */                                                  \
     X(binaries)             /* Add ... Where, comparisons, logic */                                    \

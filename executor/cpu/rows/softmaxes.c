@@ -8,7 +8,7 @@
 #include "executor/cpu/rows/softmaxes.h"
 #include "executor/kernel/vector_math.h"
 
-typedef enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX } form;
+typedef enum form { SOFTMAX, SAFE_SOFTMAX, LOG_SOFTMAX, HARDMAX } form;
 
 typedef struct state {
     mp_lines lines;
@@ -97,9 +97,11 @@ static void forward_line(void *data, int64_t k)
     const mp_lines *l = &j->s->lines;
     float *room = rooms(j, k), *out = room + l->length;
     const float *x = mp_line_read(l, &j->x->in[0], k, room);
-    if (j->s->form == SOFTMAX) {
-        double total = mp_row_exponentials(x, l->length, mp_row_largest(x, l->length), out);
-        mp_row_scale(out, l->length, (float)(1 / total), out);
+    if (j->s->form == SOFTMAX || j->s->form == SAFE_SOFTMAX) {
+        const float best = mp_row_largest(x, l->length);
+        const bool is_closed = j->s->form == SAFE_SOFTMAX && best == -INFINITY;
+        double total = mp_row_exponentials(x, l->length, is_closed ? 0 : best, out);
+        mp_row_scale(out, l->length, is_closed ? 0 : (float)(1 / total), out);
     } else if (j->s->form == LOG_SOFTMAX) {
         log_softmax(x, l->length, out);
     } else {
@@ -142,7 +144,7 @@ static void backward_line(void *data, int64_t k)
     const mp_lines *l = &j->s->lines;
     float *room = rooms(j, k), *y_room = room + l->length, *out = y_room + l->length;
     const float *dy = mp_line_read(l, &j->x->d_out[0], k, room), *y = mp_line_read(l, &j->x->out[0], k, y_room);
-    if (j->s->form == SOFTMAX) {
+    if (j->s->form == SOFTMAX || j->s->form == SAFE_SOFTMAX) {
         softmax_gradient(dy, y, l->length, (float)mp_row_dot(dy, y, l->length), out);
     } else {
         double sum = 0;
@@ -180,6 +182,10 @@ static mp_status prepare_softmax(const mp_operands *x, mp_call *call, mp_error *
 {
     return prepare(x, call, SOFTMAX, err);
 }
+static mp_status prepare_safe_softmax(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return prepare(x, call, SAFE_SOFTMAX, err);
+}
 static mp_status prepare_log_softmax(const mp_operands *x, mp_call *call, mp_error *err)
 {
     return prepare(x, call, LOG_SOFTMAX, err);
@@ -191,6 +197,7 @@ static mp_status prepare_hardmax(const mp_operands *x, mp_call *call, mp_error *
 
 const mp_kernel mp_cpu_softmaxes[] = {
     {"Softmax", "", prepare_softmax, prepare_softmax},
+    {"SafeSoftmax", "memplan", prepare_safe_softmax, prepare_safe_softmax},
     {"LogSoftmax", "", prepare_log_softmax, prepare_log_softmax},
     {"Hardmax", "", prepare_hardmax, NULL},
     {0},

@@ -18,7 +18,7 @@ extern "C" {
     X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                     \
     X(batch_normalizations) /* BatchNormalization */                                                   \
     X(normalizations)       /* LayerNormalization ... LRN */                                           \
-    X(softmaxes)            /* Softmax, LogSoftmax, Hardmax */                                         \
+    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
     X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, MeanSquaredError */ \
     X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                      \
     X(attentions)           /* ScaledDotProductAttention */                                            \

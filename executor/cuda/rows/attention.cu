@@ -98,10 +98,12 @@ struct forward_tile {
         }
         b.phase([&](int t, shared &s, own &o) {
             const mp_matrix_view y = a.y.matrix(m).from(row, chunk);
-            /* nothing is left of a row: 0 times infinity, no number */
-            mp_each_own(t, [&](int i, int j, int r, int c) { y.store(r, c, o.sums.x[i][j] * (1 / s.total[r])); });
+            /* nothing is left of a row: 0 times infinity, no number, unless closed rows are zeros */
+            mp_each_own(t, [&](int i, int j, int r, int c) {
+                y.store(r, c, o.sums.x[i][j] * (a.safe && s.best[r] == -INFINITY ? 0 : 1 / s.total[r]));
+            });
             if (a.lse && chunk == 0 && t < MP_SIDE && row + t < a.size.rows)
-                a.lse[m * a.size.rows + row + t] = s.best[t] + logf(s.total[t]);
+                a.lse[m * a.size.rows + row + t] = a.safe && s.best[t] == -INFINITY ? INFINITY : s.best[t] + logf(s.total[t]);
         });
     }
 };
@@ -248,6 +250,7 @@ static mp_attend attend(const mp_attention_spec *f, const mp_operands *x, const 
     a.ratio = f->ratio;
     a.causal = f->causal;
     a.keeps = f->keeps;
+    a.safe = f->safe;
     a.q = stack_of(mp_input(x, 0), &f->q, size->rows, size->depth);
     a.k = stack_of(mp_input(x, 1), &f->k, size->columns, size->depth);
     a.v = stack_of(mp_input(x, 2), &f->v, size->columns, size->value_depth);

@@ -151,7 +151,7 @@ static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, 
 struct mp_attend {
     mp_attention size;
     float scale, fill, ratio;
-    bool causal, keeps;
+    bool causal, keeps, safe;
     mp_matrix_stack q, k, v, y, dy, added, positions;
     float *lse;
     const mp_cuda_pass *pass; /* NULL: nothing is dropped */

@@ -7,7 +7,7 @@
 namespace
 {
 
-enum form { SOFTMAX, LOG_SOFTMAX, HARDMAX };
+enum form { SOFTMAX, SAFE_SOFTMAX, LOG_SOFTMAX, HARDMAX };
 
 struct state {
     mp_lines lines;
@@ -37,7 +37,9 @@ template <form FORM> struct softmax_of {
     {
         const int64_t at = lines.find(row, column);
         const float v = x.load(at);
-        if (FORM == SOFTMAX)
+        if (FORM == SAFE_SOFTMAX && totals[0].x == -INFINITY)
+            y.store(at, 0);
+        else if (FORM != LOG_SOFTMAX)
             y.store(at, mp_exp_to_zero(v - totals[0].x) * (1 / totals[1].x));
         else
             y.store(at, v - (totals[0].x + logf(totals[1].x)));
@@ -104,12 +106,14 @@ template <class F> static void run_backward(const state *s, const mp_operands *x
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
 {
     const state *s = (const state *)call->state;
-    if (x->is_backward && s->kind == SOFTMAX)
-        run_backward(s, x, softmax_gradient<SOFTMAX>());
-    else if (x->is_backward)
+    if (x->is_backward && s->kind == LOG_SOFTMAX)
         run_backward(s, x, softmax_gradient<LOG_SOFTMAX>());
+    else if (x->is_backward)
+        run_backward(s, x, softmax_gradient<SOFTMAX>());
     else if (s->kind == SOFTMAX)
         run_forward(s, x, softmax_of<SOFTMAX>());
+    else if (s->kind == SAFE_SOFTMAX)
+        run_forward(s, x, softmax_of<SAFE_SOFTMAX>());
     else if (s->kind == LOG_SOFTMAX)
         run_forward(s, x, softmax_of<LOG_SOFTMAX>());
     else
@@ -132,6 +136,7 @@ template <form FORM> static mp_status prepare(const mp_operands *x, mp_call *cal
 
 extern "C" const mp_kernel mp_cuda_softmaxes[] = {
     {"Softmax", "", prepare<SOFTMAX>, prepare<SOFTMAX>},
+    {"SafeSoftmax", "memplan", prepare<SAFE_SOFTMAX>, prepare<SAFE_SOFTMAX>},
     {"LogSoftmax", "", prepare<LOG_SOFTMAX>, prepare<LOG_SOFTMAX>},
     {"Hardmax", "", prepare<HARDMAX>, NULL},
     {},

@@ -62,6 +62,7 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
     f.fill = (float)mp_operator_float(op, "fill", -INFINITY);
     f.ratio = x->mode == MP_MODE_TRAIN ? (float)mp_operator_float(op, "ratio", 0) : 0;
     f.causal = mp_operator_int(op, "causal", 0) != 0;
+    f.safe = mp_operator_int(op, "safe", 0) != 0;
     f.keeps = mp_operator_int(op, "keeps", 1) != 0;
     f.q = matrices_of(&q, &q, false);
     f.k = matrices_of(&k, &q, mp_operator_int(op, "transK", 0) != 0);

@@ -17,7 +17,7 @@ typedef struct mp_matrices {
 typedef struct mp_attention_spec {
     mp_attention size;
     float scale, fill, ratio; /* ratio 0: nothing is dropped */
-    bool causal, keeps;
+    bool causal, keeps, safe;
     mp_matrices q, k, v, y, added, positions; /* k: rows are columns of the scores, transposed or not */
     bool wants[3];                            /* backward: gradients of Q, K, V */
 } mp_attention_spec;

@@ -29,10 +29,10 @@ mp_lines mp_lines_of(const mp_array *a, uint32_t line)
 mp_lines mp_softmax_lines(const mp_operands *x)
 {
     const int rank = x->in[0].rank;
-    int64_t axis = mp_operator_int(x->op, "axis", x->op->version < 13 ? 1 : -1);
+    const bool is_old = !x->op->domain[0] && x->op->version < 13; /* then everything from the axis on is a line */
+    int64_t axis = mp_operator_int(x->op, "axis", is_old ? 1 : -1);
     uint32_t line = 0;
     if (axis < 0) axis += rank;
-    /* before operator set 13: everything from the axis on */
-    for (int d = (int)axis; d < (x->op->version < 13 ? rank : axis + 1); d++) line |= 1u << d;
+    for (int d = (int)axis; d < (is_old ? rank : axis + 1); d++) line |= 1u << d;
     return mp_lines_of(&x->in[0], line);
 }

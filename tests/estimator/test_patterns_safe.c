@@ -1,0 +1,151 @@
+/* test_patterns_safe.c - softmax and attention as PyTorch 2.15 exports them (Softmax, IsNaN, Where; stacks of matrices with
+ * batch and heads as one dimension): recognised, and computing the same afterwards, rows included of which all is masked. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/rules/operands/attention.h"
+#include "memplan/simplify.h"
+#include "tests/cases/interpreter.h"
+#include "tests/cases/model_text.h"
+
+#define SAFE "Softmax s -> p; IsNaN p -> n; Where n zero p -> w"
+
+/* What the model is afterwards, which computes what it did before; released by the caller. */
+static mp_model *simplified(const char *text, bool fuses)
+{
+    mp_error err = {0};
+    mp_model *model = model_text(text);
+    double *before = interpret(model, model->outputs[0]);
+    if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
+        (fuses && mp_model_fuse_attention(model, NULL, &err) != MP_OK))
+        fail_msg("%s: %s", text, err.message);
+    double *after = interpret(model, model->outputs[0]);
+    assert_true(before && after);
+    for (int64_t k = 0; k < mp_tensor_elements(&model->tensors[model->outputs[0]]); k++)
+        if (!(fabs(before[k] - after[k]) <= 1e-9)) fail_msg("%s\nelement %d was %g, is %g", text, (int)k, before[k], after[k]);
+    free(before);
+    free(after);
+    return model;
+}
+
+static void check(const char *text, bool fuses, const char *kinds)
+{
+    mp_model *model = simplified(text, fuses);
+    if (strcmp(model_kinds(model), kinds) != 0) fail_msg("%s\ngives: %s\nnot:   %s", text, model_kinds(model), kinds);
+    mp_model_free(model);
+}
+
+/* The second row is closed. */
+static void the_safe_softmax_is_one_operator(void **state)
+{
+    (void)state;
+#define ROWS "const zero 0; data x 2 3 4; const m 0 -inf 0 0 -inf -inf -inf -inf 0 0 0 -inf; ints d 3 4; Reshape m d -> mask;"
+    check(ROWS "Add x mask -> s;" SAFE "; Tanh w -> z; out z", false, "Add SafeSoftmax Tanh");
+    check(ROWS "Add x mask -> s; Softmax@11 s -> p axis=2; IsNaN p -> n; Where n zero p -> w; Tanh w -> z; out z", false,
+          "Add SafeSoftmax Tanh");
+}
+
+static void what_is_not_quite_the_safe_softmax_stays(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"const zero 0; data s 2 3;" SAFE "; Tanh w -> z; out z; Exp p -> e; out e", "Softmax Exp IsNaN Where Tanh"},
+        {"const zero 0.5; data s 2 3;" SAFE "; Tanh w -> z; out z", "Softmax IsNaN Where Tanh"},
+        {"const zero 0; data s 2 3; Softmax s -> p; IsNaN p -> n; Where n p zero -> w; Tanh w -> z; out z",
+         "Softmax IsNaN Where Tanh"},
+        {"const zero 0; data s 2 3; Softmax s -> p; IsNaN s -> n; Where n zero p -> w; Tanh w -> z; out z",
+         "IsNaN Softmax Where Tanh"},
+        {"const zero 0; data s 2 3; Softmax s -> p; IsNaN p -> n; Where n zero s -> w; Tanh w -> z; out z",
+         "Softmax IsNaN Where Tanh"},
+        {"const zero 0; data s 2 3 1; Softmax@11 s -> p axis=1; IsNaN p -> n; Where n zero p -> w; Tanh w -> z; out z",
+         "Softmax IsNaN Where Tanh"},
+    };
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        mp_error err = {0};
+        mp_model *model = model_text(texts[k][0]);
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        if (strstr(model_kinds(model), "SafeSoftmax")) fail_msg("%s\ngives: %s", texts[k][0], model_kinds(model));
+        assert_true(strlen(model_kinds(model)) == strlen(texts[k][1]));
+        mp_model_free(model);
+    }
+}
+
+/* Two samples, 3 queries and 5 keys, 2 heads of depth 4: the scale's root on both operands, a mask of booleans made one that is
+ * added, of which a row is closed. */
+static void attention_is_recognised_through_it(void **state)
+{
+    (void)state;
+#define HEADS "data x 2 3 2 4; data y 2 5 2 4; data v0 2 5 2 6; const root 0.7; const zero 0; const low -inf;"
+#define MASK "ints:9 b 1 0 1 1 0  0 0 0 0 0  1 1 1 1 1; ints d 3 5; Reshape b d -> b2; Where b2 zero low -> mask;"
+#define SPLIT "Transpose x -> q perm=[0,2,1,3]; Transpose v0 -> v perm=[0,2,1,3]; Mul q root -> qs;"
+#define TURNED "Transpose y -> k perm=[0,2,3,1]; Mul k root -> ks; MatMul qs ks -> s0;"
+/* batch and heads as one dimension, transposed, and apart again */
+#define STACKED                                                                                                \
+    "Transpose y -> k perm=[0,2,1,3]; ints one -1 5 4; Reshape k one -> k3; Transpose k3 -> k3t perm=[0,2,1];" \
+    "ints four 2 2 4 5; Reshape k3t four -> kt; Mul kt root -> ks; MatMul qs ks -> s0;"
+#define BACK SAFE "; MatMul w v -> c; Transpose c -> o perm=[0,2,1,3]; Tanh o -> z; out z"
+    static const struct {
+        const char *text, *kinds;
+        int n_in;
+    } cases[] = {
+        {HEADS MASK SPLIT TURNED "Add s0 mask -> s;" BACK, "ScaledDotProductAttention Tanh", 4},
+        {HEADS MASK SPLIT STACKED "Add s0 mask -> s;" BACK, "ScaledDotProductAttention Tanh", 4},
+        {HEADS SPLIT TURNED "Identity s0 -> s;" BACK, "ScaledDotProductAttention Tanh", 3},
+        {HEADS MASK SPLIT TURNED "Where b2 s0 low -> s;" BACK, "ScaledDotProductAttention Tanh", 5},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_model *model = simplified(cases[k].text, true);
+        const char *kinds = model_kinds(model);
+        if (strlen(kinds) < strlen(cases[k].kinds) || strcmp(kinds + strlen(kinds) - strlen(cases[k].kinds), cases[k].kinds) ||
+            strstr(kinds, "Transpose") || strstr(kinds, "Softmax"))
+            fail_msg("%s\ngives: %s", cases[k].text, kinds);
+        for (size_t i = 0; i < model->n_operators; i++) {
+            const mp_operator *op = &model->operators[i];
+            if (strcmp(op->kind, "ScaledDotProductAttention") != 0) continue;
+            assert_int_equal(op->n_in, cases[k].n_in);
+            assert_int_equal(mp_operator_int(op, "safe", 0), 1);
+            assert_true(fabs(mp_operator_float(op, "scale", 1) - 0.49) < 1e-6);
+        }
+        mp_model_free(model);
+    }
+}
+
+static void a_split_behind_a_transposition_stands_before_it(void **state)
+{
+    (void)state;
+    check("data x 17 8 3; Transpose x -> t perm=[1,0,2]; ints d 2 4 17 3; Reshape t d -> y; Tanh y -> z; out z", false,
+          "Reshape Transpose Tanh");
+    check("data x 2 4 5 3; ints one 8 5 3; Reshape x one -> a; Transpose a -> t perm=[0,2,1]; ints d 2 4 3 5; Reshape t d -> y;"
+          "Tanh y -> z; out z",
+          false, "Transpose Tanh");
+    check("data x 2 6; Transpose x -> t; ints d 3 2 1 2; Reshape t d -> y; Tanh y -> z; out z", false,
+          "Reshape Transpose Tanh");
+    /* what joins dimensions, cuts across them, or is not the only reader stays where it is */
+    check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 8 6; Reshape t d -> y; Tanh y -> z; out z", false,
+          "Transpose Reshape Tanh");
+    check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 2 2 3 4; Reshape t d -> y; Tanh y -> z; out z", false,
+          "Transpose Reshape Tanh");
+    check(
+        "data x 17 8 3; Transpose x -> t perm=[1,0,2]; ints d 2 4 17 3; Reshape t d -> y; Tanh y -> z; out z; Exp t -> e; out "
+        "e",
+        false, "Transpose Reshape Tanh Exp");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_safe_softmax_is_one_operator),
+        cmocka_unit_test(what_is_not_quite_the_safe_softmax_stays),
+        cmocka_unit_test(attention_is_recognised_through_it),
+        cmocka_unit_test(a_split_behind_a_transposition_stands_before_it),
+    };
+    return cmocka_run_group_tests_name("estimator/patterns_safe", tests, NULL, NULL);
+}
