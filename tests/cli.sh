@@ -14,7 +14,7 @@ passed=0 failed=0
 for text in tests/cli/files/*.onnx.txt; do
     protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto < "$text" > "$work/$(basename "$text" .txt)" || exit 2
 done
-cp tests/cli/files/*.json tests/cli/files/*.dot tests/cli/files/*.csv examples/branch.dot examples/resnet50.onnx examples/fashion_cnn.onnx "$work"
+cp tests/cli/files/*.json tests/cli/files/*.dot tests/cli/files/*.csv examples/branch.dot examples/resnet50.onnx examples/fashion_cnn.onnx tests/networks/files/*.onnx "$work"
 cd "$work" || exit 2
 head -c 300 mlp.onnx > truncated.onnx
 head -c 300 chain.json > chain_truncated.json

@@ -7,6 +7,7 @@
 #include "cli/options/commands.h"
 #include "cli/reports/estimate_updates.h"
 #include "cli/reports/report.h"
+#include "cli/reports/roles_report.h"
 #include "cli/reports/subject.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -100,7 +101,7 @@ static json_t *operators_json(const estimate *e)
 }
 
 /* NULL: memory is short. */
-static json_t *estimate_json(const estimate *e)
+static json_t *estimate_json(const estimate *e, const options *o)
 {
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
@@ -116,6 +117,7 @@ static json_t *estimate_json(const estimate *e)
         (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
         (double)sum->backward_ticks * graph->tick_seconds, "operators", operators_json(e));
+    if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
 }
@@ -137,38 +139,6 @@ static void print_fit(const estimate *e)
     }
     bool fits = e->timeline->peak_bytes <= device->memory_bytes;
     printf(" %s the %s of %s.\n", fits ? "Fits" : "Does not fit", bytes_short(device->memory_bytes, text), device->title);
-}
-
-/* Inputs by role and by the rule that chose it, with how many and the first of them. */
-static void print_roles(const mp_model *model)
-{
-    enum { NAMED = 3 };
-    puts("\nInputs of the model:");
-    for (int role = MP_ROLE_DATA; role <= MP_ROLE_BUFFER; role++)
-        for (size_t k = 0; k < model->n_tensors; k++) {
-            const mp_tensor *first = &model->tensors[k];
-            const char *reason = first->role_reason ? first->role_reason : "";
-            size_t n = 0;
-            bool seen = false;
-            if ((int)first->role != role || first->producer >= 0) continue;
-            for (size_t j = 0; j < model->n_tensors; j++) {
-                const mp_tensor *t = &model->tensors[j];
-                if (t->role != first->role || t->producer >= 0 || strcmp(t->role_reason ? t->role_reason : "", reason))
-                    continue;
-                if (j < k) seen = true;
-                n++;
-            }
-            if (seen) continue;
-            printf("  %zu %s%s%s%s%s:", n, mp_role_name(first->role), n > 1 && role != MP_ROLE_DATA ? "s" : "",
-                   *reason ? " (" : "", reason, *reason ? ")" : "");
-            for (size_t j = k, named = 0; j < model->n_tensors && named < NAMED; j++) {
-                const mp_tensor *t = &model->tensors[j];
-                if (t->role != first->role || t->producer >= 0 || strcmp(t->role_reason ? t->role_reason : "", reason))
-                    continue;
-                printf("%s %s", named++ ? "," : "", t->name);
-            }
-            puts(n > NAMED ? ", ..." : "");
-        }
 }
 
 static void print_simplified(const mp_simplify_report *r)
@@ -262,7 +232,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     putchar('\n');
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node);
     if (e->has_updates) print_update_comparison(&e->updates);
-    if (e->subject.model) print_roles(e->subject.model);
+    if (e->subject.model) report_roles(e->subject.model, o);
     if (e->subject.model) print_simplified(&e->subject.simplified);
     if (print_cuts(e, err) != MP_OK) return err->code;
     if (o->per_op) print_operators(e);
@@ -277,7 +247,7 @@ int cmd_estimate(options *o)
     if (make_estimate(o, &e, &err) != MP_OK) {
         rc = input_failed(&err);
     } else if (o->json) {
-        rc = print_json(estimate_json(&e));
+        rc = print_json(estimate_json(&e, o));
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }

@@ -224,7 +224,7 @@ static mp_status split_data(options *o, text_list *files, mp_error *err)
         files->items[files->n++] = o->data.items[k];
     }
     o->data.n = n;
-    if (!n) o->given &= ~(UINT64_C(1) << OPT_DATA);
+    if (!n) o->given[OPT_DATA] = false;
 done:
     return st;
 }

@@ -14,7 +14,7 @@
 
 bool option_given(const options *o, option_id id)
 {
-    return o->given >> id & 1;
+    return o->given[id];
 }
 
 static void *field_of(options *o, const option_row *row)
@@ -184,7 +184,7 @@ static int take_option(options *o, int argc, char **argv, int *k)
     const option_row *row = &option_rows[id];
     bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
-    o->given |= (uint64_t)1 << id;
+    o->given[id] = true;
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
     if (equals) return store(o, row, equals + 1);

@@ -44,7 +44,7 @@ typedef struct text_list {
 /* Texts point into argv, or into the JSON they were taken from. */
 typedef struct options {
     int64_t batch; /* 0: not given */
-    text_list dims, data, test, freeze;
+    text_list dims, data, test, train, freeze;
     const char *output; /* NULL: not given */
     const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
     bool simplify;
@@ -75,8 +75,8 @@ typedef struct options {
     size_t n_operands;
     const char **operands;
     command_id command;
-    uint64_t given; /* bit k: option k was on the command line */
-    json_t *source; /* owns the texts that options_adopt took */
+    bool given[N_OPTIONS]; /* on the command line */
+    json_t *source;        /* owns the texts that options_adopt took */
 } options;
 
 typedef struct option_row {
@@ -96,7 +96,6 @@ typedef struct option_row {
 } option_row;
 
 extern const option_row option_rows[N_OPTIONS]; /* indexed by option_id */
-_Static_assert(N_OPTIONS <= 64, "`given` of struct options has a bit for each");
 
 /* Fills *o from the words after the command. On a mistake it complains and returns EXIT_USAGE (EXIT_NO without memory); release
  * with options_free in any case. */

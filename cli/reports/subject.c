@@ -39,7 +39,12 @@ static mp_dtype dtype_of(const char *name)
 static mp_status read_model(const char *path, const options *o, mp_model **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_onnx_options wanted = {.batch = o->batch, .n_dimensions = o->dims.n, .data = o->data.items, .n_data = o->data.n};
+    mp_onnx_options wanted = {.batch = o->batch,
+                              .n_dimensions = o->dims.n,
+                              .data = o->data.items,
+                              .n_data = o->data.n,
+                              .train = o->train.items,
+                              .n_train = o->train.n};
     mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
     mp_pool *pool = mp_pool_new();
     MP_REQUIRE(dimensions && pool, err, MP_NOMEM, "the dimensions");

@@ -1,7 +1,7 @@
 /* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
- * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), choose roles
- * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer, look at masks (onnx_masks.c). Time and memory
- * follow the skeleton, not the file.
+ * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), look at what
+ * the file says of its initializers (onnx_origins.c), choose roles (onnx_roles.c), close the open dimensions
+ * (onnx_dimensions.c), sort, infer, look at masks (onnx_masks.c). Time and memory follow the skeleton, not the file.
  */
 #include "memplan/onnx.h"
 
@@ -65,6 +65,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
 {
     mp_status st = MP_OK;
     mp_model *model = NULL;
+    mp_onnx_origins origins = {0};
     const Onnx__GraphProto *graph = file->graph;
     MP_TRY(new_model(path, &model, err));
     for (size_t k = 0; k < graph->n_initializer; k++) MP_TRY(mp_onnx_initializer(model, graph->initializer[k], err));
@@ -73,7 +74,8 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_TRY(mp_onnx_inputs(model, graph, options, err));
     MP_TRY(mp_onnx_nodes(model, file, budget, err));
     MP_TRY(add_outputs(model, graph, err));
-    MP_TRY(mp_onnx_roles(model, options->data, options->n_data, err));
+    MP_TRY(mp_onnx_origins_read(model, graph, budget, &origins, err));
+    MP_TRY(mp_onnx_roles(model, &origins, options, err));
     MP_TRY(mp_onnx_bind(model, graph, options, err));
     MP_TRY(mp_model_sort(model, err));
     MP_TRY(mp_model_infer(model, err));
@@ -81,6 +83,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     *out = model;
     model = NULL;
 done:
+    mp_onnx_origins_free(&origins);
     mp_model_free(model);
     return st;
 }

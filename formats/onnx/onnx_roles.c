@@ -1,8 +1,8 @@
 /* onnx_roles.c - which tensors from outside are the batch, which are trained, and which just are.
  *
- * An ONNX file does not say. Initializers are weights, but also running statistics, tables and the numbers that shapes are made
- * of; and a file without weights ("stripped") lists them as inputs beside the batch. So the roles follow from how a tensor is
- * used, by these rules, the first that applies:
+ * An ONNX file does not say. Initializers are weights, but also running statistics, masks, tables and the numbers that shapes
+ * are made of; and a file without weights ("stripped") lists them as inputs beside the batch. So the roles follow from what the
+ * exporter has noted, from how a tensor is used and from its name, by these rules, the first that applies:
  *
  *   inputs       1. named with --data: data (then no other input is)
  *                2. only read as batch normalization's mean and variance: buffer
@@ -14,23 +14,29 @@
  *                   in the list, what is called like state, a single floating-point number, and what has a leading 1 where
  *                   the first input has a batch, is state; the rest is data
  *   initializers and state
- *                7. integers, booleans: constant (initializers), buffer (inputs); a floating-point initializer that is a single
- *                   number, that nothing reads, or that only sets how operators work (Resize's scales): constant
- *                8. a mask that is only compared; a table that many operators add or multiply, or that is called like one
- *                   (rotary embeddings, attention masks): buffer
- *                9. otherwise: parameter
+ *                7. integers, booleans: constant (initializers), buffer (inputs); what nothing reads: constant
+ *                8. the exporter has noted what it is (onnx_origins.h): that; what it has computed is a parameter if it comes
+ *                   from one, else a constant
+ *                9. what only sets how operators work (Resize's scales), and a single number that is not called like state
+ *                   (CLIP's logit_scale is): constant
+ *               10. a mask that is only compared; batch normalization that is frozen; a table that many operators add or
+ *                   multiply, or that is called like one (rotary embeddings, attention masks): buffer
+ *               11. called like a value that the exporter has computed (onnx_state_names.h), and not read as a weight: constant
+ *               12. otherwise: parameter
  *
- * Some exporters write weights as Constant operators. Where no tensor is a parameter by these rules, such constants are treated
- * as initializers.
+ * --train makes a parameter of floating-point state that is none by these rules. Some exporters write weights as Constant
+ * operators. Where no tensor is a parameter by these rules, such constants are treated as initializers.
  */
 #include "formats/onnx/onnx_roles.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #include "estimator/model/ops.h"
+#include "formats/onnx/onnx_state_names.h"
 
-/* How a tensor is read. */
-enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16 };
+/* How a tensor is read. ROWS stands beside WEIGHT where only rows of it are picked. */
+enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16, ROWS = 32 };
 
 enum { PASSES_MAX = 4 }; /* rearrangements in a row that are looked through, at least */
 
@@ -50,7 +56,7 @@ static unsigned how_read(const mp_operator *op, mp_input_use operand)
     case MP_USE_WEIGHT:
         return WEIGHT;
     case MP_USE_ROWS:
-        return mp_operator_int(op, "axis", 0) == 0 ? WEIGHT : OTHER;
+        return mp_operator_int(op, "axis", 0) == 0 ? WEIGHT | ROWS : OTHER;
     case MP_USE_STATISTIC:
         return STATISTIC;
     case MP_USE_SETTING:
@@ -112,80 +118,113 @@ static void set_role(mp_tensor *t, mp_role role, const char *reason)
     if (role == MP_ROLE_PARAMETER || role == MP_ROLE_BUFFER) t->value = NULL;
 }
 
-static bool ends_like(const char *name, const char *const *endings)
-{
-    const char *last = name;
-    for (const char *c = name; *c; c++)
-        if (*c == '.' || *c == '/') last = c + 1;
-    for (; *endings; endings++)
-        if (!strcmp(last, *endings)) return true;
-    return false;
-}
-
 /* A table that is looked at, not learned. The learned ones that are added or multiplied at all are so once (position
  * embeddings), or have one dimension (biases, scales). */
 static bool is_table(const mp_tensor *t, const use *u)
 {
-    static const char *const tables[] = {
-        "mask",      "causal_mask", "attn_mask", "cos", "sin",        "cos_cached", "sin_cached",
-        "freqs_cis", "inv_freq",    "mean",      "std", "pixel_mean", "pixel_std",  "relative_coords_table",
-        NULL};
-    if (ends_like(t->name, tables)) return true;
+    if (mp_onnx_names_table(t->name)) return true;
     if (u->how & WEIGHT) return false;
     int wide = 0;
     for (int k = 0; k < t->rank; k++) wide += t->dims[k] > 1;
     return wide >= 2 && u->n_table >= 2 && u->n_table == u->n_reads && !strstr(t->name, "weight") && !strstr(t->name, "embed");
 }
 
-/* Rules 7 to 9, for a floating-point tensor. */
-static void choose_state(mp_tensor *t, const use *u)
+/* The same number everywhere, as far as its elements are in the file. */
+static bool is_uniform(const mp_tensor *t)
+{
+    const mp_value *v = t->value;
+    bool same = v && v->is_real && v->n > 0;
+    for (int64_t k = 1; same && k < v->n; k++) same = v->f[k] == v->f[0];
+    return same;
+}
+
+/* (C, 1, 1): one number per channel, as the scale and shift of a normalization that is written out. */
+static bool is_per_channel(const mp_tensor *t)
+{
+    int wide = 0;
+    for (int k = 0; k < t->rank; k++) wide += t->dims[k] > 1;
+    return wide == 1 && t->rank > 1 && t->dims[t->rank - 1] == 1;
+}
+
+/* Called like a result, and read as only results are. A product's factor, a bias and a filter may be a weight that was
+ * transposed; a scale of ones is none. */
+static bool is_computed(const mp_tensor *t, const use *u)
+{
+    if (!mp_onnx_names_result(t->name)) return false;
+    if (is_uniform(t)) return true;
+    if (u->how & WEIGHT) return u->how & ROWS;
+    return !is_per_channel(t);
+}
+
+/* Rules 10 to 12, for a floating-point tensor. */
+static void choose_state(const mp_model *model, mp_tensor *t, const use *u)
 {
     if (u->how == STATISTIC)
         set_role(t, MP_ROLE_BUFFER, "running statistics of batch normalization");
     else if (u->how == COMPARED)
         set_role(t, MP_ROLE_BUFFER, "a mask that is only compared, which has no gradient");
+    else if (!(u->how & WEIGHT) && mp_onnx_names_frozen_norm(model, t->name))
+        set_role(t, MP_ROLE_BUFFER, "of a batch normalization that is frozen");
     else if (is_table(t, u))
         set_role(t, MP_ROLE_BUFFER, "a table that is looked at, not learned");
+    else if (is_computed(t, u))
+        set_role(t, MP_ROLE_CONSTANT, "named like a value that the exporter has computed");
     else
         set_role(t, MP_ROLE_PARAMETER, "a floating-point weight");
 }
 
-static void choose_initializer(mp_tensor *t, const use *u)
+/* Rule 8: false where the file says nothing. */
+static bool choose_as_noted(mp_tensor *t, const use *u, mp_onnx_origin origin)
+{
+    switch (origin) {
+    case MP_ONNX_ORIGIN_PARAMETER:
+        set_role(t, MP_ROLE_PARAMETER, "a parameter, as the exporter has noted");
+        return true;
+    case MP_ONNX_ORIGIN_OF_PARAMETERS:
+        set_role(t, MP_ROLE_PARAMETER, "computed from parameters, as the exporter has noted");
+        return true;
+    case MP_ONNX_ORIGIN_BUFFER:
+        set_role(t, MP_ROLE_BUFFER,
+                 u->how == STATISTIC ? "running statistics of batch normalization" : "a buffer, as the exporter has noted");
+        return true;
+    case MP_ONNX_ORIGIN_CONSTANT:
+    case MP_ONNX_ORIGIN_OF_CONSTANTS:
+        set_role(t, MP_ROLE_CONSTANT, "a constant, as the exporter has noted");
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u, mp_onnx_origin origin)
 {
     if (!mp_dtype_is_float(t->dtype))
         set_role(t, MP_ROLE_CONSTANT, "an initializer that is not floating-point");
-    else if (t->rank == 0)
-        set_role(t, MP_ROLE_CONSTANT, "an initializer that is a single number");
     else if (!u->n_reads)
         set_role(t, MP_ROLE_CONSTANT, "an initializer that nothing reads");
+    else if (choose_as_noted(t, u, origin))
+        return;
+    else if (t->rank == 0 && !mp_onnx_names_state(t->name))
+        set_role(t, MP_ROLE_CONSTANT, "an initializer that is a single number");
     else if (u->how == SETTING)
         set_role(t, MP_ROLE_CONSTANT, "an initializer that sets how operators work");
     else
-        choose_state(t, u);
+        choose_state(model, t, u);
 }
 
 /* Read as a weight and as nothing else that a batch could be. Equal ones may have been merged: scale and variance are all ones.
  */
 static bool is_weight(const mp_tensor *t, const use *u)
 {
-    return mp_dtype_is_float(t->dtype) && (u->how & WEIGHT) && !(u->how & ~(unsigned)(WEIGHT | STATISTIC));
+    return mp_dtype_is_float(t->dtype) && (u->how & WEIGHT) && !(u->how & ~(unsigned)(WEIGHT | ROWS | STATISTIC));
 }
 
-/* Called like what frameworks keep in a state dictionary. */
-static bool is_named_like_state(const mp_tensor *t)
-{
-    static const char *const endings[] = {
-        "weight",       "bias",  "running_mean", "running_var", "num_batches_tracked", "in_proj_weight",
-        "in_proj_bias", "gamma", "beta",         "inv_freq",    "position_ids",        NULL};
-    return ends_like(t->name, endings);
-}
-
-static void choose_input_state(mp_tensor *t, const use *u)
+static void choose_input_state(const mp_model *model, mp_tensor *t, const use *u)
 {
     if (!mp_dtype_is_float(t->dtype))
         set_role(t, MP_ROLE_BUFFER, "an input beside the batch that is not floating-point");
     else
-        choose_state(t, u);
+        choose_state(model, t, u);
 }
 
 /* What is known of the whole file. */
@@ -213,9 +252,9 @@ static void choose_among_fixed(mp_model *model, const use *uses)
         if (is_weight(t, u)) {
             set_role(t, MP_ROLE_PARAMETER, "an input that is only read as a weight");
             behind_weights = true;
-        } else if (u->how == STATISTIC || is_named_like_state(t) || (behind_weights && u->n_reads) ||
+        } else if (u->how == STATISTIC || mp_onnx_names_entry(t->name) || (behind_weights && u->n_reads) ||
                    (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0)) {
-            choose_input_state(t, u);
+            choose_input_state(model, t, u);
         } else {
             set_role(t, MP_ROLE_DATA, "an input that is not read as a weight");
             if (!batch && t->rank > 0) batch = t->dims[0];
@@ -234,19 +273,20 @@ static void choose_inputs(mp_model *model, const use *uses)
         mp_tensor *t = &model->tensors[model->inputs[k]];
         const use *u = &uses[model->inputs[k]];
         if (u->how == STATISTIC)
-            choose_state(t, u);
+            choose_state(model, t, u);
         else if (t->rank < 0)
             set_role(t, MP_ROLE_DATA, "an input with an open dimension");
-        else if (e.weights_inside && !is_named_like_state(t) && !(e.open_inputs && is_weight(t, u)))
+        else if (e.weights_inside && !mp_onnx_names_entry(t->name) && !(e.open_inputs && is_weight(t, u)))
             set_role(t, MP_ROLE_DATA, "an input of a file that has its weights as initializers");
         else
-            choose_input_state(t, u);
+            choose_input_state(model, t, u);
     }
 }
 
 static mp_status choose_named(mp_model *model, const use *uses, const char *const *data, size_t n_data, mp_error *err)
 {
-    for (size_t k = 0; k < model->n_inputs; k++) choose_input_state(&model->tensors[model->inputs[k]], &uses[model->inputs[k]]);
+    for (size_t k = 0; k < model->n_inputs; k++)
+        choose_input_state(model, &model->tensors[model->inputs[k]], &uses[model->inputs[k]]);
     for (size_t j = 0; j < n_data; j++) {
         mp_tensor *found = NULL;
         for (size_t k = 0; k < model->n_inputs; k++)
@@ -269,7 +309,7 @@ static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *use
     mp_tensor *t = &model->tensors[op->out[0]];
     mp_status st = mp_tensor_set(model, op->out[0], a->dtype, a->rank, a->dims, err);
     if (st != MP_OK) return st;
-    choose_initializer(t, &uses[op->out[0]]);
+    choose_initializer(model, t, &uses[op->out[0]], MP_ONNX_ORIGIN_UNSAID);
     if (t->role == MP_ROLE_CONSTANT) { /* better left as it is */
         set_role(t, MP_ROLE_ACTIVATION, NULL);
         return MP_OK;
@@ -287,7 +327,8 @@ static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err
         if (model->tensors[k].role == MP_ROLE_PARAMETER) return MP_OK;
     for (size_t k = 0; k < model->n_operators && !weights; k++) {
         const mp_operator *op = &model->operators[k];
-        weights = !strcmp(op->kind, "Constant") && op->n_out == 1 && op->out[0] >= 0 && uses[op->out[0]].how == WEIGHT;
+        weights = !strcmp(op->kind, "Constant") && op->n_out == 1 && op->out[0] >= 0 &&
+                  (uses[op->out[0]].how & ~(unsigned)ROWS) == WEIGHT;
     }
     mp_status st = MP_OK;
     for (size_t k = 0; st == MP_OK && weights && k < model->n_operators; k++)
@@ -295,22 +336,42 @@ static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err
     return st;
 }
 
-mp_status mp_onnx_roles(mp_model *model, const char *const *data, size_t n_data, mp_error *err)
+/* --train: what is state, or became a constant, is trained. */
+static mp_status train_named(mp_model *model, const mp_onnx_options *options, mp_error *err)
+{
+    for (size_t p = 0; p < options->n_train; p++) {
+        bool any = false;
+        for (size_t k = 0; k < model->n_tensors; k++) {
+            mp_tensor *t = &model->tensors[k];
+            if (t->producer >= 0 || t->role == MP_ROLE_ACTIVATION || t->role == MP_ROLE_DATA || !mp_dtype_is_float(t->dtype) ||
+                fnmatch(options->train[p], t->name, 0))
+                continue;
+            if (t->role != MP_ROLE_PARAMETER) set_role(t, MP_ROLE_PARAMETER, "named with --train");
+            any = true;
+        }
+        if (!any)
+            return MP_FAIL(err, MP_INVALID, "--train '%s' is the name of no floating-point initializer", options->train[p]);
+    }
+    return MP_OK;
+}
+
+mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err)
 {
     mp_status st = MP_OK;
     use *uses = NULL;
     bool any_data = false;
     MP_TRY(find_uses(model, &uses, err));
     for (size_t k = 0; k < model->n_tensors; k++)
-        if (model->tensors[k].role == MP_ROLE_CONSTANT) choose_initializer(&model->tensors[k], &uses[k]);
-    if (n_data)
-        MP_TRY(choose_named(model, uses, data, n_data, err));
+        if (model->tensors[k].role == MP_ROLE_CONSTANT) choose_initializer(model, &model->tensors[k], &uses[k], origins->of[k]);
+    if (options->n_data)
+        MP_TRY(choose_named(model, uses, options->data, options->n_data, err));
     else
         choose_inputs(model, uses);
     for (size_t k = 0; k < model->n_inputs; k++) any_data |= model->tensors[model->inputs[k]].role == MP_ROLE_DATA;
     if (!any_data && model->n_inputs)
         set_role(&model->tensors[model->inputs[0]], MP_ROLE_DATA, "the first input, as no other looks like the batch");
     MP_TRY(adopt_constants(model, uses, err));
+    MP_TRY(train_named(model, options, err));
 done:
     mp_free(uses);
     return st;

@@ -23,6 +23,8 @@ typedef struct mp_onnx_options {
     size_t n_dimensions;
     const char *const *data; /* --data NAME: these inputs are the batch, all others are not; none: by rule */
     size_t n_data;
+    const char *const *train; /* --train PATTERN: floating-point state of such names is trained, whatever the rules say */
+    size_t n_train;
 } mp_onnx_options;
 
 /* Reads, sorts and infers. The batch dimension is the first dimension of the data inputs, if it is symbolic; a symbol of that

@@ -215,13 +215,14 @@ void onnx_unknown(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const
     if (message->n_unknown_fields) memcpy(grown, message->unknown_fields, message->n_unknown_fields * sizeof *grown);
     f = &grown[message->n_unknown_fields++];
     message->unknown_fields = grown;
-    assert_true(n < 128);
+    assert_true(n < 1 << 14);
     f->tag = id;
     f->wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
-    f->len = n + 1;
-    f->data = zeroed(b, n + 1);
-    f->data[0] = (uint8_t)n;
-    memcpy(f->data + 1, bytes, n);
+    f->len = n + 2;
+    f->data = zeroed(b, n + 2);
+    f->data[0] = (uint8_t)(n | 128);
+    f->data[1] = (uint8_t)(n >> 7);
+    memcpy(f->data + 2, bytes, n);
 }
 
 const char *onnx_save_bytes(onnx_builder *b, const void *bytes, size_t n)

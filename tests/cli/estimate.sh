@@ -9,3 +9,7 @@ try estimate_bf16 estimate mlp.onnx --batch 64 --dtype bf16 --fuse backward
 try estimate_freeze estimate mlp.onnx --batch 64 --freeze 'up.*'
 try estimate_graph estimate chain.json
 try estimate_graph_json estimate chain.json --json
+# What the exporter has computed is no parameter: sums that start at zero, a count of ones.
+FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_constants estimate gcn.dynamo.onnx
+FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_train estimate gcn.dynamo.onnx --train 'zeros*' --freeze 'l.0.*'
+FILTER='sed -n /"inputs"/,$p' try estimate_constants_json estimate gcn.dynamo.onnx --json

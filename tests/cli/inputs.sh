@@ -10,6 +10,7 @@ try bad_expanded estimate expanded.onnx --json
 try bad_output estimate mlp.onnx --batch 4 --output '/up/Relu_output_O'
 try bad_data estimate mlp.onnx --batch 4 --data z
 try bad_dim estimate mlp.onnx --batch 4 --dim M=3
+try bad_train estimate mlp.onnx --batch 4 --train 'nothing.*'
 try bad_freeze estimate mlp.onnx --batch 4 --freeze 'nothing.*'
 try bad_checkpoint plan mlp.onnx --batch 64 --checkpoints /up/Relu_output_1
 try bad_checkpoint_parameter plan mlp.onnx --batch 64 --checkpoints up.weight

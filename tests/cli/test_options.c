@@ -20,6 +20,7 @@ static mp_pool *pool;
 
 #define CNN "examples/fashion_cnn.onnx"
 #define BERT "tests/gradients/bert.onnx"
+#define GCN "tests/networks/files/gcn.dynamo.onnx"
 
 /* For each option that has a key: words that say something else than its default, for a model where that matters, and what the
  * option needs beside it (`with`). @costs and @plan stand for files. */
@@ -32,6 +33,7 @@ static const struct {
     [OPT_OUTPUT] = {CNN, "--batch 3 --loss mse", "--output /2/MaxPool_output_0"},
     [OPT_LOSS] = {CNN, "--batch 3", "--loss mse"},
     [OPT_OPTIMIZER] = {CNN, "--batch 3", "--optimizer momentum"},
+    [OPT_TRAIN] = {GCN, "", "--train zeros* --train ones"},
     [OPT_FREEZE] = {CNN, "--batch 3", "--freeze 0.* --freeze *.bias"},
     [OPT_FUSE] = {CNN, "--batch 3", "--fuse backward"},
     [OPT_DTYPE] = {CNN, "--batch 3", "--dtype bf16"},

@@ -262,6 +262,185 @@ static void names_and_comparisons_count(void **state)
     onnx_end(&b);
 }
 
+/* An entry of metadata_props, which Debian's schema does not know everywhere. */
+static void note(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const char *key, const char *value)
+{
+    const char *const parts[] = {key, value};
+    uint8_t bytes[1024];
+    size_t n = 0;
+    for (int k = 0; k < 2; k++) {
+        size_t length = strlen(parts[k]);
+        bytes[n++] = (uint8_t)((k + 1) << 3 | 2);
+        bytes[n++] = (uint8_t)(length & 127) | 128;
+        bytes[n++] = (uint8_t)(length >> 7);
+        memcpy(bytes + n, parts[k], length);
+        n += length;
+    }
+    onnx_unknown(b, message, id, bytes, n);
+}
+
+static void note_value(onnx_builder *b, const char *name, const char *dims, const char *key, const char *value)
+{
+    Onnx__ValueInfoProto *info = onnx_value_info(b, name, FLOAT, dims);
+    note(b, &info->base, 4, key, value);
+    onnx_push(b, &b->graph.n_value_info, &b->graph.value_info, info);
+}
+
+/* What PyTorch's newer exporter notes counts more than names and uses. */
+static void what_the_exporter_has_noted_decides(void **state)
+{
+    (void)state;
+    static const char folded[] = "pkg.onnxscript.optimizer.folded_from";
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_initializer(&b, "val_1", FLOAT, "4,4");     /* transposed */
+    onnx_initializer(&b, "val_2", FLOAT, "2,4");     /* a mask */
+    onnx_initializer(&b, "unsqueeze", FLOAT, "2,4"); /* rows of positions */
+    onnx_initializer(&b, "gain", FLOAT, "");
+    onnx_initializer(&b, "m.offset.weight", FLOAT, "4");
+    onnx_initializer(&b, "lifted", FLOAT, "4");
+    onnx_initializer(&b, "factor", FLOAT, "");
+    note(&b, &b.graph.base, 16, "something else", "l.weight: BUFFER target='val_1'");
+    note(&b, &b.graph.base, 16, "pkg.torch.export.ExportedProgram.graph_signature",
+         "\n# inputs\np_l_weight: PARAMETER target='l.weight'\np_gain: PARAMETER target='gain'\n"
+         "b_m_offset_weight: BUFFER target='m.offset.weight' persistent=True\n"
+         "c_lifted: CONSTANT_TENSOR target='lifted'\nx: USER_INPUT\n\n# outputs\ny: USER_OUTPUT\n");
+    note_value(&b, "val_1", "4,4", folded, "['l.weight']");
+    note_value(&b, "val_2", "2,4", folded, "['val_7', 'val_8']");
+    note_value(&b, "unsqueeze", "2,4", folded, "['val_9', 'l.weight']");
+    note_value(&b, "factor", "", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER");
+    onnx_node(&b, "MatMul", "", "x,val_1", "a");
+    onnx_node(&b, "Add", "", "a,val_2", "c");
+    onnx_node(&b, "Add", "", "c,unsqueeze", "d");
+    onnx_node(&b, "Mul", "", "d,gain", "e");
+    onnx_node(&b, "Add", "", "e,m.offset.weight", "f");
+    onnx_node(&b, "Mul", "", "f,lifted", "g");
+    onnx_node(&b, "Mul", "", "g,factor", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "val_1", "parameter");
+    assert_string_equal(onnx_find(model, "val_1")->role_reason, "computed from parameters, as the exporter has noted");
+    assert_role(model, "val_2", "constant");
+    assert_role(model, "unsqueeze", "parameter");
+    assert_role(model, "gain", "parameter");
+    assert_role(model, "factor", "parameter");
+    assert_role(model, "m.offset.weight", "buffer");
+    assert_role(model, "lifted", "constant");
+    mp_model_free(model);
+    onnx_unknown(&b, &b.graph.base, 16, "\x0a\x7fzz", 4); /* a key that is longer than what follows */
+    onnx_refused(&b, &(mp_onnx_options){0}, MP_PARSE, "StringStringEntryProto");
+    onnx_end(&b);
+}
+
+/* Files whose metadata somebody has taken out, and those of the older exporter. */
+static void names_of_results_are_no_parameters(void **state)
+{
+    (void)state;
+    static const float ones[] = {1, 1, 1, 1}, uneven[] = {1, 2, 1, 1};
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4,6,6");
+    onnx_initializer(&b, "val_3", FLOAT, "2,4,6,6");
+    onnx_initializer(&b, "zeros_like", FLOAT, "2,4,6,6");
+    onnx_raw(onnx_initializer(&b, "val_4", FLOAT, "4"), ones, sizeof ones);
+    onnx_raw(onnx_initializer(&b, "val_5", FLOAT, "4"), uneven, sizeof uneven);
+    onnx_initializer(&b, "val_6", FLOAT, "4,1,1");
+    onnx_initializer(&b, "valve", FLOAT, "4,1,6");
+    onnx_initializer(&b, "val_7", FLOAT, "6,6");
+    onnx_initializer(&b, "unsqueeze_1", FLOAT, "5,6");
+    onnx_initializer(&b, "table", FLOAT, "5,6");
+    onnx_initializer(&b, "rows", INT64, "6");
+    onnx_initializer(&b, "clip.logit_scale", FLOAT, "");
+    onnx_initializer(&b, "/clip.1/Constant_output_0", FLOAT, "");
+    onnx_initializer(&b, "embed.embed_scale", FLOAT, "");
+    onnx_node(&b, "Add", "", "x,val_3", "a");
+    onnx_node(&b, "Add", "", "a,zeros_like", "c");
+    onnx_node(&b, "InstanceNormalization", "", "c,val_4,val_5", "d");
+    onnx_node(&b, "Mul", "", "d,val_6", "e");
+    onnx_node(&b, "Add", "", "e,valve", "f");
+    onnx_node(&b, "MatMul", "", "f,val_7", "g");
+    onnx_node(&b, "Gather", "", "unsqueeze_1,rows", "h");
+    onnx_node(&b, "Gather", "", "table,rows", "i");
+    onnx_node(&b, "Add", "", "g,h", "j");
+    onnx_node(&b, "Add", "", "j,i", "k");
+    onnx_node(&b, "Mul", "", "k,clip.logit_scale", "l");
+    onnx_node(&b, "Mul", "", "l,/clip.1/Constant_output_0", "m");
+    onnx_node(&b, "Mul", "", "m,embed.embed_scale", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "val_3", "constant");
+    assert_role(model, "zeros_like", "constant");
+    assert_role(model, "val_4", "constant");
+    assert_role(model, "val_5", "parameter");
+    assert_role(model, "val_6", "parameter");
+    assert_role(model, "valve", "parameter");
+    assert_role(model, "val_7", "parameter");
+    assert_role(model, "unsqueeze_1", "constant");
+    assert_role(model, "table", "parameter");
+    assert_role(model, "clip.logit_scale", "parameter");
+    assert_role(model, "/clip.1/Constant_output_0", "constant");
+    assert_role(model, "embed.embed_scale", "constant");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* Batch normalization as detectors freeze it: arithmetic with four vectors. A scale without statistics beside it is learned. */
+static void frozen_normalizations_are_buffers(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_initializer(&b, "n.weight", FLOAT, "4");
+    onnx_initializer(&b, "n.running_mean", FLOAT, "4");
+    onnx_initializer(&b, "n.running_var", FLOAT, "4");
+    onnx_initializer(&b, "s.weight", FLOAT, "4");
+    onnx_node(&b, "Sub", "", "x,n.running_mean", "a");
+    onnx_node(&b, "Div", "", "a,n.running_var", "c");
+    onnx_node(&b, "Mul", "", "c,n.weight", "d");
+    onnx_node(&b, "Mul", "", "d,s.weight", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "n.weight", "buffer");
+    assert_role(model, "n.running_mean", "buffer");
+    assert_role(model, "n.running_var", "buffer");
+    assert_role(model, "s.weight", "parameter");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* --train overrules, for floating-point state only. */
+static void what_is_trained_can_be_named(void **state)
+{
+    (void)state;
+    const char *const patterns[] = {"val_*", "w"}, *const data[] = {"x"}, *const whole[] = {"ids"};
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_initializer(&b, "w", FLOAT, "4,4");
+    onnx_initializer(&b, "val_1", FLOAT, "2,4");
+    onnx_initializer(&b, "val_2", FLOAT, "");
+    onnx_initializer(&b, "zeros", FLOAT, "2,4");
+    onnx_initializer(&b, "ids", INT64, "2");
+    onnx_node(&b, "MatMul", "", "x,w", "a");
+    onnx_node(&b, "Add", "", "a,val_1", "c");
+    onnx_node(&b, "Mul", "", "c,val_2", "d");
+    onnx_node(&b, "Add", "", "d,zeros", "e");
+    onnx_node(&b, "Gather", "", "e,ids", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = onnx_load(&b, &(mp_onnx_options){.train = patterns, .n_train = 2});
+    assert_role(model, "val_1", "parameter");
+    assert_string_equal(onnx_find(model, "val_1")->role_reason, "named with --train");
+    assert_role(model, "val_2", "parameter");
+    assert_string_equal(onnx_find(model, "w")->role_reason, "a floating-point weight");
+    assert_role(model, "zeros", "constant");
+    mp_model_free(model);
+    onnx_refused(&b, &(mp_onnx_options){.train = data, .n_train = 1}, MP_INVALID, "--train 'x'");
+    onnx_refused(&b, &(mp_onnx_options){.train = whole, .n_train = 1}, MP_INVALID, "--train 'ids'");
+    onnx_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stripped_state_is_no_data),
@@ -271,6 +450,10 @@ int main(void)
                                        cmocka_unit_test(initializers_may_be_listed_as_inputs),
                                        cmocka_unit_test(steps_of_a_sequence_are_data),
                                        cmocka_unit_test(a_rearranged_weight_is_a_weight),
-                                       cmocka_unit_test(names_and_comparisons_count)};
+                                       cmocka_unit_test(names_and_comparisons_count),
+                                       cmocka_unit_test(what_the_exporter_has_noted_decides),
+                                       cmocka_unit_test(names_of_results_are_no_parameters),
+                                       cmocka_unit_test(frozen_normalizations_are_buffers),
+                                       cmocka_unit_test(what_is_trained_can_be_named)};
     return cmocka_run_group_tests_name("formats/onnx_roles", tests, NULL, NULL);
 }

@@ -20,12 +20,14 @@ enum {
 /* Fields younger than the schema may be. They are written into the skeleton under numbers that no schema uses, so that
  * protobuf-c always hands them over as unknown fields. */
 enum {
-    MP_ONNX_NODE_OVERLOAD = 20008,    /* NodeProto.overload = 8 */
-    MP_ONNX_FUNCTION_DEFAULT = 20011, /* FunctionProto.attribute_proto = 11 */
-    MP_ONNX_FUNCTION_OVERLOAD = 20013 /* FunctionProto.overload = 13 */
+    MP_ONNX_VALUE_METADATA = 20004,    /* ValueInfoProto.metadata_props = 4 */
+    MP_ONNX_NODE_OVERLOAD = 20008,     /* NodeProto.overload = 8 */
+    MP_ONNX_FUNCTION_DEFAULT = 20011,  /* FunctionProto.attribute_proto = 11 */
+    MP_ONNX_FUNCTION_OVERLOAD = 20013, /* FunctionProto.overload = 13 */
+    MP_ONNX_GRAPH_METADATA = 20016     /* GraphProto.metadata_props = 16 */
 };
 
-/* The file without what nobody reads: weights, documentation, metadata, training information. */
+/* The file without what nobody reads: weights, documentation, metadata of operators, training information. */
 typedef struct mp_onnx_skeleton {
     uint8_t *bytes;
     size_t size, capacity;

@@ -1,0 +1,77 @@
+/* roles_report.c - which tensors from outside are data, trained, kept or constant: as text and as JSON. */
+#include "cli/reports/roles_report.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/json/json.h"
+
+static bool is_frozen(const mp_tensor *t, const options *o)
+{
+    bool frozen = false;
+    for (size_t k = 0; t->role == MP_ROLE_PARAMETER && k < o->freeze.n; k++) frozen |= !fnmatch(o->freeze.items[k], t->name, 0);
+    return frozen;
+}
+
+static const char *reason_of(const mp_tensor *t, const options *o)
+{
+    return is_frozen(t, o) ? "frozen with --freeze" : t->role_reason ? t->role_reason : "";
+}
+
+/* From outside, and not made by simplification. */
+static bool is_listed(const mp_tensor *t)
+{
+    return t->producer < 0 && t->role != MP_ROLE_ACTIVATION && (t->role != MP_ROLE_CONSTANT || t->role_reason);
+}
+
+/* What could have been trained by its type; numbers and settings are too many to be told. */
+static bool is_decision(const mp_tensor *t)
+{
+    return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);
+}
+
+static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const options *o)
+{
+    return is_listed(t) && is_decision(t) && t->role == first->role && !strcmp(reason_of(t, o), reason_of(first, o));
+}
+
+static void report_group(const mp_model *model, size_t k, const options *o)
+{
+    enum { NAMED = 3 };
+    const mp_tensor *first = &model->tensors[k];
+    const char *reason = reason_of(first, o);
+    size_t n = 0, named = 0;
+    for (size_t j = k; j < model->n_tensors; j++) n += is_of_group(&model->tensors[j], first, o);
+    printf("  %zu %s%s%s%s%s:", n, mp_role_name(first->role), n > 1 && first->role != MP_ROLE_DATA ? "s" : "",
+           *reason ? " (" : "", reason, *reason ? ")" : "");
+    for (size_t j = k; j < model->n_tensors && named < NAMED; j++)
+        if (is_of_group(&model->tensors[j], first, o)) printf("%s %s", named++ ? "," : "", model->tensors[j].name);
+    puts(n > NAMED ? ", ..." : "");
+}
+
+void report_roles(const mp_model *model, const options *o)
+{
+    puts("\nInputs of the model:");
+    for (int role = MP_ROLE_DATA; role <= MP_ROLE_CONSTANT; role++)
+        for (size_t k = 0; k < model->n_tensors; k++) {
+            const mp_tensor *first = &model->tensors[k];
+            bool seen = (int)first->role != role || !is_listed(first) || !is_decision(first);
+            for (size_t j = 0; j < k && !seen; j++) seen = is_of_group(&model->tensors[j], first, o);
+            if (!seen) report_group(model, k, o);
+        }
+}
+
+static json_t *role_json(const mp_tensor *t, const options *o)
+{
+    return json_pack("{s:o, s:s, s:o, s:I}", "name", mp_json_text(t->name), "role", mp_role_name(t->role), "reason",
+                     mp_json_text(reason_of(t, o)), "elements", (json_int_t)(t->rank < 0 ? 0 : mp_tensor_elements(t)));
+}
+
+json_t *roles_json(const mp_model *model, const options *o)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < model->n_tensors; k++)
+        if (is_listed(&model->tensors[k])) mp_json_append(&list, role_json(&model->tensors[k], o));
+    return list;
+}

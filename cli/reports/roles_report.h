@@ -1,0 +1,16 @@
+/* roles_report.h - which tensors from outside are data, trained, kept or constant, and by which rule. */
+#ifndef CLI_ROLES_REPORT_H
+#define CLI_ROLES_REPORT_H
+
+#include <jansson.h>
+
+#include "cli/options/options.h"
+#include "estimator/model/model.h"
+
+/* Prints them by role and rule, with how many there are and the first of them; of constants those that are floating-point and
+ * no settings, since others could not be trained. */
+void report_roles(const mp_model *model, const options *o);
+/* All of them: name, role, reason, elements. NULL: memory is short. */
+json_t *roles_json(const mp_model *model, const options *o);
+
+#endif

@@ -1,0 +1,171 @@
+/* onnx_origins.c - which initializers are parameters, as PyTorch's newer exporter has written it down.
+ *
+ * The exporter computes what depends on no input once and for all (transposed weights, rows of a position table, causal masks,
+ * zeros) and names the results after the operator or by number: the name says nothing. The metadata does:
+ *
+ *     graph        pkg.torch.export.ExportedProgram.graph_signature
+ *                      p_l_weight: PARAMETER target='l.weight'
+ *                      b_n_running_mean: BUFFER target='n.running_mean' persistent=True
+ *     value_info   pkg.torch.export.graph_signature.InputSpec.kind    PARAMETER
+ *                  pkg.onnxscript.optimizer.folded_from               ['l.weight', 'val_3']
+ *
+ * Both fields are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
+ */
+#include "formats/onnx/onnx_origins.h"
+
+#include <string.h>
+
+#include "estimator/base/names.h"
+#include "formats/onnx/scan/onnx_scan.h"
+#include "formats/onnx/scan/onnx_wire.h"
+
+typedef struct reader {
+    const mp_model *model;
+    mp_onnx_budget *budget;
+    mp_pool *pool;
+    mp_names *signature; /* name in the programme's state -> mp_onnx_origin */
+    mp_onnx_origin *of;
+    mp_error *err;
+} reader;
+
+static mp_onnx_origin kind_of(const char *text, size_t length)
+{
+    static const struct {
+        const char *name;
+        mp_onnx_origin origin;
+    } kinds[] = {{"PARAMETER", MP_ONNX_ORIGIN_PARAMETER},
+                 {"BUFFER", MP_ONNX_ORIGIN_BUFFER},
+                 {"CONSTANT_TENSOR", MP_ONNX_ORIGIN_CONSTANT}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (strlen(kinds[k].name) == length && !memcmp(kinds[k].name, text, length)) return kinds[k].origin;
+    return MP_ONNX_ORIGIN_UNSAID;
+}
+
+/* The text between the next two quotation marks before `end`, and what follows it; NULL: there is none. */
+static const char *quoted(const char *at, const char *end, size_t *length)
+{
+    const char *open = memchr(at, '\'', (size_t)(end - at));
+    const char *close = open ? memchr(open + 1, '\'', (size_t)(end - open - 1)) : NULL;
+    if (!close) return NULL;
+    *length = (size_t)(close - open - 1);
+    return open + 1;
+}
+
+/* One line of the signature: "NAME: KIND target='TARGET' ...". */
+static mp_status read_line(reader *r, const char *line, const char *end)
+{
+    mp_status st = MP_OK;
+    const char *colon = memchr(line, ':', (size_t)(end - line)), *kind = colon ? colon + 1 : end;
+    while (kind < end && *kind == ' ') kind++;
+    const char *space = memchr(kind, ' ', (size_t)(end - kind));
+    size_t length;
+    const char *target = space ? quoted(space, end, &length) : NULL;
+    mp_onnx_origin origin = target ? kind_of(kind, (size_t)(space - kind)) : MP_ONNX_ORIGIN_UNSAID;
+    if (origin == MP_ONNX_ORIGIN_UNSAID) goto done;
+    const char *name = mp_pool_text(r->pool, target, length);
+    MP_REQUIRE(name && mp_names_set(r->signature, name, (int)origin), r->err, MP_NOMEM, "no memory for the file's metadata");
+done:
+    return st;
+}
+
+static mp_status read_signature(reader *r, const char *text)
+{
+    mp_status st = MP_OK;
+    for (const char *line = text; *line;) {
+        const char *end = line + strcspn(line, "\n");
+        MP_TRY(read_line(r, line, end));
+        line = *end ? end + 1 : end;
+    }
+done:
+    return st;
+}
+
+/* Whether a parameter is among the names of "['l.weight', 'val_3']". */
+static mp_status read_folded(reader *r, const char *text, mp_onnx_origin *out)
+{
+    mp_status st = MP_OK;
+    const char *end = text + strlen(text);
+    size_t length;
+    *out = MP_ONNX_ORIGIN_OF_CONSTANTS;
+    for (const char *name; (name = quoted(text, end, &length)); text = name + length + 1) {
+        char *copy = mp_alloc(length + 1, 1);
+        MP_REQUIRE(copy, r->err, MP_NOMEM, "no memory for the file's metadata");
+        memcpy(copy, name, length);
+        if (mp_names_find(r->signature, copy) == MP_ONNX_ORIGIN_PARAMETER) *out = MP_ONNX_ORIGIN_OF_PARAMETERS;
+        mp_free(copy);
+    }
+done:
+    return st;
+}
+
+typedef mp_status (*entry_taker)(reader *r, int tensor, const char *key, const char *value);
+
+static mp_status take_of_graph(reader *r, int tensor, const char *key, const char *value)
+{
+    (void)tensor;
+    return strcmp(key, "pkg.torch.export.ExportedProgram.graph_signature") ? MP_OK : read_signature(r, value);
+}
+
+static mp_status take_of_tensor(reader *r, int tensor, const char *key, const char *value)
+{
+    if (!strcmp(key, "pkg.torch.export.graph_signature.InputSpec.kind")) {
+        mp_onnx_origin said = kind_of(value, strlen(value));
+        if (said) r->of[tensor] = said;
+    } else if (!strcmp(key, "pkg.onnxscript.optimizer.folded_from")) {
+        return read_folded(r, value, &r->of[tensor]);
+    }
+    return MP_OK;
+}
+
+/* Hands over every entry of the metadata that the scan has left in a message under the number `id`. */
+static mp_status each_entry(reader *r, const ProtobufCMessage *message, uint32_t id, int tensor, entry_taker take)
+{
+    mp_status st = MP_OK;
+    for (unsigned k = 0; k < message->n_unknown_fields; k++) {
+        const ProtobufCMessageUnknownField *field = &message->unknown_fields[k];
+        if (field->tag != id) continue;
+        const uint8_t *at = field->data;
+        uint64_t length;
+        MP_REQUIRE(mp_wire_varint(&at, field->data + field->len, &length), r->err, MP_PARSE, "the file's metadata is damaged");
+        Onnx__StringStringEntryProto *entry =
+            onnx__string_string_entry_proto__unpack(&r->budget->allocator, field->len - (size_t)(at - field->data), at);
+        if (!entry) MP_TRY(mp_onnx_budget_failure(r->budget, "an entry of the metadata", r->err));
+        st = take(r, tensor, entry->key ? entry->key : "", entry->value ? entry->value : "");
+        onnx__string_string_entry_proto__free_unpacked(entry, &r->budget->allocator);
+        MP_TRY(st);
+    }
+done:
+    return st;
+}
+
+mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
+                               mp_onnx_origins *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    reader r = {.model = model, .budget = budget, .err = err};
+    MP_REQUIRE((r.pool = mp_pool_new()) && (r.signature = mp_names_new()) && (r.of = mp_alloc(model->n_tensors, sizeof *r.of)),
+               err, MP_NOMEM, "no memory for the file's metadata");
+    MP_TRY(each_entry(&r, &graph->base, MP_ONNX_GRAPH_METADATA, -1, take_of_graph));
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        int said = mp_names_find(r.signature, model->tensors[k].name);
+        if (said > 0) r.of[k] = (mp_onnx_origin)said;
+    }
+    for (size_t k = 0; k < graph->n_value_info; k++) {
+        const Onnx__ValueInfoProto *info = graph->value_info[k];
+        int tensor = info->name ? mp_model_find(model, info->name) : -1;
+        if (tensor >= 0) MP_TRY(each_entry(&r, &info->base, MP_ONNX_VALUE_METADATA, tensor, take_of_tensor));
+    }
+    out->of = r.of;
+    r.of = NULL;
+done:
+    mp_names_free(r.signature);
+    mp_pool_free(r.pool);
+    mp_free(r.of);
+    return st;
+}
+
+void mp_onnx_origins_free(mp_onnx_origins *origins)
+{
+    mp_free(origins->of);
+    *origins = (mp_onnx_origins){0};
+}

@@ -1,0 +1,130 @@
+/* onnx_state_names.c - lists of names, and how they are looked up. */
+#include "formats/onnx/onnx_state_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const entries[] = {
+    "weight",       "bias",  "running_mean", "running_var", "num_batches_tracked", "in_proj_weight",
+    "in_proj_bias", "gamma", "beta",         "inv_freq",    "position_ids",        NULL};
+
+static const char *const tables[] = {"mask",
+                                     "causal_mask",
+                                     "attn_mask",
+                                     "cos",
+                                     "sin",
+                                     "cos_cached",
+                                     "sin_cached",
+                                     "freqs_cis",
+                                     "inv_freq",
+                                     "original_inv_freq",
+                                     "mean",
+                                     "std",
+                                     "pixel_mean",
+                                     "pixel_std",
+                                     "relative_coords_table",
+                                     "embed_scale",
+                                     "final_logits_bias",
+                                     NULL};
+
+/* Operators whose results the exporter names after them, with a number behind all but the first. Not those that bring a
+ * parameter into another form: transpose, permute, t, embedding. */
+static const char *const results[] = {"val",
+                                      "zeros",
+                                      "zeros_like",
+                                      "ones",
+                                      "ones_like",
+                                      "full",
+                                      "full_like",
+                                      "new_zeros",
+                                      "new_ones",
+                                      "new_full",
+                                      "arange",
+                                      "linspace",
+                                      "eye",
+                                      "expand",
+                                      "unsqueeze",
+                                      "lift_fresh_copy",
+                                      "scalar_tensor_default",
+                                      "where",
+                                      "tril",
+                                      "triu",
+                                      "_to_copy",
+                                      "clone",
+                                      "cat",
+                                      "stack",
+                                      "view",
+                                      "masked_fill",
+                                      "add",
+                                      "sub",
+                                      "rsub",
+                                      "mul",
+                                      "div",
+                                      "neg",
+                                      "pow",
+                                      "sin",
+                                      "cos",
+                                      "repeat",
+                                      "index",
+                                      "exp",
+                                      NULL};
+
+static const char *last_part(const char *name)
+{
+    const char *last = name;
+    for (const char *c = name; *c; c++)
+        if (*c == '.' || *c == '/') last = c + 1;
+    return last;
+}
+
+static bool is_one_of(const char *text, size_t length, const char *const *list)
+{
+    for (; *list; list++)
+        if (strlen(*list) == length && !memcmp(text, *list, length)) return true;
+    return false;
+}
+
+bool mp_onnx_names_entry(const char *name)
+{
+    const char *last = last_part(name);
+    return is_one_of(last, strlen(last), entries);
+}
+
+bool mp_onnx_names_table(const char *name)
+{
+    const char *last = last_part(name);
+    return is_one_of(last, strlen(last), tables);
+}
+
+bool mp_onnx_names_state(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
+    const char *last = last_part(name);
+    return strchr(name, '.') && *last && strspn(name, letters) == strlen(name) && strncmp(last, "tmp", 3) &&
+           !mp_onnx_names_table(name);
+}
+
+/* Without the number behind it. */
+bool mp_onnx_names_result(const char *name)
+{
+    size_t length = strlen(name);
+    while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
+    if (length < strlen(name) && length && name[length - 1] == '_') length--;
+    return is_one_of(name, length, results);
+}
+
+static bool has(const mp_model *model, const char *stem, size_t length, const char *entry)
+{
+    char name[512];
+    int n = snprintf(name, sizeof name, "%.*s%s", (int)length, stem, entry);
+    return n > 0 && (size_t)n < sizeof name && mp_model_find(model, name) >= 0;
+}
+
+bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name)
+{
+    static const char *const members[] = {"weight", "bias", "running_mean", "running_var", NULL};
+    const char *last = last_part(name);
+    size_t stem = (size_t)(last - name);
+    return stem < 400 && is_one_of(last, strlen(last), members) && has(model, name, stem, "running_mean") &&
+           has(model, name, stem, "running_var");
+}
