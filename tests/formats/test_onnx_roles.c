@@ -353,6 +353,7 @@ static void names_of_results_are_no_parameters(void **state)
     onnx_initializer(&b, "rows", INT64, "6");
     onnx_initializer(&b, "clip.logit_scale", FLOAT, "");
     onnx_initializer(&b, "/clip.1/Constant_output_0", FLOAT, "");
+    onnx_initializer(&b, "fill.tmp_0", FLOAT, ""); /* Paddle */
     onnx_initializer(&b, "embed.embed_scale", FLOAT, "");
     onnx_node(&b, "Add", "", "x,val_3", "a");
     onnx_node(&b, "Add", "", "a,zeros_like", "c");
@@ -366,7 +367,8 @@ static void names_of_results_are_no_parameters(void **state)
     onnx_node(&b, "Add", "", "j,i", "k");
     onnx_node(&b, "Mul", "", "k,clip.logit_scale", "l");
     onnx_node(&b, "Mul", "", "l,/clip.1/Constant_output_0", "m");
-    onnx_node(&b, "Mul", "", "m,embed.embed_scale", "y");
+    onnx_node(&b, "Mul", "", "m,fill.tmp_0", "n");
+    onnx_node(&b, "Mul", "", "n,embed.embed_scale", "y");
     onnx_output(&b, "y", FLOAT, "");
     mp_model *model = load(&b, 0);
     assert_role(model, "val_3", "constant");
@@ -380,12 +382,13 @@ static void names_of_results_are_no_parameters(void **state)
     assert_role(model, "table", "parameter");
     assert_role(model, "clip.logit_scale", "parameter");
     assert_role(model, "/clip.1/Constant_output_0", "constant");
+    assert_role(model, "fill.tmp_0", "constant");
     assert_role(model, "embed.embed_scale", "constant");
     mp_model_free(model);
     onnx_end(&b);
 }
 
-/* Batch normalization as detectors freeze it: arithmetic with four vectors. A scale without statistics beside it is learned. */
+/* Batch normalization as detectors freeze it: arithmetic with four vectors. A scale without both statistics is learned. */
 static void frozen_normalizations_are_buffers(void **state)
 {
     (void)state;
@@ -396,6 +399,7 @@ static void frozen_normalizations_are_buffers(void **state)
     onnx_initializer(&b, "n.running_mean", FLOAT, "4");
     onnx_initializer(&b, "n.running_var", FLOAT, "4");
     onnx_initializer(&b, "s.weight", FLOAT, "4");
+    onnx_initializer(&b, "s.running_var", FLOAT, "4");
     onnx_node(&b, "Sub", "", "x,n.running_mean", "a");
     onnx_node(&b, "Div", "", "a,n.running_var", "c");
     onnx_node(&b, "Mul", "", "c,n.weight", "d");
