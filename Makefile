@@ -81,16 +81,18 @@ test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass 
 	@tests/run.sh $B $(TESTS)
 	@tests/python.sh python3 $B/libmemplan.so
 
-test-python: $B/libmemplan.so ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
-	@test -x $B/venv/bin/python3 || python3 -m venv $B/venv
+test-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest
 	@tests/python.sh $B/venv/bin/python3 $B/libmemplan.so
 
-bench-python: $B/libmemplan.so ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
-	@test -x $B/venv/bin/python3 || python3 -m venv $B/venv
+bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy torchvision transformers diffusers
 	@for b in $(or $(BENCH),small zoo rivals start train_step); do MEMPLAN_CACHE=off MEMPLAN_LIBRARY=$(abspath $B)/libmemplan.so \
 	  PYTHONPATH=python/src:python/tests OMP_NUM_THREADS=1 $B/venv/bin/python3 -B python/bench/bench_$$b.py $(NETWORKS) || exit 1; done
+
+wheel: $B/package/libmemplan.so | $B/venv/bin/python3 ## the PyTorch package as a wheel that needs nothing of the system but Python: python/dist/memplan-*.whl
+	@$B/venv/bin/pip wheel -q --no-deps -w python/dist ./python
+	@ls -l python/dist/*.whl
 
 bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in two minutes (needs ../shared)
 	@tests/bench/bench_short.py $B/memplan ../shared
@@ -161,6 +163,9 @@ clean: ## remove everything that was built
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
+$B/venv/bin/python3:
+	@python3 -m venv $B/venv || { rm -rf $B/venv; exit 1; }
+
 # Modules use the library from the program that loads them.
 $B/memplan: $(CLI_OBJ) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) $(DEPS_LIBS)
@@ -173,6 +178,12 @@ $B/libmemplan.so: $(LIB_OBJ)
 	@echo '{ global: mp_*; local: *; };' > $B/libmemplan.map
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$B/libmemplan.map \
 	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ $(DEPS_LIBS)
+# For the wheel: what the Python package calls, and no more, which needs neither the executor nor ONNX.
+$B/package/libmemplan.so: $B/libmemplan.a python/src/memplan/_library.py
+	@mkdir -p $(@D)
+	@{ echo '{ global:'; sed -n 's/^    "\(mp_[a-z_]*\)": (.*/\1;/p' $(lastword $^); echo 'local: *; };'; } > $(@D)/calls.map
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map -Wl,-z,defs \
+	    $$(sed -n 's/^\(mp_.*\);/-Wl,-u,\1/p' $(@D)/calls.map) -o $@ $< -Wl,--as-needed $(DEPS_LIBS)
 $(LIB_OBJ): MP_CFLAGS += $(PIC_FLAGS)
 gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 # A test's program lies in $B/tests, whatever folder its source is in.
@@ -262,5 +273,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-python test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: all demo test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -1,8 +1,11 @@
-"""Builds libmemplan.so with the Makefile above this folder and puts it into the wheel."""
+"""Builds libmemplan.so with the Makefile above this folder and puts it into the wheel, with the libraries that it needs."""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -10,16 +13,70 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# What every machine with PyTorch has, in its own version.
+SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s))\.so[.0-9]*")
+# What Graphviz loads when it draws: the writer of .svg and .dot, and the layout.
+PLUGINS = ("libgvplugin_core.so.6", "libgvplugin_neato_layout.so.6")
+
+
+def needed(library: Path) -> list[Path]:
+    """The libraries that this one needs, and those need, found as the loader finds them."""
+    listed = subprocess.run(["ldd", str(library)], check=True, capture_output=True, text=True).stdout
+    if missing := re.findall(r"(\S+) => not found", listed):
+        raise RuntimeError(f"{library} needs libraries that are not there: {', '.join(missing)}")
+    found = [Path(path) for path in re.findall(r"=> (/\S+)", listed)]
+    return [path for path in found if not SYSTEM.fullmatch(path.name)]
+
+
+def copy(source: Path, target: Path, run_path: str) -> None:
+    """A copy that looks for libraries at run_path first."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    subprocess.run(["patchelf", "--set-rpath", run_path, str(target)], check=True)
+
+
+def gather(library: Path, folder: Path) -> None:
+    """libmemplan.so into a folder, all that it needs into lib/ below, and Graphviz's plugins where libgvc.so looks for them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    closure = {path.name: path for path in needed(library)}
+    for gvc in [path for name, path in closure.items() if name.startswith("libgvc.")]:
+        plugins = gvc.parent / "graphviz"
+        for name in PLUGINS:
+            copy(plugins / name, folder / "lib" / "graphviz" / name, "$ORIGIN/..")
+            closure |= {path.name: path for path in needed(plugins / name)}
+        (folder / "lib" / "graphviz" / "config6a").write_text(plugin_list((plugins / "config6a").read_text()))
+    copy(library, folder / library.name, "$ORIGIN/lib")
+    for name, path in closure.items():
+        copy(path, folder / "lib" / name, "$ORIGIN")
+
+
+def plugin_list(config: str) -> str:
+    """Of Graphviz's list of plugins, those that are in the wheel."""
+    blocks = re.findall(r"^lib\S+ \w+ \{\n.*?^\}\n", config, re.DOTALL | re.MULTILINE)
+    return "".join(block for block in blocks if block.startswith(PLUGINS))
+
+
+def tag() -> str:
+    """For every Python 3 on machines of this kind whose C library is not older than this one's."""
+    name, version = platform.libc_ver()
+    if name == "glibc":
+        return f"py3-none-manylinux_{version.replace('.', '_')}_{platform.machine()}"
+    return "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+
 
 class BuildLibrary(BuildHookInterface):
     """MEMPLAN_LIBRARY names a library that is built already."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root).parent
-        library = Path(os.environ.get("MEMPLAN_LIBRARY") or root / "build" / "libmemplan.so")
-        if not os.environ.get("MEMPLAN_LIBRARY"):
-            subprocess.run(["make", "-C", str(root), "CUDA=0", "B=build", "build/libmemplan.so"], check=True)
-        build_data["force_include"][str(library)] = "memplan/libmemplan.so"
+        library = root / "build" / "package" / "libmemplan.so"
+        if built := os.environ.get("MEMPLAN_LIBRARY"):
+            library = Path(built)
+        else:
+            jobs = f"-j{os.cpu_count() or 1}"
+            subprocess.run(["make", jobs, "-C", str(root), "CUDA=0", "B=build", str(library.relative_to(root))], check=True)
+        folder = root / "build" / "package" / "memplan"
+        gather(library, folder)
+        build_data["force_include"][str(folder)] = "memplan"
         build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = tag()
