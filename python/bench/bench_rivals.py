@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Callable[[], zoo.Made], Blocks]] = {
     "mobilenet_v2": (lambda: zoo.vision("mobilenet_v2", 16, 128), lambda m: list(m.inner.features)),
     "densenet121": (
         lambda: zoo.vision("densenet121", 8, 96),
-        lambda m: [layer for name, block in m.inner.features.named_children() if "dense" in name for layer in block.children()],
+        lambda m: [block for name, block in m.inner.features.named_children() if name.startswith("denseblock")],
     ),
     "unet": (lambda: (networks.UNet(32), networks.pictures(4, 128)), unet_blocks),
     "gpt2": (

@@ -1,6 +1,7 @@
 """The table of whole steps in docs/pytorch.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU.
+Losses, weights, buffers and the optimizer's state are eager's bits, else it stops.
 
-make bench-python BENCH=train_step
+make bench-python BENCH=train_step [NETWORKS="NAME..."]
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import networks
 import torch
+import zoo
 from test_train_step import OPTIMIZERS, Pair
 
 ROUNDS = 6
@@ -30,19 +32,30 @@ def extra_time(pair: Pair, inputs: tuple[Any, ...]) -> float:
     return min(ours for _, ours in rounds) / min(theirs for theirs, _ in rounds) - 1
 
 
-def main() -> None:
+def transformer(batch: int) -> zoo.Made:
+    return networks.Transformer(0.1, 256, 6, 1000), networks.sequences(batch, 64, 1000)
+
+
+CASES: dict[str, Callable[[], zoo.Made]] = {
+    "transformer, 6 x 256, 1 x 64": lambda: transformer(1),
+    "transformer, 6 x 256, 8 x 64": lambda: transformer(8),
+    **{name: zoo.ZOO[name] for name in ("resnet18", "vision_transformer", "bert", "gpt2", "llama", "t5")},
+}
+ROWS = (("after", "100%"), ("after", "floor+50%"), ("backward", "floor+50%"), ("backward", "floor+20%"))
+
+
+def main(names: list[str]) -> None:
     torch.set_num_threads(1)
     write = sys.stdout.write
     write("| network | updates | budget | planned MiB | measured MiB | planned | measured |\n")
     write("|---|---|---|---:|---:|---:|---:|\n")
-    for name, batch in (("transformer, 6 x 256, 1 x 64", 1), ("transformer, 6 x 256, 8 x 64", 8)):
-        rows = [("after", "100%"), ("after", "floor+50%"), ("backward", "floor+50%"), ("backward", "floor+20%")]
-        for k, (fuse, budget) in enumerate(rows):
+    for name in names or list(CASES):
+        for k, (fuse, budget) in enumerate(ROWS):
             torch._dynamo.reset()
             torch.manual_seed(0)
-            inputs = networks.sequences(batch, 64, 1000)
+            model, inputs = CASES[name]()
             options = {"fuse": fuse, "budget": budget, "effort": "normal", "on_infeasible": "smallest"}
-            pair = Pair(networks.Transformer(0.1, 256, 6, 1000), OPTIMIZERS["AdamW, fused"], **options)
+            pair = Pair(model, OPTIMIZERS["AdamW, fused"], **options)
             pair.check(*inputs, steps=2)
             if k == 0:
                 write(f"| {name} | eager | | | {pair.eager_measured(*inputs) / MIB:.2f} | | |\n")
@@ -55,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
