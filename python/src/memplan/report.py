@@ -82,17 +82,21 @@ class GraphReport:
         if self.reserved_bytes is None:
             return "what CUDA's allocator reserves is not simulated with these settings"
         context = "" if self.context_bytes is None else f" ({in_units(self.context_bytes)} here)"
-        return f"CUDA's allocator reserves {in_units(self.reserved_bytes)}, its context and libraries come on top{context}"
+        return (
+            f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; its context and libraries come on top{context}"
+        )
 
     def __str__(self) -> str:
-        proved = "" if math.isnan(self.proved_overhead) else f", proved to be at least {self.proved_overhead:+.1%}"
-        return (
-            f"{self.name}: {in_units(self.planned_bytes)} planned within {in_units(self.budget_bytes)}"
-            f" (keep all {in_units(self.keep_all_bytes)}, floor {in_units(self.floor_bytes)},"
-            f" static {in_units(self.static_bytes)}); extra time {self.overhead:+.1%}{proved};"
-            f" {len(self.recomputed)} of {self.n_operators} operators run again; {self._reserved()}"
-            + "".join(f"; {note}" for note in self.notes)
-        )
+        proved = "" if math.isnan(self.proved_overhead) else f", and no plan takes less than {self.proved_overhead:+.1%}"
+        lines = [
+            f"{self.name}: {in_units(self.planned_bytes)} at its peak, within {in_units(self.budget_bytes)}",
+            f"keeping everything takes {in_units(self.keep_all_bytes)}; no order of operators takes less than"
+            f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
+            f"extra time {self.overhead:+.1%}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
+            self._reserved(),
+            *self.notes,
+        ]
+        return "\n  ".join(lines)
 
 
 @dataclass
