@@ -117,6 +117,11 @@ static json_t *estimate_json(const estimate *e, const options *o)
         (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
         (double)sum->backward_ticks * graph->tick_seconds, "operators", operators_json(e));
+    const mp_inference_form *form = &e->subject.inference;
+    if (e->subject.model)
+        mp_json_set(
+            &json, "inference_form",
+            json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
     if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;

@@ -63,7 +63,7 @@ typedef struct options {
     const char *view;
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
-    bool inexact, fused_attention;
+    bool inexact, fused_attention, keep_inference_norms;
     bool tf32, fast;
     int64_t workspace_limit; /* bytes; 0: not given */
     const char *costs;       /* NULL: not given */

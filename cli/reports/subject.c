@@ -6,6 +6,7 @@
 
 #include "cli/messages/nearest.h"
 #include "cli/options/options_json.h"
+#include "cli/reports/inference_report.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/run/algorithms.h"
@@ -172,7 +173,10 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_TRY(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
         MP_TRY(read_model(path, o, &out->model, err));
+        out->inference = mp_model_inference_form(out->model);
+        if (o->keep_inference_norms) MP_TRY(mp_model_keep_inference_norms(out->model, err));
         MP_TRY(build_graph(out, o, err));
+        warn_of_inference_form(path, &out->inference, o->keep_inference_norms);
     }
     out->options = mp_json_parse(out->graph->options);
     MP_REQUIRE(out->options, err, MP_NOMEM, "the options");

@@ -7,6 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/options.h"
 #include "estimator/model/model.h"
+#include "estimator/simplify/inference_form.h"
 #include "executor/run/program.h"
 #include "memplan/graph.h"
 #include "memplan/plan.h"
@@ -19,12 +20,13 @@ typedef struct subject {
     mp_graph *graph;
     mp_program *program; /* the graph's owner, where --device is a backend that can run it; else NULL */
     mp_simplify_report simplified;
-    json_t *options; /* of the graph */
+    mp_inference_form inference; /* as the file is, before simplification */
+    json_t *options;             /* of the graph */
 } subject;
 
 /* Reads the file: a name that ends in .json, .dot or .gv is a training graph, anything else an ONNX model, which is simplified,
- * given a loss and turned into its training graph as the options say. MP_INVALID: options about models for a graph file.
- * Release with subject_free in any case. */
+ * given a loss and turned into its training graph as the options say; a file that is an inference graph is said to be one.
+ * MP_INVALID: options about models for a graph file. Release with subject_free in any case. */
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err);
 /* The same for a model that a plan was made for: what the command line leaves open is as the plan says. plan_path NULL: as
  * above. */

@@ -90,7 +90,8 @@ struct mp_model {
     mp_operator *operators; /* in the order of the file; after mp_model_sort, in an order in which they can run */
     int *inputs, *outputs;  /* tensor indices: declared inputs that are no initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
-    struct mp_names *names;                             /* tensor name -> index */
+    int folded_norms;       /* batch normalizations of the network that the exporter has folded into other operators */
+    struct mp_names *names; /* tensor name -> index */
     struct mp_names *tensor_numbers, *operator_numbers; /* names taken -> the next number to try behind them */
 };
 

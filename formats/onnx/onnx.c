@@ -75,6 +75,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_TRY(mp_onnx_nodes(model, file, budget, err));
     MP_TRY(add_outputs(model, graph, err));
     MP_TRY(mp_onnx_origins_read(model, graph, budget, &origins, err));
+    model->folded_norms = origins.folded_norms;
     MP_TRY(mp_onnx_roles(model, &origins, options, err));
     MP_TRY(mp_onnx_bind(model, graph, options, err));
     MP_TRY(mp_model_sort(model, err));

@@ -25,8 +25,18 @@ typedef struct reader {
     mp_pool *pool;
     mp_names *signature; /* name in the programme's state -> mp_onnx_origin */
     mp_onnx_origin *of;
+    const char **means; /* running means of the programme, by name */
+    size_t n_means, means_capacity;
     mp_error *err;
 } reader;
+
+static const char running_mean[] = "running_mean";
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && !strcmp(text + n - m, ending);
+}
 
 static mp_onnx_origin kind_of(const char *text, size_t length)
 {
@@ -64,6 +74,10 @@ static mp_status read_line(reader *r, const char *line, const char *end)
     if (origin == MP_ONNX_ORIGIN_UNSAID) goto done;
     const char *name = mp_pool_text(r->pool, target, length);
     MP_REQUIRE(name && mp_names_set(r->signature, name, (int)origin), r->err, MP_NOMEM, "no memory for the file's metadata");
+    if (origin != MP_ONNX_ORIGIN_BUFFER || !ends_with(name, running_mean)) goto done;
+    MP_REQUIRE(mp_grow(&r->means, &r->means_capacity, r->n_means + 1, sizeof *r->means), r->err, MP_NOMEM,
+               "no memory for the file's metadata");
+    r->means[r->n_means++] = name;
 done:
     return st;
 }
@@ -138,6 +152,45 @@ done:
     return st;
 }
 
+/* Is the scale beside this running mean a buffer? Detectors freeze batch normalization so, as arithmetic. */
+static mp_status is_frozen(const reader *r, const char *mean, bool *out)
+{
+    mp_status st = MP_OK;
+    const size_t stem = strlen(mean) - strlen(running_mean);
+    char *scale = mp_alloc(stem + sizeof "weight", 1);
+    MP_REQUIRE(scale, r->err, MP_NOMEM, "no memory for the file's metadata");
+    memcpy(scale, mean, stem);
+    memcpy(scale + stem, "weight", sizeof "weight");
+    *out = mp_names_find(r->signature, scale) == MP_ONNX_ORIGIN_BUFFER;
+    mp_free(scale);
+done:
+    return st;
+}
+
+/* The newer exporter calls the bias of what it has folded "conv.weight_bias", the older one a filter "onnx::Conv_497". */
+static bool is_named_as_folded(const mp_tensor *t)
+{
+    return t->role == MP_ROLE_CONSTANT && mp_dtype_is_float(t->dtype) &&
+           (ends_with(t->name, ".weight_bias") || (!strncmp(t->name, "onnx::Conv", 10) && t->rank >= 3));
+}
+
+static mp_status count_folded_norms(const reader *r, int *out)
+{
+    mp_status st = MP_OK;
+    int n = 0, there = 0;
+    bool frozen = false;
+    for (size_t k = 0; k < r->n_means; k++) {
+        MP_TRY(is_frozen(r, r->means[k], &frozen));
+        n += !frozen;
+    }
+    for (size_t k = 0; !r->n_means && k < r->model->n_tensors; k++) n += is_named_as_folded(&r->model->tensors[k]);
+    for (size_t k = 0; r->n_means && k < r->model->n_operators; k++)
+        there += !strcmp(r->model->operators[k].kind, "BatchNormalization");
+    *out = n > there ? n - there : 0;
+done:
+    return st;
+}
+
 mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
                                mp_onnx_origins *out, mp_error *err)
 {
@@ -155,12 +208,14 @@ mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *gr
         int tensor = info->name ? mp_model_find(model, info->name) : -1;
         if (tensor >= 0) MP_TRY(each_entry(&r, &info->base, MP_ONNX_VALUE_METADATA, tensor, take_of_tensor));
     }
+    MP_TRY(count_folded_norms(&r, &out->folded_norms));
     out->of = r.of;
     r.of = NULL;
 done:
     mp_names_free(r.signature);
     mp_pool_free(r.pool);
     mp_free(r.of);
+    mp_free(r.means);
     return st;
 }
 

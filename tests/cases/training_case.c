@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "estimator/simplify/inference_form.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -21,13 +22,14 @@
     if ((call) != MP_OK) fail_msg("%s", err.message)
 
 static training_case begin(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options,
-                           bool fused)
+                           bool fused, bool fixed)
 {
     training_case t = {0};
     mp_error err = {0};
     mp_onnx_options file = {.batch = batch};
     int loss;
     OK(mp_onnx_read(path, &file, &t.model, &err));
+    if (fixed) OK(mp_model_keep_inference_norms(t.model, &err));
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
     if (fused) {
         int n;
@@ -43,23 +45,28 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
 
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend_of_tests(), path, batch, options, false);
+    return begin(backend_of_tests(), path, batch, options, false, false);
 }
 
 training_case training_begin_on(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend, path, batch, options, false);
+    return begin(backend, path, batch, options, false, false);
 }
 
 training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
                                       const mp_training_options *options)
 {
-    return begin(backend, path, batch, options, true);
+    return begin(backend, path, batch, options, true, false);
+}
+
+training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(backend_of_tests(), path, batch, options, false, true);
 }
 
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend_of_tests(), path, batch, options, true);
+    return begin(backend_of_tests(), path, batch, options, true, false);
 }
 
 void training_end(training_case *t)

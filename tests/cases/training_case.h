@@ -19,7 +19,9 @@ typedef struct training_case {
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with its attention fused, of which there must be some. */
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options);
-/* Both on this backend. */
+/* The same with the batch normalizations that are in inference mode left there, attention not fused. */
+training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options);
+/* The first two on this backend. */
 training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
                                       const mp_training_options *options);
 training_case training_begin_on(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options);

@@ -13,3 +13,10 @@ try estimate_graph_json estimate chain.json --json
 FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_constants estimate gcn.dynamo.onnx
 FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_train estimate gcn.dynamo.onnx --train 'zeros*' --freeze 'l.0.*'
 FILTER='sed -n /"inputs"/,$p' try estimate_constants_json estimate gcn.dynamo.onnx --json
+# Inference graphs: a batch normalization that is gone, and five that are in inference mode.
+cp "$root/tests/gradients/fixed.onnx" .
+FILTER='sed -n /saved/p' try estimate_folded estimate dropout_cnn.dynamo.onnx
+FILTER='sed -n /"inference_form"/,/}/p' try estimate_folded_json estimate dropout_cnn.dynamo.onnx --json
+FILTER='sed -n /saved/p' try estimate_inference_norms estimate fixed.onnx
+FILTER='sed -n /saved/p' try estimate_kept_norms estimate fixed.onnx --keep-inference-norms
+FILTER='sed -n 1p' try plan_inference_norms plan fixed.onnx --budget 80% --effort quick --device cpu

@@ -39,6 +39,7 @@ static const struct {
     [OPT_DTYPE] = {CNN, "--batch 3", "--dtype bf16"},
     [OPT_DEVICE] = {CNN, "--batch 3", "--device h100"},
     [OPT_RULES] = {CNN, "--batch 3", "--rules pytorch"},
+    [OPT_KEEP_INFERENCE_NORMS] = {"tests/gradients/fixed.onnx", "", "--keep-inference-norms"},
     [OPT_NO_SIMPLIFY] = {BERT, "", "--no-simplify"},
     [OPT_ACCUMULATE] = {CNN, "--batch 3", "--accumulate 4"},
     [OPT_CLIP_NORM] = {CNN, "--batch 3", "--clip-norm 0.1"},

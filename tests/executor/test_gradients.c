@@ -71,7 +71,9 @@ static void compare_gradient(training_case *t, mp_execution *e, const mp_safeten
         fail_msg("the gradient of %s is off by %.3g of %.3g", name, sqrt(difference), sqrt(size));
 }
 
-static void check_as(const char *name, bool fused)
+typedef training_case (*beginning)(const char *path, int64_t batch, const mp_training_options *options);
+
+static void check_as(const char *name, beginning begin)
 {
     char path[256];
     mp_error err = {0};
@@ -81,7 +83,7 @@ static void check_as(const char *name, bool fused)
     snprintf(path, sizeof path, "tests/gradients/%s.safetensors", name);
     if (mp_safetensors_open(path, &file, &err) != MP_OK) fail_msg("%s: %s", path, err.message);
     snprintf(path, sizeof path, "tests/gradients/%s.onnx", name);
-    training_case t = fused ? training_begin_fused(path, 0, &options) : training_begin(path, 0, &options);
+    training_case t = begin(path, 0, &options);
     truth all = {&t, file};
     double norm = 0;
     int n_parameters = 0;
@@ -115,7 +117,7 @@ static void check_as(const char *name, bool fused)
 
 static void check(const char *name)
 {
-    check_as(name, false);
+    check_as(name, training_begin);
 }
 
 static void of_a_perceptron(void **state)
@@ -147,16 +149,26 @@ static void of_gpt(void **state)
 static void of_transformers_whose_attention_is_fused(void **state)
 {
     (void)state;
-    check_as("bert", true);
-    check_as("gpt", true);
+    check_as("bert", training_begin_fused);
+    check_as("gpt", training_begin_fused);
+}
+
+static void of_normalizations_that_stay_in_inference_mode(void **state)
+{
+    (void)state;
+    check_as("fixed", training_begin_fixed);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_perceptron), cmocka_unit_test(of_a_residual_network),
-        cmocka_unit_test(of_a_u_net),      cmocka_unit_test(of_bert),
-        cmocka_unit_test(of_gpt),          cmocka_unit_test(of_transformers_whose_attention_is_fused),
+        cmocka_unit_test(of_a_perceptron),
+        cmocka_unit_test(of_a_residual_network),
+        cmocka_unit_test(of_a_u_net),
+        cmocka_unit_test(of_bert),
+        cmocka_unit_test(of_gpt),
+        cmocka_unit_test(of_transformers_whose_attention_is_fused),
+        cmocka_unit_test(of_normalizations_that_stay_in_inference_mode),
     };
     return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
 }

@@ -333,6 +333,38 @@ static void what_the_exporter_has_noted_decides(void **state)
     onnx_end(&b);
 }
 
+/* Three normalizations in the programme, of which one is frozen and one has an operator. */
+static void folded_normalizations_are_counted(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4,6,6");
+    onnx_initializer(&b, "c.weight", FLOAT, "4,4,1,1");
+    onnx_initializer(&b, "c.weight_bias", FLOAT, "4");
+    onnx_initializer(&b, "onnx::Conv_7", FLOAT, "4,4,1,1");
+    onnx_initializer(&b, "onnx::Conv_8", FLOAT, "4");
+    onnx_initializer(&b, "n.weight", FLOAT, "4");
+    onnx_initializer(&b, "n.bias", FLOAT, "4");
+    onnx_initializer(&b, "n.running_mean", FLOAT, "4");
+    onnx_initializer(&b, "n.running_var", FLOAT, "4");
+    onnx_node(&b, "Conv", "", "x,c.weight,c.weight_bias", "a");
+    onnx_node(&b, "Conv", "", "a,onnx::Conv_7,onnx::Conv_8", "d");
+    onnx_node(&b, "BatchNormalization", "", "d,n.weight,n.bias,n.running_mean,n.running_var", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0); /* told by their names */
+    assert_int_equal(model->folded_norms, 2);
+    mp_model_free(model);
+    note(&b, &b.graph.base, 16, "pkg.torch.export.ExportedProgram.graph_signature",
+         "p_n_weight: PARAMETER target='n.weight'\nb_n_running_mean: BUFFER target='n.running_mean' persistent=True\n"
+         "p_o_weight: PARAMETER target='o.weight'\nb_o_running_mean: BUFFER target='o.running_mean' persistent=True\n"
+         "b_f_weight: BUFFER target='f.weight'\nb_f_running_mean: BUFFER target='f.running_mean' persistent=True\n");
+    model = load(&b, 0);
+    assert_int_equal(model->folded_norms, 1);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
 /* Files whose metadata somebody has taken out, and those of the older exporter. */
 static void names_of_results_are_no_parameters(void **state)
 {
@@ -456,6 +488,7 @@ int main(void)
                                        cmocka_unit_test(a_rearranged_weight_is_a_weight),
                                        cmocka_unit_test(names_and_comparisons_count),
                                        cmocka_unit_test(what_the_exporter_has_noted_decides),
+                                       cmocka_unit_test(folded_normalizations_are_counted),
                                        cmocka_unit_test(names_of_results_are_no_parameters),
                                        cmocka_unit_test(frozen_normalizations_are_buffers),
                                        cmocka_unit_test(what_is_trained_can_be_named)};

@@ -3,7 +3,7 @@
 
 Run as  python3 tests/gradients/make_gradients.py  (Debian: python3-torch, python3-onnx); the files in tests/gradients/ are its output and are
 compared with by tests/executor/test_gradients.c. The loss is part of each network, dropout is off, and normalization takes the batch's
-statistics.
+statistics, but for `fixed`.
 """
 import json
 import math
@@ -54,6 +54,24 @@ class CNN(nn.Module):
         x = F.max_pool2d(torch.relu(self.norm(self.stem(input))), 3, 2, 1)
         x = F.adaptive_avg_pool2d(self.blocks(x), 1).flatten(1)
         return F.cross_entropy(self.head(x), target)
+
+
+class Fixed(CNN):
+    """The same with batch normalization in inference mode: its statistics stay as they are, scale and bias learn."""
+
+    def __init__(self):
+        super().__init__()
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.uniform_(module.running_mean, -1, 1)
+                nn.init.uniform_(module.running_var, 0.5, 2)
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+
+    def train(self, mode=True):
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
 
 
 class UNet(nn.Module):
@@ -150,7 +168,7 @@ def make(name, model, input, target):
     model.train()
     more = {"dynamo": False} if int(torch.__version__.split(".")[0]) > 1 else {}
     torch.onnx.export(model, (input, target), os.path.join(folder, name + ".onnx"), input_names=["input", "target"],
-                      output_names=["loss"], training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
+                      output_names=["loss"], training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
                       opset_version=15, **more)
     model.train()
     model.zero_grad()
@@ -169,3 +187,5 @@ if __name__ == "__main__":
     make("unet", UNet(), torch.randn(2, 2, 8, 12), torch.randint(3, (2, 8, 12)))
     make("bert", BERT(), torch.randint(20, (3, 6)), torch.randint(20, (3, 6)))
     make("gpt", GPT(), torch.randint(20, (3, 6)), torch.randint(20, (3, 6)))
+    torch.manual_seed(2)
+    make("fixed", Fixed(), torch.randn(4, 3, 17, 15), torch.randint(4, (4,)))

@@ -1,0 +1,152 @@
+/* inference_form.c - operators in inference mode, counted, and batch normalization as arithmetic with fixed statistics. */
+#include "estimator/simplify/inference_form.h"
+
+#include <string.h>
+
+#include "estimator/model/ops.h"
+#include "estimator/model/order.h"
+#include "estimator/model/value.h"
+#include "estimator/simplify/infer.h"
+
+static bool is_kind(const mp_operator *op, const char *kind)
+{
+    return !op->removed && !*op->domain && !strcmp(op->kind, kind);
+}
+
+/* From version 14 on an attribute says it; before 7 another one did; between, whoever asks for updated statistics trains. */
+static bool is_inference_norm(const mp_operator *op)
+{
+    if (!is_kind(op, "BatchNormalization")) return false;
+    if (op->version >= 14) return !mp_operator_int(op, "training_mode", 0);
+    if (op->version < 7) return mp_operator_int(op, "is_test", 0) != 0;
+    for (int k = 1; k < op->n_out; k++)
+        if (op->out[k] >= 0) return false;
+    return true;
+}
+
+static double first_number(const mp_tensor *t, double otherwise)
+{
+    if (!t || !t->value || t->value->n < 1) return otherwise;
+    return t->value->is_real ? t->value->f[0] : (double)t->value->i[0];
+}
+
+/* Between versions 7 and 11 nothing says it. */
+static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
+{
+    if (!is_kind(op, "Dropout")) return false;
+    if (op->version < 12)
+        return op->version < 7 && mp_operator_int(op, "is_test", 0) && mp_operator_float(op, "ratio", 0.5) > 0;
+    bool off = op->n_in < 3 || op->in[2] < 0 || first_number(mp_operator_in(model, op, 2), 1) == 0;
+    return off && first_number(op->n_in > 1 ? mp_operator_in(model, op, 1) : NULL, 0.5) > 0;
+}
+
+mp_inference_form mp_model_inference_form(const mp_model *model)
+{
+    mp_inference_form form = {.folded_norms = model->folded_norms};
+    for (size_t k = 0; k < model->n_operators; k++) {
+        form.norms += is_inference_norm(&model->operators[k]);
+        form.dropouts += is_idle_dropout(model, &model->operators[k]);
+    }
+    return form;
+}
+
+/* What takes the place of one batch normalization. */
+typedef struct writer {
+    mp_model *model;
+    const char *name; /* of the operator that is replaced: new names begin with it */
+    int version;
+    mp_error *err;
+} writer;
+
+/* Adds an operator of one or two inputs (b < 0: one); its result is *out, which is a new tensor where that is -1. */
+static mp_status put(writer *w, const char *kind, int a, int b, int *out)
+{
+    mp_status st = MP_OK;
+    const int in[] = {a, b};
+    if (*out < 0) MP_TRY(mp_model_fresh_tensor(w->model, w->name, out, w->err));
+    const mp_operator_draft draft = {.name = w->name,
+                                     .kind = kind,
+                                     .domain = "",
+                                     .version = w->version,
+                                     .in = in,
+                                     .out = out,
+                                     .n_in = b < 0 ? 1 : 2,
+                                     .n_out = 1};
+    int index;
+    MP_TRY(mp_model_operator(w->model, &draft, &index, w->err));
+done:
+    return st;
+}
+
+/* A constant of n elements; `real` NULL: whole numbers. */
+static mp_status put_constant(writer *w, int64_t n, const double *real, const int64_t *whole, int *out)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_model_fresh_tensor(w->model, w->name, out, w->err));
+    MP_TRY(mp_tensor_set(w->model, *out, real ? MP_DTYPE_FLOAT : MP_DTYPE_INT64, 1, &n, w->err));
+    mp_tensor *t = &w->model->tensors[*out];
+    t->role = MP_ROLE_CONSTANT;
+    MP_REQUIRE(t->value = mp_value_new(w->model, n, real != NULL), w->err, MP_NOMEM, "out of memory");
+    for (int64_t k = 0; k < n; k++) {
+        if (real)
+            t->value->f[k] = real[k];
+        else
+            t->value->i[k] = whole[k];
+    }
+done:
+    return st;
+}
+
+/* A vector of the channels, as it broadcasts over x: (C, 1, 1). */
+static mp_status put_channels(writer *w, int vector, const mp_tensor *x, int *out)
+{
+    mp_status st = MP_OK;
+    int64_t shape[MP_RANK_MAX];
+    int sizes;
+    *out = vector;
+    if (x->rank < 3) goto done;
+    shape[0] = x->dims[1];
+    for (int d = 1; d < x->rank - 1; d++) shape[d] = 1;
+    MP_TRY(put_constant(w, x->rank - 1, NULL, shape, &sizes));
+    *out = -1;
+    MP_TRY(put(w, "Reshape", vector, sizes, out));
+done:
+    return st;
+}
+
+static mp_status replace(mp_model *model, size_t index, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_operator op = model->operators[index];
+    writer w = {.model = model, .name = op.name, .version = op.version, .err = err};
+    const mp_tensor x = *mp_operator_in(model, &op, 0);
+    const double epsilon = mp_operator_float(&op, "epsilon", 1e-5f);
+    int small, shifted = -1, deviation = -1, factor = -1, moved = -1, shift = -1, scaled = -1, y = op.out[0];
+    model->operators[index].removed = true;
+    model->tensors[y].producer = -1;
+    MP_TRY(put_constant(&w, 1, &epsilon, NULL, &small));
+    MP_TRY(put(&w, "Add", op.in[4], small, &shifted));
+    MP_TRY(put(&w, "Sqrt", shifted, -1, &deviation));
+    MP_TRY(put(&w, "Div", op.in[1], deviation, &factor));
+    MP_TRY(put(&w, "Mul", op.in[3], factor, &moved));
+    MP_TRY(put(&w, "Sub", op.in[2], moved, &shift));
+    MP_TRY(put_channels(&w, factor, &x, &factor));
+    MP_TRY(put_channels(&w, shift, &x, &shift));
+    MP_TRY(put(&w, "Mul", op.in[0], factor, &scaled));
+    MP_TRY(put(&w, "Add", scaled, shift, &y));
+done:
+    return st;
+}
+
+mp_status mp_model_keep_inference_norms(mp_model *model, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = model->n_operators;
+    for (size_t k = 0; k < n; k++)
+        if (is_inference_norm(&model->operators[k])) MP_TRY(replace(model, k, err));
+    if (model->n_operators == n) goto done;
+    MP_TRY(mp_model_sort(model, err));
+    MP_TRY(mp_model_infer(model, err));
+done:
+    return st;
+}

@@ -1,0 +1,74 @@
+/* test_inference_form.c - what of a model is in inference mode, and batch normalization as arithmetic with fixed statistics.
+ * The gradients of such a network are compared with PyTorch's in tests/executor/test_gradients.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/simplify/inference_form.h"
+#include "tests/cases/model_text.h"
+
+#define NORM "data x 2 3 4 4; param s 3; param b 3; data m 3; data v 3; "
+
+static void expect(const char *text, int norms, int dropouts)
+{
+    mp_model *model = model_text(text);
+    mp_inference_form form = mp_model_inference_form(model);
+    if (form.norms != norms || form.dropouts != dropouts)
+        fail_msg("%s: %d normalizations and %d dropouts", text, form.norms, form.dropouts);
+    mp_model_free(model);
+}
+
+static void every_version_says_it_in_its_own_way(void **state)
+{
+    (void)state;
+    expect(NORM "BatchNormalization@15 x s b m v -> y; out y", 1, 0);
+    expect(NORM "BatchNormalization@15 x s b m v -> y training_mode=0; out y", 1, 0);
+    expect(NORM "BatchNormalization@15 x s b m v -> y training_mode=1; out y", 0, 0);
+    expect(NORM "BatchNormalization@9 x s b m v -> y; out y", 1, 0);
+    expect(NORM "BatchNormalization@9 x s b m v -> y n w; out y", 0, 0);
+    expect(NORM "BatchNormalization@6 x s b m v -> y; out y", 0, 0);
+    expect(NORM "BatchNormalization@6 x s b m v -> y is_test=1; out y", 1, 0);
+    expect("data x 2 3; const off 0.0; const on 1.0; const p 0.5; Dropout@13 x -> a; Dropout@13 a p -> c; "
+           "Dropout@13 c p off -> d; Dropout@13 d p on -> e; Dropout@13 e off -> y; out y",
+           0, 3);
+    expect("data x 2 3; Dropout@10 x -> a; Dropout@6 a -> c is_test=1; Dropout@6 c -> y; out y", 0, 1);
+}
+
+static void a_normalization_becomes_arithmetic(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    mp_model *model = model_text(NORM "BatchNormalization@15 x s b m v -> y; Relu y -> z; out z");
+    assert_int_equal(mp_model_keep_inference_norms(model, &err), MP_OK);
+    assert_string_equal(model_kinds(model), "Add Sqrt Div Reshape Mul Mul Sub Reshape Add Relu");
+    assert_int_equal(mp_model_inference_form(model).norms, 0);
+    const mp_tensor *y = &model->tensors[mp_model_find(model, "y")];
+    assert_int_equal(y->rank, 4);
+    assert_int_equal(y->dims[1], 3);
+    assert_true(y->producer >= 0);
+    mp_model_free(model);
+    model = model_text("data x 2 3; param s 3; param b 3; data m 3; data v 3; BatchNormalization@15 x s b m v -> y; out y");
+    assert_int_equal(mp_model_keep_inference_norms(model, &err), MP_OK);
+    assert_string_equal(model_kinds(model), "Add Sqrt Div Mul Sub Mul Add");
+    mp_model_free(model);
+}
+
+static void what_trains_is_left_alone(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    mp_model *model = model_text(NORM "BatchNormalization@15 x s b m v -> y training_mode=1; out y");
+    assert_int_equal(mp_model_keep_inference_norms(model, &err), MP_OK);
+    assert_string_equal(model_kinds(model), "BatchNormalization");
+    mp_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_version_says_it_in_its_own_way),
+                                       cmocka_unit_test(a_normalization_becomes_arithmetic),
+                                       cmocka_unit_test(what_trains_is_left_alone)};
+    return cmocka_run_group_tests_name("estimator/inference_form", tests, NULL, NULL);
+}
