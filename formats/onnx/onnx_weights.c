@@ -176,12 +176,23 @@ static const char *external_path(const mp_onnx_weights *w, const tensor *t)
     return mp_pool_format(w->pool, "%s%s", w->folder, t->location);
 }
 
+/* Some tools take the values out of a file and leave the rest of a tensor. */
+static bool has_values(const payload *p)
+{
+    mp_wire_field f;
+    bool found = false;
+    for (const uint8_t *at = p->bytes; !found && at < p->end && mp_wire_next(&at, p->end, &f);)
+        found = f.id == TENSOR_RAW || f.id == TENSOR_FLOATS || f.id == TENSOR_DOUBLES || f.id == TENSOR_INT32S ||
+                f.id == TENSOR_INT64S || f.id == TENSOR_UINT64S;
+    return found;
+}
+
 bool mp_onnx_weights_have(const mp_onnx_weights *w, const char *name)
 {
     int k = mp_names_find(w->names, name);
     if (k < 0) return false;
     tensor t = read_tensor(&w->payloads[k]);
-    if (!t.external) return true;
+    if (!t.external) return has_values(&w->payloads[k]);
     const char *path = external_path(w, &t);
     return path && access(path, R_OK) == 0;
 }

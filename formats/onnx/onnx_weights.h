@@ -11,8 +11,8 @@ typedef struct mp_onnx_weights mp_onnx_weights;
 mp_status mp_onnx_weights_open(const char *path, mp_onnx_weights **out, mp_error *err);
 void mp_onnx_weights_close(mp_onnx_weights *weights);
 
-/* Whether the file has values for this name. An initializer whose external file is not there has none: models are passed around
- * without their weights. */
+/* Whether the file has values for this name. An initializer that was emptied, or whose external file is not there, has none:
+ * models are passed around without their weights. */
 bool mp_onnx_weights_have(const mp_onnx_weights *weights, const char *name);
 
 /* Writes the values of a tensor as n elements of type `dtype`, row-major: floats of any width may be asked for as FLOAT,

@@ -32,6 +32,10 @@ try train_save_every train bert.onnx --budget 100% --save-every 2
 holds train_is_identical sh -c "
     '$memplan' train bert.onnx --budget floor+80% --steps 3 --json > train.json && grep -q '\"identical\": true' train.json &&
     grep -q '\"allocations\": 0,' train.json"
+holds train_scatters sh -c "
+    '$memplan' plan gcn.dynamo.onnx --device cpu --budget floor+50% -o gcn.json > gcn.out && '$memplan' check gcn.dynamo.onnx gcn.json > gcn.out &&
+    '$memplan' train gcn.dynamo.onnx --device cpu --steps 2 --plan gcn.json --json > gcn.out && grep -q '\"identical\": true' gcn.out"
+try train_no_indices train picks.onnx --batch 2 --device cpu --budget 100% --steps 1
 holds train_stays_within_its_arena sh -c "
     planned=\$(grep '\"arena_bytes' train.json | tail -n 1 | tr -dc 0-9) measured=\$(grep '\"measured' train.json | tail -n 1 | tr -dc 0-9)
     test \$measured -le \$planned && test \$measured -gt \$((planned * 3 / 4))"

@@ -50,7 +50,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     if (s->by_rows)
         MP_TRY(mp_cpu_rows_read(&s->rows, x, &x->in[1], list, err));
     else
-        MP_TRY(mp_cpu_lines_check(&clear, x, err));
+        MP_TRY(mp_cpu_lines_check(&from, x, err)); /* the data may have no gradient */
     if (updates && s->by_rows)
         mp_cpu_rows_gather(&s->rows, list, mp_dtype_bits(d_out->dtype) / 8, d_out->data, d_updates->data);
     else if (updates)
