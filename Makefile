@@ -77,13 +77,13 @@ all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, th
 demo: $B/memplan | $B/demo-packages ## the main job on a real model
 	@examples/demo.sh $B/memplan $B/demo
 
-test: all $(TESTS) $B/memplan_cuda_twin.so | $B/test-packages ## build and pass all tests
+test: all $(TESTS) $B/memplan_cuda_twin.so $B/package/libmemplan.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
-	@tests/python.sh python3 $B/libmemplan.so
+	@tests/python.sh python3 $B/package/libmemplan.so
 
-test-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
+test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest
-	@tests/python.sh $B/venv/bin/python3 $B/libmemplan.so
+	@tests/python.sh $B/venv/bin/python3 $B/package/libmemplan.so
 
 bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy torchvision transformers diffusers
@@ -179,11 +179,11 @@ $B/libmemplan.so: $(LIB_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$B/libmemplan.map \
 	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ $(DEPS_LIBS)
 # For the wheel: what the Python package calls, and no more, which needs neither the executor nor ONNX.
-$B/package/libmemplan.so: $B/libmemplan.a python/src/memplan/_library.py
+$B/package/libmemplan.so: $B/libmemplan.a python/src/memplan/library/calls.py
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; sed -n 's/^    "\(mp_[a-z_]*\)": (.*/\1;/p' $(lastword $^); echo 'local: *; };'; } > $(@D)/calls.map
-	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map -Wl,-z,defs \
-	    $$(sed -n 's/^\(mp_.*\);/-Wl,-u,\1/p' $(@D)/calls.map) -o $@ $< -Wl,--as-needed $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map \
+	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) $$(sed -n 's/^\(mp_.*\);/-Wl,-u,\1/p' $(@D)/calls.map) -o $@ $< -Wl,--as-needed $(DEPS_LIBS)
 $(LIB_OBJ): MP_CFLAGS += $(PIC_FLAGS)
 gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 # A test's program lies in $B/tests, whatever folder its source is in.
