@@ -76,6 +76,7 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     PASS(normalizations, patterns, all)                              \
     PASS(activations, patterns, all)                                 \
     PASS(softmaxes, patterns, all)                                   \
+    PASS(scatters, scatters, true)                                   \
     PASS(transpositions, transpositions, true)                       \
     PASS(biases, biases, all)
 

@@ -18,7 +18,7 @@
 #include "memplan/model.h"
 
 typedef struct mp_simplify_report {
-    int folded, identities, dead, merged, factored, views, patterns, transpositions, biases;
+    int folded, identities, dead, merged, factored, views, patterns, scatters, transpositions, biases;
 } mp_simplify_report;
 
 /* Simplifies in place; `report` may be NULL. `all` false (--no-simplify): only what the training graph cannot do without (known

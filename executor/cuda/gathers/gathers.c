@@ -2,6 +2,7 @@
 #include "executor/cuda/elementwise/elementwise.h"
 #include "executor/cuda/gathers/index_lines.h"
 #include "executor/cuda/gathers/rows.h"
+#include "executor/cuda/gathers/scatter_shares.h"
 #include "executor/cuda/gathers/sequences.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
@@ -204,6 +205,54 @@ static mp_status run_scatter_backward(const mp_call *call, const mp_operands *x,
     return mp_cuda_launched(err);
 }
 
+static void gather_updates(const mp_scatter *s, const mp_operands *x, const mp_array *table, const mp_array *to)
+{
+    const mp_index_lines lines = {table, to, &x->in[1], s->axis};
+    if (s->by_rows)
+        mp_cuda_rows_gather(&s->rows, &x->in[1], size_of(table), table->data, to->data);
+    else
+        mp_cuda_lines_gather(&lines);
+}
+
+static void meet_updates(const mp_scatter *s, const mp_operands *x, mp_meeting how, const mp_array *table, const mp_array *from)
+{
+    const mp_index_lines lines = {table, from, &x->in[1], s->axis};
+    if (s->by_rows)
+        mp_cuda_rows_meet(&s->rows, &x->in[1], how, table->dtype, table->data, from->data, (char *)x->workspace + s->own_at);
+    else
+        mp_cuda_lines_meet(&lines, how);
+}
+
+static mp_status run_scatter_shares(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_scatter *s = call->state;
+    const mp_scatter_parts p = mp_scatter_parts_of(s, x);
+    const mp_array *dy = &x->d_out[0], *d_data = &x->d_in[0], *d_updates = &x->d_in[2];
+    (void)run;
+    mp_cuda_scatter_parts(s->how, &x->in[0], &p.results);
+    mp_cuda_scatter_parts(s->how, &x->in[2], &p.update_parts);
+    meet_updates(s, x, s->how, &p.results, &p.update_parts);
+    gather_updates(s, x, &p.results, &p.update_results);
+    mp_cuda_scatter_marks(s->how, &x->in[0], &p.results, &p.marks);
+    mp_cuda_scatter_marks(s->how, &x->in[2], &p.update_results, &p.update_marks);
+    meet_updates(s, x, MP_MEET_ADD, &p.marks, &p.update_marks);
+    if (x->from <= 0 && d_data->dtype) mp_cuda_scatter_shares(s->how, &x->in[0], &p.results, dy, &p.marks, d_data);
+    if (x->from <= 2 && x->to > 2 && d_updates->dtype) {
+        gather_updates(s, x, dy, &p.update_dy);
+        gather_updates(s, x, &p.marks, &p.update_marks);
+        mp_cuda_scatter_shares(s->how, &x->in[2], &p.update_results, &p.update_dy, &p.update_marks, d_updates);
+    }
+    return mp_cuda_launched(err);
+}
+
+/* Room to sort, for either of the two meetings. */
+static int64_t shares_room(const mp_scatter *s)
+{
+    const int64_t a = mp_cuda_rows_room(&s->rows, s->how, MP_DTYPE_FLOAT);
+    const int64_t b = mp_cuda_rows_room(&s->rows, MP_MEET_ADD, MP_DTYPE_FLOAT);
+    return a > b ? a : b;
+}
+
 static mp_status prepare_scatter(const mp_operands *x, mp_prepare describe, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -213,7 +262,9 @@ static mp_status prepare_scatter(const mp_operands *x, mp_prepare describe, mp_c
         st = MP_NO_KERNEL(x, err, "a reduction of this type");
         goto done;
     }
-    call->run = x->is_backward ? run_scatter_backward : run_scatter_forward;
+    const bool shares = s->how != MP_MEET_SET && s->how != MP_MEET_ADD;
+    call->run = !x->is_backward ? run_scatter_forward : shares ? run_scatter_shares : run_scatter_backward;
+    if (x->is_backward && shares && s->by_rows) MP_TRY(add_room(x, shares_room(s), call, err));
     if (!x->is_backward && s->by_rows) MP_TRY(add_room(x, mp_cuda_rows_room(&s->rows, s->how, x->out[0].dtype), call, err));
 done:
     return st;
@@ -268,6 +319,8 @@ const mp_kernel mp_cuda_gathers[] = {
     {"Scatter", "", prepare_scatter_elements, prepare_scatter_elements},
     {"ScatterElements", "", prepare_scatter_elements, prepare_scatter_elements},
     {"ScatterND", "", prepare_scatter_nd, prepare_scatter_nd},
+    {"ScatterElements", "memplan", prepare_scatter_elements, prepare_scatter_elements},
+    {"ScatterND", "memplan", prepare_scatter_nd, prepare_scatter_nd},
     {"ReverseSequence", "", prepare_reverse, prepare_reverse},
     {"OneHot", "", prepare_one_hot, NULL},
     {0},

@@ -20,11 +20,48 @@ done:
     return st;
 }
 
+/* Elements are gone through in the order of memory. */
+static bool shares_fit(const mp_operands *x)
+{
+    const mp_array *table = &x->in[0], *updates = &x->in[2];
+    return mp_array_same_layout(&x->d_out[0], table) && (!x->d_in[0].dtype || mp_array_same_layout(&x->d_in[0], table)) &&
+           (!x->d_in[2].dtype || mp_array_same_layout(&x->d_in[2], updates));
+}
+
+static mp_status plan_shares(const mp_operands *x, mp_scatter *s, mp_call *call, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int64_t table, updates, bytes;
+    s->shares_at = s->own_at;
+    MP_REQUIRE(mp_multiply(mp_array_elements(&x->in[0]), 2 * (int64_t)sizeof(float), &table) &&
+                   mp_multiply(mp_array_elements(&x->in[2]), 4 * (int64_t)sizeof(float), &updates) &&
+                   mp_add(table, updates, &bytes) && mp_add(bytes, s->shares_at, &bytes) && mp_round_up(bytes, 64, &s->own_at),
+               err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    call->workspace_bytes = s->own_at;
+done:
+    return st;
+}
+
+mp_scatter_parts mp_scatter_parts_of(const mp_scatter *s, const mp_operands *x)
+{
+    mp_scatter_parts p = {x->in[0], x->in[0], x->in[2], x->in[2], x->in[2], x->in[2]};
+    mp_array *const all[] = {&p.results, &p.marks, &p.update_results, &p.update_marks, &p.update_parts, &p.update_dy};
+    float *at = (float *)((char *)x->workspace + s->shares_at);
+    for (int k = 0; k < 6; k++) {
+        all[k]->dtype = MP_DTYPE_FLOAT;
+        all[k]->data = at;
+        at += mp_array_elements(all[k]);
+    }
+    p.update_dy.dtype = x->d_out[0].dtype;
+    return p;
+}
+
 static mp_status prepare(const mp_operands *x, const mp_scatter *described, mp_call *call, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_scatter *s = NULL;
     mp_meeting how;
+    bool shares;
     MP_TRY(mp_indices_check(x, 1, err));
     MP_REQUIRE(mp_meeting_of(x->op, &how), err, MP_UNSUPPORTED, "%s ('%s'): reduction '%s' is not supported here", x->op->kind,
                x->op->name, mp_operator_text(x->op, "reduction", ""));
@@ -32,8 +69,13 @@ static mp_status prepare(const mp_operands *x, const mp_scatter *described, mp_c
         st = MP_NO_KERNEL(x, err, "a reduction of this type");
         goto done;
     }
-    if (x->is_backward && how != MP_MEET_SET && how != MP_MEET_ADD) {
+    shares = x->is_backward && how != MP_MEET_SET && how != MP_MEET_ADD;
+    if (shares && !*x->op->domain) { /* its row lets backward see too little */
         st = MP_NO_KERNEL(x, err, "the gradient of this reduction");
+        goto done;
+    }
+    if (shares && !shares_fit(x)) {
+        st = MP_NO_KERNEL(x, err, "a gradient in another layout");
         goto done;
     }
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
@@ -41,6 +83,7 @@ static mp_status prepare(const mp_operands *x, const mp_scatter *described, mp_c
     s->how = how;
     call->state = s;
     MP_TRY(plan_rescues(x, s, call, err));
+    if (shares) MP_TRY(plan_shares(x, s, call, err));
 done:
     return st;
 }

@@ -1,8 +1,8 @@
 /* scatters.h - operators that place updates into a copy of their data: Scatter, ScatterElements, ScatterND. For every backend.
  *
- * Where several updates name one element, they meet it in their order (without a reduction the last one stays). Gradients exist
- * for plain scattering and for adding: the updates' is gathered, the data's is the output's, with zeros where an update took
- * the place.
+ * Where several updates name one element, they meet it in their order (without a reduction the last one stays). Gradients of
+ * plain scattering and of adding: the updates' is gathered, the data's is the output's, with zeros where an update took the
+ * place. Those of the other reductions are in scatter_shares.h.
  */
 #ifndef EXECUTOR_SCATTERS_H
 #define EXECUTOR_SCATTERS_H
@@ -18,8 +18,16 @@ typedef struct mp_scatter {
     bool by_rows;
     mp_row_entries rows;
     int64_t rescue_at[3]; /* where in the workspace an operand is saved that may lie where the output will; -1: it cannot */
+    int64_t shares_at;    /* where in the workspace mp_scatter_parts lie, backward of reductions but addition */
     int64_t own_at;       /* where in the workspace the backend's own part begins */
 } mp_scatter;
+
+/* What backward of those reductions computes on the way, in the workspace: in the layout of the table, and of the updates. */
+typedef struct mp_scatter_parts {
+    mp_array results, marks;                                        /* FLOAT */
+    mp_array update_results, update_marks, update_parts, update_dy; /* the last one of the type of the output's gradient */
+} mp_scatter_parts;
+mp_scatter_parts mp_scatter_parts_of(const mp_scatter *s, const mp_operands *x);
 
 /* Operand i; its data lies in the workspace, where the caller copies it to, if the output is about to overwrite it. */
 static inline mp_array mp_scatter_operand(const mp_scatter *s, const mp_operands *x, int i)
