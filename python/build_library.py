@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,20 @@ def gather(library: Path, folder: Path) -> None:
     copy(library, folder / library.name, "$ORIGIN/lib")
     for name, path in closure.items():
         copy(path, folder / "lib" / name, "$ORIGIN")
+    copy_licences(closure.values(), folder / "lib" / "licences")
+
+
+def copy_licences(libraries: Iterable[Path], folder: Path) -> None:
+    """The texts that Debian ships with the packages of these libraries, a file per package."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for library in libraries:
+        for path in (library.resolve(), library):
+            owner = subprocess.run(["dpkg", "-S", str(path)], check=False, capture_output=True, text=True).stdout
+            package = owner.partition(":")[0]
+            text = Path("/usr/share/doc") / package / "copyright"
+            if package and text.exists():
+                shutil.copyfile(text, folder / f"{package}.txt")
+                break
 
 
 def plugin_list(config: str) -> str:
