@@ -65,10 +65,29 @@ static void what_trains_is_left_alone(void **state)
     mp_model_free(model);
 }
 
+static void rewriting_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    mp_status st = MP_NOMEM;
+    long k = 0;
+    for (; st != MP_OK; k++) {
+        mp_error err = {0};
+        const long live = mp_alloc_live;
+        mp_model *model = model_text(NORM "BatchNormalization@15 x s b m v -> y; out y");
+        mp_alloc_budget = k;
+        st = mp_model_keep_inference_norms(model, &err);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        mp_model_free(model);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    assert_true(k > 3);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_version_says_it_in_its_own_way),
-                                       cmocka_unit_test(a_normalization_becomes_arithmetic),
-                                       cmocka_unit_test(what_trains_is_left_alone)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_version_says_it_in_its_own_way), cmocka_unit_test(a_normalization_becomes_arithmetic),
+        cmocka_unit_test(what_trains_is_left_alone), cmocka_unit_test(rewriting_survives_every_allocation_failure)};
     return cmocka_run_group_tests_name("estimator/inference_form", tests, NULL, NULL);
 }

@@ -1,0 +1,151 @@
+/* test_onnx_origins.c - what PyTorch's newer exporter notes in a file: which initializers come from parameters, and which
+ * normalizations the network has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cases/onnx_builder.h"
+
+#include "estimator/model/model.h"
+
+enum { FLOAT = 1 };
+
+static mp_model *load(onnx_builder *b, int64_t batch)
+{
+    return onnx_load(b, &(mp_onnx_options){.batch = batch});
+}
+
+/* An entry of metadata_props, which Debian's schema does not know everywhere. */
+static void note(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const char *key, const char *value)
+{
+    const char *const parts[] = {key, value};
+    uint8_t bytes[1024];
+    size_t n = 0;
+    for (int k = 0; k < 2; k++) {
+        size_t length = strlen(parts[k]);
+        bytes[n++] = (uint8_t)((k + 1) << 3 | 2);
+        bytes[n++] = (uint8_t)(length & 127) | 128;
+        bytes[n++] = (uint8_t)(length >> 7);
+        memcpy(bytes + n, parts[k], length);
+        n += length;
+    }
+    onnx_unknown(b, message, id, bytes, n);
+}
+
+static void note_value(onnx_builder *b, const char *name, const char *dims, const char *key, const char *value)
+{
+    Onnx__ValueInfoProto *info = onnx_value_info(b, name, FLOAT, dims);
+    note(b, &info->base, 4, key, value);
+    onnx_push(b, &b->graph.n_value_info, &b->graph.value_info, info);
+}
+
+/* What PyTorch's newer exporter notes counts more than names and uses. */
+static void what_the_exporter_has_noted_decides(void **state)
+{
+    (void)state;
+    static const char folded[] = "pkg.onnxscript.optimizer.folded_from";
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_initializer(&b, "val_1", FLOAT, "4,4");     /* transposed */
+    onnx_initializer(&b, "val_2", FLOAT, "2,4");     /* a mask */
+    onnx_initializer(&b, "unsqueeze", FLOAT, "2,4"); /* rows of positions */
+    onnx_initializer(&b, "gain", FLOAT, "");
+    onnx_initializer(&b, "m.offset.weight", FLOAT, "4");
+    onnx_initializer(&b, "lifted", FLOAT, "4");
+    onnx_initializer(&b, "factor", FLOAT, "");
+    note(&b, &b.graph.base, 16, "something else", "l.weight: BUFFER target='val_1'");
+    note(&b, &b.graph.base, 16, "pkg.torch.export.ExportedProgram.graph_signature",
+         "\n# inputs\np_l_weight: PARAMETER target='l.weight'\np_gain: PARAMETER target='gain'\n"
+         "b_m_offset_weight: BUFFER target='m.offset.weight' persistent=True\n"
+         "c_lifted: CONSTANT_TENSOR target='lifted'\nx: USER_INPUT\n\n# outputs\ny: USER_OUTPUT\n");
+    note_value(&b, "val_1", "4,4", folded, "['l.weight']");
+    note_value(&b, "val_2", "2,4", folded, "['val_7', 'val_8']");
+    note_value(&b, "unsqueeze", "2,4", folded, "['val_9', 'l.weight']");
+    note_value(&b, "factor", "", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER");
+    onnx_node(&b, "MatMul", "", "x,val_1", "a");
+    onnx_node(&b, "Add", "", "a,val_2", "c");
+    onnx_node(&b, "Add", "", "c,unsqueeze", "d");
+    onnx_node(&b, "Mul", "", "d,gain", "e");
+    onnx_node(&b, "Add", "", "e,m.offset.weight", "f");
+    onnx_node(&b, "Mul", "", "f,lifted", "g");
+    onnx_node(&b, "Mul", "", "g,factor", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_role(model, "val_1", "parameter");
+    assert_string_equal(onnx_find(model, "val_1")->role_reason, "computed from parameters, as the exporter has noted");
+    assert_role(model, "val_2", "constant");
+    assert_role(model, "unsqueeze", "parameter");
+    assert_role(model, "gain", "parameter");
+    assert_role(model, "factor", "parameter");
+    assert_role(model, "m.offset.weight", "buffer");
+    assert_role(model, "lifted", "constant");
+    mp_model_free(model);
+    onnx_unknown(&b, &b.graph.base, 16, "\x0a\x7fzz", 4); /* a key that is longer than what follows */
+    onnx_refused(&b, &(mp_onnx_options){0}, MP_PARSE, "StringStringEntryProto");
+    onnx_end(&b);
+}
+
+/* Three normalizations in the programme, of which one is frozen and one has an operator. */
+static void folded_normalizations_are_counted(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4,6,6");
+    onnx_initializer(&b, "c.weight", FLOAT, "4,4,1,1");
+    onnx_initializer(&b, "c.weight_bias", FLOAT, "4");
+    onnx_initializer(&b, "onnx::Conv_7", FLOAT, "4,4,1,1");
+    onnx_initializer(&b, "onnx::Conv_8", FLOAT, "4");
+    onnx_initializer(&b, "n.weight", FLOAT, "4");
+    onnx_initializer(&b, "n.bias", FLOAT, "4");
+    onnx_initializer(&b, "n.running_mean", FLOAT, "4");
+    onnx_initializer(&b, "n.running_var", FLOAT, "4");
+    onnx_node(&b, "Conv", "", "x,c.weight,c.weight_bias", "a");
+    onnx_node(&b, "Conv", "", "a,onnx::Conv_7,onnx::Conv_8", "d");
+    onnx_node(&b, "BatchNormalization", "", "d,n.weight,n.bias,n.running_mean,n.running_var", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0); /* told by their names */
+    assert_int_equal(model->folded_norms, 2);
+    mp_model_free(model);
+    note(&b, &b.graph.base, 16, "pkg.torch.export.ExportedProgram.graph_signature",
+         "p_n_weight: PARAMETER target='n.weight'\nb_n_running_mean: BUFFER target='n.running_mean' persistent=True\n"
+         "p_o_weight: PARAMETER target='o.weight'\nb_o_running_mean: BUFFER target='o.running_mean' persistent=True\n"
+         "b_f_weight: BUFFER target='f.weight'\nb_f_running_mean: BUFFER target='f.running_mean' persistent=True\n");
+    model = load(&b, 0);
+    assert_int_equal(model->folded_norms, 1);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* A file of the exporter, without weights. */
+static void reading_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    mp_status st = MP_NOMEM;
+    long k = 0;
+    for (; st != MP_OK; k++) {
+        mp_error err = {0};
+        mp_model *model = NULL;
+        const long live = mp_alloc_live;
+        mp_alloc_budget = k;
+        st = mp_onnx_read("tests/networks/files/dropout_cnn.dynamo.onnx", &(mp_onnx_options){0}, &model, &err);
+        mp_alloc_budget = -1;
+        if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
+        if (st == MP_OK) assert_int_equal(model->folded_norms, 1);
+        mp_model_free(model);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    assert_true(k > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_the_exporter_has_noted_decides),
+                                       cmocka_unit_test(folded_normalizations_are_counted),
+                                       cmocka_unit_test(reading_survives_every_allocation_failure)};
+    return cmocka_run_group_tests_name("formats/onnx_origins", tests, NULL, NULL);
+}
