@@ -36,6 +36,7 @@ def test_the_users_checkpoints_are_planned_like_the_rest(budget: str) -> None:
     assert bool(compiled.memplan.recomputed) == (budget != "100%")
 
 
+@pytest.mark.skipif(torch.__version__ < "2.5", reason="PyTorch 2.4 does not capture a parameter of a subclass as an input")
 def test_a_subclass_has_eagers_gradients() -> None:
     two_tensor = pytest.importorskip("torch.testing._internal.two_tensor")
     torch.manual_seed(0)
