@@ -9,6 +9,7 @@
 /* X(kind, domain, rule) for each operator that is a list of parts; the rule is mp_moving_RULE. */
 #define MP_MOVES(X)                       \
     X("Reshape", "", reshape)             \
+    X("Reshape", "memplan", reshape)      \
     X("Flatten", "", reshape)             \
     X("Squeeze", "", reshape)             \
     X("Unsqueeze", "", reshape)           \
