@@ -78,12 +78,12 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
     return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
 }
 
-/* PyTorch's rules are those of its operators one by one; a backend has to have a kernel for the fused one. */
+/* A backend has to have a kernel for the fused one; PyTorch's rules run nothing. */
 static bool fuses_attention(const options *o, const mp_backend *backend, mp_rules rules)
 {
     const mp_operator fused = {
         .kind = "ScaledDotProductAttention", .domain = "memplan", .op = mp_op_find("memplan", "ScaledDotProductAttention", 1)};
-    return o->simplify && o->fused_attention && rules == MP_RULES_EXECUTOR && (!backend || backend->kernel(backend, &fused));
+    return o->simplify && o->fused_attention && (rules == MP_RULES_PYTORCH || !backend || backend->kernel(backend, &fused));
 }
 
 mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err)
@@ -140,7 +140,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (fuses_attention(o, backend, wanted.rules)) {
         int n;
-        MP_TRY(mp_model_fuse_attention(s->model, &n, err));
+        MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, &n, err));
         s->simplified.patterns += n;
     }
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));

@@ -41,7 +41,8 @@ enum {
     EXTRA1 = MP_EXTRA(1),
     EXTRA2 = MP_EXTRA(2),
     SELF = MP_SELF,
-    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0 /* all that it reads and writes */
+    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* all that it reads and writes */
+    UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0
 };
 
 /* Operands: what for, and what a parameter there starts with. */

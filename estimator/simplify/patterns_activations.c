@@ -168,6 +168,15 @@ static const struct row {
     {1.0 / 6, clip_gate, "HardSwish", 14, NULL},
 };
 
+/* Is x^3 written as a power? That is a network's own code, five operators of PyTorch's, each of which keeps its own; what its
+ * one operator is exported as has products only. */
+static bool is_written_out(const mp_rewriter *r, const mp_pattern *pattern)
+{
+    for (int k = 0; k < pattern->n; k++)
+        if (mp_is_kind(&r->model->operators[pattern->ops[k]], "Pow")) return true;
+    return false;
+}
+
 /* Nothing inside is broadcast or converted, and nobody outside reads it. */
 static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int root, int x)
 {
@@ -193,6 +202,7 @@ static mp_status fuse_activation(mp_rewriter *r, int root)
         if (!mp_near(p.coefficient, row->coefficient) || !row->is_gate(r, &pattern, p.factors[1 - k % 2], x, &found) ||
             !is_elementwise(r, &pattern, root, x))
             continue;
+        if (r->rules == MP_RULES_PYTORCH && is_written_out(r, &pattern)) continue;
         mp_attribute attributes[2];
         mp_operator_draft draft = {.kind = row->kind, .domain = "", .version = row->version, .in = &x, .n_in = 1};
         draft.attributes = attributes;

@@ -26,7 +26,8 @@ struct found {
     int64_t perm[3][MP_RANK_MAX];
     bool has_perm[3];
     bool k_is_turned, keeps, is_causal, is_safe;
-    double scale, ratio, fill;
+    double scale, scale_q, scale_k, ratio, fill; /* scale is the product of all; of Q and K: before their product */
+    int64_t groups;                              /* heads of Q that share one of K and V */
 };
 
 static const mp_tensor *tensor_of(const mp_rewriter *r, int t)
@@ -78,15 +79,17 @@ static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores,
     if (!mp_pattern_add(pattern, index)) return false;
     f->scale *= mp_operator_float(op, "alpha", 1);
     f->k_is_turned = !mp_operator_int(op, "transB", 0);
-    f->q = without_scale(r, pattern, op->in[0], &f->scale);
-    f->k = without_scale(r, pattern, op->in[1], &f->scale);
+    f->scale_q = f->scale_k = 1;
+    f->q = without_scale(r, pattern, op->in[0], &f->scale_q);
+    f->k = without_scale(r, pattern, op->in[1], &f->scale_k);
     int before = mp_producer(r, f->k);
     if (f->k_is_turned && before >= 0 && mp_is_kind(&r->model->operators[before], "Transpose") &&
         swaps_last(r, &r->model->operators[before])) {
         if (r->n_readers[f->k] == 1 && !mp_pattern_add(pattern, before)) return false;
-        f->k = without_scale(r, pattern, r->model->operators[before].in[0], &f->scale);
+        f->k = without_scale(r, pattern, r->model->operators[before].in[0], &f->scale_k);
         f->k_is_turned = false;
     }
+    f->scale *= f->scale_q * f->scale_k;
     return true;
 }
 
@@ -156,6 +159,50 @@ static bool fits(const mp_rewriter *r, const struct found *f)
     for (int d = 0; d < q->rank - 2; d++)
         if (k->dims[d] != q->dims[d] || v->dims[d] != q->dims[d]) return false;
     return true;
+}
+
+/* Is this what PyTorch's own attention is exported as, and runs as one there? Its sign is the softmax whose closed rows are
+ * zeros, or the root of the scale on both operands; with dropout, or the gradient of a mask, it runs operator by operator. */
+static bool is_of_pytorch(const struct found *f)
+{
+    return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
+}
+
+/* What was repeated for the heads that share it: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [.., heads, n, S, D] ->
+ * [.., heads * n, S, D]. Returns n, and in *tensor what was repeated; 1: it is not. */
+static int64_t without_groups(const mp_rewriter *r, int *tensor)
+{
+    const mp_model *model = r->model;
+    const mp_tensor *all = tensor_of(r, *tensor);
+    const int joined = mp_producer(r, *tensor), rank = all->rank;
+    const mp_operator *join = joined < 0 ? NULL : &model->operators[joined];
+    if (!join || !join->op || join->op->gradient != MP_GRADIENT_VIEW || rank < 3) return 1;
+    const int expanded = mp_producer(r, join->in[0]);
+    const mp_operator *expand = expanded < 0 ? NULL : &model->operators[expanded];
+    if (!expand || !mp_is_kind(expand, "Expand")) return 1;
+    const int apart = mp_producer(r, expand->in[0]);
+    const mp_operator *split = apart < 0 ? NULL : &model->operators[apart];
+    if (!split || !split->op || split->op->gradient != MP_GRADIENT_VIEW) return 1;
+    const mp_tensor *few = tensor_of(r, split->in[0]), *ones = tensor_of(r, expand->in[0]), *many = tensor_of(r, join->in[0]);
+    if (few->rank != rank || ones->rank != rank + 1 || many->rank != rank + 1 || ones->dims[rank - 2] != 1) return 1;
+    for (int d = 0; d <= rank; d++) {
+        if (d != rank - 2 && many->dims[d] != few->dims[d < rank - 2 ? d : d - 1]) return 1;
+        if (d != rank - 2 && ones->dims[d] != many->dims[d]) return 1;
+        if (d < rank && d != rank - 3 && all->dims[d] != few->dims[d]) return 1;
+    }
+    *tensor = split->in[0];
+    return many->dims[rank - 2];
+}
+
+/* Reads K and V before they are repeated, where both are alike. */
+static void take_out_groups(const mp_rewriter *r, struct found *f)
+{
+    int k = f->k, v = f->v;
+    const int64_t groups = f->k_is_turned ? 1 : without_groups(r, &k);
+    if (groups == 1 || without_groups(r, &v) != groups) return;
+    f->k = k;
+    f->v = v;
+    f->groups = groups;
 }
 
 /* Is the element hidden, as a mask with these values has it? 0: kept, 1: hidden, -1: neither. */
@@ -275,11 +322,12 @@ static mp_status take_in_result(mp_rewriter *r, int index)
 
 static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, struct found *f)
 {
-    mp_attribute a[11];
+    mp_attribute a[12];
     const int rank = tensor_of(r, f->q)->rank;
     if (f->positions >= 0 && (hides_what_follows(r, f, f->positions, true) || chooses_past(r, f)))
         f->positions = -1, f->is_causal = true;
     if (f->positions < 0 && f->added >= 0 && hides_what_follows(r, f, f->added, false)) f->added = -1, f->is_causal = true;
+    if (r->rules == MP_RULES_PYTORCH) take_out_groups(r, f);
     take_in_operand(r, pattern, f, 0, &f->q);
     take_in_operand(r, pattern, f, 1, &f->k);
     take_in_operand(r, pattern, f, 2, &f->v);
@@ -294,6 +342,7 @@ static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, struct fo
                 .name = mp_attention_perm_name(k), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = f->perm[k]};
     if (f->k_is_turned) a[draft.n_attributes++] = (mp_attribute){.name = "transK", .kind = MP_ATTRIBUTE_INT, .i = 1};
     if (f->is_causal) a[draft.n_attributes++] = (mp_attribute){.name = "causal", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->groups > 1) a[draft.n_attributes++] = (mp_attribute){.name = "groups", .kind = MP_ATTRIBUTE_INT, .i = f->groups};
     if (f->is_safe) a[draft.n_attributes++] = (mp_attribute){.name = "safe", .kind = MP_ATTRIBUTE_INT, .i = 1};
     if (f->ratio > 0) a[draft.n_attributes++] = (mp_attribute){.name = "ratio", .kind = MP_ATTRIBUTE_FLOAT, .f = f->ratio};
     if (f->positions >= 0) {
@@ -309,13 +358,14 @@ static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradie
     if (!mp_is_kind(op, "MatMul")) return MP_OK;
     for (int added = -1; added < 2; added++) {
         mp_pattern pattern = {.ops = {root}, .n = 1};
-        struct found f = {.v = op->in[1], .added = -1, .positions = -1, .scale = 1};
+        struct found f = {.v = op->in[1], .added = -1, .positions = -1, .scale = 1, .groups = 1};
         int tensor = op->in[0];
         if (!match_dropout(r, &pattern, &tensor, &f.ratio)) return MP_OK;
         const mp_operator *softmax = match_softmax(r, &pattern, tensor, &f);
         if (!softmax || !is_along_last(r, softmax)) return MP_OK;
         if (!match_scores(r, &pattern, softmax->in[0], added, &f) || !fits(r, &f)) continue;
         if ((f.added >= 0 && has_gradient[f.added]) || !mp_pattern_is_closed(r, &pattern, root)) continue;
+        if (r->rules == MP_RULES_PYTORCH && !is_of_pytorch(&f)) continue;
         return become(r, &pattern, root, &f);
     }
     return MP_OK;
@@ -335,11 +385,11 @@ static void find_gradients(const mp_model *model, bool *has_gradient)
     }
 }
 
-mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err)
+mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, int *n_fused, mp_error *err)
 {
     mp_status st = MP_OK;
     bool *has_gradient = mp_alloc(model->n_tensors, sizeof *has_gradient);
-    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .err = err};
+    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .rules = rules, .err = err};
     MP_REQUIRE(r.n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
     mp_rewriter_start(&r);
     find_gradients(model, has_gradient);

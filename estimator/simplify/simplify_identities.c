@@ -28,9 +28,20 @@ static bool is_constant(const mp_rewriter *r, int tensor, double wanted)
     return mp_known_scalar(r, tensor, &c) && c == wanted;
 }
 
+/* PyTorch's TorchScript exporter writes the dropout within its own attention without saying that it drops, also where the
+ * network trains; of a network that does not train it writes none. Its rules count it. */
+static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op)
+{
+    const int before = mp_producer(r, op->in[0]);
+    if (r->rules != MP_RULES_PYTORCH || input_at(op, 2) >= 0 || before < 0) return false;
+    const char *kind = r->model->operators[before].kind;
+    return !strcmp(kind, "Softmax") || !strcmp(kind, "SafeSoftmax") || !strcmp(kind, "Where");
+}
+
 /* From version 12 on the file says whether it drops; before 7 it said so in is_test; between, it drops in training. */
 static int dropout(const mp_rewriter *r, const mp_operator *op)
 {
+    if (op->version >= 12 && is_in_pytorchs_attention(r, op)) return is_constant(r, input_at(op, 1), 0) ? 0 : -1;
     if (op->version >= 12)
         return input_at(op, 2) < 0 || is_constant(r, op->in[2], 0) || is_constant(r, input_at(op, 1), 0) ? 0 : -1;
     if (op->version < 7 && mp_operator_int(op, "is_test", 0)) return 0;

@@ -10,9 +10,11 @@
 
 #include "estimator/simplify/rewrite.h"
 
-/* How often each dimension of `from` is split into dimensions of `to`, side by side: into[d] >= 1. False: it is otherwise. */
+/* How often each dimension of `from` is split into dimensions of `to`, side by side: into[d] >= 1. False: it is otherwise, or
+ * there are only dimensions of 1 in addition. */
 static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_MAX])
 {
+    bool any = false;
     int t = 0;
     for (int d = 0; d < from->rank; d++) {
         int64_t product = 1;
@@ -22,8 +24,9 @@ static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_
             into[d]++;
         }
         if (product != from->dims[d]) return false;
+        for (int k = t - into[d]; k < t; k++) any |= to->dims[k] > 1 && to->dims[k] < from->dims[d];
     }
-    return t == to->rank;
+    return any && t == to->rank;
 }
 
 static mp_status move_split(mp_rewriter *r, int index)

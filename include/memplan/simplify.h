@@ -10,7 +10,7 @@
  * took its place, so that every name in the file still means something. O(n) per round.
  *
  *     MP_TRY(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
- *     MP_TRY(mp_model_fuse_attention(model, NULL, err));
+ *     MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, NULL, err));
  */
 #ifndef MEMPLAN_SIMPLIFY_H
 #define MEMPLAN_SIMPLIFY_H
@@ -25,8 +25,10 @@ typedef struct mp_simplify_report {
  * values, dead operators, transposed parameters). MP_NOMEM. */
 mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err);
 
-/* Makes each attention that is written out into one operator that never holds the matrix of scores, in a model
- * that has been simplified: for targets that have it, under the executor's rules. *n_fused may be NULL. O(n). MP_NOMEM. */
-mp_status mp_model_fuse_attention(mp_model *model, int *n_fused, mp_error *err);
+/* Makes each attention that is written out into one operator that never holds the matrix of scores, in a model that has been
+ * simplified. Under the executor's rules: for targets that have it. Under PyTorch's: where the file shows that it was PyTorch's
+ * own attention, which runs as one without dropout and without a gradient of the mask; K and V are then read before they were
+ * repeated for the heads that share them (attribute `groups`, which no backend runs). *n_fused may be NULL. O(n). MP_NOMEM. */
+mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, int *n_fused, mp_error *err);
 
 #endif

@@ -33,7 +33,7 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
     if (fused) {
         int n;
-        OK(mp_model_fuse_attention(t.model, &n, &err));
+        OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, &n, &err));
         assert_true(n > 0);
     }
     OK(mp_model_add_loss(t.model, options, &loss, &err));

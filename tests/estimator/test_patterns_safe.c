@@ -25,7 +25,7 @@ static mp_model *simplified(const char *text, bool fuses)
     mp_model *model = model_text(text);
     double *before = interpret(model, model->outputs[0]);
     if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
-        (fuses && mp_model_fuse_attention(model, NULL, &err) != MP_OK))
+        (fuses && mp_model_fuse_attention(model, MP_RULES_EXECUTOR, NULL, &err) != MP_OK))
         fail_msg("%s: %s", text, err.message);
     double *after = interpret(model, model->outputs[0]);
     assert_true(before && after);
@@ -118,6 +118,83 @@ static void attention_is_recognised_through_it(void **state)
     }
 }
 
+/* Under PyTorch's rules only what is exported from its own attention, and runs as one there. */
+static void pytorchs_rules_know_its_own_attention(void **state)
+{
+    (void)state;
+#define PLAIN "data x 2 2 3 4; data k 2 2 5 4; data v 2 2 5 6; const root 0.7; const zero 0; const c 0.49; const ratio 0.25;"
+#define ROOTS "Transpose k -> kt perm=[0,1,3,2]; Mul x root -> q; Mul kt root -> kr; MatMul q kr -> s;"
+#define END "MatMul w v -> o; Tanh o -> z; out z"
+    static const struct {
+        const char *text;
+        bool is_one;
+    } cases[] = {
+        {PLAIN ROOTS SAFE ";" END, true},
+        {PLAIN ROOTS "Softmax s -> w;" END, true},
+        {PLAIN "Transpose k -> kt perm=[0,1,3,2]; MatMul x kt -> s;" SAFE ";" END, true},
+        {PLAIN "Transpose k -> kt perm=[0,1,3,2]; MatMul x kt -> t; Mul t c -> s; Softmax s -> w;" END, false},
+        {PLAIN "Transpose k -> kt perm=[0,1,3,2]; Mul x c -> q; MatMul q kt -> s; Softmax s -> w;" END, false},
+        {PLAIN ROOTS "Softmax s -> p; IsNaN p -> n; Where n zero p -> w0; Dropout w0 ratio -> w;" END, false},
+        {PLAIN "param b 2 3 5;" ROOTS "Add s b -> s2; Softmax s2 -> w;" END, false},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_error err = {0};
+        int n = -1;
+        mp_model *model = model_text(cases[k].text);
+        assert_int_equal(mp_model_simplify(model, MP_RULES_PYTORCH, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_PYTORCH, &n, &err), MP_OK);
+        if (n != cases[k].is_one) fail_msg("%s\ngives: %s", cases[k].text, model_kinds(model));
+        mp_model_free(model);
+    }
+}
+
+/* x^3 as a power is five operators of PyTorch's; as products it is what its one operator is exported as. */
+static void pytorchs_rules_leave_a_gelu_that_is_written_out(void **state)
+{
+    (void)state;
+    static const char frame[] = "data x 2 3; const three 3; const cube 0.044715; const pi 0.79788456; const one 1; const half "
+                                "0.5; %s; Mul p cube -> q; Add x q -> s; Mul s pi -> v; Tanh v -> t; Add t one -> a;"
+                                "Mul x half -> h; Mul h a -> y; Tanh y -> z; out z";
+    static const char *const cubes[] = {"Pow x three -> p", "Mul x x -> x2; Mul x2 x -> p"};
+    for (int k = 0; k < 2; k++)
+        for (int rules = 0; rules < MP_N_RULES; rules++) {
+            char text[512];
+            mp_error err = {0};
+            snprintf(text, sizeof text, frame, cubes[k]);
+            mp_model *model = model_text(text);
+            assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
+            const bool is_one = strstr(model_kinds(model), "Gelu") != NULL;
+            assert_int_equal(is_one, k == 1 || rules == MP_RULES_EXECUTOR);
+            mp_model_free(model);
+        }
+}
+
+/* 4 heads of queries share 2 of keys and values, as repeated before the product. */
+static void pytorchs_rules_read_shared_heads_once(void **state)
+{
+    (void)state;
+#define SHARED                                                                                                             \
+    "data q 2 4 3 4; data k 2 2 5 4; data v 2 2 5 6; const zero 0; ints e1 2 2 1 5 4; ints e2 2 2 2 5 4; ints e3 2 4 5 4;" \
+    "ints f1 2 2 1 5 6; ints f2 2 2 2 5 6; ints f3 2 4 5 6; Reshape k e1 -> k1; Expand k1 e2 -> k2; Reshape k2 e3 -> k3;"  \
+    "Transpose k3 -> kt perm=[0,1,3,2]; MatMul q kt -> s; " SAFE "; Reshape v f1 -> v1; Expand v1 f2 -> v2;"               \
+    "Reshape v2 f3 -> v3; MatMul w v3 -> o; Tanh o -> z; out z"
+    static const char *const kinds[] = {"Reshape Expand Reshape Reshape Expand Reshape ScaledDotProductAttention Tanh",
+                                        "ScaledDotProductAttention Tanh"};
+    for (int rules = 0; rules < MP_N_RULES; rules++) {
+        mp_error err = {0};
+        mp_model *model = model_text(SHARED);
+        assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, NULL, &err), MP_OK);
+        assert_int_equal(strlen(model_kinds(model)), strlen(kinds[rules]));
+        for (size_t k = 0; k < model->n_operators; k++)
+            if (!model->operators[k].removed && !strcmp(model->operators[k].kind, "ScaledDotProductAttention")) {
+                assert_int_equal(mp_operator_int(&model->operators[k], "groups", 1), rules == MP_RULES_PYTORCH ? 2 : 1);
+                assert_int_equal(mp_operator_out(model, &model->operators[k], 0)->dims[1], 4);
+            }
+        mp_model_free(model);
+    }
+}
+
 static void a_split_behind_a_transposition_stands_before_it(void **state)
 {
     (void)state;
@@ -128,7 +205,9 @@ static void a_split_behind_a_transposition_stands_before_it(void **state)
           false, "Transpose Tanh");
     check("data x 2 6; Transpose x -> t; ints d 3 2 1 2; Reshape t d -> y; Tanh y -> z; out z", false,
           "Reshape Transpose Tanh");
-    /* what joins dimensions, cuts across them, or is not the only reader stays where it is */
+    /* what only adds dimensions of 1, joins dimensions, cuts across them, or is not the only reader stays where it is */
+    check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 4 1 2 6; Reshape t d -> y; Tanh y -> z; out z", false,
+          "Transpose Reshape Tanh");
     check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 8 6; Reshape t d -> y; Tanh y -> z; out z", false,
           "Transpose Reshape Tanh");
     check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 2 2 3 4; Reshape t d -> y; Tanh y -> z; out z", false,
@@ -145,6 +224,9 @@ int main(void)
         cmocka_unit_test(the_safe_softmax_is_one_operator),
         cmocka_unit_test(what_is_not_quite_the_safe_softmax_stays),
         cmocka_unit_test(attention_is_recognised_through_it),
+        cmocka_unit_test(pytorchs_rules_know_its_own_attention),
+        cmocka_unit_test(pytorchs_rules_leave_a_gelu_that_is_written_out),
+        cmocka_unit_test(pytorchs_rules_read_shared_heads_once),
         cmocka_unit_test(a_split_behind_a_transposition_stands_before_it),
     };
     return cmocka_run_group_tests_name("estimator/patterns_safe", tests, NULL, NULL);

@@ -6,12 +6,14 @@
  * each row's sum of exponentials (extra "lse"), from which backward recomputes the probabilities.
  *
  * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns, value_depth]; the
- * batch dimensions of all three are equal. Each may lie in memory as something else, of which it is the transposition by
- * permQ, permK or permV (a Transpose's perm); what is written is Y transposed by permY. So heads are read from where a
- * projection left them side by side, and written so that the next one can read them. Optional: a tensor that is added to the
- * scores, and one of booleans that says which scores are replaced by `fill`, before that addition; both are broadcast to [..,
- * rows, columns] and have no gradient. Attributes: scale (1); transK (0); causal (0; 1: row i sees columns 0 .. i); keeps (1:
- * scores where the booleans are true are kept; 0: replaced); fill (-inf); ratio (0) of dropout while training.
+ * batch dimensions of all three are equal, but that with
+ * `groups` (1) the last one of K and V is as many times smaller: so many heads of Q share one. Each may lie in memory as
+ * something else, of which it is the transposition by permQ, permK or permV (a Transpose's perm); what is written is Y
+ * transposed by permY. So heads are read from where a projection left them side by side, and written so that the next one can
+ * read them. Optional: a tensor that is added to the scores, and one of booleans that says which scores are replaced by `fill`,
+ * before that addition; both are broadcast to [.., rows, columns] and have no gradient. Attributes: scale (1); transK (0);
+ * causal (0; 1: row i sees columns 0 .. i); keeps (1: scores where the booleans are true are kept; 0: replaced); fill (-inf);
+ * ratio (0) of dropout while training.
  *
  * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream: the mask
  * a Dropout at this operator's index would draw. A row of which nothing is left (all -inf) is NaN, as it is operator by

@@ -107,9 +107,11 @@ mp_status mp_shape_attention(mp_infer *c)
     mp_attention_dims(c->model, c->op, 0, dims);
     mp_attention_dims(c->model, c->op, 1, keys);
     mp_attention_dims(c->model, c->op, 2, values);
+    const int64_t groups = mp_operator_int(c->op, "groups", 1);
+    MP_FIT(groups >= 1 && (groups == 1 || (r > 2 && dims[r - 3] % groups == 0)), "%" PRId64 " heads cannot share one", groups);
     for (int d = 0; d < r - 2; d++)
-        MP_FIT(dims[d] == keys[d] && dims[d] == values[d], "the batch dimensions of '%s', '%s' and '%s' differ", q->name,
-               k->name, v->name);
+        MP_FIT(dims[d] == keys[d] * (d == r - 3 ? groups : 1) && keys[d] == values[d],
+               "the batch dimensions of '%s', '%s' and '%s' differ", q->name, k->name, v->name);
     mp_attention a = mp_attention_read(c->model, c->op);
     MP_FIT(keys[turned ? r - 2 : r - 1] == a.depth, "queries '%s' have depth %" PRId64 ", keys '%s' %" PRId64, q->name, a.depth,
            k->name, keys[turned ? r - 2 : r - 1]);

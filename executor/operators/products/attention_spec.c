@@ -56,6 +56,7 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
     }
     for (int i = MP_ATTENTION_ADDED; x->is_backward && i < x->n_in && i < x->to; i++)
         if (x->d_in[i].dtype) return MP_NO_KERNEL(x, err, "the gradient of a mask");
+    if (mp_operator_int(op, "groups", 1) > 1) return MP_NO_KERNEL(x, err, "heads that share keys");
     if (is_there(x, MP_ATTENTION_ADDED) && !is_real(x->in[MP_ATTENTION_ADDED].dtype))
         return MP_NO_KERNEL(x, err, "a mask of this type");
     f.scale = (float)mp_operator_float(op, "scale", 1);
