@@ -134,13 +134,13 @@ class GraphPlanner:
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self.planning.number("floor_bytes"), self.auto_bytes)
         target = budget
-        for _ in range(ROUNDS):
+        for k in range(ROUNDS):
             if target < self.static_bytes or not self._search(target, options):
                 break
             emitted = self.emit(self.planning.steps())
             if emitted.peak_bytes <= budget:
                 return emitted, budget
-            target -= emitted.peak_bytes - budget
+            target -= (emitted.peak_bytes - budget) << k  # what is not in a plan may grow from one to the next
         return self._smallest(budget, options), budget
 
     def _search(self, target: int, options: Options) -> bool:
@@ -158,7 +158,7 @@ class GraphPlanner:
 
     def _smallest(self, budget: int, options: Options) -> Emitted:
         """The smallest plan, where it fits after all or is wanted; else BudgetError."""
-        if math.isnan(self.planning.share("smallest_ticks")):
+        if math.isnan(self.planning.share("smallest_ticks")) or self.planning.steps():
             self._search(max(self.static_bytes, self.planning.number("floor_bytes")), options)
         if not self._search(self.planning.number("smallest_bytes"), options):
             self.planning.take_smallest()
