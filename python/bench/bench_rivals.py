@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ import networks
 import rivals
 import torch
 import zoo
-from against_eager import peak_of_step, static_bytes
+from against_eager import peak_of_step, static_bytes, step_seconds
 from torch import nn
 
 import memplan
@@ -58,14 +57,6 @@ CASES: dict[str, tuple[Callable[[], zoo.Made], Blocks]] = {
         lambda m: list(m.inner.bert.encoder.layer),
     ),
 }
-
-
-def step_seconds(model: Any, inputs: tuple[Any, ...]) -> float:
-    for p in model.parameters():
-        p.grad = None
-    start = time.thread_time()
-    model(*inputs).backward()
-    return time.thread_time() - start
 
 
 class Route:

@@ -12,20 +12,12 @@ from typing import Any
 
 import networks
 import torch
-from against_eager import peak_of_step, static_bytes
+from against_eager import peak_of_step, static_bytes, step_seconds
 
 import memplan
 
 ROUNDS = 6
 MIB = 1 << 20
-
-
-def step_seconds(model: Any, inputs: tuple[Any, ...]) -> float:
-    for p in model.parameters():
-        p.grad = None
-    start = time.thread_time()
-    model(*inputs).backward()
-    return time.thread_time() - start
 
 
 def extra_time(model: Any, eager: Any, inputs: tuple[Any, ...]) -> float:

@@ -16,7 +16,8 @@ import time
 from typing import Any
 
 import torch
-from bench_rivals import CASES, step_seconds
+from against_eager import step_seconds
+from bench_rivals import CASES
 
 import memplan
 from memplan.costs.measure import Costs
