@@ -2,9 +2,15 @@
 #include "tests/cases/interpreter.h"
 
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "estimator/rules/operands/attention.h"
 
@@ -298,4 +304,14 @@ double *interpret(const mp_model *model, int tensor)
     for (size_t t = 0; t < model->n_tensors; t++) free(r.at[t]);
     free(r.at);
     return result;
+}
+
+void assert_computes(const mp_model *model, double *before, const char *text)
+{
+    double *after = interpret(model, model->outputs[0]);
+    assert_true(before && after);
+    for (int64_t k = 0; k < mp_tensor_elements(&model->tensors[model->outputs[0]]); k++)
+        if (!(fabs(before[k] - after[k]) <= 1e-9)) fail_msg("%s\nelement %d was %g, is %g", text, (int)k, before[k], after[k]);
+    free(before);
+    free(after);
 }

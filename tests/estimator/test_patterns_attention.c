@@ -38,12 +38,7 @@ static mp_model *fused(const char *text, int expected)
         mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &n, &err) != MP_OK)
         fail_msg("%s: %s", text, err.message);
     if (n != expected) fail_msg("%s\ngives: %s", text, model_kinds(model));
-    double *after = interpret(model, model->outputs[0]);
-    assert_true(before && after);
-    for (int64_t k = 0; k < mp_tensor_elements(&model->tensors[model->outputs[0]]); k++)
-        if (!(fabs(before[k] - after[k]) <= 1e-9)) fail_msg("%s\nelement %d was %g, is %g", text, (int)k, before[k], after[k]);
-    free(before);
-    free(after);
+    assert_computes(model, before, text);
     return model;
 }
 

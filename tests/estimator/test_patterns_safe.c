@@ -27,12 +27,7 @@ static mp_model *simplified(const char *text, bool fuses)
     if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
         (fuses && mp_model_fuse_attention(model, MP_RULES_EXECUTOR, NULL, &err) != MP_OK))
         fail_msg("%s: %s", text, err.message);
-    double *after = interpret(model, model->outputs[0]);
-    assert_true(before && after);
-    for (int64_t k = 0; k < mp_tensor_elements(&model->tensors[model->outputs[0]]); k++)
-        if (!(fabs(before[k] - after[k]) <= 1e-9)) fail_msg("%s\nelement %d was %g, is %g", text, (int)k, before[k], after[k]);
-    free(before);
-    free(after);
+    assert_computes(model, before, text);
     return model;
 }
 
