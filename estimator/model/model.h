@@ -61,6 +61,7 @@ typedef struct mp_tensor {
     mp_value *value;         /* NULL: not known */
     mp_mask mask;            /* UNKNOWN wherever there is a value */
     bool is_output;          /* a declared output of the model */
+    bool is_target;          /* an input that the appended loss compares with */
     mp_stored stored;        /* the backend's */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;

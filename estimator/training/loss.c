@@ -55,6 +55,7 @@ static mp_status append_target(mp_model *model, mp_dtype dtype, int rank, const 
     MP_TRY(mp_tensor_set(model, *target, dtype, rank, dims, err));
     model->tensors[*target].role = MP_ROLE_DATA;
     model->tensors[*target].role_reason = "the target of the appended loss";
+    model->tensors[*target].is_target = true;
     MP_TRY(mp_model_declare_input(model, *target, err));
 done:
     return st;
@@ -67,28 +68,34 @@ static bool has_classes(const mp_tensor *t)
     return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;
 }
 
-/* Cross-entropy over classes: axis 1 of (N, C, ...), the last axis of a sequence (N, T, C), one position at a time. */
+/* Cross-entropy over classes: axis 1 of (N, C, ...), the last axis of a sequence (N, T, C), one position at a time, whose
+ * target is (N, T). */
 static mp_status append_cross_entropy(mp_model *model, int logits, int *loss, mp_error *err)
 {
     mp_status st = MP_OK;
-    int target, positions = logits;
+    int target, labels, positions = logits;
     const mp_tensor *t = &model->tensors[logits];
     MP_REQUIRE(t->rank >= 2, err, MP_INVALID,
                "cross-entropy needs an output of rank 2 or more and '%s' has rank %d; choose --output or --loss mse", t->name,
                t->rank);
-    if (t->rank == 3) {
-        mp_attribute axis = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = 2};
-        MP_TRY(append(model, "Flatten", "", 13, &logits, 1, &axis, "positions", &positions, err));
-        t = &model->tensors[positions];
-    }
-    MP_REQUIRE(t->dims[1] > 1, err, MP_INVALID,
+    const bool sequence = t->rank == 3;
+    int64_t dims[MP_RANK_MAX], classes = t->dims[sequence ? 2 : 1];
+    MP_REQUIRE(classes > 1, err, MP_INVALID,
                "cross-entropy needs two classes or more and '%s' has %lld; choose --output or --loss mse", t->name,
-               (long long)t->dims[1]);
-    int64_t dims[MP_RANK_MAX];
-    dims[0] = t->dims[0];
-    for (int d = 2; d < t->rank; d++) dims[d - 1] = t->dims[d];
+               (long long)classes);
+    for (int d = 0; d < t->rank; d++)
+        if (d != (sequence ? 2 : 1)) dims[d < (sequence ? 2 : 1) ? d : d - 1] = t->dims[d];
     MP_TRY(append_target(model, MP_DTYPE_INT64, t->rank - 1, dims, &target, err));
-    MP_TRY(append(model, "SoftmaxCrossEntropyLoss", "", 13, (int[]){positions, target}, 2, NULL, "loss", loss, err));
+    labels = target;
+    if (sequence) {
+        int64_t n = dims[0] * dims[1];
+        mp_attribute axis = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = 2},
+                     flat = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &n};
+        MP_TRY(append(model, "Flatten", "", 13, &logits, 1, &axis, "positions", &positions, err));
+        MP_TRY(append(model, "Reshape", "memplan", 1, &target, 1, &flat, "labels", &labels, err));
+    }
+    mp_attribute ignored = {.name = "ignore_index", .kind = MP_ATTRIBUTE_INT, .i = MP_LOSS_IGNORED};
+    MP_TRY(append(model, "SoftmaxCrossEntropyLoss", "", 13, (int[]){positions, labels}, 2, &ignored, "loss", loss, err));
 done:
     return st;
 }

@@ -1,21 +1,16 @@
 /* feed.c - opens the sources of a feed, and fills batches from them in the order of the epoch. */
 #include "executor/data/feed.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "executor/data/samples.h"
 #include "executor/kernel/philox.h"
 #include "formats/data/dataset.h"
-
-typedef struct source {
-    bool bound;
-    mp_dataset set;
-} source;
 
 struct mp_feed {
     mp_pool *pool;
     mp_feed_slot *slots;
-    source *sources; /* per slot */
+    mp_sample_file *files; /* per slot */
     size_t n;
     uint64_t seed;
     int64_t batch, n_samples; /* 0 samples: synthetic */
@@ -58,27 +53,22 @@ static int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t k)
     return k;
 }
 
+/* A single batch stays in the order of its file: what lies in a row together may belong together, as the nodes of a graph do.
+ */
 static int64_t sample_of(const mp_feed *f, int64_t position)
 {
+    if (f->n_samples == f->batch) return position % f->n_samples;
     return permuted(f->seed, position / f->n_samples, f->n_samples, position % f->n_samples);
 }
 
 /* ---- opening ---- */
-
-static void shape_text(int rank, const int64_t *dims, char *text, size_t room)
-{
-    size_t length = 0;
-    for (int d = 0; d < rank && length + 24 < room; d++)
-        length += (size_t)snprintf(text + length, room - length, "%s%lld", d ? " x " : "", (long long)dims[d]);
-    if (!rank) snprintf(text, room, "a single number");
-}
 
 static mp_status check_range(const mp_feed_slot *s, const mp_dataset *d, int64_t n, const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
     for (int64_t k = 0; s->n_values && k < n; k++) {
         double value = mp_dataset_get(d, k);
-        if (value >= 0 && value < (double)s->n_values) continue;
+        if ((value >= 0 && value < (double)s->n_values) || (s->ignores && value == (double)s->ignored)) continue;
         st = MP_FAIL(err, MP_INVALID, "element %lld is %g, and '%s' takes whole numbers from 0 to %lld", (long long)k, value,
                      s->name, (long long)s->n_values - 1);
         mp_error_locate(err, path, 0, 0);
@@ -91,27 +81,32 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
 {
     mp_status st = MP_OK;
     const mp_feed_slot *s = &f->slots[slot];
-    mp_dataset *d = &f->sources[slot].set;
-    char wanted[128], has[128];
-    int64_t per_sample = 1;
-    MP_REQUIRE(!f->sources[slot].bound, err, MP_INVALID, "'%s' has two files", s->name);
-    MP_TRY(mp_dataset_open(path, d, err));
-    f->sources[slot].bound = true;
-    for (int k = 1; k < d->rank; k++) per_sample *= d->dims[k];
-    shape_text(s->rank - 1, s->dims + 1, wanted, sizeof wanted);
-    shape_text(d->rank - 1, d->dims + 1, has, sizeof has);
-    if (d->rank < 1 || per_sample != sample_elements(s)) {
-        st = MP_FAIL(err, MP_INVALID, "a sample of the file is %s, and '%s' takes %s", has, s->name, wanted);
-    } else if (f->n_samples && d->dims[0] != f->n_samples) {
-        st = MP_FAIL(err, MP_INVALID, "the file has %lld samples, and another one has %lld", (long long)d->dims[0],
-                     (long long)f->n_samples);
-    } else if (!mp_dtype_is_float(s->dtype) && mp_dtype_is_float(d->dtype)) {
-        st = MP_FAIL(err, MP_INVALID, "'%s' takes whole numbers, and the file holds %s", s->name, mp_dtype_name(d->dtype));
-    }
-    if (st == MP_OK) f->n_samples = d->dims[0];
-    if (st == MP_OK && !mp_dtype_is_float(s->dtype)) st = check_range(s, d, d->dims[0] * per_sample, path, err);
+    mp_sample_file *file = &f->files[slot];
+    MP_REQUIRE(!file->path, err, MP_INVALID, "'%s' has two files", s->name);
+    MP_TRY(mp_dataset_open(path, &file->set, err));
+    MP_REQUIRE(file->path = mp_pool_text(f->pool, path, strlen(path)), err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(mp_dtype_is_float(s->dtype) || !mp_dtype_is_float(file->set.dtype), err, MP_INVALID,
+               "'%s' takes whole numbers, and the file holds %s", s->name, mp_dtype_name(file->set.dtype));
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}
+
+/* All slots have a file, or it is said which has none. */
+static mp_status settle_files(mp_feed *f, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < f->n; k++)
+        MP_REQUIRE(f->files[k].path, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
+                   f->slots[k].name);
+    MP_TRY(mp_samples_settle(f->slots, f->n, f->files, &f->batch, &f->n_samples, err));
+    for (size_t k = 0; k < f->n; k++) {
+        const mp_dataset *d = &f->files[k].set;
+        int64_t n = 1;
+        for (int e = 0; e < d->rank; e++) n *= d->dims[e];
+        if (!mp_dtype_is_float(f->slots[k].dtype)) MP_TRY(check_range(&f->slots[k], d, n, f->files[k].path, err));
+    }
+done:
     return st;
 }
 
@@ -186,9 +181,7 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
                "--data is synthetic, a text, or files, and not several of them");
     MP_REQUIRE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
     if (text) MP_TRY(bind_text(f, text, vocabulary, err));
-    for (size_t k = 0; files && k < f->n; k++)
-        MP_REQUIRE(f->sources[k].bound, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
-                   f->slots[k].name);
+    if (files) MP_TRY(settle_files(f, err));
     MP_REQUIRE(!f->n_samples || f->n_samples >= f->batch, err, MP_INVALID, "there are %lld samples, and a batch takes %lld",
                (long long)f->n_samples, (long long)f->batch);
     MP_REQUIRE(f->n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
@@ -205,8 +198,8 @@ mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *co
     *f = (mp_feed){.n = n_slots, .seed = seed};
     MP_REQUIRE(f->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     f->slots = mp_pool_alloc(f->pool, n_slots, sizeof *f->slots);
-    f->sources = mp_pool_alloc(f->pool, n_slots, sizeof *f->sources);
-    MP_REQUIRE(f->slots && f->sources, err, MP_NOMEM, "out of memory");
+    f->files = mp_pool_alloc(f->pool, n_slots, sizeof *f->files);
+    MP_REQUIRE(f->slots && f->files, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < n_slots; k++) {
         int64_t *dims = mp_pool_alloc(f->pool, (size_t)slots[k].rank + 1, sizeof *dims);
         f->slots[k] = slots[k];
@@ -217,8 +210,8 @@ mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *co
         MP_REQUIRE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32,
                    err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64 and int32 can be fed", slots[k].name,
                    mp_dtype_name(slots[k].dtype));
-        if (!slots[k].is_target && slots[k].rank && !f->batch) f->batch = slots[k].dims[0];
     }
+    f->batch = mp_samples_batch(f->slots, n_slots);
     MP_TRY(bind(f, sources, n_sources, err));
     *out = f;
     f = NULL;
@@ -230,7 +223,7 @@ done:
 void mp_feed_free(mp_feed *f)
 {
     if (!f) return;
-    for (size_t k = 0; f->sources && k < f->n; k++) mp_dataset_close(&f->sources[k].set);
+    for (size_t k = 0; f->files && k < f->n; k++) mp_dataset_close(&f->files[k].set);
     mp_dataset_close(&f->text);
     mp_pool_free(f->pool);
     mp_free(f);
@@ -268,13 +261,20 @@ static void generate(const mp_feed *f, size_t slot, int64_t batch, void *rows)
 static void copy_sample(const mp_feed *f, size_t slot, int64_t sample, int64_t row, void *rows)
 {
     const mp_feed_slot *s = &f->slots[slot];
-    int64_t n = sample_elements(s);
+    const mp_sample_file *file = &f->files[slot];
+    int64_t n = mp_sample_elements(s, file, f->batch), from = file->form == MP_SAMPLE_SHARED ? 0 : sample * n;
     if (s->dtype == MP_DTYPE_FLOAT) {
-        mp_dataset_floats(&f->sources[slot].set, sample * n, n, (float *)rows + row * n);
+        mp_dataset_floats(&file->set, from, n, (float *)rows + row * n);
         return;
     }
-    for (int64_t k = 0; k < n; k++)
-        put_integer(s, rows, row * n + k, (int64_t)mp_dataset_get(&f->sources[slot].set, sample * n + k));
+    for (int64_t k = 0; k < n; k++) put_integer(s, rows, row * n + k, (int64_t)mp_dataset_get(&file->set, from + k));
+}
+
+static void copy_window(const mp_feed *f, size_t slot, int64_t sample, int64_t row, void *rows)
+{
+    int64_t from = sample + (f->slots[slot].is_target ? 1 : 0);
+    for (int64_t k = 0; k < f->window; k++)
+        put_integer(&f->slots[slot], rows, row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
 }
 
 void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
@@ -284,15 +284,13 @@ void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
             generate(f, slot, batch, rows[slot]);
             continue;
         }
-        for (int64_t row = 0; row < f->batch; row++) {
+        int64_t n = f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
+        for (int64_t row = 0; row < n; row++) {
             int64_t sample = sample_of(f, batch * f->batch + row);
-            if (!f->is_text) {
+            if (f->is_text)
+                copy_window(f, slot, sample, row, rows[slot]);
+            else
                 copy_sample(f, slot, sample, row, rows[slot]);
-                continue;
-            }
-            int64_t from = sample + (f->slots[slot].is_target ? 1 : 0);
-            for (int64_t k = 0; k < f->window; k++)
-                put_integer(&f->slots[slot], rows[slot], row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
         }
     }
 }

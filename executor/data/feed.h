@@ -1,7 +1,7 @@
 /* feed.h - batches from files of arrays, a text, or a generator, for slots that the caller describes. See memplan/feed.h.
  *
  * Samples are taken in a new random order every epoch (a Feistel permutation of their numbers: no list of them is kept); a
- * batch at the end of an epoch is filled up from the next one.
+ * batch at the end of an epoch is filled up from the next one. Files that hold a single batch give it in their order.
  */
 #ifndef EXECUTOR_FEED_H
 #define EXECUTOR_FEED_H
@@ -9,7 +9,7 @@
 #include "estimator/model/model.h"
 #include "memplan/feed.h"
 
-/* One input of the network: its first dimension is the batch. */
+/* One input of the network. Where its first dimension is the batch (mp_samples_batch), its rows are samples. */
 typedef struct mp_feed_slot {
     const char *name;
     mp_dtype dtype; /* FLOAT, INT64 or INT32 */
@@ -17,14 +17,22 @@ typedef struct mp_feed_slot {
     const int64_t *dims;
     int64_t n_values; /* whole numbers: legal are 0 .. n_values - 1; 0: not known */
     bool is_target;   /* of the loss */
+    bool ignores;     /* it may also be `ignored`, which the loss does not count */
+    int64_t ignored;
 } mp_feed_slot;
 
 /* Opens the sources for n_slots slots, which are copied. None, or "synthetic": random numbers. "NAME=FILE": an .npy or IDX file
- * for the input NAME, every sample of which has as many elements as one of the input; every input needs one, and all the same
- * number of samples. "text=FILE": windows of its bytes (or tokens, with "vocabulary=FILE") for the input of whole numbers, and
- * the tokens that follow as target. Release with mp_feed_free (NULL is fine). MP_INVALID: sources that do not fit the slots, a
- * label or token out of range, fewer samples than a batch; the rest as mp_dataset_open. Everything is looked at before the
- * first batch. */
+ * for the input NAME; every input needs one. What a file may hold:
+ *
+ * - samples, each with as many elements as a row of the input, or as the rows of a target that belong to one sample ((S, T) and
+ *   (S*T) for targets of N*T positions). All files of samples have the same number of them.
+ * - the input itself, the same in every batch, where its first dimension is 1 or not the batch. If it is another number (the
+ *   edges of a graph), no file's rows are samples, and all files are as large as their inputs.
+ * - whole inputs, one a batch, along a dimension in front: (G, 50, 16) with (G, 2, 200). Others may be the input itself.
+ *
+ * "text=FILE": windows of its bytes (or tokens, with "vocabulary=FILE") for the input of whole numbers, and the tokens that
+ * follow as target. Release with mp_feed_free (NULL is fine). MP_INVALID: sources that do not fit the slots, a label or token
+ * out of range, fewer samples than a batch; the rest as mp_dataset_open. Everything is looked at before the first batch. */
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err);
 

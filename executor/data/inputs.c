@@ -5,21 +5,24 @@
 
 /* The legal whole numbers of a tensor: rows of the table it looks up, classes of the loss it is the target of. Views are looked
  * through. */
-static int64_t values_of(const mp_model *model, const mp_consumers *consumers, int tensor, bool *is_target)
+static int64_t values_of(const mp_model *model, const mp_consumers *consumers, int tensor, mp_feed_slot *slot)
 {
     int64_t least = 0;
     for (int c = consumers->start[tensor]; c < consumers->start[tensor + 1]; c++) {
         const mp_operator *op = &model->operators[consumers->list[c]];
         int64_t found = 0;
         bool loss = (op->op->traits & MP_TRAIT_LOSS) && op->in[1] == tensor && op->out[0] >= 0;
-        *is_target |= loss;
-        if (loss)
+        slot->is_target |= loss;
+        if (loss) {
             found = model->tensors[op->in[0]].rank > 1 ? model->tensors[op->in[0]].dims[1] : 0;
-        else if ((op->op->traits & MP_TRAIT_GATHER) && op->n_in > 1 && op->in[1] == tensor)
+            slot->ignores = mp_operator_attribute(op, "ignore_index") != NULL;
+            slot->ignored = mp_operator_int(op, "ignore_index", 0);
+        } else if ((op->op->traits & MP_TRAIT_GATHER) && op->n_in > 1 && op->in[1] == tensor) {
             found = model->tensors[op->in[0]].rank ? model->tensors[op->in[0]].dims[0] : 0;
-        else if ((op->op->gradient == MP_GRADIENT_VIEW || (op->op->traits & MP_TRAIT_CASTS)) && op->in[0] == tensor &&
-                 op->out[0] >= 0)
-            found = values_of(model, consumers, op->out[0], is_target);
+        } else if ((op->op->gradient == MP_GRADIENT_VIEW || (op->op->traits & MP_TRAIT_CASTS)) && op->in[0] == tensor &&
+                   op->out[0] >= 0) {
+            found = values_of(model, consumers, op->out[0], slot);
+        }
         if (found && (!least || found < least)) least = found;
     }
     return least;
@@ -44,8 +47,9 @@ mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sour
     for (size_t t = 0; t < m->n_tensors; t++) {
         const mp_tensor *x = &m->tensors[t];
         if (!is_fed(program, (int)t)) continue;
-        slots[n] = (mp_feed_slot){.name = x->name, .dtype = x->dtype, .rank = x->rank, .dims = x->dims};
-        int64_t values = values_of(m, &consumers, (int)t, &slots[n].is_target);
+        slots[n] =
+            (mp_feed_slot){.name = x->name, .dtype = x->dtype, .rank = x->rank, .dims = x->dims, .is_target = x->is_target};
+        int64_t values = values_of(m, &consumers, (int)t, &slots[n]);
         if (!mp_dtype_is_float(x->dtype)) slots[n].n_values = values;
         n++;
     }

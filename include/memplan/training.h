@@ -14,6 +14,8 @@
 #include "memplan/target.h"
 
 typedef enum mp_loss { MP_LOSS_AUTO, MP_LOSS_CROSS_ENTROPY, MP_LOSS_MSE, MP_LOSS_NONE, MP_N_LOSSES } mp_loss;
+enum { MP_LOSS_IGNORED = -100 }; /* the label that cross-entropy does not count, as PyTorch's */
+
 typedef enum mp_optimizer {
     MP_OPTIMIZER_ADAMW,
     MP_OPTIMIZER_ADAM,

@@ -59,6 +59,22 @@ holds train_tests sh -c "
         --json > tested.json && grep -q '\"samples\": 10' tested.json && grep -q '\"accuracy\": 0' tested.json"
 try train_no_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=absent.images --test target=ten.labels
 try train_half_a_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=ten.images
+# npy TYPE SHAPE: an .npy file of what comes in.
+npy() { printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"; cat; }
+digits() { head -c "$1" /dev/zero | tr '\0' "$2"; }
+digits 800 '\17' | npy '|u1' '50, 16' > nodes.npy
+{ digits 200 '\3'; digits 200 '\61'; } | npy '|u1' '2, 200' > edges.npy
+{ digits 200 '\3'; digits 200 '\61'; } | npy '|u1' '1, 2, 200' > stacked_edges.npy
+digits 50 '\6' | npy '|u1' '50,' > classes.npy
+digits 100 '\6' | npy '|u1' '100,' > more_classes.npy
+digits 50 '\6' | npy '|u1' '1, 50' > stacked_classes.npy
+gcn() { "$memplan" train gcn.dynamo.onnx --budget 100% --steps 3 --no-before --json --data input0=nodes.npy "$@" | grep -A 5 losses; }
+gcn --data input1=edges.npy --data target=classes.npy > whole.losses
+gcn --data input1=stacked_edges.npy --data target=stacked_classes.npy > stacked.losses
+gcn --data input1=stacked_edges.npy --data target=classes.npy --test input0=nodes.npy --test input1=edges.npy --test target=classes.npy > mixed.losses
+holds train_takes_a_graph_whole sh -c "test -s whole.losses && cmp whole.losses stacked.losses && cmp whole.losses mixed.losses"
+try train_no_whole_graph train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=edges.npy --data target=more_classes.npy
+try train_turned_edges train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=nodes.npy --data target=classes.npy
 try train_bad_picture train bert.onnx --budget 100% -o loss.jpeg
 hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }
 hash --steps 4 --save whole.st > whole.hash

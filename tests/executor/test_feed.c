@@ -32,6 +32,18 @@ static const char *put(const char *name, const void *bytes, size_t n)
 
 enum { N = 7, B = 3 };
 
+/* An .npy file of whole numbers 0, 1, 2 ... below `values`, and from there on `values` - 1 again. */
+static const char *numbers(const char *name, const char *shape, int n, int values)
+{
+    static char npy[4096];
+    memset(npy, ' ', 128);
+    memcpy(npy, "\x93NUMPY\x01\x00v\x00", 10);
+    npy[10 + snprintf(npy + 10, 117, "{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }", shape)] = ' ';
+    npy[127] = '\n';
+    for (int k = 0; k < n; k++) npy[128 + k] = (char)(k < values ? k : values - 1);
+    return put(name, npy, 128 + (size_t)n);
+}
+
 /* Image k is {k, k}, its label k. */
 static const char *image_file(int n)
 {
@@ -47,8 +59,8 @@ static const char *label_file(int n, int last)
 }
 
 static const int64_t image_dims[] = {B, 1, 2}, label_dims[] = {B};
-static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false},
-                                     {"label", MP_DTYPE_INT64, 1, label_dims, 10, true}};
+static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false, false, 0},
+                                     {"label", MP_DTYPE_INT64, 1, label_dims, 10, true, false, 0}};
 
 static void an_epoch_has_every_sample_once(void **state)
 {
@@ -107,7 +119,8 @@ static void misfits_are_refused_before_training(void **state)
     misfit((const char *[]){image_file(N), label_file(N, 10)}, 2,
            "element 6 is 10, and 'label' takes whole numbers from 0 to 9");
     misfit((const char *[]){image_file(2), label_file(2, 0)}, 2, "there are 2 samples, and a batch takes 3");
-    misfit((const char *[]){put("image", wide, sizeof wide)}, 1, "a sample of the file is 3, and 'image' takes 1 x 2");
+    misfit((const char *[]){put("image", wide, sizeof wide), label_file(1, 0)}, 2,
+           "a sample of the file is 3, and 'image' takes 1 x 2");
     misfit((const char *[]){put("label", npy, 73)}, 1, "takes whole numbers, and the file holds float32");
     misfit((const char *[]){image_file(N)}, 1, "there is no data for 'label': --data label=FILE");
     misfit((const char *[]){"picture=x.npy"}, 1, "no data input of that name");
@@ -115,13 +128,162 @@ static void misfits_are_refused_before_training(void **state)
     misfit((const char *[]){"vocabulary=x"}, 1, "needs --data text=FILE");
 }
 
+/* Logits (N, T, C), or (N*T, C): a target for every position, whose files tell samples apart, or only positions. */
+static void a_target_has_several_numbers_for_a_sample(void **state)
+{
+    (void)state;
+    enum { T = 3 };
+    static const int64_t tokens[] = {2, T}, flat[] = {2 * T};
+    static const char *const files[] = {"5, 3", "15,", "15, 1", "5, 3, 1"};
+    for (int form = 0; form < 2; form++) {
+        const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens, 15, false, false, 0},
+                                     {"target", MP_DTYPE_INT64, form ? 1 : 2, form ? flat : tokens, 15, true, false, 0}};
+        for (int f = 0; f < 4; f++) {
+            const char *sources[] = {numbers("tokens", "5, 3", 15, 15), numbers("target", files[f], 15, 15)};
+            int64_t a[2 * T], b[2 * T];
+            mp_error err = {0};
+            mp_feed *feed;
+            if (mp_feed_open(text, 2, sources, 2, 1, &feed, &err) != MP_OK) fail_msg("%s", err.message);
+            assert_int_equal(mp_feed_samples(feed), 5);
+            assert_int_equal(mp_feed_batch_size(feed), 2);
+            int seen[5] = {0};
+            for (int k = 0; k < 5; k++) {
+                mp_feed_batch(feed, k, (void *[]){a, b});
+                assert_memory_equal(a, b, sizeof a);
+                for (int e = 0; e < 2 * T; e++) assert_true(a[e] == a[e / T * T] + e % T && a[e / T * T] % T == 0);
+                seen[a[0] / T]++, seen[a[T] / T]++;
+            }
+            for (int k = 0; k < 5; k++) assert_int_equal(seen[k], 2);
+            mp_feed_free(feed);
+        }
+    }
+}
+
+/* What the loss leaves out is no class, and is taken all the same. */
+static void the_ignored_label_is_legal(void **state)
+{
+    (void)state;
+    mp_feed_slot some[] = {slots[0], slots[1]};
+    const char *sources[] = {image_file(N), label_file(N, 200)};
+    mp_error err = {0};
+    mp_feed *feed;
+    some[1].ignores = true;
+    some[1].ignored = 200;
+    assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_OK);
+    mp_feed_free(feed);
+    some[1].ignored = 201;
+    assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "is 200"));
+}
+
+/* A graph of four nodes and three edges; its edges come first, and their first dimension is no batch. */
+static const int64_t edges_dims[] = {2, 3}, nodes_dims[] = {4, 2}, classes_dims[] = {4}, scale_dims[] = {1, 2};
+static const mp_feed_slot graph[] = {{"edges", MP_DTYPE_INT64, 2, edges_dims, 0, false, false, 0},
+                                     {"nodes", MP_DTYPE_INT64, 2, nodes_dims, 0, false, false, 0},
+                                     {"scale", MP_DTYPE_INT64, 2, scale_dims, 0, false, false, 0},
+                                     {"classes", MP_DTYPE_INT64, 1, classes_dims, 0, true, false, 0}};
+
+static mp_status open_graph(const char *edges, const char *nodes, const char *scale, const char *classes, mp_feed **feed,
+                            mp_error *err)
+{
+    const char *const names[] = {"edges", "nodes", "scale", "classes"}, *shapes[] = {edges, nodes, scale, classes}, *sources[4];
+    for (int k = 0; k < 4; k++) {
+        int n = 1;
+        for (const char *at = shapes[k]; *at; at += *at ? strspn(at, ", ") : 0) n *= (int)strtol(at, (char **)&at, 10);
+        sources[k] = numbers(names[k], shapes[k], n, 100);
+    }
+    return mp_feed_open(graph, 4, sources, 4, 3, feed, err);
+}
+
+/* Rows of a graph's nodes are no samples: neither their order nor their number may change. */
+static void a_graph_is_given_whole(void **state)
+{
+    (void)state;
+    int64_t edges[6], nodes[8], scale[2], classes[4];
+    void *rows[] = {edges, nodes, scale, classes};
+    mp_error err = {0};
+    mp_feed *feed;
+    if (open_graph("2, 3", "4, 2", "2,", "4,", &feed, &err) != MP_OK) fail_msg("%s", err.message);
+    for (int batch = 0; batch < 6; batch++) {
+        memset(nodes, 0xff, sizeof nodes);
+        mp_feed_batch(feed, batch, rows);
+        for (int k = 0; k < 6; k++) assert_int_equal(edges[k], k);
+        for (int k = 0; k < 8; k++) assert_int_equal(nodes[k], k);
+        for (int k = 0; k < 4; k++) assert_int_equal(classes[k], k);
+        assert_true(scale[0] == 0 && scale[1] == 1);
+    }
+    assert_int_equal(mp_feed_batches(feed), 1);
+    mp_feed_free(feed);
+    static const struct {
+        const char *edges, *nodes, *scale, *classes, *file, *why;
+    } misfits[] = {
+        {"2, 3", "8, 2", "1, 2", "8,", "nodes", "'edges' is given whole, so 'nodes' has to be, too: 4 rows and not 8"},
+        {"3, 2", "4, 2", "1, 2", "4,", "edges", "the file is 3 x 2, and 'edges', which is given whole, takes 2 x 3"},
+        {"5, 2, 3", "4, 4, 2", "1, 2", "5, 4", "nodes", "the file has 4 samples, and another one has 5"},
+        {"5, 2, 3", "8, 2", "1, 2", "5, 4", "nodes", "another file has whole inputs, one behind the other"},
+        {"2, 3", "4, 2", "1, 2", "5,", "classes", "the file has 5 samples, and another one has 4"},
+    };
+    for (size_t k = 0; k < sizeof misfits / sizeof *misfits; k++) {
+        err = (mp_error){0};
+        assert_int_equal(open_graph(misfits[k].edges, misfits[k].nodes, misfits[k].scale, misfits[k].classes, &feed, &err),
+                         MP_INVALID);
+        assert_non_null(strstr(err.input, misfits[k].file));
+        if (!strstr(err.message, misfits[k].why)) fail_msg("\"%s\" does not say \"%s\"", err.message, misfits[k].why);
+    }
+}
+
+/* Five graphs, one a batch, each once an epoch, all of them with the same edges. */
+static void graphs_are_stacked(void **state)
+{
+    (void)state;
+    int64_t edges[6], nodes[8], scale[2], classes[4];
+    void *rows[] = {edges, nodes, scale, classes};
+    int seen[5] = {0};
+    mp_error err = {0};
+    mp_feed *feed;
+    if (open_graph("2, 3", "5, 4, 2", "5, 2", "5, 4", &feed, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(mp_feed_samples(feed), 5);
+    assert_int_equal(mp_feed_batches(feed), 5);
+    for (int batch = 0; batch < 10; batch++) {
+        mp_feed_batch(feed, batch, rows);
+        const int64_t g = nodes[0] / 8;
+        seen[g]++;
+        for (int k = 0; k < 6; k++) assert_int_equal(edges[k], k);
+        for (int k = 0; k < 8; k++) assert_int_equal(nodes[k], 8 * g + k);
+        for (int k = 0; k < 4; k++) assert_int_equal(classes[k], 4 * g + k);
+        for (int k = 0; k < 2; k++) assert_int_equal(scale[k], 2 * g + k);
+    }
+    for (int g = 0; g < 5; g++) assert_int_equal(seen[g], 2);
+    mp_feed_free(feed);
+}
+
+/* What is broadcast along the batch goes with any number of samples. */
+static void one_row_is_shared_by_all_samples(void **state)
+{
+    (void)state;
+    const mp_feed_slot some[] = {graph[2], graph[1]};
+    const char *sources[] = {numbers("scale", "1, 2", 2, 9), numbers("nodes", "9, 2", 18, 99)};
+    int64_t nodes[8], scale[2];
+    mp_error err = {0};
+    mp_feed *feed;
+    if (mp_feed_open(some, 2, sources, 2, 0, &feed, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(mp_feed_samples(feed), 9);
+    assert_int_equal(mp_feed_batch_size(feed), 4);
+    for (int batch = 0; batch < 4; batch++) {
+        mp_feed_batch(feed, batch, (void *[]){scale, nodes});
+        assert_true(scale[0] == 0 && scale[1] == 1);
+        for (int k = 0; k < 4; k++) assert_true(nodes[2 * k] % 2 == 0 && nodes[2 * k + 1] == nodes[2 * k] + 1);
+    }
+    mp_feed_free(feed);
+}
+
 static void a_text_gives_windows_and_what_follows(void **state)
 {
     (void)state;
     enum { T = 4 };
     const int64_t tokens_dims[] = {2, T}, target_dims[] = {2 * T};
-    const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false},
-                                 {"target", MP_DTYPE_INT32, 1, target_dims, 256, true}};
+    const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false, false, 0},
+                                 {"target", MP_DTYPE_INT32, 1, target_dims, 256, true, false, 0}};
     const char *corpus = "abcdefghijklmnopqrstuvwxyz";
     const char *sources[] = {put("text", corpus, 26)};
     int64_t tokens[2 * T];
@@ -168,13 +330,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_has_every_sample_once),
         cmocka_unit_test(misfits_are_refused_before_training),
+        cmocka_unit_test(a_target_has_several_numbers_for_a_sample),
+        cmocka_unit_test(the_ignored_label_is_legal),
+        cmocka_unit_test(a_graph_is_given_whole),
+        cmocka_unit_test(graphs_are_stacked),
+        cmocka_unit_test(one_row_is_shared_by_all_samples),
         cmocka_unit_test(a_text_gives_windows_and_what_follows),
         cmocka_unit_test(generated_numbers_are_legal_and_repeat),
     };
-    static const char *const names[] = {"image", "label", "text"};
+    static const char *const names[] = {"image", "label", "text", "tokens", "target", "edges", "nodes", "scale", "classes"};
     snprintf(folder, sizeof folder, "/tmp/memplan-test-%ld", (long)getpid());
     int failed = cmocka_run_group_tests_name("executor/feed", tests, NULL, NULL);
-    for (int k = 0; k < 3; k++) {
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[128];
         snprintf(path, sizeof path, "%s.%s", folder, names[k]);
         unlink(path);

@@ -1,0 +1,167 @@
+/* samples.c - reads the shape of every file beside that of its input, and then the files beside each other. */
+#include "executor/data/samples.h"
+
+#include <stdio.h>
+
+/* What a file can be for its input. */
+typedef struct readings {
+    int64_t rows;  /* samples, if they are parts of the input; -1: they are not */
+    int64_t stack; /* samples, if each is all of the input; -1 */
+    bool whole;    /* it is as large as the input */
+} readings;
+
+static int64_t elements(int rank, const int64_t *dims, int from)
+{
+    int64_t n = 1;
+    for (int d = from; d < rank; d++) n *= dims[d];
+    return n;
+}
+
+static const char *shape_text(int rank, const int64_t *dims, char text[128])
+{
+    size_t length = 0;
+    for (int d = 0; d < rank && length + 24 < 128; d++)
+        length += (size_t)snprintf(text + length, 128 - length, "%s%lld", d ? " x " : "", (long long)dims[d]);
+    if (rank <= 0) snprintf(text, 128, "a single number");
+    return text;
+}
+
+int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots)
+{
+    int64_t first = 0, several = 0;
+    for (size_t k = 0; k < n_slots; k++) {
+        if (slots[k].is_target || !slots[k].rank) continue;
+        const int64_t rows = slots[k].dims[0];
+        for (size_t t = 0; t < n_slots; t++)
+            if (slots[t].is_target && slots[t].rank && slots[t].dims[0] == rows) return rows ? rows : 1;
+        if (!first) first = rows;
+        if (!several && rows > 1) several = rows;
+    }
+    return several ? several : first ? first : 1;
+}
+
+/* The same dimensions but for those of 1. */
+static bool is_like(int rank, const int64_t *dims, int other_rank, const int64_t *other)
+{
+    int a = 0, b = 0;
+    for (;; a++, b++) {
+        while (a < rank && dims[a] == 1) a++;
+        while (b < other_rank && other[b] == 1) b++;
+        if (a >= rank || b >= other_rank) return a >= rank && b >= other_rank;
+        if (dims[a] != other[b]) return false;
+    }
+}
+
+/* Whether the input has parts that are samples. A target may have several rows for each: one for every position. */
+static bool has_rows(const mp_feed_slot *s, int64_t batch)
+{
+    if (!s->rank || !s->dims[0]) return false;
+    return s->is_target ? s->dims[0] % batch == 0 : s->dims[0] == batch;
+}
+
+static readings read(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
+{
+    readings r = {-1, -1, false};
+    const int64_t all = elements(s->rank, s->dims, 0), row = elements(d->rank, d->dims, 1);
+    if (has_rows(s, batch) && d->rank) {
+        const int64_t sample = all / batch;
+        if (row == sample)
+            r.rows = d->dims[0];
+        else if (s->is_target && row && sample && sample % row == 0 && d->dims[0] % (sample / row) == 0)
+            r.rows = d->dims[0] / (sample / row); /* positions that are not told apart by sample */
+    }
+    if (d->rank && row == all && (s->is_target || is_like(d->rank - 1, d->dims + 1, s->rank, s->dims))) r.stack = d->dims[0];
+    r.whole = elements(d->rank, d->dims, 0) == all && (s->is_target || is_like(d->rank, d->dims, s->rank, s->dims));
+    return r;
+}
+
+static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64_t batch, mp_error *err)
+{
+    char wanted[128], has[128];
+    const mp_dataset *d = &file->set;
+    if (has_rows(s, batch) && d->rank)
+        return MP_FAIL(err, MP_INVALID, "a sample of the file is %s, and '%s' takes %s",
+                       shape_text(d->rank - 1, d->dims + 1, has), s->name, shape_text(s->rank - 1, s->dims + 1, wanted));
+    return MP_FAIL(err, MP_INVALID, "the file is %s, and '%s', which is given whole, takes %s",
+                   shape_text(d->rank, d->dims, has), s->name, shape_text(s->rank, s->dims, wanted));
+}
+
+/* Every file is a stack of whole inputs, or one of them. */
+static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
+                               int64_t *n_samples, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t first = n;
+    char text[128];
+    for (size_t k = 0; k < n; k++) {
+        *at = k;
+        files[k].form = r[k].stack >= 0 ? MP_SAMPLE_STACK : MP_SAMPLE_SHARED;
+        MP_REQUIRE(r[k].stack >= 0 || r[k].whole, err, MP_INVALID,
+                   "another file has whole inputs, one behind the other, so '%s' takes %s, once or as often", slots[k].name,
+                   shape_text(slots[k].rank, slots[k].dims, text));
+        if (r[k].stack < 0) continue;
+        if (first == n) first = k;
+        MP_REQUIRE(r[k].stack == r[first].stack, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
+                   (long long)r[k].stack, (long long)r[first].stack);
+        *n_samples = r[k].stack;
+    }
+done:
+    return st;
+}
+
+/* Every file has rows that are samples, or it is the input. A graph's edges are no samples, so its nodes are none, either: then
+ * all the files are as large as the inputs. What is broadcast along the batch goes with any number of samples. */
+static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
+                             int64_t batch, int64_t *n_samples, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t first = n, whole = n;
+    for (size_t k = 0; k < n; k++) {
+        *at = k;
+        files[k].form = r[k].rows >= 0 ? MP_SAMPLE_ROWS : MP_SAMPLE_SHARED;
+        if (r[k].rows < 0 && slots[k].rank && slots[k].dims[0] != 1) whole = k;
+        if (r[k].rows < 0) continue;
+        if (first == n) first = k;
+        MP_REQUIRE(r[k].rows == r[first].rows, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
+                   (long long)r[k].rows, (long long)r[first].rows);
+    }
+    *n_samples = first < n ? r[first].rows : batch;
+    if (whole == n) goto done;
+    *at = first;
+    MP_REQUIRE(*n_samples == batch, err, MP_INVALID,
+               "'%s' is given whole, so '%s' has to be, too: %lld rows and not %lld, or every input as a stack of whole ones",
+               slots[whole].name, slots[first].name, (long long)batch, (long long)*n_samples);
+done:
+    return st;
+}
+
+mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
+                            int64_t *n_samples, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool stacks = false;
+    size_t at = 0;
+    readings *r = mp_alloc(n_slots + 1, sizeof *r);
+    MP_REQUIRE(r, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < n_slots; k++) {
+        at = k;
+        r[k] = read(&slots[k], &files[k].set, *batch);
+        if (r[k].rows < 0 && r[k].stack < 0 && !r[k].whole) MP_TRY(misfit(&slots[k], &files[k], *batch, err));
+        stacks |= r[k].rows < 0 && !r[k].whole;
+    }
+    if (stacks)
+        MP_TRY(settle_stacks(slots, n_slots, r, files, &at, n_samples, err));
+    else
+        MP_TRY(settle_rows(slots, n_slots, r, files, &at, *batch, n_samples, err));
+    if (stacks) *batch = 1;
+done:
+    if (st == MP_INVALID) mp_error_locate(err, files[at].path, 0, 0);
+    mp_free(r);
+    return st;
+}
+
+int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file, int64_t batch)
+{
+    const int64_t all = elements(slot->rank, slot->dims, 0);
+    return file->form == MP_SAMPLE_ROWS ? all / batch : all;
+}
