@@ -106,14 +106,13 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_CLASSES (1u << 11)     /* loss: targets are numbers of classes, scores have classes as dimension 1 */
 #define MP_TRAIT_FROM_OUTPUT (1u << 12) /* normalization: backward may start from output, scale and shift, not the input */
 #define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the inner product, tile by tile */
-#define MP_TRAIT_GRADIENT_IN_DATA (1u << 20) /* gradients of input 0's shape may take its place when it dies */
+#define MP_TRAIT_GRADIENT_IN_DATA (1u << 19) /* gradients of input 0's shape may take its place when it dies */
 /* How PyTorch sees an operator, for its rules: */
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view in another order (transposition) */
 #define MP_TRAIT_EXPANDS (1u << 16)     /* a strided view that repeats elements */
 #define MP_TRAIT_PADS (1u << 17)        /* padding, which pooling does by itself there ... */
 #define MP_TRAIT_PADS_ITSELF (1u << 18) /* ... namely this one */
-#define MP_TRAIT_WHOLE (1u << 19)       /* needs nothing to go back if it reduces everything to one number */
 
 /* A tensor that a forward run leaves for backward. A rule fills `extras` and returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {

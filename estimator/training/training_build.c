@@ -21,10 +21,7 @@ int64_t mp_builder_bytes(const mp_builder *b, int tensor)
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
 {
     int last = MP_GRADIENTS_MAX - 1;
-    const mp_tensor *y = mp_operator_out(b->model, op, 0);
-    /* PyTorch's mean over dimensions keeps its input, the one over everything keeps its size */
-    bool is_whole = b->options->rules == MP_RULES_PYTORCH && (op->op->traits & MP_TRAIT_WHOLE) && y && y->rank == 0;
-    return is_whole ? 0 : op->op->needs[b->options->rules][k < last ? k : last];
+    return op->op->needs[b->options->rules][k < last ? k : last];
 }
 
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index)
