@@ -5,6 +5,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/reports/attention_report.h"
 #include "cli/reports/estimate_updates.h"
 #include "cli/reports/report.h"
 #include "cli/reports/roles_report.h"
@@ -123,6 +124,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
             &json, "inference_form",
             json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
     if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
+    if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
 }
@@ -239,6 +241,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->has_updates) print_update_comparison(&e->updates);
     if (e->subject.model) report_roles(e->subject.model, o);
     if (e->subject.model) print_simplified(&e->subject.simplified);
+    report_attention_form(&e->subject.attention);
     if (print_cuts(e, err) != MP_OK) return err->code;
     if (o->per_op) print_operators(e);
     return MP_OK;

@@ -45,3 +45,22 @@ void attention_json(const mp_program *program, json_t **json)
                     ? json_pack("{sI sI so}", "cudnn", (json_int_t)a.n_in_library, "own", (json_int_t)a.n_own, "groups", groups)
                     : NULL);
 }
+
+void report_attention_form(const mp_attention_report *form)
+{
+    if (!form->n && !form->n_missed) return;
+    printf("\nAttention: %d recognised", form->n);
+    if (form->n_missed) printf(", %d written out, whose scores are kept", form->n_missed);
+    putchar('\n');
+    if (!form->n_missed) return;
+    const bool is_operator = *form->kind;
+    printf("  at %s: %s%s%s%s%s\n", form->missed, form->breaks, is_operator ? " (" : "", form->kind, is_operator ? ") " : " ",
+           form->why);
+}
+
+json_t *attention_form_json(const mp_attention_report *form)
+{
+    if (!form->n_missed) return json_pack("{si si}", "recognised", form->n, "written_out", 0);
+    return json_pack("{si si s{ss ss ss ss}}", "recognised", form->n, "written_out", form->n_missed, "first", "product",
+                     form->missed, "at", form->breaks, "op", form->kind, "why", form->why);
+}

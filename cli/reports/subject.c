@@ -139,9 +139,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     MP_TRY(settle(o, backend, err));
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (fuses_attention(o, backend, wanted.rules)) {
-        int n;
-        MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, &n, err));
-        s->simplified.patterns += n;
+        MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, &s->attention, err));
+        s->simplified.patterns += s->attention.n;
     }
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
     MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));

@@ -20,6 +20,7 @@ typedef struct subject {
     mp_graph *graph;
     mp_program *program; /* the graph's owner, where --device is a backend that can run it; else NULL */
     mp_simplify_report simplified;
+    mp_attention_report attention;
     mp_inference_form inference; /* as the file is, before simplification */
     json_t *options;             /* of the graph */
 } subject;

@@ -25,10 +25,19 @@ typedef struct mp_simplify_report {
  * values, dead operators, transposed parameters). MP_NOMEM. */
 mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err);
 
+/* What was made of the products of a softmax and a matrix. The names belong to the model. */
+typedef struct mp_attention_report {
+    int n, n_missed;    /* attention that became one operator; that is written out still */
+    const char *missed; /* the first of those: its product with V, */
+    const char *breaks; /* the operator (with its kind) or tensor (kind "") that stands in the way, */
+    const char *kind;
+    const char *why; /* and why: "stands between the product and the softmax" */
+} mp_attention_report;
+
 /* Makes each attention that is written out into one operator that never holds the matrix of scores, in a model that has been
  * simplified. Under the executor's rules: for targets that have it. Under PyTorch's: where the file shows that it was PyTorch's
  * own attention, which runs as one without dropout and without a gradient of the mask; K and V are then read before they were
- * repeated for the heads that share them (attribute `groups`, which no backend runs). *n_fused may be NULL. O(n). MP_NOMEM. */
-mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, int *n_fused, mp_error *err);
+ * repeated for the heads that share them (attribute `groups`, which no backend runs). `report` may be NULL. O(n). MP_NOMEM. */
+mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, mp_attention_report *report, mp_error *err);
 
 #endif

@@ -32,9 +32,9 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
     if (fixed) OK(mp_model_keep_inference_norms(t.model, &err));
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
     if (fused) {
-        int n;
-        OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, &n, &err));
-        assert_true(n > 0);
+        mp_attention_report report = {0};
+        OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, &report, &err));
+        assert_true(report.n > 0);
     }
     OK(mp_model_add_loss(t.model, options, &loss, &err));
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));

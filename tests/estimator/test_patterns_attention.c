@@ -32,12 +32,12 @@ static mp_model *fused(const char *text, int expected)
 {
     mp_error err = {0};
     mp_model *model = model_text(text);
-    int n = 0;
+    mp_attention_report report = {0};
     double *before = interpret(model, model->outputs[0]);
     if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
-        mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &n, &err) != MP_OK)
+        mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err) != MP_OK)
         fail_msg("%s: %s", text, err.message);
-    if (n != expected) fail_msg("%s\ngives: %s", text, model_kinds(model));
+    if (report.n != expected) fail_msg("%s\ngives: %s", text, model_kinds(model));
     assert_computes(model, before, text);
     return model;
 }
@@ -173,13 +173,13 @@ static void a_mask_of_the_past_is_an_attribute_without_its_values(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char middle[512];
         mp_error err = {0};
-        int n;
+        mp_attention_report report = {0};
         snprintf(middle, sizeof middle, K_TURNED "%s MatMul q kt -> s; %s -> u; Softmax u -> p; MatMul p v -> y", cases[k].mask,
                  cases[k].where);
         mp_model *model = model_text(framed(middle));
         model->tensors[mp_model_find(model, "m")].mask = cases[k].known;
         assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &n, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err), MP_OK);
         if (mp_operator_int(attention_of(model), "causal", 0) != cases[k].causal) fail_msg("%s", middle);
         assert_int_equal(attention_of(model)->n_in, cases[k].causal ? 3 : 5);
         mp_model_free(model);
@@ -248,7 +248,7 @@ static void dropout_is_taken_along_where_its_ratio_is_known(void **state)
 {
     (void)state;
     mp_error err = {0};
-    int n;
+    mp_attention_report report = {0};
     static const char known[] = K_TURNED "const ratio 0.25; ints:9 yes 1; MatMul q kt -> s; Softmax s -> p;"
                                          "Dropout p ratio yes -> d; MatMul d v -> y";
     static const char unknown[] = K_TURNED "data ratio 1; ints:9 yes 1; MatMul q kt -> s; Softmax s -> p;"
@@ -256,9 +256,46 @@ static void dropout_is_taken_along_where_its_ratio_is_known(void **state)
     for (int k = 0; k < 2; k++) {
         mp_model *model = model_text(framed(k ? unknown : known));
         assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &n, &err), MP_OK);
-        assert_int_equal(n, 1 - k);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err), MP_OK);
+        assert_int_equal(report.n, 1 - k);
         if (!k) assert_true(mp_operator_float(attention_of(model), "ratio", 0) == 0.25);
+        mp_model_free(model);
+    }
+}
+
+/* Of the first one that stays written out: its product with V, what stands in the way, and why. */
+static void what_stands_in_the_way_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *at, *kind, *why;
+    } cases[] = {
+        {K_TURNED "MatMul q kt -> s; Tanh s -> t; Softmax t -> p; MatMul p v -> y", "Tanh", "Tanh",
+         "stands between the product and the softmax"},
+        {"data s 2 3 5; Softmax s -> p; MatMul p v -> y", "s", "", "is no product of queries and keys"},
+        {K_TURNED "param b 3 5; MatMul q kt -> s; Add s b -> u; Softmax u -> p; MatMul p v -> y", "b", "",
+         "is added to the scores and has a gradient"},
+        {K_TURNED "param b 2 3 5; MatMul q kt -> s; Add b s -> u; Softmax u -> p; MatMul p v -> y", "b", "",
+         "is added to the scores and has a gradient"},
+        {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; out p", "MatMul", "MatMul",
+         "is not alone to read the probabilities or scores"},
+        {"data one 1 5 4; Transpose one -> kt perm=[0,2,1]; MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", "MatMul",
+         "MatMul", "joins queries, keys and values of different batches or types"},
+        {K_TURNED "Softmax q -> p; MatMul p kt -> s; Softmax s -> r; MatMul r v -> y", "q", "",
+         "is no product of queries and keys"},
+        {K_TURNED "MatMul q kt -> s; Sigmoid s -> p; MatMul p v -> y", NULL, NULL, NULL},
+        {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", NULL, NULL, NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_error err = {0};
+        mp_attention_report report;
+        mp_model *model = model_text(framed(cases[k].text));
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err), MP_OK);
+        if (report.n_missed != (cases[k].why != NULL)) fail_msg("%s: %d missed", cases[k].text, report.n_missed);
+        if (cases[k].why && (strcmp(report.kind, cases[k].kind) || strcmp(report.why, cases[k].why)))
+            fail_msg("%s: %s (%s) %s", cases[k].text, report.breaks, report.kind, report.why);
+        if (cases[k].why && !*cases[k].kind) assert_string_equal(report.breaks, cases[k].at);
         mp_model_free(model);
     }
 }
@@ -273,6 +310,7 @@ int main(void)
         cmocka_unit_test(transpositions_that_bring_heads_to_the_front_are_taken_in),
         cmocka_unit_test(what_is_no_attention_or_is_read_elsewhere_is_left_alone),
         cmocka_unit_test(dropout_is_taken_along_where_its_ratio_is_known),
+        cmocka_unit_test(what_stands_in_the_way_is_named),
     };
     return cmocka_run_group_tests_name("estimator/patterns_attention", tests, NULL, NULL);
 }

@@ -134,12 +134,67 @@ static void pytorchs_rules_know_its_own_attention(void **state)
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         mp_error err = {0};
-        int n = -1;
+        mp_attention_report report = {0};
         mp_model *model = model_text(cases[k].text);
         assert_int_equal(mp_model_simplify(model, MP_RULES_PYTORCH, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_PYTORCH, &n, &err), MP_OK);
-        if (n != cases[k].is_one) fail_msg("%s\ngives: %s", cases[k].text, model_kinds(model));
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_PYTORCH, &report, &err), MP_OK);
+        if (report.n != cases[k].is_one) fail_msg("%s\ngives: %s", cases[k].text, model_kinds(model));
         mp_model_free(model);
+    }
+}
+
+/* One K and V for both heads, without being repeated. */
+static void pytorchs_rules_let_all_heads_share(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "data x 2 2 3 4; data k 2 1 5 4; data v 2 1 5 6; const zero 0;"
+        "Transpose k -> kt perm=[0,1,3,2]; MatMul x kt -> s;" SAFE "; MatMul w v -> o; Tanh o -> z; out z";
+    for (int rules = 0; rules < 2; rules++) {
+        mp_error err = {0};
+        mp_attention_report report;
+        mp_model *model = model_text(text);
+        assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, &report, &err), MP_OK);
+        assert_int_equal(report.n, rules == MP_RULES_PYTORCH);
+        if (report.n) assert_int_equal(mp_operator_int(&model->operators[0], "groups", 1), 2);
+        mp_model_free(model);
+    }
+}
+
+/* PyTorch's attention writes in the order of its query: where that is put together anew, heads in front stay in front, and the
+ * next projection needs a copy. */
+static void pytorchs_result_lies_as_its_query(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *query;
+        bool is_taken_in;
+    } cases[] = {
+        {"Transpose x -> q perm=[0,2,1,3];", true},
+        {"Transpose x -> t perm=[0,2,1,3]; Mul t t -> q;", true},
+        {"Transpose x -> t perm=[0,2,1,3]; Concat t t -> c axis=3; Slice c start end last -> q;", false},
+        {"data r 2 2 3 4; Mul r r -> q;", false},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_error err = {0};
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "data x 2 3 2 4; data k 2 2 5 4; data v 2 2 5 6; const zero 0; ints start 2; ints end 6; ints last 3; ints "
+                 "flat 2 3 12; %s"
+                 "Transpose k -> kt perm=[0,1,3,2]; MatMul q kt -> s;" SAFE
+                 "; MatMul w v -> o; Transpose o -> b perm=[0,2,1,3]; Reshape b flat -> z; out z",
+                 cases[k].query);
+        for (int rules = 0; rules < 2; rules++) {
+            mp_model *model = model_text(text);
+            assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
+            assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, NULL, &err), MP_OK);
+            const char *kinds = model_kinds(model), *behind = strstr(kinds, "ScaledDotProductAttention");
+            assert_non_null(behind);
+            const bool is_taken_in = !strstr(behind, "Transpose");
+            if (is_taken_in != (rules == MP_RULES_EXECUTOR || cases[k].is_taken_in)) fail_msg("%s\ngives: %s", text, kinds);
+            mp_model_free(model);
+        }
     }
 }
 
@@ -220,6 +275,8 @@ int main(void)
         cmocka_unit_test(what_is_not_quite_the_safe_softmax_stays),
         cmocka_unit_test(attention_is_recognised_through_it),
         cmocka_unit_test(pytorchs_rules_know_its_own_attention),
+        cmocka_unit_test(pytorchs_rules_let_all_heads_share),
+        cmocka_unit_test(pytorchs_result_lies_as_its_query),
         cmocka_unit_test(pytorchs_rules_leave_a_gelu_that_is_written_out),
         cmocka_unit_test(pytorchs_rules_read_shared_heads_once),
         cmocka_unit_test(a_split_behind_a_transposition_stands_before_it),
