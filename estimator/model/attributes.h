@@ -9,11 +9,11 @@ struct mp_operator;
 typedef enum mp_attribute_kind {
     MP_ATTRIBUTE_INT,
     MP_ATTRIBUTE_FLOAT,
-    MP_ATTRIBUTE_TEXT,
+    MP_ATTRIBUTE_TEXT, /* a list of texts is one, with commas between */
     MP_ATTRIBUTE_INTS,
     MP_ATTRIBUTE_FLOATS,
     MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims, and value if small and numeric */
-    MP_ATTRIBUTE_OTHER   /* present, of a kind no rule reads: graphs, strings, sparse tensors, types */
+    MP_ATTRIBUTE_OTHER   /* present, of a kind no rule reads: graphs, sparse tensors, types */
 } mp_attribute_kind;
 
 typedef struct mp_attribute {

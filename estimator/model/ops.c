@@ -34,6 +34,9 @@ enum {
     IN2 = MP_IN(2),
     IN3 = MP_IN(3),
     IN4 = MP_IN(4),
+    IN5 = MP_IN(5),
+    IN6 = MP_IN(6),
+    IN7 = MP_IN(7),
     OUT0 = MP_OUT(0),
     OUT1 = MP_OUT(1),
     EXTRA0 = MP_EXTRA(0),
@@ -41,7 +44,10 @@ enum {
     EXTRA2 = MP_EXTRA(2),
     SELF = MP_SELF,
     ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* all that it reads and writes */
-    UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0
+    UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
+    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* what the gradients of a recurrent layer's gates need */
+    GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,
+    RNN_STEPS = IN2 + IN4 + OUT0 + EXTRA0
 };
 
 /* Operands: what for, and what a parameter there starts with. */

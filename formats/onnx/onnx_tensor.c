@@ -300,6 +300,27 @@ static mp_status text_attribute(mp_model *model, const Onnx__AttributeProto *a, 
     return out->text ? MP_OK : MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
 }
 
+/* The texts with commas between. */
+static mp_status texts_attribute(mp_model *model, const Onnx__AttributeProto *a, mp_attribute *out, mp_error *err)
+{
+    size_t room = 1, at = 0;
+    for (size_t k = 0; k < a->n_strings; k++) {
+        if (a->strings[k].len && memchr(a->strings[k].data, 0, a->strings[k].len)) return MP_OK;
+        room += a->strings[k].len + 1;
+    }
+    char *text = mp_pool_alloc(model->pool, room, 1);
+    if (!text) return MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
+    for (size_t k = 0; k < a->n_strings; k++) {
+        if (k) text[at++] = ',';
+        if (a->strings[k].len) memcpy(text + at, a->strings[k].data, a->strings[k].len);
+        at += a->strings[k].len;
+    }
+    text[at] = 0;
+    out->kind = MP_ATTRIBUTE_TEXT;
+    out->text = text;
+    return MP_OK;
+}
+
 /* The kind an attribute has; files of the first format version do not say it. */
 static int attribute_type(const Onnx__AttributeProto *a)
 {
@@ -331,6 +352,8 @@ mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *a, cons
         return MP_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
         return text_attribute(model, a, out, err);
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS:
+        return texts_attribute(model, a, out, err);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR:
         if (!a->t) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a tensor that is not there", name, op);
         return tensor_attribute(model, a->t, op, out, err);

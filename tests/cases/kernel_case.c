@@ -332,6 +332,22 @@ void kernel_end(kernel_run *r)
     free(r);
 }
 
+void kernel_check_refused(const kernel_case *c, const char *text)
+{
+    mp_model *model = rule_model(&(rule_case){c->kind, c->version, c->inputs, c->attributes, ""}, c->n_outputs);
+    const mp_operator *op = &model->operators[0];
+    mp_array in[64] = {{0}}, out[8] = {{0}};
+    mp_operands x = {.model = model, .op = op, .n_in = op->n_in, .n_out = op->n_out, .in = in, .out = out};
+    mp_call call;
+    mp_error err = {0};
+    for (int i = 0; i < op->n_in; i++) in[i] = describe(model, op->in[i], 0, 0);
+    for (int o = 0; o < op->n_out; o++) out[o] = describe(model, op->out[o], 0, 0);
+    const mp_status st = mp_call_prepare(backend_here(), backend_here()->kernel(backend_here(), op), &x, &call, &err);
+    if (st != MP_UNSUPPORTED || !strstr(err.message, text))
+        fail_msg("%s(%s): '%s' does not say '%s'", c->kind, c->attributes, err.message, text);
+    mp_model_free(model);
+}
+
 void kernel_check_values(const kernel_case *c, mp_mode mode, int output, const double *expected, int64_t n, double tolerance)
 {
     kernel_run *r = kernel_begin(c, mode, 0);

@@ -13,7 +13,7 @@ typedef struct kernel_case {
     const char *kind; /* may carry a domain: "com.microsoft:FusedMatMul" */
     int version;
     const char *inputs, *attributes;
-    int n_outputs;
+    int n_outputs;    /* -n: the first of n is left out */
     double low, high; /* both 0: [-1, 1) */
     uint32_t wanted;  /* bits of inputs whose gradients are checked; 0: float inputs without a stated value */
     double step;      /* of finite differences; 0: 1e-2 */
@@ -44,6 +44,9 @@ void kernel_end(kernel_run *r);
 /* The element of row-major index k, of any type and layout. */
 double kernel_get(const mp_array *a, int64_t k);
 void kernel_set(const mp_array *a, int64_t k, double value);
+
+/* Preparing the case fails with MP_UNSUPPORTED and a sentence that contains this text. */
+void kernel_check_refused(const kernel_case *c, const char *text);
 
 /* Runs the case forward on the inputs' stated values and compares output o with expected[0..n). */
 void kernel_check_values(const kernel_case *c, mp_mode mode, int output, const double *expected, int64_t n, double tolerance);

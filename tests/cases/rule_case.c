@@ -206,7 +206,8 @@ mp_model *rule_model(const rule_case *a_case, int n_outputs)
 {
     mp_model *model = NULL;
     mp_error err = {0};
-    if (run(a_case, n_outputs, NULL, &model, &err) != MP_OK) fail_msg("%s", err.message);
+    const bool first_left_out[MANY] = {n_outputs < 0};
+    if (run(a_case, abs(n_outputs), first_left_out, &model, &err) != MP_OK) fail_msg("%s", err.message);
     return model;
 }
 

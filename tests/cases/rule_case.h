@@ -19,7 +19,8 @@ typedef struct rule_case {
 /* Infers the operator and compares. */
 void rule_check(const rule_case *cases, size_t n);
 
-/* Infers the operator, which must succeed with `n_outputs` outputs, into a new model. Release with mp_model_free. */
+/* Infers the operator, which must succeed with `n_outputs` outputs, into a new model; -n: the first of n is left out. Release
+ * with mp_model_free. */
 mp_model *rule_model(const rule_case *a_case, int n_outputs);
 
 /* Its FLOPs, and its extras as text: "mean 16, rstd 16"; "" for none. */

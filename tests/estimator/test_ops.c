@@ -63,7 +63,7 @@ static void needs_of_later_inputs_are_those_of_the_last_stated(void **state)
     for (int k = 1; k < MP_GRADIENTS_MAX; k++) assert_int_equal(mul->needs[MP_RULES_EXECUTOR][k], MP_IN(0));
     for (int k = 0; k < MP_GRADIENTS_MAX; k++) assert_int_equal(max->needs[MP_RULES_PYTORCH][k], MP_SELF | MP_OUT(0));
     assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][4], 0);
-    assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][7], MP_EXTRA(0));
+    assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][7], MP_IN(2) | MP_IN(4) | MP_IN(6) | MP_IN(7) | MP_EXTRA(0));
 }
 
 /* Which tensors are weights and what they start as follows from the operands that read them: a row that leaves one out would

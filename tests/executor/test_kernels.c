@@ -12,8 +12,8 @@
 #include "estimator/model/ops.h"
 #include "executor/cpu/kernels.h"
 
-/* Recurrent operators are estimated as a whole and not run; the others never stand between a parameter and a loss. */
-static const char *const not_run[] = {"LSTM", "GRU", "RNN", "MatMulInteger", "ConvInteger", "Multinomial", "NonZero", "Unique"};
+/* They never stand between a parameter and a loss. */
+static const char *const not_run[] = {"MatMulInteger", "ConvInteger", "Multinomial", "NonZero", "Unique"};
 
 static bool is_listed(const char *kind)
 {

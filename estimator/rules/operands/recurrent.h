@@ -1,4 +1,4 @@
-/* recurrent.h - the sizes of a recurrent layer, read off its operands. */
+/* recurrent.h - the sizes of a recurrent layer, read off its operands, and how its cells compute. */
 #ifndef ESTIMATOR_RECURRENT_H
 #define ESTIMATOR_RECURRENT_H
 
@@ -14,5 +14,28 @@ typedef struct mp_recurrent {
 
 /* X and R must be there with 3 dimensions each. */
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
+
+/* What a forward run leaves for backward, per step, sample and direction in vectors of `hidden` floats: the gates, behind them
+ * the LSTM's cell state or the recurrent part of a GRU's candidate that is computed before the reset, and the hidden state
+ * where the operator has no output Y to find it in. An RNN's gate is its hidden state. */
+typedef struct mp_reserve {
+    int64_t gates, seconds, states; /* seconds and states: 0 or 1 */
+} mp_reserve;
+mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op);
+
+typedef enum mp_cell_kind { MP_CELL_LSTM, MP_CELL_GRU, MP_CELL_RNN } mp_cell_kind;
+
+/* Activations whose slope follows from their value. */
+typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIVATION_RELU } mp_activation;
+
+typedef struct mp_cell {
+    mp_cell_kind kind;
+    bool linear_before_reset;        /* GRU: R h is computed before the reset gate is multiplied */
+    bool starts_reversed;            /* direction "reverse": direction 0 runs from the last step to the first */
+    mp_activation activations[2][3]; /* per direction f, g, h */
+} mp_cell;
+
+/* NULL, or what of the operator's attributes no cell here computes: "clip". */
+const char *mp_cell_read(const mp_operator *op, mp_cell *out);
 
 #endif

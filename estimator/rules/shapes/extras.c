@@ -111,14 +111,16 @@ int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, 
     return 1;
 }
 
-/* Per step, sample and direction the gates and one vector more: the LSTM's cell state, the recurrent part of the GRU's
- * candidate. */
+/* What backward finds per step, sample and direction (mp_reserve). */
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
-    mp_recurrent r = mp_recurrent_read(model, op);
-    int64_t n = saturated(saturated(saturated(r.n_steps, r.batch), r.n_directions), saturated(r.gates + 1, r.hidden));
-    extras[0] = extra_of("reserve", statistic_type(mp_operator_in(model, op, 0)), n);
+    const mp_recurrent r = mp_recurrent_read(model, op);
+    const mp_reserve kept = mp_reserve_of(model, op);
+    const int64_t vectors = kept.gates + kept.seconds + kept.states;
+    if (!vectors) return 0;
+    int64_t n = saturated(saturated(saturated(r.n_steps, r.batch), r.n_directions), saturated(vectors, r.hidden));
+    extras[0] = extra_of("reserve", MP_DTYPE_FLOAT, n);
     return 1;
 }
 

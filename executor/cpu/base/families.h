@@ -10,6 +10,7 @@
     X(convolutions)         /* Conv, ConvTranspose */                                                  \
     X(products)             /* MatMul, FusedMatMul, Gemm */                                            \
     X(einsums)              /* Einsum */                                                               \
+    X(recurrents)           /* LSTM, GRU, RNN */                                                       \
     X(attentions)           /* ScaledDotProductAttention */                                            \
     X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                     \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                     \

@@ -11,58 +11,7 @@
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/elementwise/elementwise.h"
-#include "executor/operators/products/stacks.h"
-
-static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
-{
-    mp_stack straight = *given, *s = &straight;
-    mp_stack_straighten(s);
-    mp_array a = mp_stack_array(s, n_batch);
-    return mp_dnnl_desc(&a, op, desc, err);
-}
-
-/* C = alpha A B (+ C): an operation of oneDNN. `bias`: one value per column, NULL: none. */
-static mp_status multiply(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, const mp_array *bias, bool add,
-                          const mp_operator *op, mp_dnnl_op *out, mp_error *err)
-{
-    mp_status st = MP_OK;
-    dnnl_memory_desc_t ad, bd, cd, biasd;
-    dnnl_matmul_desc_t matmul;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_post_ops_t post = NULL;
-    float scale = (float)alpha;
-    int n_batch = c->n_batch;
-    if (a->n_batch > n_batch) n_batch = a->n_batch;
-    if (b->n_batch > n_batch) n_batch = b->n_batch;
-    MP_TRY(describe(a, n_batch, &ad, op, err));
-    MP_TRY(describe(b, n_batch, &bd, op, err));
-    MP_TRY(describe(c, n_batch, &cd, op, err));
-    if (bias) {
-        mp_stack row = {.rows = 1, .columns = c->columns, .row_stride = c->columns, .column_stride = 1, .dtype = bias->dtype};
-        MP_TRY(describe(&row, n_batch, &biasd, op, err));
-    }
-    MP_TRY(mp_dnnl_attr(&attr, err));
-    if (scale != 1) MP_TRY(mp_dnnl_check(dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale), op, "a factor", err));
-    if (add) {
-        MP_TRY(mp_dnnl_check(dnnl_post_ops_create(&post), op, "adding", err));
-        MP_TRY(mp_dnnl_check(dnnl_post_ops_append_sum(post, 1), op, "adding", err));
-        MP_TRY(mp_dnnl_check(dnnl_primitive_attr_set_post_ops(attr, post), op, "adding", err));
-    }
-    MP_TRY(mp_dnnl_check(dnnl_matmul_desc_init(&matmul, &ad, &bd, bias ? &biasd : NULL, &cd), op, "the product", err));
-    MP_TRY(mp_dnnl_check(dnnl_primitive_desc_create(&pd, &matmul, attr, mp_dnnl_engine(), NULL), op, "the product", err));
-    MP_TRY(mp_dnnl_primitive(pd, op, out, err));
-    MP_TRY(mp_dnnl_arg(out, DNNL_ARG_SRC, &ad, err));
-    MP_TRY(mp_dnnl_arg(out, DNNL_ARG_WEIGHTS, &bd, err));
-    MP_TRY(mp_dnnl_arg(out, DNNL_ARG_DST, &cd, err));
-    if (bias) MP_TRY(mp_dnnl_arg(out, DNNL_ARG_BIAS, &biasd, err));
-done:
-    if (st != MP_OK) mp_dnnl_release(out);
-    if (post) dnnl_post_ops_destroy(post);
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    return st;
-}
+#include "executor/cpu/products/matmul.h"
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */
 typedef struct product {
@@ -117,9 +66,9 @@ static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_fac
         right = mp_stack_transposed(stacks.a);
         full = mp_stack_transposed(full);
     }
-    MP_TRY(multiply(&left, &right, &full, f->alpha, NULL, false, x->op, &p->write, err));
+    MP_TRY(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, false, x->op, &p->write, err));
     if ((x->adds & MP_BIT(factor)) && !p->sums)
-        MP_TRY(multiply(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
+        MP_TRY(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
     call->workspace_bytes =
         most(call->workspace_bytes, p->terms_bytes + most(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
 done:
@@ -205,9 +154,9 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
         s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
         if (s->empty) goto done;
         if (c && !s->has_bias)
-            MP_TRY(multiply(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
+            MP_TRY(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
         else
-            MP_TRY(multiply(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
+            MP_TRY(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
         call->workspace_bytes = most(s->forward.add.scratchpad_bytes, s->forward.write.scratchpad_bytes);
         goto done;
     }
