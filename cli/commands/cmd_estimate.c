@@ -10,6 +10,7 @@
 #include "cli/reports/report.h"
 #include "cli/reports/roles_report.h"
 #include "cli/reports/subject.h"
+#include "cli/reports/synthetic_report.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
@@ -124,6 +125,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
             &json, "inference_form",
             json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
     if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
+    if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
@@ -240,6 +242,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (e->subject.model) report_roles(e->subject.model, o);
+    if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
     if (e->subject.model) print_simplified(&e->subject.simplified);
     report_attention_form(&e->subject.attention);
     if (print_cuts(e, err) != MP_OK) return err->code;

@@ -50,15 +50,29 @@ enum {
     RNN_STEPS = IN2 + IN4 + OUT0 + EXTRA0
 };
 
-/* Operands: what for, and what a parameter there starts with. */
-#define OPERAND(use, initial)              \
-    {                                      \
-        MP_USE_##use, MP_INITIAL_##initial \
+/* Operands: what for, and what a parameter there starts with; of some, what an element means. */
+#define MEANING(use, initial, meaning)                         \
+    {                                                          \
+        MP_USE_##use, MP_INITIAL_##initial, MP_MEANS_##meaning \
+    }
+#define OPERAND(use, initial)                               \
+    {                                                       \
+        MP_USE_##use, MP_INITIAL_##initial, MP_MEANS_NUMBER \
     }
 #define INTEGERS OPERAND(NONE, NONE)
+#define INDEX MEANING(NONE, NONE, INDEX)
+#define INDICES MEANING(NONE, NONE, INDICES)
+#define CLASS MEANING(NONE, NONE, CLASS)
+#define LENGTHS MEANING(NONE, NONE, LENGTH)
 #define DATA OPERAND(OTHER, SMALL)
+#define PASSED MEANING(OTHER, SMALL, PASSED)
+#define ANGLE MEANING(OTHER, SMALL, ANGLE)
+#define CONDITION MEANING(TABLE, SMALL, CONDITION)
+#define HIDING MEANING(OTHER, SMALL, HIDING)
+#define SEEN MEANING(OTHER, SMALL, SEEN)
 #define WEIGHT OPERAND(WEIGHT, SMALL)
-#define ROWS OPERAND(ROWS, SMALL)
+#define EXPANDED MEANING(WEIGHT, SMALL, PASSED)
+#define ROWS MEANING(ROWS, SMALL, PASSED)
 #define LEFT_MATRIX OPERAND(OTHER, LEFT_MATRIX)
 #define RIGHT_MATRIX OPERAND(WEIGHT, RIGHT_MATRIX)
 #define FILTER OPERAND(WEIGHT, FILTER)
@@ -73,8 +87,8 @@ enum {
 #define TERM OPERAND(TABLE, TERM)
 #define FACTOR OPERAND(TABLE, ONE)
 #define COMPARED OPERAND(COMPARED, SMALL)
-#define REARRANGED OPERAND(THROUGH, THROUGH)
-#define SELECTED OPERAND(THROUGH, SMALL)
+#define REARRANGED MEANING(THROUGH, THROUGH, PASSED)
+#define SELECTED MEANING(THROUGH, SMALL, PASSED)
 #define IN(least, most, ...) .min_in = least, .max_in = most, .inputs = {__VA_ARGS__}
 #define NO_INPUT .min_in = 0, .max_in = 0
 #define OUT(least, most) .min_out = least, .max_out = most
@@ -134,7 +148,7 @@ const mp_op *mp_op_row(size_t k)
 
 mp_op_input mp_op_input_of(const mp_op *op, int k)
 {
-    mp_op_input none = {MP_USE_UNSTATED, MP_INITIAL_UNSTATED};
+    mp_op_input none = {MP_USE_UNSTATED, MP_INITIAL_UNSTATED, MP_MEANS_NUMBER};
     if (!op || k < 0 || (k >= MP_OP_INPUTS && op->max_in >= 0)) return none;
     if (k >= MP_OP_INPUTS) k = MP_OP_INPUTS - 1;
     while (op->max_in < 0 && k > 0 && !op->inputs[k].use) k--;

@@ -78,9 +78,24 @@ typedef enum mp_initial {
     MP_INITIAL_THROUGH       /* what the reader of the output asks for: the output has the same elements */
 } mp_initial;
 
+/* What an element means there (executor/data/input_roles.c). */
+typedef enum mp_input_meaning {
+    MP_MEANS_NUMBER,    /* a number to compute with */
+    MP_MEANS_PASSED,    /* the same in the output, at some place */
+    MP_MEANS_INDEX,     /* counts along the operator's axis of input 0 */
+    MP_MEANS_INDICES,   /* the last dimension holds one count for each of input 0's first dimensions behind `batch_dims` */
+    MP_MEANS_CLASS,     /* less than the single number in input 1 */
+    MP_MEANS_LENGTH,    /* of a sequence: how many of the time steps of input 0 are looked at */
+    MP_MEANS_ANGLE,     /* of a sine or cosine */
+    MP_MEANS_CONDITION, /* input 1 where it is true, else input 2 */
+    MP_MEANS_HIDING,    /* added to scores of attention: very negative where nothing is to be seen */
+    MP_MEANS_SEEN       /* which scores of attention are kept, if the attribute `keeps` is 1, or else replaced */
+} mp_input_meaning;
+
 typedef struct mp_op_input {
     mp_input_use use;
     mp_initial initial;
+    mp_input_meaning meaning;
 } mp_op_input;
 
 /* Which layouts in memory (mp_layout) an operator reads and writes. */

@@ -207,9 +207,10 @@ mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *co
         MP_REQUIRE(dims && f->slots[k].name, err, MP_NOMEM, "out of memory");
         for (int d = 0; d < slots[k].rank; d++) dims[d] = slots[k].dims[d];
         f->slots[k].dims = dims;
-        MP_REQUIRE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32,
-                   err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64 and int32 can be fed", slots[k].name,
-                   mp_dtype_name(slots[k].dtype));
+        MP_REQUIRE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32 ||
+                       slots[k].dtype == MP_DTYPE_BOOL,
+                   err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64, int32 and bool can be fed",
+                   slots[k].name, mp_dtype_name(slots[k].dtype));
     }
     f->batch = mp_samples_batch(f->slots, n_slots);
     MP_TRY(bind(f, sources, n_sources, err));
@@ -235,17 +236,35 @@ static void put_integer(const mp_feed_slot *s, void *rows, int64_t at, int64_t v
 {
     if (s->dtype == MP_DTYPE_INT32)
         ((int32_t *)rows)[at] = (int32_t)value;
+    else if (s->dtype == MP_DTYPE_BOOL)
+        ((uint8_t *)rows)[at] = value != 0;
     else
         ((int64_t *)rows)[at] = value;
 }
 
-/* Floats uniform in [-1, 1), whole numbers uniform over what is legal. */
+/* The same in every batch. */
+static void generate_known(const mp_feed_slot *s, int64_t n, void *rows)
+{
+    const int64_t last = s->rank ? s->dims[s->rank - 1] : 1, wrap = s->n_values && s->n_values < last ? s->n_values : last;
+    for (int64_t k = 0; k < n; k++) {
+        const double value = s->fill == MP_FEED_FIXED ? s->fixed : (double)(k % last % wrap);
+        if (s->dtype == MP_DTYPE_FLOAT)
+            ((float *)rows)[k] = (float)value;
+        else
+            put_integer(s, rows, k, (int64_t)value);
+    }
+}
+
 static void generate(const mp_feed *f, size_t slot, int64_t batch, void *rows)
 {
     const mp_feed_slot *s = &f->slots[slot];
     int64_t n = 1;
     for (int d = 0; d < s->rank; d++) n *= s->dims[d];
     uint32_t key = 0x80000000u | (uint32_t)slot;
+    if (s->fill != MP_FEED_RANDOM) {
+        generate_known(s, n, rows);
+        return;
+    }
     if (s->dtype == MP_DTYPE_FLOAT) {
         float *to = rows;
         mp_random_uniforms(f->seed, (uint32_t)batch, key, 0, n, to);

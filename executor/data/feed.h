@@ -9,16 +9,25 @@
 #include "estimator/model/model.h"
 #include "memplan/feed.h"
 
+/* What a generator puts into an input. */
+typedef enum mp_feed_fill {
+    MP_FEED_RANDOM,   /* floats uniform in [-1, 1), whole numbers uniform over what is legal (0 and 1 if that is not known) */
+    MP_FEED_FIXED,    /* one number everywhere */
+    MP_FEED_ASCENDING /* 0, 1, 2 ... along the last dimension, from 0 again where n_values is reached */
+} mp_feed_fill;
+
 /* One input of the network. Where its first dimension is the batch (mp_samples_batch), its rows are samples. */
 typedef struct mp_feed_slot {
     const char *name;
-    mp_dtype dtype; /* FLOAT, INT64 or INT32 */
+    mp_dtype dtype; /* FLOAT, INT64, INT32 or BOOL */
     int rank;
     const int64_t *dims;
     int64_t n_values; /* whole numbers: legal are 0 .. n_values - 1; 0: not known */
     bool is_target;   /* of the loss */
     bool ignores;     /* it may also be `ignored`, which the loss does not count */
     int64_t ignored;
+    mp_feed_fill fill;
+    double fixed; /* with MP_FEED_FIXED */
 } mp_feed_slot;
 
 /* Opens the sources for n_slots slots, which are copied. None, or "synthetic": random numbers. "NAME=FILE": an .npy or IDX file

@@ -2,36 +2,34 @@
 #include "executor/data/inputs.h"
 
 #include "estimator/model/order.h"
-
-/* The legal whole numbers of a tensor: rows of the table it looks up, classes of the loss it is the target of. Views are looked
- * through. */
-static int64_t values_of(const mp_model *model, const mp_consumers *consumers, int tensor, mp_feed_slot *slot)
-{
-    int64_t least = 0;
-    for (int c = consumers->start[tensor]; c < consumers->start[tensor + 1]; c++) {
-        const mp_operator *op = &model->operators[consumers->list[c]];
-        int64_t found = 0;
-        bool loss = (op->op->traits & MP_TRAIT_LOSS) && op->in[1] == tensor && op->out[0] >= 0;
-        slot->is_target |= loss;
-        if (loss) {
-            found = model->tensors[op->in[0]].rank > 1 ? model->tensors[op->in[0]].dims[1] : 0;
-            slot->ignores = mp_operator_attribute(op, "ignore_index") != NULL;
-            slot->ignored = mp_operator_int(op, "ignore_index", 0);
-        } else if ((op->op->traits & MP_TRAIT_GATHER) && op->n_in > 1 && op->in[1] == tensor) {
-            found = model->tensors[op->in[0]].rank ? model->tensors[op->in[0]].dims[0] : 0;
-        } else if ((op->op->gradient == MP_GRADIENT_VIEW || (op->op->traits & MP_TRAIT_CASTS)) && op->in[0] == tensor &&
-                   op->out[0] >= 0) {
-            found = values_of(model, consumers, op->out[0], slot);
-        }
-        if (found && (!least || found < least)) least = found;
-    }
-    return least;
-}
+#include "executor/data/input_roles.h"
 
 static bool is_fed(const mp_program *p, int tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
     return t->role == MP_ROLE_DATA && t->producer < 0 && p->bindings->storage[tensor] >= 0;
+}
+
+static mp_feed_fill fill_of(const mp_input_role *role)
+{
+    if (role->kind == MP_INPUT_POSITIONS) return MP_FEED_ASCENDING;
+    return role->kind == MP_INPUT_MASK || role->kind == MP_INPUT_LENGTHS ? MP_FEED_FIXED : MP_FEED_RANDOM;
+}
+
+static mp_feed_slot slot_of(const mp_model *model, const mp_tensor *t, const mp_input_role *role)
+{
+    const bool is_target = role->kind == MP_INPUT_TARGET;
+    const mp_operator *loss = is_target && role->op >= 0 ? &model->operators[role->op] : NULL;
+    return (mp_feed_slot){.name = t->name,
+                          .dtype = t->dtype,
+                          .rank = t->rank,
+                          .dims = t->dims,
+                          .n_values = t->dtype == MP_DTYPE_BOOL ? 2 : role->n_values,
+                          .is_target = is_target,
+                          .ignores = loss && mp_operator_attribute(loss, "ignore_index"),
+                          .ignored = loss ? mp_operator_int(loss, "ignore_index", 0) : 0,
+                          .fill = fill_of(role),
+                          .fixed = role->fixed};
 }
 
 mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
@@ -47,11 +45,9 @@ mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sour
     for (size_t t = 0; t < m->n_tensors; t++) {
         const mp_tensor *x = &m->tensors[t];
         if (!is_fed(program, (int)t)) continue;
-        slots[n] =
-            (mp_feed_slot){.name = x->name, .dtype = x->dtype, .rank = x->rank, .dims = x->dims, .is_target = x->is_target};
-        int64_t values = values_of(m, &consumers, (int)t, &slots[n]);
-        if (!mp_dtype_is_float(x->dtype)) slots[n].n_values = values;
-        n++;
+        mp_input_role role;
+        MP_TRY(mp_input_role_of(m, &consumers, (int)t, &role, err));
+        slots[n++] = slot_of(m, x, &role);
     }
     MP_TRY(mp_feed_open(slots, n, sources, n_sources, seed, out, err));
 done:

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "executor/data/initialise.h"
+#include "executor/data/input_roles.h"
 #include "formats/onnx/onnx_weights.h"
 
 struct mp_parameter_source {
@@ -40,37 +40,21 @@ void mp_parameter_source_free(mp_parameter_source *s)
     mp_free(s);
 }
 
-/* The size of the table from which a tensor of whole numbers picks, looked for through views and slices; 0: it picks nothing.
- */
-static int64_t picks_from(const mp_model *model, const mp_consumers *consumers, int tensor)
-{
-    int64_t least = 0;
-    for (int c = consumers->start[tensor]; c < consumers->start[tensor + 1]; c++) {
-        const mp_operator *op = &model->operators[consumers->list[c]];
-        int64_t found = 0;
-        const mp_tensor *table = &model->tensors[op->in[0] < 0 ? tensor : op->in[0]];
-        if ((op->op->traits & MP_TRAIT_GATHER) && op->n_in == 2 && op->in[1] == tensor && table->rank > 0) {
-            const int64_t axis = mp_operator_int(op, "axis", 0);
-            found = table->dims[axis < 0 ? axis + table->rank : axis];
-        } else if (mp_op_input_of(op->op, 0).use == MP_USE_THROUGH && op->in[0] == tensor && op->out[0] >= 0) {
-            found = picks_from(model, consumers, op->out[0]);
-        }
-        if (found && (!least || found < least)) least = found;
-    }
-    return least;
-}
-
 /* A table of indices is a fact about the network, which nothing can stand in for. 0, 1, 2 ... are positions: one list of them,
  * and no more than the table has rows. */
 static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_error *err)
 {
+    mp_status st = MP_OK;
     const mp_tensor *t = &s->program->model->tensors[tensor];
-    const int64_t last = t->rank ? t->dims[t->rank - 1] : 1, rows = picks_from(s->program->model, &s->consumers, tensor);
-    if (!mp_dtype_is_integer(t->dtype) || !rows || (last <= rows && mp_tensor_elements(t) == last)) return MP_OK;
-    return MP_FAIL(err, MP_INVALID,
-                   "the file has no values for '%s', %" PRId64 " whole numbers that pick from %" PRId64
-                   " rows: export it with its weights",
-                   t->name, mp_tensor_elements(t), rows);
+    const int64_t last = t->rank ? t->dims[t->rank - 1] : 1;
+    mp_input_role role = {0};
+    if (mp_dtype_is_integer(t->dtype)) MP_TRY(mp_input_role_of(s->program->model, &s->consumers, tensor, &role, err));
+    MP_REQUIRE(!role.n_values || (last <= role.n_values && mp_tensor_elements(t) == last), err, MP_INVALID,
+               "the file has no values for '%s', %" PRId64 " whole numbers that pick from %" PRId64
+               " rows: export it with its weights",
+               t->name, mp_tensor_elements(t), role.n_values);
+done:
+    return st;
 }
 
 /* What the file leaves open: whole numbers count positions, 0, 1, 2 ... along the last dimension; truth values are a causal

@@ -77,17 +77,17 @@ static mp_attribute read_attribute(char *word, int64_t ints[WORDS_MAX])
     return a;
 }
 
-static void add_operator(mp_model *model, char **words, int n)
+static void add_operator(mp_model *model, const char *domain, char *kind, char **words, int n)
 {
     mp_error err = {0};
     int in[WORDS_MAX], out[WORDS_MAX], index, k = 1;
     int64_t ints[4][WORDS_MAX];
     mp_attribute attributes[4];
-    char name[64], *version = strchr(words[0], '@');
-    mp_operator_draft draft = {.name = name, .domain = "", .version = 17, .in = in, .out = out, .attributes = attributes};
+    char name[64], *version = strchr(kind, '@');
+    mp_operator_draft draft = {
+        .name = name, .kind = kind, .domain = domain, .version = 17, .in = in, .out = out, .attributes = attributes};
     if (version) draft.version = (int)strtol(version + 1, NULL, 10);
     if (version) *version = 0;
-    draft.kind = words[0];
     for (; k < n && strcmp(words[k], "->") != 0; k++) in[draft.n_in++] = tensor(model, words[k]);
     snprintf(name, sizeof name, "%s/op", k + 1 < n ? words[k + 1] : "");
     for (k++; k < n && !strchr(words[k], '='); k++) out[draft.n_out++] = tensor(model, words[k]);
@@ -117,7 +117,7 @@ static void add_statement(mp_model *model, char **words, int n)
     } else if (!strcmp(words[0], "out")) {
         for (int k = 1; k < n; k++) must(mp_model_declare_output(model, tensor(model, words[k]), &err), &err, words[k]);
     } else {
-        add_operator(model, words, n);
+        add_operator(model, colon ? words[0] : "", colon ? colon + 1 : words[0], words, n);
     }
 }
 

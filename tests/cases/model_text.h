@@ -5,7 +5,8 @@
  *     "Mul x half -> y; LayerNormalization y w -> z axis=-1;"     operators, each inferred at once; - leaves an operand out
  *     "ReduceMean@13 z -> m axes=[0,1] keepdims=1; Gelu@20 z -> g approximate=tanh; out m g"
  *
- * An operator is called what its first output is called, with "/op" behind it; its version is 17 unless @ says otherwise.
+ * An operator is called what its first output is called, with "/op" behind it; its version is 17 unless @ says otherwise,
+ * and its domain stands before a colon.
  * Attributes: integers, numbers with a point, lists of integers, words.
  */
 #ifndef TESTS_MODEL_TEXT_H

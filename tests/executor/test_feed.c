@@ -59,8 +59,8 @@ static const char *label_file(int n, int last)
 }
 
 static const int64_t image_dims[] = {B, 1, 2}, label_dims[] = {B};
-static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false, false, 0},
-                                     {"label", MP_DTYPE_INT64, 1, label_dims, 10, true, false, 0}};
+static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
+                                     {"label", MP_DTYPE_INT64, 1, label_dims, 10, true, false, 0, MP_FEED_RANDOM, 0}};
 
 static void an_epoch_has_every_sample_once(void **state)
 {
@@ -136,8 +136,9 @@ static void a_target_has_several_numbers_for_a_sample(void **state)
     static const int64_t tokens[] = {2, T}, flat[] = {2 * T};
     static const char *const files[] = {"5, 3", "15,", "15, 1", "5, 3, 1"};
     for (int form = 0; form < 2; form++) {
-        const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens, 15, false, false, 0},
-                                     {"target", MP_DTYPE_INT64, form ? 1 : 2, form ? flat : tokens, 15, true, false, 0}};
+        const mp_feed_slot text[] = {
+            {"tokens", MP_DTYPE_INT64, 2, tokens, 15, false, false, 0, MP_FEED_RANDOM, 0},
+            {"target", MP_DTYPE_INT64, form ? 1 : 2, form ? flat : tokens, 15, true, false, 0, MP_FEED_RANDOM, 0}};
         for (int f = 0; f < 4; f++) {
             const char *sources[] = {numbers("tokens", "5, 3", 15, 15), numbers("target", files[f], 15, 15)};
             int64_t a[2 * T], b[2 * T];
@@ -178,10 +179,10 @@ static void the_ignored_label_is_legal(void **state)
 
 /* A graph of four nodes and three edges; its edges come first, and their first dimension is no batch. */
 static const int64_t edges_dims[] = {2, 3}, nodes_dims[] = {4, 2}, classes_dims[] = {4}, scale_dims[] = {1, 2};
-static const mp_feed_slot graph[] = {{"edges", MP_DTYPE_INT64, 2, edges_dims, 0, false, false, 0},
-                                     {"nodes", MP_DTYPE_INT64, 2, nodes_dims, 0, false, false, 0},
-                                     {"scale", MP_DTYPE_INT64, 2, scale_dims, 0, false, false, 0},
-                                     {"classes", MP_DTYPE_INT64, 1, classes_dims, 0, true, false, 0}};
+static const mp_feed_slot graph[] = {{"edges", MP_DTYPE_INT64, 2, edges_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
+                                     {"nodes", MP_DTYPE_INT64, 2, nodes_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
+                                     {"scale", MP_DTYPE_INT64, 2, scale_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
+                                     {"classes", MP_DTYPE_INT64, 1, classes_dims, 0, true, false, 0, MP_FEED_RANDOM, 0}};
 
 static mp_status open_graph(const char *edges, const char *nodes, const char *scale, const char *classes, mp_feed **feed,
                             mp_error *err)
@@ -282,8 +283,8 @@ static void a_text_gives_windows_and_what_follows(void **state)
     (void)state;
     enum { T = 4 };
     const int64_t tokens_dims[] = {2, T}, target_dims[] = {2 * T};
-    const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false, false, 0},
-                                 {"target", MP_DTYPE_INT32, 1, target_dims, 256, true, false, 0}};
+    const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false, false, 0, MP_FEED_RANDOM, 0},
+                                 {"target", MP_DTYPE_INT32, 1, target_dims, 256, true, false, 0, MP_FEED_RANDOM, 0}};
     const char *corpus = "abcdefghijklmnopqrstuvwxyz";
     const char *sources[] = {put("text", corpus, 26)};
     int64_t tokens[2 * T];
@@ -325,6 +326,34 @@ static void generated_numbers_are_legal_and_repeat(void **state)
     mp_feed_free(feed);
 }
 
+/* Masks are one number, positions ascend and start again at the end of their table. */
+static void what_an_input_is_for_decides_its_numbers(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {2, 4};
+    static const mp_feed_slot known[] = {
+        {.name = "mask", .dtype = MP_DTYPE_INT64, .rank = 2, .dims = dims, .fill = MP_FEED_FIXED, .fixed = 1},
+        {.name = "seen", .dtype = MP_DTYPE_BOOL, .rank = 2, .dims = dims, .fill = MP_FEED_FIXED, .fixed = 1},
+        {.name = "low", .dtype = MP_DTYPE_FLOAT, .rank = 2, .dims = dims, .fill = MP_FEED_FIXED, .fixed = -2},
+        {.name = "at", .dtype = MP_DTYPE_INT32, .rank = 2, .dims = dims, .n_values = 3, .fill = MP_FEED_ASCENDING}};
+    static const int32_t ascending[] = {0, 1, 2, 0, 0, 1, 2, 0};
+    mp_error err = {0};
+    mp_feed *feed;
+    int64_t mask[8];
+    uint8_t seen[8];
+    float low[8];
+    int32_t at[8];
+    assert_int_equal(mp_feed_open(known, 4, NULL, 0, 3, &feed, &err), MP_OK);
+    mp_feed_batch(feed, 5, (void *const[]){mask, seen, low, at});
+    for (int k = 0; k < 8; k++) {
+        assert_int_equal(mask[k], 1);
+        assert_int_equal(seen[k], 1);
+        assert_true(low[k] == -2);
+        assert_int_equal(at[k], ascending[k]);
+    }
+    mp_feed_free(feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +366,7 @@ int main(void)
         cmocka_unit_test(one_row_is_shared_by_all_samples),
         cmocka_unit_test(a_text_gives_windows_and_what_follows),
         cmocka_unit_test(generated_numbers_are_legal_and_repeat),
+        cmocka_unit_test(what_an_input_is_for_decides_its_numbers),
     };
     static const char *const names[] = {"image", "label", "text", "tokens", "target", "edges", "nodes", "scale", "classes"};
     snprintf(folder, sizeof folder, "/tmp/memplan-test-%ld", (long)getpid());

@@ -1,0 +1,332 @@
+/* input_roles.c - an input's elements followed through the network, as the two numbers that 0 and 1 have become. */
+#include "executor/data/input_roles.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "estimator/model/ops.h"
+#include "estimator/simplify/on_numbers.h"
+
+static const double HIDES = -1e3; /* scores that are this low, or lower, count for nothing */
+
+/* What has become of an element where the walk stands. */
+typedef struct carried {
+    double of[2]; /* what an input of 0 and one of 1 have become */
+    bool mixed;   /* with other elements, in a product: the two numbers say nothing any more */
+    bool joined;  /* with numbers that are only known when a step runs: what is said of 0 and 1 holds for no others */
+} carried;
+
+typedef struct walk {
+    const mp_model *model;
+    const mp_consumers *consumers;
+    int input;
+    bool *seen; /* per tensor */
+    int *todo;  /* tensors to look at, and what was carried there */
+    carried *what;
+    size_t n_todo;
+    bool is_integer; /* the input, truth values included */
+    /* What was found: the deciding operator, -1: none. */
+    int target, index, length, mask, angle, factor, added;
+    int64_t n_classes, n_rows, n_steps;
+    double open, factor_open; /* of the mask */
+    bool named_positions;     /* a table whose rows are picked says so */
+    mp_error *err;
+} walk;
+
+const char *mp_input_kind_name(mp_input_kind kind)
+{
+    static const char *const names[] = {"numbers", "target", "ids", "positions", "lengths", "mask"};
+    return names[kind];
+}
+
+static bool names_positions(const char *name)
+{
+    static const char *const words[] = {"position", "pos_ids", "pos_emb", "wpe"};
+    bool found = false;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) found |= strstr(name, words[k]) != NULL;
+    return found;
+}
+
+/* The one number that a tensor holds everywhere. */
+static bool same_everywhere(const mp_tensor *t, double *number)
+{
+    const mp_value *v = t->value;
+    bool same = v && v->n > 0;
+    for (int64_t k = 0; same && k < v->n; k++) {
+        const double each = v->is_real ? v->f[k] : (double)v->i[k];
+        if (!k) *number = each;
+        same = each == *number;
+    }
+    return same;
+}
+
+static double greatest(const mp_value *v)
+{
+    double most = v->is_real ? v->f[0] : (double)v->i[0];
+    for (int64_t k = 1; k < v->n; k++) most = fmax(most, v->is_real ? v->f[k] : (double)v->i[k]);
+    return most;
+}
+
+/* Known before any step, or kept from step to step: not computed from what is fed. */
+static bool is_fixed(const mp_tensor *t)
+{
+    return t->value || t->role == MP_ROLE_CONSTANT || t->role == MP_ROLE_BUFFER;
+}
+
+static void go_on(walk *w, int tensor, carried what)
+{
+    if (tensor < 0 || w->seen[tensor]) return;
+    w->seen[tensor] = true;
+    w->todo[w->n_todo] = tensor;
+    w->what[w->n_todo++] = what;
+}
+
+/* Element x is read as a * x + b, and must stay below `size`. */
+static void note_index(walk *w, int op, const carried *c, int64_t size)
+{
+    if (c->joined) return;
+    const double b = c->of[0], a = c->of[1] - c->of[0], last = a > 0 ? floor(((double)size - 1 - b) / a) : -1;
+    const int64_t rows = last >= 0 ? (int64_t)last + 1 : 1;
+    const mp_operator *reader = &w->model->operators[op];
+    if (reader->in[0] >= 0 && names_positions(w->model->tensors[reader->in[0]].name)) w->named_positions = true;
+    if (w->index >= 0 && w->n_rows <= rows) return;
+    w->index = op;
+    w->n_rows = rows;
+}
+
+static int64_t axis_size(const mp_tensor *table, int64_t axis)
+{
+    const int64_t d = axis < 0 ? axis + table->rank : axis;
+    return d >= 0 && d < table->rank ? table->dims[d] : 1;
+}
+
+/* The smallest of the dimensions that the tuples count along: element by element is finer than a role is. */
+static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const mp_tensor *indices)
+{
+    const int64_t first = mp_operator_int(op, "batch_dims", 0), n = indices->rank ? indices->dims[indices->rank - 1] : 1;
+    int64_t least = 0;
+    for (int64_t d = first; d < first + n && d < table->rank; d++)
+        if (!least || table->dims[d] < least) least = table->dims[d];
+    return least ? least : 1;
+}
+
+/* A mask: which of the two inputs, if only one of them does, gives `closed` = false. */
+static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
+{
+    if (closed_0 == closed_1 || w->mask >= 0) return;
+    w->mask = op;
+    w->open = closed_0 ? 1 : 0;
+}
+
+/* Where(c, A, B): the one that is a single number replaces the other, which is to be seen. */
+static mp_status see_condition(walk *w, int op, const carried *c)
+{
+    const mp_operator *x = &w->model->operators[op];
+    double number;
+    const bool first = same_everywhere(&w->model->tensors[x->in[1]], &number),
+               second = same_everywhere(&w->model->tensors[x->in[2]], &number);
+    if (first != second) {
+        note_mask(w, op, (c->of[0] != 0) == first, (c->of[1] != 0) == first);
+    } else if (first) {
+        carried chosen = {.joined = c->joined};
+        for (int k = 0; k < 2; k++) (void)same_everywhere(&w->model->tensors[x->in[c->of[k] != 0 ? 1 : 2]], &chosen.of[k]);
+        go_on(w, x->out[0], chosen);
+    }
+    return MP_OK;
+}
+
+static void see_hiding(walk *w, int op, const carried *c)
+{
+    note_mask(w, op, c->of[0] <= HIDES, c->of[1] <= HIDES);
+    if (w->mask < 0) w->added = op;
+}
+
+/* x against 0, 1 ... n - 1: it says how many there are. */
+static int64_t counted(const mp_tensor *t)
+{
+    const mp_value *v = t->value;
+    bool counts = v && v->n > 1;
+    for (int64_t k = 0; counts && k < v->n; k++) counts = (v->is_real ? v->f[k] : (double)v->i[k]) == (double)k;
+    return counts ? v->n : 0;
+}
+
+/* The operator on what 0 and 1 have become. Of operands with several numbers the greatest counts where whole numbers are
+ * computed, which may be row numbers; else, and where nothing is known, they are `other`. */
+static mp_status compute(walk *w, const mp_operator *x, int operand, const carried *c, double other, bool *known, carried *out)
+{
+    enum { OPERANDS = 8 };
+    mp_status st = MP_OK;
+    const bool whole = mp_dtype_is_integer(w->model->tensors[x->out[0]].dtype);
+    *known = x->n_in <= OPERANDS;
+    *out = (carried){.joined = c->joined};
+    for (int k = 0; k < 2 && *known; k++) {
+        double in[OPERANDS];
+        for (int i = 0; i < x->n_in; i++) {
+            in[i] = other;
+            if (i == operand || (x->in[i] >= 0 && x->in[i] == x->in[operand]))
+                in[i] = c->of[k];
+            else if (x->in[i] >= 0 && !same_everywhere(&w->model->tensors[x->in[i]], &in[i]) && whole &&
+                     w->model->tensors[x->in[i]].value)
+                in[i] = greatest(w->model->tensors[x->in[i]].value);
+        }
+        MP_TRY(mp_operator_on_numbers(w->model, x, in, known, &out->of[k], w->err));
+    }
+done:
+    return st;
+}
+
+/* Operand `operand` of an operator that computes. What is not known of its other operands is taken for the number that leaves
+ * the element as it is, if there is one: 0 in sums, 1 in products, true in And. */
+static mp_status see_number(walk *w, int op, int operand, const carried *c)
+{
+    mp_status st = MP_OK;
+    const mp_operator *x = &w->model->operators[op];
+    const mp_tensor *y = x->out[0] < 0 ? NULL : &w->model->tensors[x->out[0]];
+    bool all = true, computed = false, joined = false, known = false;
+    carried out;
+    if (!y) return MP_OK;
+    for (int i = 0; i < x->n_in; i++) {
+        const mp_tensor *t = x->in[i] < 0 || x->in[i] == x->in[operand] ? NULL : &w->model->tensors[x->in[i]];
+        double number;
+        if (!t || same_everywhere(t, &number)) continue;
+        all &= mp_dtype_is_integer(y->dtype) && t->value && t->value->n;
+        joined |= !is_fixed(t);
+        computed |= !is_fixed(t) && mp_dtype_is_float(y->dtype);
+        if (y->dtype == MP_DTYPE_BOOL && counted(t)) {
+            w->length = op;
+            w->n_steps = counted(t);
+        }
+    }
+    if (all) {
+        MP_TRY(compute(w, x, operand, c, 0, &known, &out));
+        if (known) go_on(w, x->out[0], out);
+    }
+    for (int neutral = 0; neutral < 2 && !all && !known; neutral++) {
+        MP_TRY(compute(w, x, operand, c, neutral, &known, &out));
+        known = known && out.of[0] == c->of[0] && out.of[1] == c->of[1];
+        if (!known) continue;
+        out.joined |= joined;
+        const bool hides = c->of[0] <= HIDES || c->of[1] <= HIDES;
+        if (computed && !neutral && (hides || !w->is_integer)) see_hiding(w, op, c);
+        if (computed && neutral && w->factor < 0 && c->of[0] != c->of[1]) {
+            w->factor = op;
+            w->factor_open = c->of[1] == 1 ? 1 : 0;
+        }
+        if (!computed) go_on(w, x->out[0], out);
+    }
+    if (!known && x->op->flops && w->is_integer) go_on(w, x->out[0], (carried){.mixed = true});
+done:
+    return st;
+}
+
+static mp_status see_operand(walk *w, int op, int operand, const carried *c)
+{
+    const mp_operator *x = &w->model->operators[op];
+    const mp_tensor *table = x->in[0] < 0 ? NULL : &w->model->tensors[x->in[0]], *t = &w->model->tensors[x->in[operand]];
+    const mp_input_meaning meaning = mp_op_input_of(x->op, operand).meaning;
+    double limit;
+    if (meaning == MP_MEANS_PASSED) {
+        for (int k = 0; k < x->n_out; k++) go_on(w, x->out[k], *c);
+        return MP_OK;
+    }
+    if (meaning == MP_MEANS_ANGLE && w->angle < 0) w->angle = op;
+    if (c->mixed || !table) return MP_OK;
+    if ((x->op->traits & MP_TRAIT_LOSS) && operand == 1) {
+        const mp_tensor *scores = table;
+        w->target = op;
+        w->n_classes = (x->op->traits & MP_TRAIT_CLASSES) && scores->rank > 1 ? scores->dims[1] : 0;
+        return MP_OK;
+    }
+    switch (meaning) {
+    case MP_MEANS_INDEX:
+        note_index(w, op, c, axis_size(table, mp_operator_int(x, "axis", 0)));
+        return MP_OK;
+    case MP_MEANS_INDICES:
+        note_index(w, op, c, tuple_size(x, table, t));
+        return MP_OK;
+    case MP_MEANS_CLASS:
+        if (x->in[1] >= 0 && same_everywhere(&w->model->tensors[x->in[1]], &limit)) note_index(w, op, c, (int64_t)limit);
+        return MP_OK;
+    case MP_MEANS_LENGTH:
+        w->length = op;
+        w->n_steps = axis_size(table, mp_operator_int(x, "time_axis", mp_operator_int(x, "layout", 0)));
+        return MP_OK;
+    case MP_MEANS_CONDITION:
+        return see_condition(w, op, c);
+    case MP_MEANS_HIDING:
+        see_hiding(w, op, c);
+        return MP_OK;
+    case MP_MEANS_SEEN:
+        note_mask(w, op, (c->of[0] != 0) != (mp_operator_int(x, "keeps", 1) != 0),
+                  (c->of[1] != 0) != (mp_operator_int(x, "keeps", 1) != 0));
+        return MP_OK;
+    default:
+        if (mp_op_input_of(x->op, 0).meaning != MP_MEANS_CONDITION) return see_number(w, op, operand, c);
+        go_on(w, x->out[0], *c); /* what is chosen */
+        return MP_OK;
+    }
+}
+
+static mp_status see_all(walk *w)
+{
+    mp_status st = MP_OK;
+    go_on(w, w->input, (carried){.of = {0, 1}});
+    for (size_t n = 0; n < w->n_todo; n++) {
+        const int t = w->todo[n];
+        for (int k = w->consumers->start[t]; k < w->consumers->start[t + 1]; k++) {
+            const int op = w->consumers->list[k];
+            if (k > w->consumers->start[t] && op == w->consumers->list[k - 1]) continue; /* once per operand is too often */
+            for (int i = 0; i < w->model->operators[op].n_in; i++)
+                if (w->model->operators[op].in[i] == t) MP_TRY(see_operand(w, op, i, &w->what[n]));
+        }
+    }
+done:
+    return st;
+}
+
+static mp_input_role decide(const walk *w)
+{
+    const mp_tensor *t = &w->model->tensors[w->input];
+    const bool positions = w->is_integer && (w->named_positions || names_positions(t->name));
+    if (t->is_target || w->target >= 0)
+        return (mp_input_role){MP_INPUT_TARGET, !w->is_integer ? 0 : w->n_classes ? w->n_classes : w->n_rows, 0, w->target};
+    if (w->is_integer && w->index >= 0)
+        return (mp_input_role){positions ? MP_INPUT_POSITIONS : MP_INPUT_IDS, w->n_rows, 0, w->index};
+    if (w->is_integer && positions) return (mp_input_role){MP_INPUT_POSITIONS, 0, 0, -1};
+    if (w->is_integer && w->length >= 0)
+        return (mp_input_role){MP_INPUT_LENGTHS, w->n_steps + 1, (double)w->n_steps, w->length};
+    if (w->mask >= 0) return (mp_input_role){MP_INPUT_MASK, 0, w->open, w->mask};
+    if (w->is_integer && w->angle >= 0) return (mp_input_role){MP_INPUT_POSITIONS, 0, 0, w->angle};
+    if (w->is_integer && w->factor >= 0) return (mp_input_role){MP_INPUT_MASK, 0, w->factor_open, w->factor};
+    if (strstr(t->name, "mask") && (w->is_integer || w->added < 0)) return (mp_input_role){MP_INPUT_MASK, 0, 1, -1};
+    if (strstr(t->name, "mask")) return (mp_input_role){MP_INPUT_MASK, 0, 0, w->added};
+    return (mp_input_role){MP_INPUT_PLAIN, 0, 0, -1};
+}
+
+mp_status mp_input_role_of(const mp_model *model, const mp_consumers *consumers, int tensor, mp_input_role *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    walk w = {.model = model,
+              .consumers = consumers,
+              .input = tensor,
+              .is_integer = !mp_dtype_is_float(model->tensors[tensor].dtype),
+              .target = -1,
+              .index = -1,
+              .length = -1,
+              .mask = -1,
+              .angle = -1,
+              .factor = -1,
+              .added = -1,
+              .err = err};
+    w.seen = mp_alloc(model->n_tensors, sizeof *w.seen);
+    w.todo = mp_alloc(model->n_tensors, sizeof *w.todo);
+    w.what = mp_alloc(model->n_tensors, sizeof *w.what);
+    MP_REQUIRE(w.seen && w.todo && w.what, err, MP_NOMEM, "out of memory");
+    MP_TRY(see_all(&w));
+    *out = decide(&w);
+done:
+    mp_free(w.seen);
+    mp_free(w.todo);
+    mp_free(w.what);
+    return st;
+}
