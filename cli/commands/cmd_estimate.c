@@ -244,6 +244,10 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->subject.model) report_roles(e->subject.model, o);
     if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
     if (e->subject.model) print_simplified(&e->subject.simplified);
+    const mp_sequence_report *cut = &e->subject.sequences;
+    if (cut->n_layers)
+        printf("Sequences cut into chunks: %d recurrent layer%s, %d chunks (--chunk-steps)\n", cut->n_layers,
+               cut->n_layers == 1 ? "" : "s", cut->n_chunks);
     report_attention_form(&e->subject.attention);
     if (print_cuts(e, err) != MP_OK) return err->code;
     if (o->per_op) print_operators(e);

@@ -48,6 +48,7 @@ typedef struct options {
     const char *output; /* NULL: not given */
     const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
     bool simplify;
+    int64_t chunk_steps;              /* 0: not given */
     const char *budget, *checkpoints; /* NULL: not given */
     const char *solver, *effort;
     double gap; /* share of a step; 0: not given */

@@ -142,6 +142,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, &s->attention, err));
         s->simplified.patterns += s->attention.n;
     }
+    if (o->chunk_steps || (o->simplify && wanted.rules == MP_RULES_EXECUTOR))
+        MP_TRY(mp_model_cut_sequences(s->model, o->chunk_steps, &s->sequences, err));
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
     MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR) {

@@ -8,6 +8,7 @@
 #include "cli/options/options.h"
 #include "estimator/model/model.h"
 #include "estimator/simplify/inference_form.h"
+#include "estimator/simplify/sequences.h"
 #include "executor/run/program.h"
 #include "memplan/graph.h"
 #include "memplan/plan.h"
@@ -21,6 +22,7 @@ typedef struct subject {
     mp_program *program; /* the graph's owner, where --device is a backend that can run it; else NULL */
     mp_simplify_report simplified;
     mp_attention_report attention;
+    mp_sequence_report sequences;
     mp_inference_form inference; /* as the file is, before simplification */
     json_t *options;             /* of the graph */
 } subject;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "estimator/simplify/inference_form.h"
+#include "estimator/simplify/sequences.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -21,20 +22,31 @@
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)
 
+/* What is done to a model besides simplifying it. */
+typedef struct adaptions {
+    bool fused, fixed;
+    int64_t steps; /* of a chunk of a sequence; 0: sequences stay whole */
+} adaptions;
+
 static training_case begin(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options,
-                           bool fused, bool fixed)
+                           adaptions how)
 {
     training_case t = {0};
     mp_error err = {0};
     mp_onnx_options file = {.batch = batch};
     int loss;
     OK(mp_onnx_read(path, &file, &t.model, &err));
-    if (fixed) OK(mp_model_keep_inference_norms(t.model, &err));
+    if (how.fixed) OK(mp_model_keep_inference_norms(t.model, &err));
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
-    if (fused) {
+    if (how.fused) {
         mp_attention_report report = {0};
         OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, &report, &err));
         assert_true(report.n > 0);
+    }
+    if (how.steps) {
+        mp_sequence_report report;
+        OK(mp_model_cut_sequences(t.model, how.steps, &report, &err));
+        assert_true(report.n_layers > 0);
     }
     OK(mp_model_add_loss(t.model, options, &loss, &err));
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
@@ -45,28 +57,33 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
 
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend_of_tests(), path, batch, options, false, false);
+    return begin(backend_of_tests(), path, batch, options, (adaptions){0});
 }
 
 training_case training_begin_on(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend, path, batch, options, false, false);
+    return begin(backend, path, batch, options, (adaptions){0});
 }
 
 training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
                                       const mp_training_options *options)
 {
-    return begin(backend, path, batch, options, true, false);
+    return begin(backend, path, batch, options, (adaptions){.fused = true});
 }
 
 training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend_of_tests(), path, batch, options, false, true);
+    return begin(backend_of_tests(), path, batch, options, (adaptions){.fixed = true});
 }
 
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options)
 {
-    return begin(backend_of_tests(), path, batch, options, true, false);
+    return begin(backend_of_tests(), path, batch, options, (adaptions){.fused = true});
+}
+
+training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(backend_of_tests(), path, batch, options, (adaptions){.steps = 4});
 }
 
 void training_end(training_case *t)

@@ -21,6 +21,8 @@ training_case training_begin(const char *path, int64_t batch, const mp_training_
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with the batch normalizations that are in inference mode left there, attention not fused. */
 training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options);
+/* The same with sequences cut into chunks of 4 steps, of which there must be some, attention not fused. */
+training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options);
 /* The first two on this backend. */
 training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
                                       const mp_training_options *options);

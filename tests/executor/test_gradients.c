@@ -159,6 +159,18 @@ static void of_normalizations_that_stay_in_inference_mode(void **state)
     check_as("fixed", training_begin_fixed);
 }
 
+static void of_recurrent_layers(void **state)
+{
+    (void)state;
+    check("recurrent");
+}
+
+static void of_recurrent_layers_whose_sequences_are_cut(void **state)
+{
+    (void)state;
+    check_as("recurrent", training_begin_cut);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +181,8 @@ int main(void)
         cmocka_unit_test(of_gpt),
         cmocka_unit_test(of_transformers_whose_attention_is_fused),
         cmocka_unit_test(of_normalizations_that_stay_in_inference_mode),
+        cmocka_unit_test(of_recurrent_layers),
+        cmocka_unit_test(of_recurrent_layers_whose_sequences_are_cut),
     };
     return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
 }

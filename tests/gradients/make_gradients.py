@@ -150,6 +150,21 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), target.flatten())
 
 
+class Recurrent(nn.Module):
+    """An embedding, two layers of LSTM in both directions, a GRU, and the last state of an RNN."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(20, 6)
+        self.lstm = nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True)
+        self.gru, self.rnn = nn.GRU(10, 6, batch_first=True), nn.RNN(6, 5, nonlinearity="relu", batch_first=True)
+        self.head = nn.Linear(5, 4)
+
+    def forward(self, input, target):
+        x = self.gru(self.lstm(self.tokens(input))[0])[0]
+        return F.cross_entropy(self.head(self.rnn(x)[1][-1]), target)
+
+
 def save(path, tensors):
     names = {torch.float32: "F32", torch.int64: "I64"}
     header, data = {}, b""
@@ -189,3 +204,5 @@ if __name__ == "__main__":
     make("gpt", GPT(), torch.randint(20, (3, 6)), torch.randint(20, (3, 6)))
     torch.manual_seed(2)
     make("fixed", Fixed(), torch.randn(4, 3, 17, 15), torch.randint(4, (4,)))
+    torch.manual_seed(3)
+    make("recurrent", Recurrent(), torch.randint(20, (3, 9)), torch.randint(4, (3,)))

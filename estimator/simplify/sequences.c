@@ -1,0 +1,243 @@
+/* sequences.c - recurrent layers over long sequences become chains of layers over chunks. */
+#include "estimator/simplify/sequences.h"
+
+#include <string.h>
+
+#include "estimator/model/order.h"
+#include "estimator/rules/operands/recurrent.h"
+#include "estimator/simplify/infer.h"
+#include "estimator/simplify/rewrite.h"
+#include "estimator/simplify/sequence_inputs.h"
+
+/* The operands and outputs by their numbers. */
+enum { X, W, R, B, LENGTHS, H, C, P, N_IN };
+enum { Y, Y_H, Y_C, N_OUT };
+
+int64_t mp_sequence_steps(int64_t n_steps)
+{
+    int64_t root = 1;
+    while (root * root < n_steps) root++;
+    return n_steps < MP_SEQUENCE_LONG ? n_steps : root;
+}
+
+/* One direction of a layer, about to be cut. */
+typedef struct layer {
+    mp_operator op; /* as it was */
+    mp_chunks *cut;
+    bool backwards;
+    int in[N_IN];
+    int out[N_OUT]; /* -1: nobody asks */
+    mp_attribute *attributes;
+    size_t n_attributes;
+} layer;
+
+static mp_status add(mp_chunks *c, const mp_operator_draft *draft)
+{
+    mp_status st = MP_OK;
+    int index;
+    MP_TRY(mp_model_operator(c->model, draft, &index, c->err));
+    MP_TRY(mp_operator_infer(c->model, index, c->err));
+done:
+    return st;
+}
+
+/* Tensor `from` along dimension 0 or 1: one operator, Split or Concat, with this many parts. */
+static mp_status join(mp_chunks *c, const int *parts, int n, int64_t axis, int to)
+{
+    const mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    return add(c, &(mp_operator_draft){.kind = "Concat",
+                                       .domain = "",
+                                       .version = 11,
+                                       .in = parts,
+                                       .out = &to,
+                                       .n_in = n,
+                                       .n_out = 1,
+                                       .attributes = &along,
+                                       .n_attributes = 1});
+}
+
+/* A new tensor "stem:k". */
+static mp_status fresh(mp_chunks *c, const char *stem, int k, int *out)
+{
+    mp_status st = MP_OK;
+    const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
+    MP_REQUIRE(name, c->err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_model_fresh_tensor(c->model, name, out, c->err));
+done:
+    return st;
+}
+
+/* Chunk number k of n in the order of the recurrence; `state`: h and c before it, and then behind it. */
+static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
+{
+    mp_status st = MP_OK;
+    mp_chunks *c = l->cut;
+    const bool is_last = k == c->n - 1, is_lstm = l->op.op->max_out == N_OUT;
+    int in[N_IN], out[N_OUT] = {-1, -1, -1};
+    const char *name = mp_pool_format(c->model->pool, "%s:%d", l->op.name, l->backwards ? c->n - 1 - k : k);
+    MP_REQUIRE(name, c->err, MP_NOMEM, "out of memory");
+    memcpy(in, l->in, sizeof in);
+    in[X] = x;
+    in[H] = state[0];
+    in[C] = state[1];
+    if (l->out[Y] >= 0) MP_TRY(fresh(c, c->model->tensors[l->out[Y]].name, l->backwards ? c->n - 1 - k : k, &out[Y]));
+    for (int o = Y_H; o < (is_lstm ? N_OUT : Y_C); o++) {
+        out[o] = is_last ? l->out[o] : -1;
+        if (!is_last) MP_TRY(fresh(c, mp_pool_format(c->model->pool, "%s:%s", name, o == Y_H ? "h" : "c"), 0, &out[o]));
+        state[o - Y_H] = out[o];
+    }
+    *y = out[Y];
+    MP_TRY(add(c, &(mp_operator_draft){.name = name,
+                                       .kind = l->op.kind,
+                                       .domain = l->op.domain,
+                                       .version = l->op.version,
+                                       .in = in,
+                                       .out = out,
+                                       .n_in = is_lstm ? N_IN : C,
+                                       .n_out = is_lstm ? N_OUT : Y_C,
+                                       .attributes = l->attributes,
+                                       .n_attributes = l->n_attributes}));
+done:
+    return st;
+}
+
+static mp_status add_chunks(const layer *l, const int *parts)
+{
+    mp_status st = MP_OK;
+    mp_chunks *c = l->cut;
+    int state[2] = {l->in[H], l->in[C]}, *outputs = NULL;
+    MP_REQUIRE(outputs = mp_alloc((size_t)c->n, sizeof *outputs), c->err, MP_NOMEM, "out of memory");
+    for (int k = 0; k < c->n; k++) {
+        const int place = l->backwards ? c->n - 1 - k : k;
+        MP_TRY(add_chunk(l, k, parts[place], state, &outputs[place]));
+    }
+    if (l->out[Y] >= 0) MP_TRY(join(c, outputs, c->n, 0, l->out[Y]));
+done:
+    mp_free(outputs);
+    return st;
+}
+
+/* The attributes for direction d alone: of `activations` that direction's part. */
+static mp_status take_attributes(layer *l, int d, bool both)
+{
+    mp_status st = MP_OK;
+    mp_model *model = l->cut->model;
+    const mp_operator *op = &l->op;
+    const int n_each = op->op->max_out == N_OUT ? 3 : op->op->max_in == C && !strcmp(op->kind, "GRU") ? 2 : 1;
+    MP_REQUIRE(l->attributes = mp_pool_alloc(model->pool, op->n_attributes + 1, sizeof *l->attributes), l->cut->err, MP_NOMEM,
+               "out of memory");
+    l->n_attributes = 0;
+    for (size_t k = 0; k < op->n_attributes; k++) {
+        mp_attribute a = op->attributes[k];
+        if (both && !strcmp(a.name, "direction")) a.text = d ? "reverse" : "forward";
+        if (both && !strcmp(a.name, "activations") && a.text) {
+            const char *from = a.text, *end;
+            for (int skip = d * n_each; skip > 0 && *from; skip--) from += strcspn(from, ",") + (strchr(from, ',') != NULL);
+            end = from;
+            for (int n = 0; n < n_each && *end; n++) end += strcspn(end, ",") + (n + 1 < n_each && strchr(end, ',') != NULL);
+            MP_REQUIRE(a.text = mp_pool_text(model->pool, from, (size_t)(end - from)), l->cut->err, MP_NOMEM, "out of memory");
+        }
+        l->attributes[l->n_attributes++] = a;
+    }
+done:
+    return st;
+}
+
+/* Halves of a tensor whose first dimension counts directions. */
+static mp_status halve(mp_chunks *c, int tensor, int half[2])
+{
+    mp_status st = MP_OK;
+    half[0] = half[1] = tensor;
+    if (tensor >= 0) MP_TRY(mp_cut_split(c, tensor, 0, 2, (const int64_t[]){1, 1}, half));
+done:
+    return st;
+}
+
+/* A layer in both directions: one for each, whose outputs are put together. */
+static mp_status cut_both(mp_chunks *c, const mp_operator *op, const int *parts)
+{
+    mp_status st = MP_OK;
+    layer l[2] = {{.op = *op, .cut = c}, {.op = *op, .cut = c, .backwards = true}};
+    int halves[N_OUT][2];
+    for (int i = 0; i < N_IN; i++) {
+        int half[2] = {-1, -1};
+        if (i != X && i != LENGTHS) MP_TRY(halve(c, i < op->n_in ? op->in[i] : -1, half));
+        for (int d = 0; d < 2; d++) l[d].in[i] = half[d];
+    }
+    for (int d = 0; d < 2; d++) {
+        MP_TRY(take_attributes(&l[d], d, true));
+        for (int o = 0; o < N_OUT; o++) {
+            l[d].out[o] = -1;
+            if (o < op->n_out && op->out[o] >= 0) MP_TRY(fresh(c, c->model->tensors[op->out[o]].name, d, &l[d].out[o]));
+            halves[o][d] = l[d].out[o];
+        }
+        MP_TRY(add_chunks(&l[d], parts));
+    }
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0) MP_TRY(join(c, halves[o], 2, o == Y ? 1 : 0, op->out[o]));
+done:
+    return st;
+}
+
+static mp_status cut_one(mp_chunks *c, const mp_operator *op, const int *parts)
+{
+    mp_status st = MP_OK;
+    layer l = {.op = *op, .cut = c, .backwards = !strcmp(mp_operator_text(op, "direction", "forward"), "reverse")};
+    for (int i = 0; i < N_IN; i++) l.in[i] = i < op->n_in && i != LENGTHS ? op->in[i] : -1;
+    for (int o = 0; o < N_OUT; o++) l.out[o] = o < op->n_out ? op->out[o] : -1;
+    MP_TRY(take_attributes(&l, 0, false));
+    MP_TRY(add_chunks(&l, parts));
+done:
+    return st;
+}
+
+static bool is_recurrent(const mp_operator *op)
+{
+    return mp_is_kind(op, "LSTM") || mp_is_kind(op, "GRU") || mp_is_kind(op, "RNN");
+}
+
+static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequence_report *report, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_operator op = model->operators[index]; /* a copy: the operators move */
+    const mp_recurrent sizes = mp_recurrent_read(model, &op);
+    mp_chunks c = {.model = model, .err = err};
+    int *parts = NULL;
+    if (!steps) steps = mp_sequence_steps(sizes.n_steps);
+    if (sizes.batch_first || mp_operator_in(model, &op, LENGTHS) || steps >= sizes.n_steps) goto done;
+    c.n = (int)((sizes.n_steps + steps - 1) / steps);
+    MP_REQUIRE(c.sizes = mp_pool_alloc(model->pool, (size_t)c.n, sizeof *c.sizes), err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(parts = mp_alloc((size_t)c.n, sizeof *parts), err, MP_NOMEM, "out of memory");
+    for (int k = 0; k < c.n; k++) c.sizes[k] = k < c.n - 1 ? steps : sizes.n_steps - steps * (c.n - 1);
+    model->operators[index].removed = true;
+    for (int o = 0; o < op.n_out; o++)
+        if (op.out[o] >= 0) model->tensors[op.out[o]].producer = -1;
+    MP_TRY(mp_cut_input(&c, op.in[X], 0, parts));
+    MP_TRY(sizes.n_directions == 2 ? cut_both(&c, &op, parts) : cut_one(&c, &op, parts));
+    report->n_layers += (int)sizes.n_directions;
+    report->n_chunks += c.n * (int)sizes.n_directions;
+done:
+    mp_free(parts);
+    return st;
+}
+
+mp_status mp_model_cut_sequences(mp_model *model, int64_t steps, mp_sequence_report *report, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_rewriter r = {.model = model, .rules = MP_RULES_EXECUTOR, .err = err};
+    const size_t n = model->n_operators;
+    *report = (mp_sequence_report){0};
+    for (size_t k = 0; k < n; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (!op->removed && op->op && is_recurrent(op)) MP_TRY(cut_layer(model, (int)k, steps, report, err));
+    }
+    if (!report->n_layers) goto done;
+    MP_REQUIRE(r.n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), err, MP_NOMEM, "out of memory");
+    mp_rewriter_start(&r);
+    MP_TRY(mp_rewrite_dead(&r));
+    mp_rewriter_start(&r);
+    MP_TRY(mp_model_sort(model, err));
+done:
+    mp_free(r.n_readers);
+    return st;
+}
