@@ -31,6 +31,7 @@ struct mp_execution {
     pass_kind kinds[PASS_KINDS];
     mp_steps_calls calls;
     double *seconds, input_seconds;
+    mp_watch *watch; /* NULL: nobody looks at what is computed */
     mp_pool *pool;
 };
 
@@ -247,6 +248,18 @@ done:
     return st;
 }
 
+static mp_status run_watched(mp_execution *e, const mp_steps_call *call, int64_t pass, int kind, mp_error *err)
+{
+    mp_status st = MP_OK;
+    e->watch->pass = pass;
+    MP_TRY(mp_watch_before(e->watch, &e->at.steps[call->step], err));
+    MP_TRY(run_call(e, call, pass, kind, err));
+    if (call->is_update && !(kind & PASS_UPDATES)) goto done;
+    for (size_t k = 0; k < call->n_steps; k++) MP_TRY(mp_watch_after(e->watch, &e->at.steps[call->step + k], err));
+done:
+    return st;
+}
+
 /* The plan's steps, call by call. What an update on the second stream uses is dead only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
@@ -260,7 +273,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_TRY(b->note_time(b, 2 * (int)k, err));
         if (side) MP_TRY(b->side_begin(b, err));
-        const mp_status ran = run_call(e, call, pass, kind, err);
+        const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
         if (side) MP_TRY(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also of what has failed */
         MP_TRY(ran);
         if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(b, call->wait, err));
@@ -344,6 +357,11 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
 done:
     b->leave(b);
     return st;
+}
+
+void mp_execution_watch(mp_execution *e, mp_watch *watch)
+{
+    e->watch = watch;
 }
 
 mp_status mp_execution_flush(mp_execution *e, mp_error *err)

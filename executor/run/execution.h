@@ -8,6 +8,7 @@
 #define EXECUTOR_EXECUTION_H
 
 #include "executor/run/program.h"
+#include "executor/run/watch.h"
 #include "memplan/execution.h"
 #include "memplan/plan.h"
 
@@ -37,6 +38,9 @@ typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_executio
  * recorded. What fails on a device is seen at the end of a pass at the latest: MP_IO. */
 mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_inputs fill, void *data, double *loss,
                             mp_error *err);
+/* From now on what every step of the plan reads and writes is looked at; NULL: no longer. Only where passes are not recorded
+ * and nothing runs on a second stream (by_call, profile). */
+void mp_execution_watch(mp_execution *execution, mp_watch *watch);
 /* Runs the updates that wait for the next step (forward-fused); before saving, evaluating, and at the end. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 

@@ -9,6 +9,7 @@
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
 #include "executor/train/accuracy.h"
+#include "executor/train/not_finite.h"
 #include "executor/train/state.h"
 #include "formats/base/process_memory.h"
 
@@ -30,13 +31,15 @@ static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, 
 {
     mp_status st = MP_OK;
     MP_TRY(mp_execution_flush(e, err));
+    MP_TRY(mp_check_finite(e, r->program, step, err));
     MP_TRY(mp_state_save(r->save, r->program, e, &r->execution, step, err));
 done:
     return st;
 }
 
+/* *saved: the state was saved, after which all was finite. */
 static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
-                           double *seconds, double *input_seconds, mp_error *err)
+                           double *seconds, double *input_seconds, bool *saved, mp_error *err)
 {
     mp_status st = MP_OK;
     long allocations;
@@ -50,13 +53,21 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
         if (!k && r->n_steps > 1) mp_execution_forget_seconds(e); /* the first step also warms up */
         report->losses[report->n_losses++] = loss;
-        MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %g at step %lld", loss, (long long)(step + 1));
+        MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
+                   isnan(loss) ? "nan"
+                   : loss > 0  ? "inf"
+                               : "-inf",
+                   (long long)(step + 1));
         mp_train_progress p = {k + 1, r->n_steps, loss, seconds[report->n_losses - 1]};
         if (r->progress && !r->progress(&p, r->progress_data)) report->stopped = true;
         bool last = k + 1 == r->n_steps || report->stopped;
-        if (r->save && (last || (r->save_every && (step + 1) % r->save_every == 0))) MP_TRY(save(r, e, step + 1, err));
+        if (r->save && (last || (r->save_every && (step + 1) % r->save_every == 0))) {
+            MP_TRY(save(r, e, step + 1, err));
+            *saved = true;
+        }
     }
     MP_TRY(mp_execution_flush(e, err));
+    MP_TRY(mp_check_finite(e, r->program, report->first_step + (int64_t)report->n_losses, err));
 done:
     return st;
 }
@@ -93,6 +104,7 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     mp_execution *e = NULL;
     mp_input_filler filler = {0};
     double *seconds = NULL, *input_seconds = NULL;
+    bool saved = false, refuted = false;
     *report = (mp_report){.static_bytes = r->plan->static_bytes,
                           .planned_peak_bytes = r->plan->peak_bytes,
                           .idle_process_bytes = mp_process_bytes()};
@@ -107,7 +119,8 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));
     if (r->resume) MP_TRY(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
     MP_TRY(mp_input_filler_new(r->program, r->feed, &filler, err));
-    st = run_steps(r, e, &filler, report, seconds, input_seconds, err);
+    st = run_steps(r, e, &filler, report, seconds, input_seconds, &saved, err);
+    refuted = st == MP_REFUTED;
     if (st != MP_OK && st != MP_REFUTED) goto done;
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
@@ -127,6 +140,7 @@ done:
     mp_execution_free(e);
     mp_free(seconds);
     mp_free(input_seconds);
+    if (refuted) mp_explain_not_finite(r, saved ? r->save : r->resume, report->first_step + (int64_t)report->n_losses - 1, err);
     if (st != MP_OK && st != MP_REFUTED) mp_report_free(report);
     return st;
 }

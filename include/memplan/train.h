@@ -64,8 +64,10 @@ typedef struct mp_report {
     bool stopped;       /* the progress call asked for it */
 } mp_report;
 
-/* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss is not a number; the
- * message names the step, and nothing is saved from then on. MP_NOMEM, MP_IO (saving, resuming), MP_PARSE (resuming). */
+/* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss, or a parameter
+ * in the end or where it is to be saved, is not finite; the message names the step and, found by repeating the training with
+ * every operand looked at, the operator that gave the first value that is not; nothing is saved from then on. MP_NOMEM, MP_IO
+ * (saving, resuming), MP_PARSE (resuming). */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
 void mp_report_free(mp_report *report); /* a zeroed one is fine */
 

@@ -1,0 +1,150 @@
+/* watch.c - the operands of a step before and after it. */
+#include "executor/run/watch.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NANS = 1, INFINITIES = 2 };
+
+void mp_watch_begin(mp_watch *w, const mp_program *program)
+{
+    *w = (mp_watch){.program = program, .first = {.node = -1}, .first_nan = {.node = -1}};
+}
+
+void mp_watch_end(mp_watch *w)
+{
+    mp_free(w->room);
+    *w = (mp_watch){0};
+}
+
+mp_status mp_watch_count(mp_watch *w, const mp_array *there, int64_t *n_bad, bool *has_nan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_backend *b = w->program->backend;
+    *n_bad = 0;
+    *has_nan = false;
+    if (!there->data || !mp_is_real(there->dtype)) goto done;
+    mp_array host = mp_array_plain(MP_DTYPE_FLOAT, there->rank, there->dims);
+    const int64_t n = mp_array_elements(&host);
+    if (n > w->n_room) {
+        mp_free(w->room);
+        w->n_room = 0;
+        MP_REQUIRE(w->room = mp_alloc((size_t)n, sizeof *w->room), err, MP_NOMEM, "out of memory");
+        w->n_room = n;
+    }
+    host.data = w->room;
+    if (n) MP_TRY(b->download(b, there, &host, err));
+    for (int64_t k = 0; k < n; k++) {
+        *n_bad += !isfinite(w->room[k]);
+        *has_nan |= isnan(w->room[k]);
+    }
+done:
+    return st;
+}
+
+static mp_status look(mp_watch *w, const mp_array *there, unsigned *kinds, int64_t *n_bad, mp_error *err)
+{
+    bool has_nan;
+    mp_status st = mp_watch_count(w, there, n_bad, &has_nan, err);
+    *kinds = st != MP_OK || !*n_bad ? 0 : has_nan ? NANS | INFINITIES : INFINITIES;
+    return st;
+}
+
+/* The place of an array among the n of a list; -1: it is none of them. */
+static int place(const mp_array *a, const mp_array *list, int n)
+{
+    return list && a >= list && a < list + n ? (int)(a - list) : -1;
+}
+
+/* The tensor that a step of an operator writes into an array, or whose gradient it writes there; -1: it only reads it, or
+ * leaves it for its backward. */
+static int written(const mp_program *p, const mp_ready_step *r, const mp_array *a)
+{
+    const mp_operands *x = &p->nodes[r->node].operands;
+    const int o = place(a, x->out, x->n_out), i = place(a, x->d_in, x->n_in);
+    if (!x->is_backward) return o >= 0 ? x->op->out[o] : -1;
+    return i >= 0 ? x->op->in[i] : -1;
+}
+
+static bool is_read(const mp_program *p, const mp_ready_step *r, const mp_array *a)
+{
+    const mp_operands *x = &p->nodes[r->node].operands;
+    const int i = place(a, x->d_in, x->n_in);
+    if (!x->is_backward) return place(a, x->in, x->n_in) >= 0;
+    return i < 0 || (p->bindings->nodes[r->node].adds >> i & 1);
+}
+
+mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program_node *node = &w->program->nodes[r->node];
+    w->read = 0;
+    for (size_t k = 0; k < r->n_slots; k++) {
+        unsigned kinds;
+        int64_t n_bad;
+        mp_array a = *node->slots[k].array;
+        a.data = r->slots[k];
+        if (!is_read(w->program, r, node->slots[k].array)) continue;
+        MP_TRY(look(w, &a, &kinds, &n_bad, err));
+        w->read |= kinds;
+    }
+done:
+    return st;
+}
+
+/* NaNs are new where none were read, infinities where nothing was that is not finite. */
+static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradient, const mp_array *a, unsigned kinds,
+                 int64_t n_bad)
+{
+    const mp_origin origin = {.node = r->node,
+                              .tensor = tensor,
+                              .is_gradient = is_gradient,
+                              .is_nan = kinds & NANS,
+                              .n_bad = n_bad,
+                              .n = mp_array_elements(a),
+                              .pass = w->pass};
+    if (w->first.node < 0 && kinds && !w->read) w->first = origin;
+    if (w->first_nan.node < 0 && (kinds & NANS) && !(w->read & NANS)) w->first_nan = origin;
+}
+
+/* What accumulation, clipping and updates write: one array, which is the gradient or the parameter of a tensor. */
+static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_binding *b, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program *p = w->program;
+    unsigned kinds;
+    int64_t n_bad;
+    mp_array a;
+    int tensor = b->parameter;
+    for (size_t t = 0; b->task == MP_TASK_ACCUMULATE && t < p->model->n_tensors; t++)
+        if (p->bindings->gradient[t] == b->target) tensor = (int)t;
+    if (tensor < 0) goto done;
+    MP_TRY(mp_program_array(p, tensor, &a, err));
+    a.data = r->target;
+    w->read = 0; /* what is wrong with a gradient was seen where that was made */
+    MP_TRY(look(w, &a, &kinds, &n_bad, err));
+    note(w, r, tensor, b->task == MP_TASK_ACCUMULATE, &a, kinds, n_bad);
+done:
+    return st;
+}
+
+mp_status mp_watch_after(mp_watch *w, const mp_ready_step *r, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program *p = w->program;
+    const mp_program_node *node = &p->nodes[r->node];
+    const mp_binding *b = &p->bindings->nodes[r->node];
+    if (b->task != MP_TASK_FORWARD && b->task != MP_TASK_BACKWARD) return after_others(w, r, b, err);
+    for (size_t k = 0; k < r->n_slots; k++) {
+        unsigned kinds;
+        int64_t n_bad;
+        mp_array a = *node->slots[k].array;
+        const int tensor = written(p, r, node->slots[k].array);
+        a.data = r->slots[k];
+        if (tensor < 0) continue;
+        MP_TRY(look(w, &a, &kinds, &n_bad, err));
+        note(w, r, tensor, b->task == MP_TASK_BACKWARD, &a, kinds, n_bad);
+    }
+done:
+    return st;
+}

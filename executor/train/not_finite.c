@@ -1,0 +1,166 @@
+/* not_finite.c - the same steps again, watched. */
+#include "executor/train/not_finite.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "executor/data/inputs.h"
+#include "executor/data/parameters.h"
+#include "executor/train/state.h"
+
+enum { WATCHED = 2 }; /* steps before the one that failed: most of the time it is the last of them */
+
+/* The first tensor of these roles that is not finite; -1: none. */
+static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_program *p = w->program;
+    *found = -1;
+    for (size_t t = 0; t < p->model->n_tensors && *found < 0; t++) {
+        const mp_tensor *x = &p->model->tensors[t];
+        const bool kept = x->role == MP_ROLE_PARAMETER || x->role == MP_ROLE_BUFFER;
+        int64_t n_bad;
+        bool has_nan;
+        mp_array a;
+        const int storage = p->bindings->storage[t];
+        if (x->producer >= 0 || storage < 0 || !(inputs ? x->role == MP_ROLE_DATA : kept)) continue;
+        if (!mp_storage_is_static(&p->graph->storages[storage])) continue;
+        MP_TRY(mp_execution_tensor(e, (int)t, &a, err));
+        MP_TRY(mp_watch_count(w, &a, &n_bad, &has_nan, err));
+        if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER)) *found = (int)t; /* masks are buffers, too: of -inf */
+    }
+done:
+    return st;
+}
+
+mp_status mp_check_finite(mp_execution *e, const mp_program *program, int64_t step, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_watch w;
+    int bad;
+    mp_watch_begin(&w, program);
+    MP_TRY(find_bad(e, &w, false, &bad, err));
+    MP_REQUIRE(bad < 0, err, MP_REFUTED, "'%s' is not finite after step %" PRId64, program->model->tensors[bad].name, step);
+done:
+    mp_watch_end(&w);
+    return st;
+}
+
+typedef struct repetition {
+    const mp_train_request *request;
+    mp_execution *execution;
+    mp_input_filler filler;
+    mp_watch watch;
+    bool watching;
+    int bad_input, bad_start; /* a tensor that nobody computes; -1 */
+    int64_t bad_step;
+} repetition;
+
+static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error *err)
+{
+    repetition *r = data;
+    mp_status st = mp_inputs_fill(&r->filler, micro_batch, e, err);
+    if (st == MP_OK && r->watching && r->bad_input < 0) st = find_bad(e, &r->watch, true, &r->bad_input, err);
+    return st;
+}
+
+/* Steps up to the one that failed; those from `from` on are watched, until one of them leaves something that is not finite. */
+static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t failed, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_train_request *t = r->request;
+    mp_execution_options options = t->execution;
+    int64_t step = 0;
+    int bad = -1;
+    options.by_call = options.profile = true; /* in order, on one stream */
+    r->bad_input = r->bad_start = -1;
+    mp_watch_begin(&r->watch, t->program);
+    MP_TRY(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
+    MP_TRY(mp_parameters_load(t->parameters, t->program, r->execution, err));
+    if (state) MP_TRY(mp_state_resume(state, t->program, r->execution, &options, &step, err));
+    MP_TRY(mp_input_filler_new(t->program, t->feed, &r->filler, err));
+    for (bool ended = false; step <= failed && !ended; step++) {
+        double loss;
+        if (step >= from && !r->watching) {
+            MP_TRY(find_bad(r->execution, &r->watch, false, &r->bad_start, err));
+            if (r->bad_start >= 0) goto done;
+            r->watching = true;
+            mp_execution_watch(r->execution, &r->watch);
+        }
+        r->bad_step = step;
+        MP_TRY(mp_execution_step(r->execution, step, fill, r, &loss, err));
+        if (!r->watching) continue;
+        MP_TRY(find_bad(r->execution, &r->watch, false, &bad, err));
+        ended = bad >= 0 || !isfinite(loss) || r->bad_input >= 0 || r->watch.first_nan.node >= 0;
+        if (!ended) r->watch.first.node = -1; /* infinities that came to nothing */
+    }
+    if (!(r->watch.first.node >= 0 || r->bad_input >= 0)) MP_TRY(mp_execution_flush(r->execution, err));
+done:
+    return st;
+}
+
+static void repetition_free(repetition *r)
+{
+    mp_input_filler_free(&r->filler);
+    mp_execution_free(r->execution);
+    mp_watch_end(&r->watch);
+    *r = (repetition){.request = r->request};
+}
+
+static void add(mp_error *err, const char *text)
+{
+    const size_t length = strlen(err->message);
+    snprintf(err->message + length, sizeof err->message - length, "%s", text);
+}
+
+static void add_origin(const repetition *r, const mp_origin *o, const char *what, mp_error *err)
+{
+    const mp_program *p = r->request->program;
+    const mp_binding *b = &p->bindings->nodes[o->node];
+    const int n = p->options.accumulate > 1 ? p->options.accumulate : 1;
+    char text[400];
+    static const char *const phases[] = {"forward", "backward", "backward", "clipping", "the update"};
+    snprintf(text, sizeof text, "%s: %s in %" PRId64 " of %" PRId64 " elements of %s'%s', by %s%s%s%s in %s of step %" PRId64,
+             what, o->is_nan ? "nan" : "inf", o->n_bad, o->n, o->is_gradient ? "the gradient of " : "",
+             p->model->tensors[o->tensor].name, b->op < 0 ? "the optimizer" : p->model->operators[b->op].kind,
+             b->op < 0 ? "" : " '", b->op < 0 ? "" : p->model->operators[b->op].name, b->op < 0 ? "" : "'", phases[b->task],
+             o->pass / n + 1);
+    add(err, text);
+}
+
+static void tell(const repetition *r, mp_error *err)
+{
+    const mp_watch *w = &r->watch;
+    const mp_model *m = r->request->program->model;
+    char text[400];
+    if (r->bad_input >= 0 || r->bad_start >= 0) {
+        snprintf(text, sizeof text,
+                 r->bad_input >= 0 ? "; the input '%s' is not finite in step %" PRId64
+                                   : "; '%s' is not finite before step %" PRId64,
+                 m->tensors[r->bad_input >= 0 ? r->bad_input : r->bad_start].name, r->bad_step + 1);
+        add(err, text);
+    } else if (w->first.node >= 0 || w->first_nan.node >= 0) {
+        const mp_origin *first = w->first.node >= 0 ? &w->first : &w->first_nan;
+        add_origin(r, first, "; first not finite", err);
+        if (!first->is_nan && w->first_nan.node >= 0) add_origin(r, &w->first_nan, ", then", err);
+    } else {
+        add(err, "; it did not come again when the steps were repeated");
+    }
+}
+
+void mp_explain_not_finite(const mp_train_request *request, const char *state, int64_t failed, mp_error *err)
+{
+    mp_error own = {0};
+    repetition r = {.request = request};
+    int64_t from = failed > WATCHED ? failed - WATCHED : 0;
+    if (!err) return;
+    mp_status st = repeat(&r, state, from, failed, &own);
+    if (st == MP_OK && r.bad_start >= 0 && from > 0) {
+        repetition_free(&r);
+        st = repeat(&r, state, 0, failed, &own);
+    }
+    if (st == MP_OK) tell(&r, err);
+    repetition_free(&r);
+}

@@ -1,0 +1,134 @@
+/* test_not_finite.c - trainings that stop being numbers on purpose: the message names where it began. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cases/onnx_builder.h"
+#include "tests/cases/training_case.h"
+
+enum { FLOAT = 1, CONSTANT_STEPS = 6 };
+
+/* One operator: its kind is its name. */
+typedef struct line {
+    const char *kind, *inputs, *output;
+} line;
+
+/* y from x (2, 4), the parameters w, v and u (4), u all zeros, and low (4), which begins with -inf. Trains `steps` steps; the
+ * message must hold `expected`, and not `unexpected` (NULL: anything). */
+static void fails(const line *lines, int64_t steps, int accumulate, const char *expected, const char *unexpected)
+{
+    static const float w[] = {0.5f, 1, 2, 1}, v[] = {0.5f, 1, 1, 2}, u[4] = {0}, low[] = {-INFINITY, 0, 0, 0};
+    const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD,
+                                         .loss = MP_LOSS_MSE,
+                                         .accumulate = accumulate,
+                                         .dtype = MP_DTYPE_FLOAT,
+                                         .options_json = "{}"};
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_raw(onnx_initializer(&b, "w.weight", FLOAT, "4"), w, sizeof w);
+    onnx_raw(onnx_initializer(&b, "v.weight", FLOAT, "4"), v, sizeof v);
+    onnx_raw(onnx_initializer(&b, "u.weight", FLOAT, "4"), u, sizeof u);
+    onnx_raw(onnx_initializer(&b, "causal_mask", FLOAT, "4"), low, sizeof low);
+    for (; lines->kind; lines++) onnx_node(&b, lines->kind, lines->kind, lines->inputs, lines->output);
+    onnx_output(&b, "y", FLOAT, "2,4");
+    training_case t = training_begin(onnx_save(&b), 0, &options);
+    mp_plan *plan = training_keep_all(&t);
+    mp_train_request request = training_request(&t, plan, steps);
+    mp_report report = {0};
+    mp_error err = {0};
+    mp_status st = mp_train(&request, &report, &err);
+    if (st != MP_REFUTED || !strstr(err.message, expected) || (unexpected && strstr(err.message, unexpected)))
+        fail_msg("'%s' is expected: %s: %s", expected, mp_status_text(st), err.message);
+    mp_report_free(&report);
+    mp_plan_free(plan);
+    training_end(&t);
+    onnx_end(&b);
+}
+
+static void the_operator_is_named_where_it_began(void **state)
+{
+    (void)state;
+    static const line log_of_negatives[] = {{"Mul", "x,w.weight", "a"}, {"Log", "a", "l"}, {"Add", "l,v.weight", "y"}, {0}};
+    static const line no_quotient[] = {{"Mul", "x,w.weight", "a"},
+                                       {"Abs", "a", "b"},
+                                       {"Neg", "b", "n"},
+                                       {"Relu", "n", "z"},
+                                       {"Div", "z,z", "q"},
+                                       {"Add", "q,v.weight", "y"},
+                                       {0}};
+    static const line overflow[] = {{"Div", "w.weight,x", "d"}, {"Mul", "d,d", "a"}, {"Mul", "a,a", "b"}, {"Add", "b,b", "c"},
+                                    {"Mul", "c,c", "f"},        {"Exp", "f", "e"},   {"Sub", "e,e", "y"}, {0}};
+    fails(log_of_negatives, 3, 1, "the loss is nan at step 1; first not finite: nan in ", "then");
+    fails(log_of_negatives, 3, 1, "of 8 elements of 'l', by Log 'Log' in forward of step 1", NULL);
+    fails(no_quotient, 3, 1, "nan in 8 of 8 elements of 'q', by Div 'Div' in forward of step 1", NULL);
+    fails(overflow, 3, 1, "elements of 'e', by Exp 'Exp' in forward of step 1", NULL);
+    fails(overflow, 3, 1, "first not finite: inf in ", NULL);
+}
+
+/* The square root's slope at 0 is infinite: the loss of the first step is a number, and that of the second is none. */
+static const line root_of_zero[] = {
+    {"Abs", "x", "a"}, {"Mul", "a,u.weight", "z"}, {"Sqrt", "z", "q"}, {"Add", "q,v.weight", "y"}, {0}};
+
+static void backward_is_told_from_forward(void **state)
+{
+    (void)state;
+    fails(root_of_zero, 3, 1,
+          "the loss is nan at step 2; first not finite: inf in 8 of 8 elements of the gradient of 'z', by "
+          "Sqrt 'Sqrt' in backward of step 1",
+          NULL);
+    fails(root_of_zero, 3, 2, "by Sqrt 'Sqrt' in backward of step 1", NULL);
+}
+
+/* The last step's update is looked at, since no loss follows it. */
+static void weights_are_finite_in_the_end(void **state)
+{
+    (void)state;
+    fails(root_of_zero, 1, 1, "'u.weight' is not finite after step 1; first not finite: inf in 8 of 8 elements of the gradient",
+          NULL);
+}
+
+/* A mask of -inf is no fault of what reads it. */
+static void infinities_that_are_meant_are_not_blamed(void **state)
+{
+    (void)state;
+    static const line masked[] = {{"Mul", "x,w.weight", "a"},
+                                  {"Add", "a,causal_mask", "s"},
+                                  {"Softmax", "s", "p"},
+                                  {"Mul", "p,x", "m"},
+                                  {"Log", "m", "l"},
+                                  {"Sub", "l,v.weight", "y"},
+                                  {0}};
+    fails(masked, 2, 1, "elements of 'l', by Log", "Add 'Add'");
+}
+
+/* The loss goes on as if nothing had happened, since what is no number is replaced. */
+static void an_early_beginning_is_found(void **state)
+{
+    (void)state;
+    static const line hidden[] = {{"Abs", "x", "a"},
+                                  {"Mul", "a,u.weight", "z"},
+                                  {"Sqrt", "z", "q"},
+                                  {"IsNaN", "q", "i"},
+                                  {"Where", "i,v.weight,q", "k"},
+                                  {"Add", "k,v.weight", "y"},
+                                  {0}};
+    fails(hidden, CONSTANT_STEPS, 1, "'u.weight' is not finite after step 6; first not finite: inf in 8 of 8", NULL);
+    fails(hidden, CONSTANT_STEPS, 1, "in backward of step 1", NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_operator_is_named_where_it_began), cmocka_unit_test(backward_is_told_from_forward),
+        cmocka_unit_test(weights_are_finite_in_the_end),        cmocka_unit_test(infinities_that_are_meant_are_not_blamed),
+        cmocka_unit_test(an_early_beginning_is_found),
+    };
+    return cmocka_run_group_tests_name("executor/not finite", tests, NULL, NULL);
+}
