@@ -69,6 +69,7 @@ void mp_model_free(mp_model *model)
     mp_names_free(model->operator_numbers);
     mp_free(model->tensors);
     mp_free(model->operators);
+    mp_free(model->regions);
     mp_free(model->inputs);
     mp_free(model->outputs);
     mp_pool_free(model->pool);

@@ -47,6 +47,16 @@ typedef struct mp_stored {
     int64_t packed_elements; /* how many it takes then, padding included */
 } mp_stored;
 
+/* A sequence of tensors, which lives in the model's pool and is never changed. */
+typedef struct mp_sequence {
+    int n;
+    int *items; /* tensor indices */
+    struct mp_sequence_room {
+        int used, size;
+    } * room; /* of the block that `items` is in, which longer sequences may share; NULL: no items */
+} mp_sequence;
+typedef struct mp_sequence_room mp_sequence_room;
+
 typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
@@ -62,9 +72,14 @@ typedef struct mp_tensor {
     mp_mask mask;            /* UNKNOWN wherever there is a value */
     bool is_output;          /* a declared output of the model */
     bool is_target;          /* an input that the appended loss compares with */
+    bool is_formal;          /* stands for what a control operator hands to its region, while there is one */
+    mp_sequence *sequence;   /* NULL: a tensor. Else a list of tensors, known when mp_model_infer has come by */
     mp_stored stored;        /* the backend's */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
+
+/* Operators with subgraphs (regions.h). */
+typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
 struct mp_op; /* a row of the registry, ops.h */
 
@@ -78,8 +93,20 @@ typedef struct mp_operator {
     int *in, *out; /* tensor indices; -1: left out */
     size_t n_attributes;
     mp_attribute *attributes;
-    bool removed; /* by folding or simplification */
+    bool removed;       /* by folding or simplification */
+    int region;         /* in which it stands; 0: the graph itself */
+    mp_control control; /* which control operator it is, while its regions[] are there */
+    int regions[2];     /* its subgraphs; 0: none */
 } mp_operator;
+
+/* A subgraph of a control operator (If, Loop, Scan). Its operators stand in the same list as all others, and its results are
+ * further operands of the control operator, so that sorting puts them before it (regions.h). mp_model_infer leaves none. */
+typedef struct mp_region {
+    int outer;          /* the region of the control operator */
+    const char *prefix; /* what the names of its tensors and operators begin with: "/If#then" */
+    int n_formals, n_results;
+    int *formals, *results; /* tensor indices; results may be tensors from outside the region */
+} mp_region;
 
 struct mp_model {
     const char *name; /* the file's base name without its ending */
@@ -89,7 +116,9 @@ struct mp_model {
     mp_tensor *tensors;
     size_t n_operators, operators_capacity;
     mp_operator *operators; /* in the order of the file; after mp_model_sort, in an order in which they can run */
-    int *inputs, *outputs;  /* tensor indices: declared inputs that are no initializers; declared outputs */
+    size_t n_regions, regions_capacity;
+    mp_region *regions;    /* the first stands for the graph itself; none in a model without control operators */
+    int *inputs, *outputs; /* tensor indices: declared inputs that are no initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
     int folded_norms;       /* batch normalizations of the network that the exporter has folded into other operators */
     struct mp_names *names; /* tensor name -> index */

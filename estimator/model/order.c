@@ -33,7 +33,7 @@ static mp_status producer_of(const mp_model *model, const struct search *s, cons
     *producer = t->producer;
     if (*producer >= 0 && !model->operators[*producer].removed) return MP_OK;
     *producer = -1;
-    if (t->role != MP_ROLE_ACTIVATION || s->is_input[tensor]) return MP_OK;
+    if (t->role != MP_ROLE_ACTIVATION || s->is_input[tensor] || t->is_formal) return MP_OK;
     if (!reader) return MP_FAIL(err, MP_PARSE, "no operator writes the declared output '%s'", t->name);
     return MP_FAIL(err, MP_PARSE, "operator '%s' reads tensor '%s', which no operator, input or initializer gives",
                    reader->name, t->name);

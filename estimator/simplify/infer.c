@@ -1,38 +1,23 @@
 /* infer.c - one walk over the operators: row, arity, shape rule, fold rule, declared shape. */
 #include "estimator/simplify/infer.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
+#include "estimator/model/order.h"
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/fold/fold.h"
+#include "estimator/simplify/control.h"
+#include "estimator/simplify/control_branches.h"
+#include "estimator/simplify/control_loops.h"
+#include "estimator/simplify/tensor_sequences.h"
+#include "estimator/simplify/unsupported.h"
 
 /* Elements that folding may visit in one model: enough for a hundred position tables of the largest size, and a bound on the
  * time and memory that a hostile file can ask for. */
 enum { FOLD_BUDGET = 1 << 24, FOLD_SMALL = 1 << 10 };
 /* Operators that the search for declared shapes further down may visit in one model. */
 enum { AHEAD_BUDGET = 1 << 20 };
-
-/* What lives as long as the walk over the operators. */
-typedef struct walk {
-    mp_model *model;
-    int64_t fold_budget;
-    int64_t steps_ahead; /* that the search for a declared shape may still take */
-    mp_error *err;
-} walk;
-
-static mp_status find_row(mp_operator *op, mp_error *err)
-{
-    const char *domain = strcmp(op->domain, "ai.onnx") ? op->domain : "";
-    op->op = mp_op_find(domain, op->kind, op->version);
-    if (op->op) return MP_OK;
-    const char *dot = *domain ? "." : "";
-    if (mp_op_find(domain, op->kind, INT_MAX))
-        return MP_FAIL(err, MP_UNSUPPORTED, "operator %s%s%s (node '%s') is not supported in version %d of its operator set",
-                       domain, dot, op->kind, op->name, op->version);
-    return MP_FAIL(err, MP_UNSUPPORTED, "operator %s%s%s (node '%s') is not supported", domain, dot, op->kind, op->name);
-}
 
 /* Inputs and outputs: as many as the row says, the required ones present, every shape known. */
 static mp_status check_operands(const mp_model *model, const mp_operator *op, mp_error *err)
@@ -46,6 +31,9 @@ static mp_status check_operands(const mp_model *model, const mp_operator *op, mp
         const mp_tensor *t = mp_operator_in(model, op, k);
         if (!t && (k < row->min_in || row->max_in < 0))
             return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its input %d", op->kind, op->name, k);
+        if (t && t->sequence)
+            return MP_FAIL(err, MP_UNSUPPORTED, "%s '%s' reads the sequence '%s', and it is supported on tensors only",
+                           op->kind, op->name, t->name);
         if (t && t->rank < 0)
             return MP_FAIL(err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name, op->kind,
                            op->name);
@@ -80,11 +68,9 @@ static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool
     return keeps;
 }
 
-static mp_status infer(walk *w, int index);
-
 /* The declared shape that output t of operator `index` must have because elementwise operators carry its shape on to a tensor
  * with one; NULL: none. */
-static mp_status declared_downstream(walk *w, size_t index, int t, const mp_tensor **declared)
+static mp_status declared_downstream(mp_inference *w, size_t index, int t, const mp_tensor **declared)
 {
     mp_status st = MP_OK;
     bool *marked = mp_alloc(w->model->n_tensors, sizeof *marked);
@@ -94,8 +80,8 @@ static mp_status declared_downstream(walk *w, size_t index, int t, const mp_tens
     w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* the marks cost time too */
     for (size_t k = index + 1; k < w->model->n_operators && w->steps_ahead > 0 && !*declared; k++, w->steps_ahead--) {
         const mp_operator *op = &w->model->operators[k];
-        if (op->removed) continue;
-        if (op->n_in == 0) MP_TRY(infer(w, (int)k)); /* a constant, which may be a single number */
+        if (op->removed || op->region) continue;
+        if (op->n_in == 0) MP_TRY(w->visit(w, (int)k)); /* a constant, which may be a single number */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
@@ -106,7 +92,7 @@ done:
 }
 
 /* What the rule left open takes the shape that the file declares, for the output itself or further down. */
-static mp_status use_declared(walk *w, mp_infer *c, int k)
+static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
 {
     mp_status st = MP_OK;
     mp_tensor *t = mp_infer_out(c, k), *first = mp_infer_in(c, 0);
@@ -128,7 +114,7 @@ done:
 }
 
 /* The fold rule, where the row has one, every output is of a type and size that can be kept, and the budget allows. */
-static mp_status fold(walk *w, mp_infer *c)
+static mp_status fold(mp_inference *w, mp_infer *c)
 {
     if (!c->op->op->fold) return MP_OK;
     int64_t visits = 1;
@@ -149,12 +135,13 @@ static mp_status fold(walk *w, mp_infer *c)
     return c->op->op->fold(c);
 }
 
-static mp_status infer(walk *w, int index)
+/* An operator with a row. */
+static mp_status infer_row(mp_inference *w, int index)
 {
     mp_status st = MP_OK;
     mp_infer c = {.model = w->model, .op = &w->model->operators[index], .err = w->err, .missing_value = -1};
     bool derived = true;
-    MP_TRY(find_row(c.op, w->err));
+    MP_TRY(mp_operator_find_row(c.op, w->err));
     MP_TRY(check_operands(w->model, c.op, w->err));
     for (int k = 0; k < c.op->n_out; k++) {
         mp_tensor *t = mp_infer_out(&c, k);
@@ -176,22 +163,66 @@ done:
     return st;
 }
 
-static mp_status infer_all(mp_model *model, size_t from, size_t to, mp_error *err)
+/* A sequence under another name. */
+static bool hands_sequence_on(const mp_inference *w, const mp_operator *op)
 {
-    mp_status st = MP_OK;
-    walk w = {.model = model, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
-    for (size_t k = from; k < to; k++)
-        if (!model->operators[k].removed) MP_TRY(infer(&w, (int)k));
-done:
-    return st;
+    return !strcmp(op->kind, "Identity") && op->n_in == 1 && op->n_out == 1 && op->in[0] >= 0 && op->out[0] >= 0 &&
+           w->model->tensors[op->in[0]].sequence;
+}
+
+static mp_status visit(mp_inference *w, int index)
+{
+    const mp_operator op = w->model->operators[index];
+    switch (op.control) {
+    case MP_CONTROL_IF:
+        return mp_control_if(w, index);
+    case MP_CONTROL_LOOP:
+        return mp_control_loop(w, index);
+    case MP_CONTROL_SCAN:
+        return mp_control_scan(w, index);
+    default:
+        break;
+    }
+    if (mp_is_sequence_operator(&op)) return mp_sequence_resolve(w, index);
+    if (!hands_sequence_on(w, &op)) return infer_row(w, index);
+    mp_inference_remove(w, index);
+    return mp_inference_alias(w, op.in[0], op.out[0]);
+}
+
+static mp_status check_outputs(const mp_model *model, mp_error *err)
+{
+    for (size_t k = 0; k < model->n_outputs; k++)
+        if (model->tensors[model->outputs[k]].sequence)
+            return MP_FAIL(err, MP_UNSUPPORTED, "output '%s' is a sequence, and only tensors are supported",
+                           model->tensors[model->outputs[k]].name);
+    return MP_OK;
 }
 
 mp_status mp_operator_infer(mp_model *model, int op, mp_error *err)
 {
-    return infer_all(model, (size_t)op, (size_t)op + 1, err);
+    mp_inference w = {.model = model, .visit = visit, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
+    return visit(&w, op);
 }
 
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
-    return infer_all(model, 0, model->n_operators, err);
+    mp_status st = MP_OK;
+    const size_t n = model->n_operators;
+    bool changed = false; /* operators were added, behind what reads from them */
+    mp_inference w = {.model = model, .visit = visit, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
+    MP_TRY(mp_model_check_supported(model, err));
+    MP_TRY(mp_control_start(&w));
+    for (size_t k = 0; k < n; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (op->removed || op->region) continue;
+        changed |= op->control || mp_is_sequence_operator(op);
+        MP_TRY(visit(&w, (int)k));
+    }
+    if (!changed) goto done;
+    MP_TRY(check_outputs(model, err));
+    MP_TRY(mp_control_finish(&w));
+    MP_TRY(mp_model_sort(model, err));
+done:
+    mp_control_free(&w);
+    return st;
 }

@@ -5,26 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/model/refused_kinds.h"
+
 /* What is known of operators that the backend cannot run, until the graph is whole: a list for one message. */
 typedef struct builder {
     mp_program *program;
-    char missing[400]; /* "LSTM, Det" */
-    mp_error first;    /* the reason when a kernel is there and refuses */
+    mp_refused_kinds missing;
+    bool *is_missing; /* per operator: counted */
+    mp_error first;   /* the reason when a kernel is there and refuses */
 } builder;
 
-static bool is_listed(const char *list, const char *name)
+static void note_missing(builder *b, int op)
 {
-    size_t n = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n])) return true;
-    return false;
-}
-
-static void note_missing(builder *b, const char *kind)
-{
-    size_t length = strlen(b->missing);
-    if (is_listed(b->missing, kind) || length + strlen(kind) + 4 > sizeof b->missing) return;
-    snprintf(b->missing + length, sizeof b->missing - length, "%s%s", length ? ", " : "", kind);
+    if (!b->is_missing[op]) mp_refused_kinds_add(&b->missing, &b->program->model->operators[op]);
+    b->is_missing[op] = true;
 }
 
 mp_status mp_program_array(const mp_program *p, int tensor, mp_array *out, mp_error *err)
@@ -146,7 +140,7 @@ static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_prog
     MP_TRY(describe_node(p, binding, &node->operands, err));
     bool too_many = binding->task == MP_TASK_BACKWARD && binding->to > 64;
     if (!kernel || (node->operands.is_backward && !kernel->backward) || too_many) {
-        note_missing(b, op->kind);
+        note_missing(b, binding->op);
         goto done;
     }
     st = mp_call_prepare(p->backend, kernel, &node->operands, &node->call, &refusal);
@@ -257,8 +251,9 @@ done:
 static mp_status judge(const builder *b, mp_error *err)
 {
     mp_status st = MP_OK;
-    const char *name = b->program->backend->name;
-    MP_REQUIRE(!b->missing[0], err, MP_UNSUPPORTED, "the %s backend cannot run %s", name, b->missing);
+    char text[MP_REFUSED_TEXT];
+    MP_REQUIRE(!b->missing.n_kinds, err, MP_UNSUPPORTED, "the %s backend cannot run %s; the first one is node '%.120s'",
+               b->program->backend->name, mp_refused_kinds_text(&b->missing, text), b->missing.kinds[0].node);
     MP_REQUIRE(b->first.code == MP_OK, err, b->first.code, "%s", b->first.message);
 done:
     return st;
@@ -278,7 +273,8 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     MP_TRY(backend->adapt(backend, model, options->dtype, err));
     p->constant_of = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant_of);
     p->constants = mp_pool_alloc(p->pool, model->n_tensors + 1, sizeof *p->constants);
-    MP_REQUIRE(p->constant_of && p->constants, err, MP_NOMEM, "out of memory");
+    b.is_missing = mp_pool_alloc(p->pool, model->n_operators + 1, sizeof *b.is_missing);
+    MP_REQUIRE(p->constant_of && p->constants && b.is_missing, err, MP_NOMEM, "out of memory");
     p->one_value = options->accumulate > 1 ? 1.0f / (float)options->accumulate : 1.0f;
     p->constants[p->n_constants++] = (mp_constant){&p->one_value, sizeof p->one_value};
     if (backend->threads(backend))

@@ -68,7 +68,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     mp_onnx_origins origins = {0};
     const Onnx__GraphProto *graph = file->graph;
     MP_TRY(new_model(path, &model, err));
-    for (size_t k = 0; k < graph->n_initializer; k++) MP_TRY(mp_onnx_initializer(model, graph->initializer[k], err));
+    for (size_t k = 0; k < graph->n_initializer; k++) MP_TRY(mp_onnx_initializer(model, graph->initializer[k], -1, err));
     for (size_t k = 0; k < graph->n_sparse_initializer; k++)
         MP_TRY(mp_onnx_sparse_initializer(model, graph->sparse_initializer[k], err));
     MP_TRY(mp_onnx_inputs(model, graph, options, err));

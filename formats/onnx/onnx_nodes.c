@@ -10,113 +10,34 @@
 #include <string.h>
 
 #include "estimator/model/ops.h"
-#include "formats/onnx/onnx_functions.h"
+#include "formats/onnx/onnx_scope.h"
+#include "formats/onnx/onnx_subgraphs.h"
 #include "formats/onnx/onnx_tensor.h"
-#include "formats/onnx/scan/onnx_scan.h"
 
-enum {
-    CALL_DEPTH_MAX = 64,
-    CALLS_MAX = 1 << 17,
-    ATTRIBUTES_MAX = 128,     /* of one node */
-    INLINE_WORK_MAX = 1 << 24 /* operands, attributes, elements and bytes of names that inlining adds */
-};
-
-typedef struct binding {
-    const char *name;
-    const Onnx__AttributeProto *attribute;
-} binding;
-
-/* Where a node's names are looked up: the graph itself (function NULL) or one call of a function. */
-typedef struct scope {
-    const struct scope *outer;
-    int depth;
-    const mp_onnx_function *function;
-    const char *call;  /* the calling node's name */
-    mp_names *tensors; /* name in the function -> the model's tensor, -1: left out by the call (stored as LEFT_OUT) */
-    const binding *attributes;
-    size_t n_attributes;
-} scope;
-
-enum { LEFT_OUT = -2 };
-
-typedef struct builder {
-    mp_model *model;
-    const Onnx__ModelProto *file;
-    mp_onnx_functions functions;
-    int64_t work, n_calls;
-    mp_error *err;
-} builder;
-
-static const char *text(const char *s)
-{
-    return s ? s : "";
-}
-
-static mp_status charge(builder *b, int64_t work)
-{
-    b->work += work;
-    if (b->work <= INLINE_WORK_MAX && b->n_calls <= CALLS_MAX && b->model->n_operators <= MP_ONNX_NODES_MAX) return MP_OK;
-    return MP_FAIL(b->err, MP_PARSE, "inlining the file's functions makes the graph too large");
-}
-
-/* The model's tensor for a name in this scope; a new one for a name not seen yet. -1: left out. */
-static mp_status find_tensor(builder *b, const scope *s, const char *name, int *index)
-{
-    *index = -1;
-    if (!*name) return MP_OK;
-    if (!s->function) return mp_model_tensor(b->model, name, index, b->err);
-    int found = mp_names_find(s->tensors, name);
-    if (found == LEFT_OUT) return MP_OK;
-    *index = found;
-    if (found >= 0) return MP_OK;
-    mp_pool *pool = b->model->pool;
-    const char *own = mp_pool_format(pool, "%s/%s", s->call, name);
-    mp_status st = own ? charge(b, (int64_t)strlen(own) + 1) : MP_FAIL(b->err, MP_NOMEM, "no memory for the tensor '%s'", name);
-    if (st == MP_OK) st = mp_model_fresh_tensor(b->model, own, index, b->err);
-    if (st == MP_OK && !mp_names_set(s->tensors, name, *index))
-        st = MP_FAIL(b->err, MP_NOMEM, "no memory for the tensor '%s'", name);
-    return st;
-}
-
-static mp_status find_tensors(builder *b, const scope *s, char *const *names, size_t n, int **out)
-{
-    mp_status st = MP_OK;
-    int *list = mp_alloc(n, sizeof *list);
-    MP_REQUIRE(list, b->err, MP_NOMEM, "no memory for %zu operands", n);
-    for (size_t k = 0; k < n; k++) MP_TRY(find_tensor(b, s, text(names[k]), &list[k]));
-    *out = list;
-    list = NULL;
-done:
-    mp_free(list);
-    return st;
-}
-
-static const Onnx__AttributeProto *find_binding(const binding *list, size_t n, const char *name)
-{
-    for (size_t k = 0; k < n; k++)
-        if (!strcmp(list[k].name, name)) return list[k].attribute;
-    return NULL;
-}
+enum { ATTRIBUTES_MAX = 128 }; /* of one node */
 
 /* The node's attributes with references followed; those that refer to nothing are left out. `list` has an entry for each. */
-static mp_status bind_attributes(builder *b, const scope *s, const Onnx__NodeProto *node, binding *list, size_t *n)
+static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, mp_onnx_binding *list,
+                                 size_t *n)
 {
     *n = 0;
     for (size_t k = 0; k < node->n_attribute; k++) {
         const Onnx__AttributeProto *a = node->attribute[k];
         if (!a->name || !*a->name)
-            return MP_FAIL(b->err, MP_PARSE, "%s '%s' has an attribute without a name", node->op_type, text(node->name));
-        if (find_binding(list, *n, a->name))
-            return MP_FAIL(b->err, MP_PARSE, "%s '%s' has two attributes '%s'", node->op_type, text(node->name), a->name);
+            return MP_FAIL(b->err, MP_PARSE, "%s '%s' has an attribute without a name", node->op_type,
+                           mp_onnx_text(node->name));
+        if (mp_onnx_find_binding(list, *n, a->name))
+            return MP_FAIL(b->err, MP_PARSE, "%s '%s' has two attributes '%s'", node->op_type, mp_onnx_text(node->name),
+                           a->name);
         const char *name = a->name;
         if (a->ref_attr_name && *a->ref_attr_name) {
             if (!s->function)
                 return MP_FAIL(b->err, MP_PARSE, "%s '%s' refers to an attribute '%s', but stands in no function",
-                               node->op_type, text(node->name), a->ref_attr_name);
-            a = find_binding(s->attributes, s->n_attributes, a->ref_attr_name);
+                               node->op_type, mp_onnx_text(node->name), a->ref_attr_name);
+            a = mp_onnx_find_binding(s->attributes, s->n_attributes, a->ref_attr_name);
             if (!a) continue;
         }
-        list[(*n)++] = (binding){name, a};
+        list[(*n)++] = (mp_onnx_binding){name, a};
     }
     return MP_OK;
 }
@@ -128,27 +49,29 @@ static int64_t attribute_work(const mp_attribute *a)
 }
 
 /* Adds the node as an operator. */
-static mp_status add_operator(builder *b, const scope *s, const Onnx__NodeProto *node, int version, const binding *bindings,
-                              size_t n_bindings)
+static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, int version,
+                              const mp_onnx_binding *bindings, size_t n_bindings)
 {
     mp_status st = MP_OK;
     mp_model *model = b->model;
     int *in = NULL, *out = NULL, index;
     mp_attribute *attributes = NULL;
-    const char *name = text(node->name), *own = name;
-    if (s->function && *name) own = mp_pool_format(model->pool, "%s/%s", s->call, name);
+    const char *name = mp_onnx_text(node->name), *own = name;
+    if (s->prefix && *name) own = mp_onnx_join(model->pool, s->prefix, name);
     const char *what =
-        mp_pool_format(model->pool, "%s '%s'", node->op_type, *name || !node->n_output ? text(own) : node->output[0]);
+        mp_pool_format(model->pool, "%s '%s'", node->op_type, *name || !node->n_output ? mp_onnx_text(own) : node->output[0]);
     MP_REQUIRE(own && what && (attributes = mp_alloc(n_bindings, sizeof *attributes)), b->err, MP_NOMEM,
                "no memory for an operator of kind %s", node->op_type);
     int64_t work = 1 + (int64_t)(node->n_input + node->n_output + strlen(own));
     for (size_t k = 0; k < n_bindings; k++) {
+        MP_REQUIRE(!bindings[k].attribute->g || !mp_op_find(mp_onnx_domain(node->domain), node->op_type, version), b->err,
+                   MP_PARSE, "%s carries the subgraph '%s', and operators of this kind have none", what, bindings[k].name);
         MP_TRY(mp_onnx_attribute(model, bindings[k].attribute, bindings[k].name, what, &attributes[k], b->err));
         work += attribute_work(&attributes[k]);
     }
-    if (s->function) MP_TRY(charge(b, work));
-    MP_TRY(find_tensors(b, s, node->input, node->n_input, &in));
-    MP_TRY(find_tensors(b, s, node->output, node->n_output, &out));
+    if (s->prefix) MP_TRY(mp_onnx_charge(b, work));
+    MP_TRY(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
+    MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
     const mp_operator_draft draft = {.name = own,
                                      .kind = node->op_type,
                                      .domain = mp_onnx_domain(node->domain),
@@ -160,6 +83,11 @@ static mp_status add_operator(builder *b, const scope *s, const Onnx__NodeProto 
                                      .attributes = attributes,
                                      .n_attributes = n_bindings};
     MP_TRY(mp_model_operator(model, &draft, &index, b->err));
+    /* a constant is the same in every iteration: it stands in the graph itself */
+    bool is_constant = !strcmp(draft.kind, "Constant") && !*draft.domain;
+    model->operators[index].region = is_constant ? 0 : s->region;
+    if (is_constant && s->visible && n_bindings && attributes[0].kind == MP_ATTRIBUTE_TENSOR && !attributes[0].value)
+        MP_TRY(mp_onnx_check_values(b, s, mp_onnx_text(node->output[0]), out[0]));
 done:
     mp_free(in);
     mp_free(out);
@@ -169,85 +97,91 @@ done:
 
 /* A tensor that is another one, under its own name: a function may hand an input on as an output, or one tensor as two outputs.
  */
-static mp_status add_identity(builder *b, int from, int to)
+static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
 {
     int index;
     const mp_operator_draft draft = {
         .kind = "Identity", .domain = "", .version = 1, .in = &from, .n_in = 1, .out = &to, .n_out = 1};
-    return mp_model_operator(b->model, &draft, &index, b->err);
+    mp_status st = mp_model_operator(b->model, &draft, &index, b->err);
+    if (st == MP_OK) b->model->operators[index].region = region;
+    return st;
 }
-
-static mp_status add_nodes(builder *b, const scope *s, Onnx__NodeProto *const *nodes, size_t n);
 
 /* Binds the formal inputs to `in`, and the formal outputs to `out` where nothing else has that name; the others, which are
  * copies, are marked in `copied`. */
-static mp_status bind_formals(builder *b, scope *s, const int *in, size_t n_in, const int *out, size_t n_out, bool *copied)
+static mp_status bind_formals(mp_onnx_builder *b, mp_onnx_scope *s, const int *in, size_t n_in, const int *out, size_t n_out,
+                              bool *copied)
 {
     const Onnx__FunctionProto *f = s->function->proto;
     for (size_t k = 0; k < f->n_input; k++) {
-        if (mp_names_find(s->tensors, text(f->input[k])) != -1)
-            return MP_FAIL(b->err, MP_PARSE, "function '%s' has two inputs '%s'", f->name, text(f->input[k]));
-        if (!mp_names_set(s->tensors, text(f->input[k]), k < n_in && in[k] >= 0 ? in[k] : LEFT_OUT))
+        if (mp_names_find(s->tensors, mp_onnx_text(f->input[k])) != -1)
+            return MP_FAIL(b->err, MP_PARSE, "function '%s' has two inputs '%s'", f->name, mp_onnx_text(f->input[k]));
+        if (!mp_names_set(s->tensors, mp_onnx_text(f->input[k]), k < n_in && in[k] >= 0 ? in[k] : MP_ONNX_LEFT_OUT))
             return MP_FAIL(b->err, MP_NOMEM, "no memory for a call of '%s'", f->name);
     }
     for (size_t k = 0; k < f->n_output; k++) {
         if (k >= n_out || out[k] < 0) continue;
-        copied[k] = mp_names_find(s->tensors, text(f->output[k])) != -1;
-        if (!copied[k] && !mp_names_set(s->tensors, text(f->output[k]), out[k]))
+        copied[k] = mp_names_find(s->tensors, mp_onnx_text(f->output[k])) != -1;
+        if (!copied[k] && !mp_names_set(s->tensors, mp_onnx_text(f->output[k]), out[k]))
             return MP_FAIL(b->err, MP_NOMEM, "no memory for a call of '%s'", f->name);
     }
     return MP_OK;
 }
 
-static mp_status check_call(const builder *b, const scope *s, const mp_onnx_function *function, const Onnx__NodeProto *node)
+static mp_status check_call(const mp_onnx_builder *b, const mp_onnx_scope *s, const mp_onnx_function *function,
+                            const Onnx__NodeProto *node)
 {
     const Onnx__FunctionProto *f = function->proto;
-    for (const scope *o = s; o; o = o->outer)
+    for (const mp_onnx_scope *o = s; o; o = o->outer)
         if (o->function == function) return MP_FAIL(b->err, MP_PARSE, "function '%s' calls itself", f->name);
-    if (s->depth >= CALL_DEPTH_MAX)
-        return MP_FAIL(b->err, MP_PARSE, "functions call each other more than %d deep, at '%s'", CALL_DEPTH_MAX, f->name);
+    if (s->depth >= MP_ONNX_CALL_DEPTH_MAX)
+        return MP_FAIL(b->err, MP_PARSE, "functions call each other more than %d deep, at '%s'", MP_ONNX_CALL_DEPTH_MAX,
+                       f->name);
     if (node->n_input > f->n_input || node->n_output > f->n_output)
         return MP_FAIL(b->err, MP_PARSE, "%s '%s' gives function '%s' %zu inputs and %zu outputs, but it has %zu and %zu",
-                       node->op_type, text(node->name), f->name, node->n_input, node->n_output, f->n_input, f->n_output);
+                       node->op_type, mp_onnx_text(node->name), f->name, node->n_input, node->n_output, f->n_input,
+                       f->n_output);
     return MP_OK;
 }
 
 /* Replaces a call by the function's nodes. */
-static mp_status inline_call(builder *b, const scope *s, const Onnx__NodeProto *node, const mp_onnx_function *function,
-                             const binding *given, size_t n_given)
+static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node,
+                             const mp_onnx_function *function, const mp_onnx_binding *given, size_t n_given)
 {
     mp_status st = MP_OK;
     const Onnx__FunctionProto *f = function->proto;
     int *in = NULL, *out = NULL;
     bool *copied = NULL;
-    binding *bindings = NULL;
+    mp_onnx_binding *bindings = NULL;
     const char *name = node->name && *node->name ? node->name : f->name;
-    scope inner = {.outer = s, .depth = s->depth + 1, .function = function};
+    mp_onnx_scope inner = {.outer = s, .depth = s->depth + 1, .region = s->region, .function = function};
     MP_TRY(check_call(b, s, function, node));
     b->n_calls++;
-    MP_TRY(charge(b, 1 + (int64_t)(f->n_input + f->n_output + strlen(name)) + (s->function ? (int64_t)strlen(s->call) : 0)));
-    inner.call = s->function ? mp_pool_format(b->model->pool, "%s/%s", s->call, name) : name;
-    MP_REQUIRE(inner.call && (inner.tensors = mp_names_new()) && (copied = mp_alloc(f->n_output, sizeof *copied)) &&
+    MP_TRY(mp_onnx_charge(b, 1 + (int64_t)(f->n_input + f->n_output + strlen(name)) +
+                                 (s->prefix ? (int64_t)strlen(s->prefix) : 0)));
+    inner.prefix = s->prefix ? mp_onnx_join(b->model->pool, s->prefix, name) : name;
+    MP_REQUIRE(inner.prefix && (inner.tensors = mp_names_new()) && (copied = mp_alloc(f->n_output, sizeof *copied)) &&
                    (bindings = mp_alloc(n_given + function->n_defaults, sizeof *bindings)),
                b->err, MP_NOMEM, "no memory for a call of '%s'", f->name);
     if (n_given) memcpy(bindings, given, n_given * sizeof *given);
     inner.n_attributes = n_given;
     for (size_t k = 0; k < function->n_defaults; k++) {
         const Onnx__AttributeProto *a = function->defaults[k];
-        if (a->name && !find_binding(given, n_given, a->name)) bindings[inner.n_attributes++] = (binding){a->name, a};
+        if (a->name && !mp_onnx_find_binding(given, n_given, a->name))
+            bindings[inner.n_attributes++] = (mp_onnx_binding){a->name, a};
     }
     inner.attributes = bindings;
-    MP_TRY(find_tensors(b, s, node->input, node->n_input, &in));
-    MP_TRY(find_tensors(b, s, node->output, node->n_output, &out));
+    MP_TRY(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
+    MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
     MP_TRY(bind_formals(b, &inner, in, node->n_input, out, node->n_output, copied));
-    MP_TRY(add_nodes(b, &inner, f->node, f->n_node));
+    MP_TRY(b->add_nodes(b, &inner, f->node, f->n_node));
     for (size_t k = 0; k < f->n_output; k++) {
         int from;
         if (!copied[k]) continue;
-        MP_TRY(find_tensor(b, &inner, text(f->output[k]), &from));
+        MP_TRY(mp_onnx_find_tensor(b, &inner, mp_onnx_text(f->output[k]), &from));
         MP_REQUIRE(from >= 0, b->err, MP_PARSE, "function '%s' hands on its input '%s', which '%s' leaves out", f->name,
-                   text(f->output[k]), name);
-        MP_TRY(add_identity(b, from, out[k]));
+                   mp_onnx_text(f->output[k]), name);
+        MP_TRY(add_identity(b, s->region, from, out[k]));
     }
 done:
     mp_names_free(inner.tensors);
@@ -259,7 +193,7 @@ done:
 }
 
 /* The version of an operator set that holds in this scope, 0 if it is not imported. */
-static int imported_version(const builder *b, const scope *s, const char *domain)
+static int imported_version(const mp_onnx_builder *b, const mp_onnx_scope *s, const char *domain)
 {
     const Onnx__FunctionProto *f = s->function ? s->function->proto : NULL;
     int version = f ? mp_onnx_version(f->opset_import, f->n_opset_import, domain) : 0;
@@ -268,18 +202,18 @@ static int imported_version(const builder *b, const scope *s, const char *domain
     return version || !imports_by_default ? version : 1;
 }
 
-static mp_status add_node(builder *b, const scope *s, const Onnx__NodeProto *node)
+static mp_status add_node(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node)
 {
     mp_status st = MP_OK;
     const mp_onnx_function *function = NULL;
-    binding *bindings = NULL;
+    mp_onnx_binding *bindings = NULL;
     size_t n_bindings;
     MP_REQUIRE(node->op_type && *node->op_type, b->err, MP_PARSE, "node '%s' does not say which operator it is",
-               text(node->name));
+               mp_onnx_text(node->name));
     MP_REQUIRE(node->n_attribute <= ATTRIBUTES_MAX, b->err, MP_PARSE, "%s '%s' has more than %d attributes", node->op_type,
-               text(node->name), ATTRIBUTES_MAX);
+               mp_onnx_text(node->name), ATTRIBUTES_MAX);
     MP_REQUIRE(bindings = mp_alloc(node->n_attribute, sizeof *bindings), b->err, MP_NOMEM, "no memory for attributes of '%s'",
-               text(node->name));
+               mp_onnx_text(node->name));
     MP_TRY(bind_attributes(b, s, node, bindings, &n_bindings));
     const char *domain = mp_onnx_domain(node->domain);
     int version = imported_version(b, s, domain);
@@ -290,15 +224,18 @@ static mp_status add_node(builder *b, const scope *s, const Onnx__NodeProto *nod
     } else {
         MP_REQUIRE(version, b->err, MP_PARSE,
                    "operator %s.%s (node '%s') belongs to an operator set that the file does not import",
-                   *domain ? domain : "ai.onnx", node->op_type, text(node->name));
-        MP_TRY(add_operator(b, s, node, version, bindings, n_bindings));
+                   *domain ? domain : "ai.onnx", node->op_type, mp_onnx_text(node->name));
+        if (mp_onnx_is_control(domain, node->op_type))
+            MP_TRY(mp_onnx_add_control(b, s, node, version, bindings, n_bindings));
+        else
+            MP_TRY(add_operator(b, s, node, version, bindings, n_bindings));
     }
 done:
     mp_free(bindings);
     return st;
 }
 
-static mp_status add_nodes(builder *b, const scope *s, Onnx__NodeProto *const *nodes, size_t n)
+static mp_status add_nodes(mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n)
 {
     mp_status st = MP_OK;
     for (size_t k = 0; st == MP_OK && k < n; k++) st = add_node(b, s, nodes[k]);
@@ -308,8 +245,8 @@ static mp_status add_nodes(builder *b, const scope *s, Onnx__NodeProto *const *n
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err)
 {
     mp_status st = MP_OK;
-    builder b = {.model = model, .file = file, .err = err};
-    const scope graph = {0};
+    mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .err = err};
+    const mp_onnx_scope graph = {0};
     MP_TRY(mp_onnx_functions_read(file, budget, &b.functions, err));
     MP_TRY(add_nodes(&b, &graph, file->graph->node, file->graph->n_node));
 done:

@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "estimator/model/ops.h"
+#include "estimator/model/regions.h"
 #include "formats/onnx/onnx_state_names.h"
 
 /* How a tensor is read. ROWS stands beside WEIGHT where only rows of it are picked. */
@@ -78,8 +79,25 @@ static void note_reads(const mp_operator *op, use *uses)
         use *u = &uses[op->in[k]];
         mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
+        if (op->control) continue; /* as within its regions: note_regions */
         u->n_table += operand == MP_USE_TABLE;
         u->how |= how_read(op, operand);
+    }
+}
+
+/* What a control operator is given is read as its regions read it; their results are read as its outputs are. */
+static void note_regions(const mp_model *model, const mp_operator *op, use *uses)
+{
+    for (int k = 0; k < 2 && op->regions[k]; k++) {
+        const mp_region *r = &model->regions[op->regions[k]];
+        for (int j = 0; j < r->n_formals; j++) {
+            int input = mp_operator_input_of_formal(model, op, j);
+            if (input >= 0) uses[input].how |= uses[r->formals[j]].how;
+        }
+        for (int j = 0; j < r->n_results; j++) {
+            int output = mp_operator_output_of_result(op, j);
+            if (output >= 0) uses[r->results[j]].how |= uses[output].how;
+        }
     }
 }
 
@@ -89,6 +107,7 @@ static void note_passes(const mp_model *model, use *uses)
     for (int round = 0; round < PASSES_MAX; round++) {
         for (size_t n = model->n_operators; n-- > 0;) {
             const mp_operator *op = &model->operators[n];
+            note_regions(model, op, uses);
             if (mp_op_input_of(row_of(op), 0).use != MP_USE_THROUGH || op->n_in < 1 || op->in[0] < 0) continue;
             for (int k = 0; k < op->n_out; k++)
                 if (op->out[k] >= 0) uses[op->in[0]].how |= uses[op->out[k]].how;

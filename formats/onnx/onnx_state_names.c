@@ -69,6 +69,13 @@ static const char *const results[] = {"val",
                                       "exp",
                                       NULL};
 
+/* Without what a subgraph's names begin with: "LOOP#/NAME". */
+static const char *own_part(const char *name)
+{
+    const char *mark = strrchr(name, '#'), *slash = mark ? strchr(mark, '/') : NULL;
+    return slash ? slash + 1 : name;
+}
+
 static const char *last_part(const char *name)
 {
     const char *last = name;
@@ -100,6 +107,7 @@ bool mp_onnx_names_state(const char *name)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
     const char *last = last_part(name);
+    name = own_part(name);
     return strchr(name, '.') && *last && strspn(name, letters) == strlen(name) && strncmp(last, "tmp", 3) &&
            !mp_onnx_names_table(name);
 }
@@ -107,6 +115,7 @@ bool mp_onnx_names_state(const char *name)
 /* Without the number behind it. */
 bool mp_onnx_names_result(const char *name)
 {
+    name = own_part(name);
     size_t length = strlen(name);
     while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
     if (length < strlen(name) && length && name[length - 1] == '_') length--;

@@ -200,17 +200,22 @@ done:
     return st;
 }
 
-/* A new tensor from outside. */
-static mp_status add_constant(mp_model *model, const char *name, mp_dtype dtype, const int64_t *dims, size_t rank, int *index,
-                              mp_error *err)
+/* What the graph itself has under this name; *index is -1 before. */
+static mp_status add_named(mp_model *model, const char *name, int *index, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_REQUIRE(name && *name, err, MP_PARSE, "the file has an initializer without a name");
+    MP_REQUIRE(*name, err, MP_PARSE, "the file has an initializer without a name");
     MP_REQUIRE(mp_model_find(model, name) < 0, err, MP_PARSE, "the file has two initializers named '%s'", name);
     MP_TRY(mp_model_tensor(model, name, index, err));
-    MP_TRY(mp_tensor_set(model, *index, dtype, (int)rank, dims, err));
-    model->tensors[*index].role = MP_ROLE_CONSTANT;
 done:
+    return st;
+}
+
+/* The tensor comes from outside. */
+static mp_status set_constant(mp_model *model, int index, mp_dtype dtype, const int64_t *dims, size_t rank, mp_error *err)
+{
+    mp_status st = mp_tensor_set(model, index, dtype, (int)rank, dims, err);
+    if (st == MP_OK) model->tensors[index].role = MP_ROLE_CONSTANT;
     return st;
 }
 
@@ -220,17 +225,17 @@ static int64_t bytes_of(mp_dtype dtype, int64_t elements)
     return mp_multiply(elements, mp_dtype_bits(dtype), &bits) ? bits / 8 + (bits % 8 != 0) : INT64_MAX;
 }
 
-mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, mp_error *err)
+mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, int index, mp_error *err)
 {
     mp_status st = MP_OK;
     const char *name = tensor->name ? tensor->name : "";
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
     int64_t elements;
-    int index = -1;
     MP_TRY(tensor_type(tensor, name, &dtype, err));
     MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
     MP_TRY(check_external(tensor, name, bytes_of(dtype, elements), err));
-    MP_TRY(add_constant(model, name, dtype, tensor->dims, tensor->n_dims, &index, err));
+    if (index < 0) MP_TRY(add_named(model, name, &index, err));
+    MP_TRY(set_constant(model, index, dtype, tensor->dims, tensor->n_dims, err));
     MP_TRY(tensor_value(model, tensor, name, dtype, elements, &model->tensors[index].value, err));
 done:
     return st;
@@ -246,7 +251,8 @@ mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorPr
     MP_REQUIRE(tensor->values, err, MP_PARSE, "the file has a sparse initializer without values");
     MP_TRY(tensor_type(tensor->values, name, &dtype, err));
     MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
-    MP_TRY(add_constant(model, name, dtype, tensor->dims, tensor->n_dims, &index, err));
+    MP_TRY(add_named(model, name, &index, err));
+    MP_TRY(set_constant(model, index, dtype, tensor->dims, tensor->n_dims, err));
 done:
     return st;
 }
@@ -367,10 +373,6 @@ mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *a, cons
         out->n = a->n_ints;
         out->ints = a->ints;
         return MP_OK;
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH:
-    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPHS:
-        return MP_FAIL(err, MP_UNSUPPORTED, "%s carries the subgraph '%s', and operators with subgraphs are not supported", op,
-                       name);
     default:
         return MP_OK;
     }

@@ -6,9 +6,10 @@
 #include "onnx.pb-c.h"
 
 /* Adds an initializer: type, shape, and its value if the file carries it and it is small; its role becomes MP_ROLE_CONSTANT.
+ * `index`: the tensor that it becomes; -1: a new one of its name.
  * MP_PARSE: no name, a name that is taken, a shape or external data that makes no sense; MP_UNSUPPORTED: an unknown element
  * type; MP_NOMEM. */
-mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, mp_error *err);
+mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, int index, mp_error *err);
 mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorProto *tensor, mp_error *err);
 
 /* Fills in an attribute of the operator `op`; what it points to lies in the model's pool or in the message. The same errors. */

@@ -9,10 +9,12 @@
 
 #include "estimator/base/names.h"
 #include "formats/base/file.h"
+#include "formats/onnx/onnx_subgraphs.h"
 #include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/scan/onnx_wire.h"
 
-enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, NODE_ATTRIBUTE = 5, ATTRIBUTE_TENSOR = 5 };
+enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_ATTRIBUTE = 5 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_TENSOR = 5, ATTRIBUTE_GRAPH = 6 };
 enum { TENSOR_TYPE = 2, TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { TENSOR_DOUBLES = 10, TENSOR_UINT64S = 11, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 
@@ -51,6 +53,7 @@ static mp_status add(mp_onnx_weights *w, const char *name, const uint8_t *bytes,
 {
     mp_status st = MP_OK;
     MP_REQUIRE(name, err, MP_NOMEM, "out of memory");
+    if (mp_names_find(w->names, name) >= 0) goto done;
     MP_REQUIRE(mp_grow(&w->payloads, &w->capacity, w->n + 1, sizeof *w->payloads), err, MP_NOMEM, "out of memory");
     w->payloads[w->n] = (payload){name, bytes, end};
     MP_REQUIRE(mp_names_set(w->names, name, (int)w->n), err, MP_NOMEM, "out of memory");
@@ -72,22 +75,55 @@ static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wi
     return found;
 }
 
-/* The tensor that a Constant node carries goes under the name of its output. */
-static mp_status walk_node(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, mp_error *err)
+/* A name of a graph; within a subgraph with what its names begin with. NULL: out of memory. */
+static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_field *f)
+{
+    const char *name = text_of(pool, f);
+    return name && prefix ? mp_onnx_join(pool, prefix, name) : name;
+}
+
+static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
+                            mp_error *err);
+
+/* A subgraph that the node carries. */
+static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wire_field *attribute, int depth, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_wire_field output, attribute, t;
-    const uint8_t *from = at;
-    if (!find_field(at, end, NODE_OUTPUT, &output)) goto done;
-    while (from < end && mp_wire_next(&from, end, &attribute))
-        if (attribute.id == NODE_ATTRIBUTE && attribute.wire == MP_WIRE_BYTES &&
-            find_field(attribute.bytes, attribute.end, ATTRIBUTE_TENSOR, &t))
-            MP_TRY(add(w, text_of(w->pool, &output), t.bytes, t.end, err));
+    mp_wire_field name, graph;
+    if (!find_field(attribute->bytes, attribute->end, ATTRIBUTE_GRAPH, &graph) ||
+        !find_field(attribute->bytes, attribute->end, ATTRIBUTE_NAME, &name))
+        goto done;
+    MP_REQUIRE(depth < MP_ONNX_CALL_DEPTH_MAX, err, MP_PARSE, "subgraphs stand more than %d deep in each other",
+               MP_ONNX_CALL_DEPTH_MAX);
+    const char *role = text_of(w->pool, &name);
+    const char *prefix = role && node ? mp_onnx_subgraph_prefix(w->pool, node, role) : NULL;
+    MP_REQUIRE(prefix, err, MP_NOMEM, "out of memory");
+    MP_TRY(walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err));
 done:
     return st;
 }
 
-static mp_status walk_graph(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, mp_error *err)
+/* The tensor that a Constant node carries goes under the name of its output. */
+static mp_status walk_node(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
+                           mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_wire_field output, name, attribute, t;
+    const uint8_t *from = at;
+    if (!find_field(at, end, NODE_OUTPUT, &output)) goto done;
+    if (!find_field(at, end, NODE_NAME, &name) || name.bytes == name.end) name = output;
+    while (from < end && mp_wire_next(&from, end, &attribute)) {
+        if (attribute.id != NODE_ATTRIBUTE || attribute.wire != MP_WIRE_BYTES) continue;
+        if (find_field(attribute.bytes, attribute.end, ATTRIBUTE_TENSOR, &t))
+            MP_TRY(add(w, name_of(w->pool, prefix, &output), t.bytes, t.end, err));
+        MP_TRY(walk_subgraph(w, name_of(w->pool, prefix, &name), &attribute, depth, err));
+    }
+done:
+    return st;
+}
+
+static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
+                            mp_error *err)
 {
     mp_status st = MP_OK;
     mp_wire_field f, name;
@@ -95,8 +131,8 @@ static mp_status walk_graph(mp_onnx_weights *w, const uint8_t *at, const uint8_t
         MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the graph is cut off");
         if (f.wire != MP_WIRE_BYTES) continue;
         if (f.id == GRAPH_INITIALIZER && find_field(f.bytes, f.end, TENSOR_NAME, &name))
-            MP_TRY(add(w, text_of(w->pool, &name), f.bytes, f.end, err));
-        if (f.id == GRAPH_NODE) MP_TRY(walk_node(w, f.bytes, f.end, err));
+            MP_TRY(add(w, name_of(w->pool, prefix, &name), f.bytes, f.end, err));
+        if (f.id == GRAPH_NODE) MP_TRY(walk_node(w, prefix, f.bytes, f.end, depth, err));
     }
 done:
     return st;
@@ -117,7 +153,7 @@ mp_status mp_onnx_weights_open(const char *path, mp_onnx_weights **out, mp_error
     MP_TRY(mp_file_open(path, file_limit_bytes, &w->file, err));
     for (const uint8_t *at = w->file.bytes, *end = at + w->file.size; at < end;) {
         MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the file is cut off");
-        if (f.id == MODEL_GRAPH && f.wire == MP_WIRE_BYTES) MP_TRY(walk_graph(w, f.bytes, f.end, err));
+        if (f.id == MODEL_GRAPH && f.wire == MP_WIRE_BYTES) MP_TRY(walk_graph(w, NULL, f.bytes, f.end, 0, err));
     }
     *out = w;
     w = NULL;

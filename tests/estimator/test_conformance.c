@@ -20,7 +20,7 @@
 
 #define DATA "/usr/share/libonnx-testdata/data"
 
-enum { N_FILES = 1072, N_LOADED = 978 };
+enum { N_FILES = 1072, N_LOADED = 987 };
 
 static int by_name(const void *a, const void *b)
 {
@@ -66,6 +66,25 @@ static bool is_local_function(const Onnx__ModelProto *proto, const Onnx__NodePro
 {
     for (size_t k = 0; k < proto->n_functions; k++)
         if (!strcmp(proto->functions[k]->name, node->op_type)) return true;
+    return false;
+}
+
+/* Without a row, but taken out while a model is inferred, where what decides on it is known. */
+static bool is_taken_out(const char *kind)
+{
+    static const char *const kinds[] = {"If",
+                                        "Loop",
+                                        "Scan",
+                                        "SequenceEmpty",
+                                        "SequenceConstruct",
+                                        "SequenceInsert",
+                                        "SequenceErase",
+                                        "SequenceAt",
+                                        "SequenceLength",
+                                        "ConcatFromSequence",
+                                        "SplitToSequence"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(kinds[k], kind)) return true;
     return false;
 }
 
@@ -175,7 +194,7 @@ static void check_model(const char *path, tally *t)
     if (mp_onnx_read(path, &(mp_onnx_options){0}, &model, &err) == MP_OK) {
         t->n_loaded++;
         judge_outputs(model, proto, verdict, sizeof verdict);
-        if (missing) snprintf(verdict, sizeof verdict, "loaded, though there is no %s", missing);
+        if (missing && !is_taken_out(missing)) snprintf(verdict, sizeof verdict, "loaded, though there is no %s", missing);
     } else {
         judge_refusal(&err, missing, odd, verdict, sizeof verdict);
         count_reason(t, missing ? missing : odd[0] ? odd : "?");

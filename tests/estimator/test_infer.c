@@ -210,9 +210,10 @@ static void the_number_of_operands_is_checked(void **state)
 static void an_operator_without_a_row_is_refused_by_name(void **state)
 {
     (void)state;
-    CHECK({"If", 13, "bool[]", "", "!operator If (node 'the_node') is not supported"},
-          {"Gelu", 13, "float32[1]", "", "!operator Gelu (node 'the_node') is not supported in version 13 of its operator set"},
-          {"org.example:Relu", 1, "float32[1]", "", "!operator org.example.Relu (node 'the_node') is not supported"});
+    CHECK(
+        {"NonMaxSuppression", 13, "float32[1]", "", "!not supported: NonMaxSuppression (1); the first one is node 'the_node'"},
+        {"Gelu", 13, "float32[1]", "", "!not supported: Gelu of operator set 13 (1); the first one is node 'the_node'"},
+        {"org.example:Relu", 1, "float32[1]", "", "!not supported: org.example.Relu (1); the first one is node 'the_node'"});
 }
 
 /* x (n, 3, 4, 5) -> Reshape(x, Concat(Gather(Shape(x), 0), -1)), as exports with dynamic axes write a flattening. */

@@ -262,7 +262,10 @@ static void features_that_are_not_supported(void **state)
     Onnx__GraphProto body = ONNX__GRAPH_PROTO__INIT;
     onnx_attribute(&b, onnx_node(&b, "If", "branch", "x", "z"), "then_branch", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)
         ->g = &body;
-    refuse(&b, MP_UNSUPPORTED, "If,'branch',subgraph,'then_branch'");
+    refuse(&b, MP_PARSE, "If,'branch',subgraph,'else_branch'");
+    start(&b);
+    onnx_attribute(&b, onnx_node(&b, "Relu", "odd", "x", "z"), "body", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = &body;
+    refuse(&b, MP_PARSE, "Relu,'odd',subgraph,'body'");
     start(&b);
     onnx_initializer(&b, "w", 99, "2");
     refuse(&b, MP_UNSUPPORTED, "'w',99");

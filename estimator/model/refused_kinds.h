@@ -1,0 +1,28 @@
+/* refused_kinds.h - operators that cannot be taken, counted by kind, for one sentence about all of them. */
+#ifndef ESTIMATOR_REFUSED_KINDS_H
+#define ESTIMATOR_REFUSED_KINDS_H
+
+#include "estimator/model/model.h"
+
+enum { MP_REFUSED_KINDS_MAX = 64 }; /* that are told apart; further ones are counted together */
+
+typedef struct mp_refused_kind {
+    const char *domain, *kind, *node; /* node: the first one's name */
+    int version, count;
+} mp_refused_kind;
+
+/* All zero: none. What it points to is the model's. */
+typedef struct mp_refused_kinds {
+    mp_refused_kind kinds[MP_REFUSED_KINDS_MAX];
+    int n_kinds, n_others;
+} mp_refused_kinds;
+
+/* Counts an operator. O(kinds). */
+void mp_refused_kinds_add(mp_refused_kinds *refused, const mp_operator *op);
+
+enum { MP_REFUSED_TEXT = 320 };
+/* "NonMaxSuppression (2), com.example.Odd (1)"; kinds that do not fit are counted: "and 7 others". With the version behind
+ * those for which another one has a row. Returns `text`. */
+const char *mp_refused_kinds_text(const mp_refused_kinds *refused, char text[MP_REFUSED_TEXT]);
+
+#endif

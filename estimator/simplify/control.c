@@ -1,0 +1,248 @@
+/* control.c - regions that run: where they stand, or as copies.
+ *
+ * A copy is made operator by operator and inferred at once, so that a condition within the body is known when it is met.
+ * Tensors from outside the region, parameters and constants among them, are not copied: all iterations read the same ones.
+ */
+#include "estimator/simplify/control.h"
+
+#include <string.h>
+
+#include "estimator/model/regions.h"
+#include "estimator/simplify/unsupported.h"
+
+/* Takes operators out of regions whose outputs nothing reads, from the last one to the first: they need not stand before the
+ * control operator. */
+static mp_status drop_unread(mp_inference *w)
+{
+    mp_model *model = w->model;
+    bool *is_read = mp_alloc(model->n_tensors, sizeof *is_read);
+    if (!is_read) return MP_FAIL(w->err, MP_NOMEM, "no memory for the readers of %zu tensors", model->n_tensors);
+    for (size_t k = model->n_operators; k-- > 0;) {
+        const mp_operator *op = &model->operators[k];
+        bool runs = op->region == 0;
+        for (int j = 0; j < op->n_out; j++) runs |= op->out[j] >= 0 && is_read[op->out[j]];
+        if (!runs) mp_inference_remove(w, (int)k);
+        for (int j = 0; runs && j < op->n_in; j++)
+            if (op->in[j] >= 0) is_read[op->in[j]] = true;
+    }
+    mp_free(is_read);
+    return MP_OK;
+}
+
+mp_status mp_control_start(mp_inference *w)
+{
+    mp_status st = MP_OK;
+    const mp_model *model = w->model;
+    if (!model->n_regions) return MP_OK;
+    MP_REQUIRE(mp_grow(&w->of, &w->of_capacity, model->n_regions, sizeof *w->of), w->err, MP_NOMEM,
+               "no memory for %zu subgraphs", model->n_regions);
+    MP_TRY(drop_unread(w));
+    for (size_t k = 0; k < model->n_operators; k++) {
+        mp_region_operators *of = &w->of[model->operators[k].region];
+        if (model->operators[k].removed || !model->operators[k].region) continue;
+        MP_REQUIRE(mp_grow(&of->list, &of->capacity, of->n + 1, sizeof *of->list), w->err, MP_NOMEM,
+                   "no memory for a subgraph");
+        of->list[of->n++] = (int)k;
+    }
+done:
+    return st;
+}
+
+void mp_control_free(mp_inference *w)
+{
+    for (size_t k = 0; k < w->of_capacity; k++) mp_free(w->of[k].list);
+    mp_free(w->of);
+    mp_free(w->copy_of);
+    w->of = NULL;
+    w->copy_of = NULL;
+}
+
+mp_status mp_control_finish(mp_inference *w)
+{
+    mp_model *model = w->model;
+    bool *is_read = mp_alloc(model->n_tensors, sizeof *is_read);
+    if (!is_read) return MP_FAIL(w->err, MP_NOMEM, "no memory for the readers of %zu tensors", model->n_tensors);
+    for (size_t k = 0; k < model->n_operators; k++)
+        for (int j = 0; !model->operators[k].removed && j < model->operators[k].n_in; j++)
+            if (model->operators[k].in[j] >= 0) is_read[model->operators[k].in[j]] = true;
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        mp_tensor *t = &model->tensors[k];
+        if (t->role != MP_ROLE_PARAMETER || is_read[k] || t->is_output) continue;
+        t->role = MP_ROLE_CONSTANT;
+        t->role_reason = "an initializer that only branches read that are not taken";
+    }
+    mp_free(is_read);
+    model->n_regions = 0;
+    return MP_OK;
+}
+
+void mp_control_drop(mp_inference *w, int region)
+{
+    mp_region_operators *of = &w->of[region];
+    for (size_t k = 0; k < of->n; k++) {
+        for (int j = 0; j < 2; j++)
+            if (w->model->operators[of->list[k]].regions[j]) mp_control_drop(w, w->model->operators[of->list[k]].regions[j]);
+        mp_inference_remove(w, of->list[k]);
+    }
+    of->n = 0;
+}
+
+static mp_status set_copy(mp_inference *w, int tensor, int copy)
+{
+    if (!mp_grow(&w->copy_of, &w->copy_capacity, (size_t)tensor + 1, sizeof *w->copy_of))
+        return MP_FAIL(w->err, MP_NOMEM, "no memory for a copy of '%s'", w->model->tensors[tensor].name);
+    w->copy_of[tensor] = copy + 1;
+    return MP_OK;
+}
+
+static int copied(const mp_inference *w, int tensor)
+{
+    return tensor >= 0 && (size_t)tensor < w->copy_capacity && w->copy_of[tensor] ? w->copy_of[tensor] - 1 : tensor;
+}
+
+/* PREFIX in place of what a name in this region begins with. NULL: out of memory. */
+static const char *renamed(mp_inference *w, int region, const char *name, const char *prefix)
+{
+    const char *old = w->model->regions[region].prefix;
+    size_t n = strlen(old);
+    bool begins = !strncmp(name, old, n);
+    return mp_pool_format(w->model->pool, "%s%s%s", prefix, begins ? "" : "/", begins ? name + n : name);
+}
+
+static mp_status copy_tensor(mp_inference *w, int region, int tensor, const char *prefix, int *copy)
+{
+    mp_status st = MP_OK;
+    const char *name = renamed(w, region, w->model->tensors[tensor].name, prefix);
+    MP_REQUIRE(name, w->err, MP_NOMEM, "no memory for a copy of '%s'", w->model->tensors[tensor].name);
+    MP_TRY(mp_model_fresh_tensor(w->model, name, copy, w->err));
+    MP_TRY(set_copy(w, tensor, *copy));
+done:
+    return st;
+}
+
+static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy);
+
+/* Refuses a body whose copies are few, but large. */
+static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t prefix)
+{
+    size_t bytes = (strlen(op->name) + prefix) * (size_t)(1 + op->n_out) + (size_t)(op->n_in + op->n_out) * sizeof(int);
+    for (size_t k = 0; k < op->n_attributes; k++) {
+        const mp_attribute *a = &op->attributes[k];
+        bytes += sizeof *a + (a->n + (size_t)(a->value ? a->value->n : 0)) * 8 + (a->text ? strlen(a->text) : 0);
+    }
+    w->unrolled_bytes += (int64_t)bytes;
+    if (w->unrolled_bytes <= MP_UNROLLED_BYTES_MAX) return MP_OK;
+    return MP_FAIL(w->err, MP_UNSUPPORTED, "unrolling takes more than %d bytes (MP_UNROLLED_BYTES_MAX), at '%s'",
+                   MP_UNROLLED_BYTES_MAX, op->name);
+}
+
+/* A copy of an operator of region `root`, or of one within it, as one of `to`. */
+static mp_status copy_operator(mp_inference *w, int root, int index, int to, const char *prefix, int *copy)
+{
+    mp_status st = MP_OK;
+    mp_model *model = w->model;
+    const mp_operator op = model->operators[index];
+    int regions[2] = {0, 0};
+    int *in = mp_alloc((size_t)op.n_in, sizeof *in), *out = mp_alloc((size_t)op.n_out, sizeof *out);
+    MP_REQUIRE(in && out, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
+    MP_TRY(mp_inference_count(w, 1, op.name));
+    MP_TRY(count_bytes(w, &op, strlen(prefix)));
+    for (int k = 0; k < 2; k++)
+        if (op.regions[k]) MP_TRY(copy_region(w, root, op.regions[k], to, prefix, &regions[k]));
+    for (int k = 0; k < op.n_in; k++) in[k] = copied(w, op.in[k]);
+    for (int k = 0; k < op.n_out; k++) {
+        out[k] = op.out[k];
+        if (out[k] >= 0) MP_TRY(copy_tensor(w, root, op.out[k], prefix, &out[k]));
+    }
+    const mp_operator_draft draft = {.name = renamed(w, root, op.name, prefix),
+                                     .kind = op.kind,
+                                     .domain = op.domain,
+                                     .version = op.version,
+                                     .in = in,
+                                     .out = out,
+                                     .n_in = op.n_in,
+                                     .n_out = op.n_out,
+                                     .attributes = op.attributes,
+                                     .n_attributes = op.n_attributes};
+    MP_REQUIRE(draft.name, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
+    MP_TRY(mp_model_operator(model, &draft, copy, w->err));
+    model->operators[*copy].region = to;
+    model->operators[*copy].control = op.control;
+    memcpy(model->operators[*copy].regions, regions, sizeof regions);
+done:
+    mp_free(in);
+    mp_free(out);
+    return st;
+}
+
+static mp_status copy_list(mp_inference *w, int root, const char *prefix, const int *from, int n, int *to, bool fresh)
+{
+    mp_status st = MP_OK;
+    for (int k = 0; k < n; k++) {
+        to[k] = copied(w, from[k]);
+        if (fresh) {
+            MP_TRY(copy_tensor(w, root, from[k], prefix, &to[k]));
+            w->model->tensors[to[k]].is_formal = true;
+        }
+    }
+done:
+    return st;
+}
+
+/* A copy of a region that stands within `root`, for an operator that is being copied. */
+static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy)
+{
+    mp_status st = MP_OK;
+    const mp_region r = w->model->regions[region];
+    const char *own = renamed(w, root, r.prefix, prefix);
+    int *formals = mp_pool_alloc(w->model->pool, (size_t)r.n_formals, sizeof *formals);
+    int *results = mp_pool_alloc(w->model->pool, (size_t)r.n_results, sizeof *results), index;
+    MP_REQUIRE(own && formals && results, w->err, MP_NOMEM, "no memory for a copy of '%s'", r.prefix);
+    MP_TRY(mp_model_region(w->model, outer, own, copy, w->err));
+    MP_REQUIRE(mp_grow(&w->of, &w->of_capacity, w->model->n_regions, sizeof *w->of), w->err, MP_NOMEM, "no memory for '%s'",
+               own);
+    MP_TRY(copy_list(w, root, prefix, r.formals, r.n_formals, formals, true));
+    for (size_t k = 0; k < w->of[region].n; k++) {
+        MP_TRY(copy_operator(w, root, w->of[region].list[k], *copy, prefix, &index));
+        mp_region_operators *of = &w->of[*copy];
+        MP_REQUIRE(mp_grow(&of->list, &of->capacity, of->n + 1, sizeof *of->list), w->err, MP_NOMEM, "no memory for '%s'", own);
+        of->list[of->n++] = index;
+    }
+    MP_TRY(copy_list(w, root, prefix, r.results, r.n_results, results, false));
+    mp_region *made = &w->model->regions[*copy];
+    made->n_formals = r.n_formals;
+    made->formals = formals;
+    made->n_results = r.n_results;
+    made->results = results;
+done:
+    return st;
+}
+
+mp_status mp_control_run(mp_inference *w, int region, const int *actual, const char *prefix, int *results)
+{
+    mp_status st = MP_OK;
+    const mp_region r = w->model->regions[region];
+    int copy;
+    for (int k = 0; k < r.n_formals; k++) MP_TRY(set_copy(w, r.formals[k], actual[k]));
+    for (size_t k = 0; k < w->of[region].n; k++) {
+        MP_TRY(copy_operator(w, region, w->of[region].list[k], 0, prefix, &copy));
+        MP_TRY(w->visit(w, copy));
+    }
+    for (int k = 0; k < r.n_results; k++) results[k] = copied(w, r.results[k]);
+done:
+    return st;
+}
+
+mp_status mp_control_enter(mp_inference *w, int region)
+{
+    mp_status st = MP_OK;
+    MP_TRY(mp_operators_check_supported(w->model, w->of[region].list, w->of[region].n, w->err));
+    for (size_t k = 0; k < w->of[region].n; k++) {
+        int index = w->of[region].list[k];
+        w->model->operators[index].region = 0;
+        MP_TRY(w->visit(w, index));
+    }
+    w->of[region].n = 0;
+done:
+    return st;
+}

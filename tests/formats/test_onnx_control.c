@@ -1,0 +1,342 @@
+/* test_onnx_control.c - If with a known condition becomes its branch; names, roles and values of what stands in subgraphs;
+ * files whose subgraphs are malformed or too many; all operators that are not supported in one list. Expected graphs are by
+ * hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/base/memory.h"
+#include "formats/onnx/onnx_weights.h"
+#include "memplan/simplify.h"
+#include "tests/cases/model_text.h"
+#include "tests/cases/onnx_text.h"
+
+static const char branches[] = "If yes -> y @if then_branch { Relu x -> t; out t } else_branch { Tanh x -> t; out t }; out y";
+
+static mp_model *with(const char *start)
+{
+    char text[4096];
+    snprintf(text, sizeof text, "input x float 2,3; %s; %s", start, branches);
+    return onnx_text_model(17, text);
+}
+
+static void assert_kinds(mp_model *model, const char *kinds)
+{
+    assert_string_equal(model_kinds(model), kinds);
+    mp_model_free(model);
+}
+
+static void a_constant_condition_picks_a_branch(void **state)
+{
+    (void)state;
+    assert_kinds(with("bool yes 1"), "Relu Identity");
+    assert_kinds(with("bool yes 0"), "Tanh Identity");
+}
+
+/* PyTorch asks so whether a tensor has one dimension. */
+static void a_condition_that_shapes_decide_picks_a_branch(void **state)
+{
+    (void)state;
+    mp_model *model = with("int two 2; Shape x -> s; Size s -> n; Equal n two -> yes");
+    assert_kinds(model, "Shape Size Equal Relu Identity");
+    model = with("int three 3; Shape x -> s; Size s -> n; Equal n three -> yes");
+    assert_int_equal(onnx_find(model, "y")->rank, 2);
+    assert_int_equal(onnx_find(model, "y")->dims[1], 3);
+    assert_kinds(model, "Shape Size Equal Tanh Identity");
+}
+
+static void branches_stand_in_branches_and_see_what_is_around_them(void **state)
+{
+    (void)state;
+    mp_model *model = onnx_text_model(17, "input x float 2,3; bool yes 1; bool no 0;"
+                                          "If yes -> y @a then_branch { Relu x -> r;"
+                                          "  If no -> z @b then_branch { out r } else_branch { Add r x -> s; out s };"
+                                          "  Tanh z -> t; out t } else_branch { out x }; out y");
+    assert_string_equal(model->operators[1].name, "Add(a#then/b#else/s)");
+    onnx_find(model, "a#then/r");
+    assert_kinds(model, "Relu Add Identity Tanh Identity");
+}
+
+static void a_name_of_its_own_hides_the_one_around_it(void **state)
+{
+    (void)state;
+    mp_model *model = onnx_text_model(17, "input x float 2,3; bool yes 1; Tanh x -> t;"
+                                          "If yes -> y @a then_branch { Relu x -> t; Neg t -> u; out u } else_branch { out t };"
+                                          "Add y t -> z; out z");
+    const mp_operator *neg = &model->operators[model->tensors[mp_model_find(model, "a#then/u")].producer];
+    assert_string_equal(model->tensors[neg->in[0]].name, "a#then/t");
+    mp_model_free(model);
+}
+
+/* The file's nodes may stand in any order. */
+static void a_branch_may_read_what_is_computed_further_down(void **state)
+{
+    (void)state;
+    assert_kinds(onnx_text_model(17, "input x float 2,3; bool yes 1;"
+                                     "If yes -> y then_branch { Relu late -> t; out t } else_branch { Neg late -> t; out t };"
+                                     "Tanh x -> late; out y"),
+                 "Tanh Relu Identity");
+    /* what nothing reads need not be there in time */
+    assert_kinds(onnx_text_model(17,
+                                 "input x float 2,3; bool yes 1; Neg y -> z; Tanh x -> late;"
+                                 "If yes -> y then_branch { Relu x -> t; Abs late -> u; out t } else_branch { out x }; out z"),
+                 "Relu Identity Neg Tanh");
+}
+
+static void a_function_may_contain_a_branch(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_text_start(&b, 17, "input x float 2,3; local.Block x -> y @call; out y");
+    onnx_import(&b, "local", 1);
+    Onnx__FunctionProto *f = onnx_function(&b, "local", "Block", "a", "c");
+    onnx_builder inner;
+    onnx_text_start(&inner, 17, "bool yes 1; If yes -> c @if then_branch { Relu a -> t; out t } else_branch { out a }");
+    onnx_function_node(&b, f, "Constant", "", "yes");
+    Onnx__AttributeProto *value = onnx_attribute(&b, f->node[0], "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR);
+    value->t = inner.graph.initializer[0];
+    onnx_push(&b, &f->n_node, &f->node, inner.graph.node[0]);
+    mp_model *model = onnx_load(&b, NULL);
+    assert_non_null(onnx_find(model, "call/if#then/t"));
+    assert_kinds(model, "Constant Relu Identity");
+    onnx_end(&inner);
+    onnx_end(&b);
+}
+
+static void what_stands_in_a_subgraph_keeps_its_role(void **state)
+{
+    (void)state;
+    mp_model *model =
+        onnx_text_model(17, "input x float 2,3; weight w 3,3; weight other 3,3; bool yes 1;"
+                            "If yes -> y @a then_branch { weight inner 3,3; weight val_3 2,3; MatMul x w -> t;"
+                            "  MatMul t inner -> u; Add u val_3 -> v; out v } else_branch { MatMul x other -> t; out t };"
+                            "out y");
+    assert_role(model, "w", "parameter");
+    assert_role(model, "a#then/inner", "parameter");
+    assert_role(model, "a#then/val_3", "constant"); /* named like a result, as in the graph itself */
+    assert_role(model, "other", "constant");        /* only the branch that is not taken reads it */
+    mp_model_free(model);
+}
+
+/* A file without weights as initializers: what only a branch reads as a weight is one. */
+static void an_input_that_a_subgraph_reads_as_a_weight_is_one(void **state)
+{
+    (void)state;
+    mp_model *model =
+        onnx_text_model(17, "input x float 2,3; input w float 3,3; bool yes 1; int n 2;"
+                            "If yes -> y then_branch { MatMul x w -> t; out t } else_branch { out x };"
+                            "Loop n - w -> p z body { formal i c u; MatMul x u -> t; Identity c -> d; out d u t };"
+                            "out y z");
+    assert_role(model, "w", "parameter");
+    assert_role(model, "x", "data");
+    mp_model_free(model);
+}
+
+/* Values that are too many to be kept are found in the file when they are asked for, by the name in the model. */
+static void large_values_in_a_subgraph_are_found(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    static float numbers[N];
+    onnx_builder b;
+    mp_onnx_weights *weights = NULL;
+    mp_error err = {0};
+    for (int k = 0; k < N; k++) numbers[k] = (float)k;
+    onnx_text_start(
+        &b, 17,
+        "input x float 2000; bool yes 1;"
+        "If yes -> y @a then_branch { weight w 2000; If yes -> z @b then_branch { weight v 2000; Mul x v -> t; out t }"
+        "  else_branch { out x }; Mul z w -> t; out t } else_branch { out x }; out y");
+    Onnx__GraphProto *a = b.graph.node[0]->attribute[0]->g, *inner = a->node[0]->attribute[0]->g;
+    onnx_raw(a->initializer[0], numbers, sizeof numbers);
+    onnx_raw(inner->initializer[0], numbers, sizeof numbers);
+    mp_model *model = onnx_load(&b, NULL);
+    assert_int_equal(mp_onnx_weights_open(b.path, &weights, &err), MP_OK);
+    static const char *const names[] = {"a#then/w", "a#then/b#then/v"};
+    for (int k = 0; k < 2; k++) {
+        static float read[N];
+        assert_null(onnx_find(model, names[k])->value);
+        assert_true(mp_onnx_weights_have(weights, names[k]));
+        memset(read, 0, sizeof read);
+        assert_int_equal(mp_onnx_weights_read(weights, names[k], MP_DTYPE_FLOAT, N, read, &err), MP_OK);
+        assert_true(read[N - 1] == (float)(N - 1));
+    }
+    mp_onnx_weights_close(weights);
+    mp_model_free(model);
+    /* under a name that another one has, they would not be */
+    onnx_text(&b, "If yes -> q @a then_branch { weight w 2000; Mul x w -> t; out t } else_branch { out x }; out q");
+    onnx_refused(&b, NULL, MP_UNSUPPORTED, "a#then/w,the same name");
+    onnx_end(&b);
+}
+
+/* docs/control-flow.md: three bags, of which the second one is empty. */
+static void the_example_of_the_documentation_holds(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    mp_model *model = onnx_text_model(
+        17, "input rows float 5,4; ints offsets 0,2,2,5; int one 1; int zero 0; int three 3; ints flat 1; bool yes 1;"
+            "SequenceEmpty -> empty;"
+            "Loop - yes empty zero -> bag last @LOOP body { formal i c list k; weight zeros 1,4; Reshape k flat -> k1;"
+            "  Add k1 flat -> k2; Add k2 flat -> k3; Slice offsets k1 k2 -> begin; Slice offsets k2 k3 -> end; Equal begin end "
+            "-> none;"
+            "  If none -> row @IF then_branch { out zeros } else_branch { Slice rows begin end -> part @Slice;"
+            "    ReduceSum part zero1 -> sum @ReduceSum; out sum };"
+            "  SequenceInsert list row -> more; Add k one -> next; Less next three -> d; out d more next };"
+            "ints zero1 0; ConcatFromSequence bag -> y @Concat axis=0; out y");
+    assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+    assert_string_equal(model_kinds(model), "Slice ReduceSum Slice ReduceSum Concat");
+    assert_string_equal(model->operators[0].name, "LOOP#0/IF#else/Slice");
+    assert_string_equal(model->operators[3].name, "LOOP#2/IF#else/ReduceSum");
+    const mp_operator *concat = &model->operators[4];
+    assert_int_equal(concat->n_in, 3);
+    assert_string_equal(model->tensors[concat->in[1]].name, "LOOP#/zeros");
+    mp_model_free(model);
+}
+
+static void dynamic_conditions_are_refused(void **state)
+{
+    (void)state;
+    char text[1024];
+    snprintf(text, sizeof text, "input x float 2,3; input yes bool; %s", branches);
+    onnx_text_refused(17, text, MP_UNSUPPORTED, "If 'if',its condition 'yes',depends on data,dynamic control flow");
+    /* a parameter's first value is none to decide by */
+    snprintf(text, sizeof text,
+             "input x float 2,3; weight w.weight 1; weight zero 1; Mul x w.weight -> v;"
+             "Greater w.weight zero -> yes; %s",
+             branches);
+    onnx_builder b;
+    static const float numbers[] = {1, 0};
+    onnx_text_start(&b, 17, text);
+    for (int k = 0; k < 2; k++) onnx_raw(b.graph.initializer[k], &numbers[k], sizeof *numbers);
+    onnx_refused(&b, NULL, MP_UNSUPPORTED, "If 'if',its condition 'yes'");
+    onnx_end(&b);
+}
+
+static void malformed_subgraphs_are_refused(void **state)
+{
+    (void)state;
+#define IF(then) "input x float 2,3; bool yes 1; If yes -> y @if then_branch { " then " } else_branch { out x }; out y"
+    onnx_text_refused(17, IF(""), MP_PARSE, "if#then,0 outputs,has 1");
+    onnx_text_refused(17, IF("out x x"), MP_PARSE, "if#then,2 outputs,has 1");
+    onnx_text_refused(17, IF("formal a; out a"), MP_PARSE, "if#then,1 inputs,a branch has none");
+    onnx_text_refused(17, IF("out nothing"), MP_PARSE, "nothing");
+    onnx_text_refused(17, IF("Relu nothing -> t; out t"), MP_PARSE, "nothing");
+    onnx_text_refused(17, IF("Relu x -> t; Neg x -> t; out t"), MP_PARSE, "if#then,two tensors,'t'");
+    onnx_text_refused(17, IF("weight t 3; Neg x -> t; out t"), MP_PARSE, "if#then,two tensors,'t'");
+    onnx_text_refused(17, IF("Relu u -> t; Neg t -> u; out t"), MP_PARSE, "cycle");
+    onnx_text_refused(17, IF("Relu y -> t; out t"), MP_PARSE, "cycle"); /* through a name around it */
+    onnx_text_refused(17, IF("Relu -> t; out t"), MP_PARSE, "Relu,0 inputs");
+    onnx_text_refused(17, "input x float 2,3; bool yes 1; If yes -> y @if then_branch { out x }; out y", MP_PARSE,
+                      "If 'if',lacks,'else_branch'");
+    onnx_text_refused(17, "input x float 2,3; If -> y @if then_branch { out x } else_branch { out x }; out y", MP_PARSE,
+                      "If 'if',one input");
+    onnx_text_refused(17, "input x float 2,3; ints yes 1,0; If yes -> y @if then_branch { out x } else_branch { out x }; out y",
+                      MP_PARSE, "If 'if',no single boolean");
+    onnx_text_refused(17, "input x float 2,3; Relu x -> y body { out x }; out y", MP_PARSE, "Relu,subgraph 'body'");
+#undef IF
+}
+
+/* Subgraphs in subgraphs, `depth` of them. */
+static const char *nested(int depth)
+{
+    static char text[8192];
+    size_t n = (size_t)snprintf(text, sizeof text, "input x float 2,3; bool yes 1;");
+    for (int k = 0; k < depth; k++) n += (size_t)snprintf(text + n, sizeof text - n, "If yes -> y%d then_branch { ", k);
+    n += (size_t)snprintf(text + n, sizeof text - n, "out x ");
+    for (int k = depth; k-- > 0;) n += (size_t)snprintf(text + n, sizeof text - n, "} else_branch { out x }; out y%d ", k);
+    return text;
+}
+
+static void subgraphs_in_subgraphs_end_somewhere(void **state)
+{
+    (void)state;
+    mp_model_free(onnx_text_model(17, nested(15)));
+    onnx_text_refused(17, nested(40), MP_PARSE, "nested more than 64 deep");
+}
+
+static void all_unsupported_operators_are_listed(void **state)
+{
+    (void)state;
+    onnx_text_refused(17,
+                      "input x float 2,3; int n 2; bool yes 1; Odd x -> a @first; Relu a -> b; Strange b -> c; Odd c -> d;"
+                      "Gelu d -> e; Loop n - e -> y body { formal i k v; Odd v -> w; Identity k -> l; out l w };"
+                      "If yes -> z then_branch { out y } else_branch { Hidden y -> t; out t }; out z",
+                      MP_UNSUPPORTED, "Odd (3),Strange (1),Gelu of operator set 17 (1),the first one is node 'first'");
+    /* in a branch: only if it is taken */
+    onnx_text_refused(17,
+                      "input x float 2,3; bool yes 1; If yes -> z @if then_branch { Odd x -> t @odd; Odd t -> u; out u }"
+                      "else_branch { Hidden x -> t; out t }; out z",
+                      MP_UNSUPPORTED, "Odd (2),'if#then/odd'");
+    assert_kinds(onnx_text_model(17, "input x float 2,3; bool yes 1; If yes -> z then_branch { Relu x -> u; out u }"
+                                     "else_branch { Hidden x -> t; out t }; out z"),
+                 "Relu Identity");
+}
+
+/* A hundred kinds: as many as a sentence holds, and the number of the others. */
+static void a_list_that_is_too_long_is_counted(void **state)
+{
+    (void)state;
+    char text[8192];
+    int n = snprintf(text, sizeof text, "input x float 2; ");
+    for (int k = 0; k < 100; k++) n += snprintf(text + n, sizeof text - (size_t)n, "SomewhatLongKind%d x -> t%d; ", k, k);
+    snprintf(text + n, sizeof text - (size_t)n, "out t0");
+    onnx_text_refused(17, text, MP_UNSUPPORTED, "SomewhatLongKind0 (1), others; the first one");
+}
+
+static void running_out_of_memory_is_reported(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    onnx_text_start(
+        &b, 17,
+        "input x float 2,3; bool yes 1; int n 2; SequenceEmpty -> e;"
+        "Loop n yes x e -> y s z @l body { formal i c v q; weight w 3; If c -> t then_branch { Add v w -> a; out a }"
+        "  else_branch { out v }; Identity c -> d; SequenceInsert q t -> r; Neg t -> u; out d t r u };"
+        "ConcatFromSequence s -> j axis=0; Scan y z -> f g num_scan_inputs=1 body { formal a p; Add a p -> m; out m p };"
+        "out j f g");
+    const char *path = onnx_save(&b);
+    mp_status st = MP_NOMEM;
+    long live = mp_alloc_live;
+    for (long k = 0; st == MP_NOMEM; k++) {
+        mp_error err = {0};
+        mp_model *model = NULL;
+        mp_alloc_budget = k;
+        st = mp_onnx_read(path, &(mp_onnx_options){0}, &model, &err);
+        mp_alloc_budget = -1;
+        if (st != MP_OK && st != MP_NOMEM) fail_msg("allocation %ld: %s", k, err.message);
+        mp_model_free(model);
+        assert_int_equal(mp_alloc_live, live);
+    }
+    assert_int_equal(st, MP_OK);
+    onnx_end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_constant_condition_picks_a_branch),
+        cmocka_unit_test(a_condition_that_shapes_decide_picks_a_branch),
+        cmocka_unit_test(branches_stand_in_branches_and_see_what_is_around_them),
+        cmocka_unit_test(a_name_of_its_own_hides_the_one_around_it),
+        cmocka_unit_test(a_branch_may_read_what_is_computed_further_down),
+        cmocka_unit_test(a_function_may_contain_a_branch),
+        cmocka_unit_test(what_stands_in_a_subgraph_keeps_its_role),
+        cmocka_unit_test(an_input_that_a_subgraph_reads_as_a_weight_is_one),
+        cmocka_unit_test(large_values_in_a_subgraph_are_found),
+        cmocka_unit_test(the_example_of_the_documentation_holds),
+        cmocka_unit_test(dynamic_conditions_are_refused),
+        cmocka_unit_test(malformed_subgraphs_are_refused),
+        cmocka_unit_test(subgraphs_in_subgraphs_end_somewhere),
+        cmocka_unit_test(all_unsupported_operators_are_listed),
+        cmocka_unit_test(a_list_that_is_too_long_is_counted),
+        cmocka_unit_test(running_out_of_memory_is_reported),
+    };
+    return cmocka_run_group_tests_name("formats/onnx_control", tests, NULL, NULL);
+}
