@@ -47,6 +47,8 @@ typedef struct options {
     text_list dims, data, test, train, freeze;
     const char *output; /* NULL: not given */
     const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
+    double label_smoothing, beta;                          /* 0: not given */
+    const char *ignore_index, *class_weights, *pos_weight; /* NULL: not given */
     bool simplify;
     int64_t chunk_steps;              /* 0: not given */
     const char *budget, *checkpoints; /* NULL: not given */

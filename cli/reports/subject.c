@@ -7,6 +7,7 @@
 #include "cli/messages/nearest.h"
 #include "cli/options/options_json.h"
 #include "cli/reports/inference_report.h"
+#include "cli/reports/loss_options.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/run/algorithms.h"
@@ -133,8 +134,11 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .inexact = o->inexact,
                                   .accumulate = (int)o->accumulate,
                                   .options_json = text};
+    loss_options details = {0};
     int loss;
     MP_REQUIRE(text, err, MP_NOMEM, "the options");
+    MP_TRY(loss_options_read(o, &details, err));
+    wanted.loss_options = details.wanted;
     MP_TRY(subject_device(o, &backend, &device, err));
     MP_TRY(settle(o, backend, err));
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
@@ -160,6 +164,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         if (s->program) MP_TRY(mp_program_take_algorithms(s->program, err));
     }
 done:
+    loss_options_free(&details);
     if (json) json_decref(json);
     mp_free(text);
     return st;

@@ -1,7 +1,5 @@
 /* loss.c - the loss of a model: its own, or one appended to an output. */
-#include <string.h>
-
-#include "estimator/simplify/infer.h"
+#include "estimator/training/loss_forms.h"
 #include "estimator/training/training.h"
 #include "memplan/simplify.h"
 
@@ -26,41 +24,6 @@ static bool is_scalar(const mp_tensor *t)
            (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1 && t->declared_rank == 1 && t->declared_dims[0] == 1));
 }
 
-/* Appends one operator and infers it; its only output is a fresh tensor. */
-static mp_status append(mp_model *model, const char *kind, const char *domain, int version, const int *in, int n_in,
-                        const mp_attribute *attribute, const char *output, int *out, mp_error *err)
-{
-    mp_status st = MP_OK;
-    int index;
-    MP_TRY(mp_model_fresh_tensor(model, output, out, err));
-    mp_operator_draft draft = {.kind = kind,
-                               .domain = domain,
-                               .version = version,
-                               .in = in,
-                               .n_in = n_in,
-                               .out = out,
-                               .n_out = 1,
-                               .attributes = attribute,
-                               .n_attributes = attribute ? 1 : 0};
-    MP_TRY(mp_model_operator(model, &draft, &index, err));
-    MP_TRY(mp_operator_infer(model, index, err));
-done:
-    return st;
-}
-
-static mp_status append_target(mp_model *model, mp_dtype dtype, int rank, const int64_t *dims, int *target, mp_error *err)
-{
-    mp_status st = MP_OK;
-    MP_TRY(mp_model_fresh_tensor(model, "target", target, err));
-    MP_TRY(mp_tensor_set(model, *target, dtype, rank, dims, err));
-    model->tensors[*target].role = MP_ROLE_DATA;
-    model->tensors[*target].role_reason = "the target of the appended loss";
-    model->tensors[*target].is_target = true;
-    MP_TRY(mp_model_declare_input(model, *target, err));
-done:
-    return st;
-}
-
 /* Whether cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression.
  */
 static bool has_classes(const mp_tensor *t)
@@ -68,45 +31,23 @@ static bool has_classes(const mp_tensor *t)
     return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;
 }
 
-/* Cross-entropy over classes: axis 1 of (N, C, ...), the last axis of a sequence (N, T, C), one position at a time, whose
- * target is (N, T). */
-static mp_status append_cross_entropy(mp_model *model, int logits, int *loss, mp_error *err)
+/* Options of another loss are a mistake. */
+static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error *err)
 {
     mp_status st = MP_OK;
-    int target, labels, positions = logits;
-    const mp_tensor *t = &model->tensors[logits];
-    MP_REQUIRE(t->rank >= 2, err, MP_INVALID,
-               "cross-entropy needs an output of rank 2 or more and '%s' has rank %d; choose --output or --loss mse", t->name,
-               t->rank);
-    const bool sequence = t->rank == 3;
-    int64_t dims[MP_RANK_MAX], classes = t->dims[sequence ? 2 : 1];
-    MP_REQUIRE(classes > 1, err, MP_INVALID,
-               "cross-entropy needs two classes or more and '%s' has %lld; choose --output or --loss mse", t->name,
-               (long long)classes);
-    for (int d = 0; d < t->rank; d++)
-        if (d != (sequence ? 2 : 1)) dims[d < (sequence ? 2 : 1) ? d : d - 1] = t->dims[d];
-    MP_TRY(append_target(model, MP_DTYPE_INT64, t->rank - 1, dims, &target, err));
-    labels = target;
-    if (sequence) {
-        int64_t n = dims[0] * dims[1];
-        mp_attribute axis = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = 2},
-                     flat = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &n};
-        MP_TRY(append(model, "Flatten", "", 13, &logits, 1, &axis, "positions", &positions, err));
-        MP_TRY(append(model, "Reshape", "memplan", 1, &target, 1, &flat, "labels", &labels, err));
-    }
-    mp_attribute ignored = {.name = "ignore_index", .kind = MP_ATTRIBUTE_INT, .i = MP_LOSS_IGNORED};
-    MP_TRY(append(model, "SoftmaxCrossEntropyLoss", "", 13, (int[]){positions, labels}, 2, &ignored, "loss", loss, err));
-done:
-    return st;
-}
-
-static mp_status append_mse(mp_model *model, int prediction, int *loss, mp_error *err)
-{
-    mp_status st = MP_OK;
-    int target;
-    const mp_tensor *t = &model->tensors[prediction];
-    MP_TRY(append_target(model, t->dtype, t->rank, t->dims, &target, err));
-    MP_TRY(append(model, "MeanSquaredError", "memplan", 1, (int[]){prediction, target}, 2, NULL, "loss", loss, err));
+    const bool classes = o->label_smoothing != 0 || o->ignore_index || o->class_weights;
+    MP_REQUIRE(!classes || loss == MP_LOSS_CROSS_ENTROPY, err, MP_INVALID,
+               "label smoothing, an ignored index and class weights are for the loss cross-entropy, and this is %s",
+               loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+    MP_REQUIRE(!o->pos_weight || loss == MP_LOSS_BCE, err, MP_INVALID,
+               "a weight of positives is for the loss bce, and this is %s",
+               loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+    MP_REQUIRE(o->beta == 0 || loss == MP_LOSS_SMOOTH_L1 || loss == MP_LOSS_HUBER, err, MP_INVALID,
+               "beta is for the losses smooth-l1 and huber, and this is %s",
+               loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+    MP_REQUIRE(o->label_smoothing >= 0 && o->label_smoothing <= 1, err, MP_INVALID,
+               "the label smoothing is %g, and it is a share between 0 and 1", o->label_smoothing);
+    MP_REQUIRE(o->beta >= 0, err, MP_INVALID, "beta is %g, and it is a number over 0", o->beta);
 done:
     return st;
 }
@@ -116,6 +57,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     mp_status st = MP_OK;
     bool *trained = NULL;
     int output = -1, own = -1;
+    mp_loss kind;
     MP_REQUIRE(trained = mp_alloc(model->n_tensors, sizeof *trained), err, MP_NOMEM, "out of memory");
     mark_trained(model, trained);
     for (size_t k = 0; own < 0 && k < model->n_outputs; k++) {
@@ -130,6 +72,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         MP_REQUIRE(options->loss == MP_LOSS_AUTO, err, MP_INVALID,
                    "the model has a loss of its own, '%s'; leave --loss out or name another --output",
                    model->tensors[own].name);
+        MP_TRY(check_options(&options->loss_options, MP_LOSS_AUTO, err));
         *loss = own;
         goto done;
     } else {
@@ -141,15 +84,13 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
                model->tensors[output].name, mp_dtype_name(model->tensors[output].dtype));
     MP_REQUIRE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train",
                model->tensors[output].name);
-    if (options->loss == MP_LOSS_NONE) {
-        *loss = -1;
-    } else if (options->loss == MP_LOSS_AUTO && is_scalar(&model->tensors[output])) {
-        *loss = output; /* one that the model computes, named with --output */
-    } else if (options->loss == MP_LOSS_MSE || (options->loss == MP_LOSS_AUTO && !has_classes(&model->tensors[output]))) {
-        MP_TRY(append_mse(model, output, loss, err));
-    } else {
-        MP_TRY(append_cross_entropy(model, output, loss, err));
-    }
+    kind = options->loss;
+    if (kind == MP_LOSS_AUTO && !is_scalar(&model->tensors[output])) /* a scalar is one that the model computes */
+        kind = has_classes(&model->tensors[output]) ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE;
+    MP_TRY(check_options(&options->loss_options, kind, err));
+    *loss = kind == MP_LOSS_AUTO ? output : -1;
+    if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE)
+        MP_TRY(mp_loss_append(model, kind, &options->loss_options, output, loss, err));
 done:
     mp_free(trained);
     return st;

@@ -13,7 +13,20 @@
 #include "memplan/model.h"
 #include "memplan/target.h"
 
-typedef enum mp_loss { MP_LOSS_AUTO, MP_LOSS_CROSS_ENTROPY, MP_LOSS_MSE, MP_LOSS_NONE, MP_N_LOSSES } mp_loss;
+/* What is appended to an output, and compares it with a target. */
+typedef enum mp_loss {
+    MP_LOSS_AUTO,
+    MP_LOSS_CROSS_ENTROPY,
+    MP_LOSS_MSE,
+    MP_LOSS_L1,
+    MP_LOSS_SMOOTH_L1,
+    MP_LOSS_HUBER,
+    MP_LOSS_BCE,    /* binary cross-entropy of logits */
+    MP_LOSS_KL_DIV, /* of log-probabilities from the target's probabilities */
+    MP_LOSS_COSINE, /* 1 - the cosine of output and target along the last dimension */
+    MP_LOSS_NONE,
+    MP_N_LOSSES
+} mp_loss;
 enum { MP_LOSS_IGNORED = -100 }; /* the label that cross-entropy does not count, as PyTorch's */
 
 typedef enum mp_optimizer {
@@ -31,9 +44,22 @@ const char *mp_optimizer_name(mp_optimizer optimizer);
 const char *mp_rules_name(mp_rules rules);
 int mp_loss_find(const char *name), mp_optimizer_find(const char *name), mp_rules_find(const char *name); /* -1: none */
 
+/* How a loss is computed, as arguments of PyTorch's functions; all zero: as they are without. Lists need only live as long as
+ * mp_model_add_loss runs. */
+typedef struct mp_loss_options {
+    double label_smoothing;      /* cross-entropy: the share of the mean over all classes, in [0, 1] */
+    const int64_t *ignore_index; /* cross-entropy: the label that does not count; NULL: MP_LOSS_IGNORED */
+    const double *class_weights; /* cross-entropy: of every class; NULL: 1 */
+    size_t n_class_weights;
+    const double *pos_weight; /* bce: of what is so: one, or one for each place along the last dimension; NULL: 1 */
+    size_t n_pos_weight;
+    double beta; /* smooth-l1: beta, huber: delta; 0: 1 */
+} mp_loss_options;
+
 typedef struct mp_training_options {
     mp_loss
         loss; /* AUTO: the model's own, else cross-entropy on its first output (mean squared error if that has no classes) */
+    mp_loss_options loss_options;
     const char *output; /* the tensor the loss is put on; NULL: the first output */
     mp_optimizer optimizer;
     mp_fuse fuse;
@@ -48,8 +74,10 @@ typedef struct mp_training_options {
 } mp_training_options;
 
 /* Appends the loss that the options ask for unless the model has one; *loss is its tensor, -1 for MP_LOSS_NONE. A model has a
- * loss if a declared output is a float scalar that depends on a parameter. MP_INVALID: no such output, or one that no loss
- * fits. MP_NOMEM. Changes the model. O(operators). */
+ * loss if a declared output is a float scalar that depends on a parameter. Values and gradients are those of PyTorch's
+ * functions with reduction mean, of kl_div with batchmean; the target is a data input "target" of the output's shape, of
+ * cross-entropy without its classes. MP_INVALID: no such output, one that the loss does not fit, or options of another loss.
+ * MP_NOMEM. Changes the model. O(operators). */
 mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err);
 
 /* Builds the training graph of a model that was inferred and simplified; `loss` as mp_model_add_loss says. On MP_OK *out is a

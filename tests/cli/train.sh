@@ -77,6 +77,27 @@ holds train_takes_a_graph_whole sh -c "test -s whole.losses && cmp whole.losses 
 try train_not_finite_data train gcn.dynamo.onnx --budget 100% --data input0=nan.npy --data input1=edges.npy --data target=classes.npy
 try train_no_whole_graph train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=edges.npy --data target=more_classes.npy
 try train_turned_edges train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=nodes.npy --data target=classes.npy
+for loss in cross-entropy mse l1 smooth-l1 huber bce kl-div cosine; do
+    "$memplan" plan gcn.dynamo.onnx --device cpu --loss $loss --budget floor+30% -o loss.json > /dev/null && "$memplan" train gcn.dynamo.onnx --plan loss.json --steps 2 --json
+done > losses.out
+weighted="--data input0=nodes.npy --data input1=edges.npy --data target=classes.npy --budget 100% --steps 1 --json"
+digits 7 '\2' | npy '|u1' '7,' > twos.npy
+printf '\1\2\3\4\5\6\377' | npy '|i1' '7,' > negative.npy
+loss_of() { "$memplan" train gcn.dynamo.onnx $weighted --no-before "$@" | grep -A 1 losses; }
+loss_of > plain.loss
+loss_of --class-weights twos.npy > twos.loss
+loss_of --class-weights 2,2,2,2,2,2,2 > written.loss
+loss_of --label-smoothing 0.5 --class-weights 1,2,3,4,5,6,7 > smoothed.loss
+holds train_knows_losses sh -c "
+    test \$(grep -c '\"identical\": true' losses.out) = 8 && test -s plain.loss && cmp plain.loss twos.loss && cmp plain.loss written.loss &&
+    test -s smoothed.loss && ! cmp -s plain.loss smoothed.loss"
+try train_no_weights train gcn.dynamo.onnx --budget 100% --class-weights 1,heavy
+try train_few_weights train gcn.dynamo.onnx --budget 100% --class-weights 1,2
+try train_negative_weights train gcn.dynamo.onnx --budget 100% --class-weights negative.npy
+try train_absent_weights train gcn.dynamo.onnx --budget 100% --loss bce --pos-weight absent.npy
+try train_no_index train gcn.dynamo.onnx --budget 100% --ignore-index many
+holds train_counts_no_label sh -c "! '$memplan' train gcn.dynamo.onnx $weighted --ignore-index 6 2> why.txt && grep -q nan why.txt"
+try train_other_loss train gcn.dynamo.onnx --budget 100% --loss mse --label-smoothing 0.1
 try train_bad_picture train bert.onnx --budget 100% -o loss.jpeg
 hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }
 hash --steps 4 --save whole.st > whole.hash

@@ -75,8 +75,16 @@ static void softmaxes_and_losses_agree_with_the_cpu(void **state)
         {"SoftmaxCrossEntropyLoss", 13, "float32[2,4,50,51] int64[2,50,51]", "ignore_index=1", 2, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,5] int64[4]", "reduction=none", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[20000,3] int64[20000]", "reduction=sum", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[7,9000] int32[7] float32[9000]", "label_smoothing=0.1", 2, 0.2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[2,4,50,51] int64[2,50,51]", "ignore_index=1 label_smoothing=0.4", 1, -2, 2, 1,
+         0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,5] int64[4] float32[5]", "label_smoothing=0.4 reduction=none", 2, 0.2, 2, 1,
+         0, 0},
         {"NegativeLogLikelihoodLoss", 13, "float32[70,10] int64[70] float32[10]", "", 1, -2, -0.1, 1, 0, 0},
         {"memplan:MeanSquaredError", 1, "float32[30,20,31] float32[30,20,31]", "", 1, 0, 0, 0, 0, 0},
+        {"memplan:HuberLoss", 1, "float32[30,20,31] float32[30,20,31]", "delta=0.4 smooth=1", 1, 0, 0, 0, 0, 0},
+        {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[30,20,31] float32[30,20,31]", "", 1, 0, 0, 0, 0, 0},
+        {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[30,20,31] float32[30,20,31] float32[31]", "", 1, 0, 0, 3, 0, 0},
     };
     for (size_t k = 0; k < N_OF(losses); k++) twin_check(&losses[k], true);
 }

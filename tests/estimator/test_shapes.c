@@ -312,7 +312,12 @@ static void losses_reduce_over_the_labels(void **state)
           {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4,1]", "", "!has 2 dimensions"},
           {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4] float32[9]", "", "!9 weights are given for 10 classes"},
           {"NegativeLogLikelihoodLoss", 13, "float32[4,10] int64[4]", "reduction=max", "!reduction 'max' is not known"},
-          {"memplan:MeanSquaredError", 1, "float32[4,10] float32[10]", "", "!differ in shape"});
+          {"memplan:MeanSquaredError", 1, "float32[4,10] float32[10]", "", "!differ in shape"},
+          {"memplan:HuberLoss", 1, "float32[4,10] float32[4,10]", "delta=0.5", "float32[]"},
+          {"memplan:HuberLoss", 1, "float32[4,10] float32[4,10]", "delta=0.0", "!has to be over 0"},
+          {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[10]", "", "float32[]"},
+          {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[1]", "", "float32[]"},
+          {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[4]", "", "!4 weights are given"});
 }
 
 static void attention_takes_stacks_of_matrices_over_one_batch(void **state)

@@ -82,7 +82,19 @@ static void gradients_are_those_of_differences(void **state)
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0}", "reduction=none", 2, -2, 2, 1, 0,
          0},
         {"NegativeLogLikelihoodLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0.5}", "", 1, -2, 2, 1, 0, 0},
+        /* smoothed labels, with weights, ignored ones, a class without weight, gradients of the log-probabilities */
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "label_smoothing=0.2", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[2,3,2,2] int64[2,2,2]={2,0,1,1,0,0,2,1} float32[3]={1,0,0.5}",
+         "ignore_index=2 label_smoothing=0.3", 1, -2, 2, 1, 0, 0},
+        {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,3}",
+         "label_smoothing=0.3 reduction=none", 2, -2, 2, 1, 0, 0},
         {"memplan:MeanSquaredError", 1, "float32[3,2,4] float32[3,2,4]", "", 1, 0, 0, 0, 0, 0},
+        {"memplan:HuberLoss", 1, "float32[3,2,4] float32[3,2,4]", "delta=0.7", 1, 0, 0, 0, 0, 0},
+        {"memplan:HuberLoss", 1, "float32[3,2,4] float32[3,2,4]", "delta=0.7 smooth=1", 1, 0, 0, 0, 0, 0},
+        {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[3,2,4] float32[3,2,4]", "", 1, 0, 0, 0, 0, 0},
+        {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[3,2,4] float32[3,2,4] float32[4]={1,3,0.5,2}", "", 1, 0, 0, 3, 0,
+         0},
+        {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[5] float32[5] float32[1]={3}", "", 1, 0, 0, 3, 0, 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }

@@ -1,5 +1,5 @@
 /* shapes_loss.c - shapes of losses: scores (N, C, d1..dk) and integer labels (N, d1..dk) give one number per label, or with a
- * reduction one in all. */
+ * reduction one in all; predictions and targets of one shape give their mean loss. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,16 +30,24 @@ done:
     return st;
 }
 
-mp_status mp_shape_squared_error(mp_infer *c)
+mp_status mp_shape_element_loss(mp_infer *c)
 {
     mp_status st = MP_OK;
-    const mp_tensor *x, *target;
+    const mp_tensor *x, *target, *weights;
     char text[2][MP_SHAPE_TEXT];
     MP_TRY(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
     MP_TRY(mp_rule_input(c, 1, 0, MP_RANK_MAX, &target));
     MP_FIT(x->rank == target->rank && !memcmp(x->dims, target->dims, (size_t)x->rank * sizeof *x->dims),
            "'%s' %s and its target '%s' %s differ in shape", x->name, mp_rule_shape_text(x->dims, x->rank, text[0]),
            target->name, mp_rule_shape_text(target->dims, target->rank, text[1]));
+    if (mp_infer_in(c, 2)) {
+        MP_TRY(mp_rule_input(c, 2, 1, 1, &weights));
+        MP_FIT(weights->dims[0] == 1 || (x->rank && weights->dims[0] == x->dims[x->rank - 1]),
+               "%" PRId64 " weights are given for '%s' %s: one, or one for each place along the last dimension",
+               weights->dims[0], x->name, mp_rule_shape_text(x->dims, x->rank, text[0]));
+    }
+    MP_FIT(mp_operator_float(c->op, "delta", 1) > 0, "delta is %g, and it has to be over 0",
+           mp_operator_float(c->op, "delta", 1));
     MP_TRY(mp_infer_set(c, 0, x->dtype, 0, NULL));
 done:
     return st;

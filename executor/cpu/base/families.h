@@ -6,34 +6,35 @@
 #include "executor/kernel/kernel.h"
 
 /* A family is a line here and a table mp_cpu_NAME in a file of its folder. */
-#define MP_CPU_FAMILIES(X)                                                                             \
-    X(convolutions)         /* Conv, ConvTranspose */                                                  \
-    X(products)             /* MatMul, FusedMatMul, Gemm */                                            \
-    X(einsums)              /* Einsum */                                                               \
-    X(recurrents)           /* LSTM, GRU, RNN */                                                       \
-    X(attentions)           /* ScaledDotProductAttention */                                            \
-    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                     \
-    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                     \
-    X(batch_normalizations) /* BatchNormalization */                                                   \
-    X(line_normalizations)  /* LpNormalization, LRN */                                                 \
-    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
-    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, MeanSquaredError */ \
-    X(unaries)              /* Relu ... Cast, Clip */                                                  \
-    X(binaries)             /* Add ... Where, comparisons, logic */                                    \
-    X(randoms)              /* Dropout, RandomNormal ... */                                            \
-    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */        \
-    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */      \
-    X(triangles)            /* Trilu */                                                                \
-    X(gathers)              /* Gather*, Compress, MaxUnpool */                                         \
-    X(scatters)             /* Scatter* */                                                             \
-    X(sequences)            /* ReverseSequence, OneHot */                                              \
-    X(reductions)           /* Reduce* */                                                              \
-    X(scans)                /* ArgMax, ArgMin, CumSum */                                               \
-    X(tops)                 /* TopK */                                                                 \
-    X(determinants)         /* Det */                                                                  \
-    X(resizes)              /* Resize, Upsample */                                                     \
-    X(grid_samples)         /* GridSample */                                                           \
-    X(columns)              /* Col2Im */                                                               \
+#define MP_CPU_FAMILIES(X)                                                                        \
+    X(convolutions)         /* Conv, ConvTranspose */                                             \
+    X(products)             /* MatMul, FusedMatMul, Gemm */                                       \
+    X(einsums)              /* Einsum */                                                          \
+    X(recurrents)           /* LSTM, GRU, RNN */                                                  \
+    X(attentions)           /* ScaledDotProductAttention */                                       \
+    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
+    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
+    X(batch_normalizations) /* BatchNormalization */                                              \
+    X(line_normalizations)  /* LpNormalization, LRN */                                            \
+    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
+    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
+    X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \
+    X(unaries)              /* Relu ... Cast, Clip */                                             \
+    X(binaries)             /* Add ... Where, comparisons, logic */                               \
+    X(randoms)              /* Dropout, RandomNormal ... */                                       \
+    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
+    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
+    X(triangles)            /* Trilu */                                                           \
+    X(gathers)              /* Gather*, Compress, MaxUnpool */                                    \
+    X(scatters)             /* Scatter* */                                                        \
+    X(sequences)            /* ReverseSequence, OneHot */                                         \
+    X(reductions)           /* Reduce* */                                                         \
+    X(scans)                /* ArgMax, ArgMin, CumSum */                                          \
+    X(tops)                 /* TopK */                                                            \
+    X(determinants)         /* Det */                                                             \
+    X(resizes)              /* Resize, Upsample */                                                \
+    X(grid_samples)         /* GridSample */                                                      \
+    X(columns)              /* Col2Im */                                                          \
     X(regions)              /* RoiAlign, MaxRoiPool */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)

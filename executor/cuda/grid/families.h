@@ -11,24 +11,25 @@ extern "C" {
 #include "executor/kernel/kernel.h"
 
 /* Own kernels. A family is a line here and a table mp_cuda_NAME in a file of its folder. */
-#define MP_CUDA_FAMILIES(X)                                                                            \
-    X(unaries)              /* Relu ... Cast, Clip */                                                  \
-    X(binaries)             /* Add ... Where, comparisons, logic */                                    \
-    X(randoms)              /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */                  \
-    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                     \
-    X(batch_normalizations) /* BatchNormalization */                                                   \
-    X(normalizations)       /* LayerNormalization ... LRN */                                           \
-    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
-    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, MeanSquaredError */ \
-    X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                      \
-    X(attentions)           /* ScaledDotProductAttention */                                            \
-    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */      \
-    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */      \
-    X(samplings)            /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */                   \
-    X(columns)              /* Col2Im */                                                               \
-    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */        \
-    X(einsums)              /* Einsum */                                                               \
-    X(tops)                 /* TopK */                                                                 \
+#define MP_CUDA_FAMILIES(X)                                                                       \
+    X(unaries)              /* Relu ... Cast, Clip */                                             \
+    X(binaries)             /* Add ... Where, comparisons, logic */                               \
+    X(randoms)              /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */             \
+    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
+    X(batch_normalizations) /* BatchNormalization */                                              \
+    X(normalizations)       /* LayerNormalization ... LRN */                                      \
+    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
+    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
+    X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \
+    X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                 \
+    X(attentions)           /* ScaledDotProductAttention */                                       \
+    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */ \
+    X(samplings)            /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */              \
+    X(columns)              /* Col2Im */                                                          \
+    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
+    X(einsums)              /* Einsum */                                                          \
+    X(tops)                 /* TopK */                                                            \
     X(determinants)         /* Det */
 
 /* Those that stand on cuDNN and cublasLt. */

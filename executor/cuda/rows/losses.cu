@@ -1,4 +1,4 @@
-/* losses.cu - the losses over classes, and the mean squared error. A target that is no class cannot be refused here, where
+/* losses.cu - the losses over classes. A target that is no class cannot be refused here, where
  * nobody waits: the loss is then no number. */
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/lines.cuh"
@@ -26,18 +26,21 @@ struct targets {
         const int64_t at = mp_line_places::place(rank, dims, strides, position);
         return target.dtype == MP_DTYPE_INT32 ? ((const int32_t *)target.data)[at] : ((const int64_t *)target.data)[at];
     }
+    MP_BODY bool is_ignored(int64_t t) const { return ignores && t == ignored; }
+    MP_BODY float class_weight(int64_t c) const { return weight.data ? weight.load(c) : 1; }
     MP_BODY float weight_of(int64_t t) const
     {
-        if (ignores && t == ignored) return 0;
+        if (is_ignored(t)) return 0;
         if (t < 0 || t >= n_classes) return NAN;
-        return weight.data ? weight.load(t) : 1;
+        return class_weight(t);
     }
 };
 
 struct state {
     mp_class_loss form;
-    /* in the workspace, behind two floats per position (forward) or the factor of a mean (backward): a float per position
-     * where log-probabilities have gradients, and stretches of sums */
+    /* in the workspace, behind two floats per position (forward) or the factor of a mean and the weight of all classes
+     * (backward): a float per position where log-probabilities have gradients (backward) or labels are smoothed (forward), and
+     * stretches of sums */
     int64_t sums_at, stretches_at;
 };
 
@@ -72,6 +75,7 @@ template <mp_dtype T> struct entropy_rows {
     mp_operand scores, given, log_sums;
     bool softmax;
     float *losses; /* two per position: -weight log p, weight */
+    float *kept;   /* the logarithms of the sums once more; NULL: nobody asks */
     MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
     MP_BODY value none(int) const { return value{-INFINITY, 0}; }
     MP_BODY value join(int, value a, value b) const
@@ -100,6 +104,28 @@ template <mp_dtype T> struct entropy_rows {
         losses[2 * row] = weight != 0 ? -weight * log_of_target : 0;
         losses[2 * row + 1] = weight;
         if (log_sums.data) log_sums.store(row, log_sum(totals));
+        if (kept) kept[row] = log_sum(totals);
+    }
+};
+
+/* A share of every position's loss is that of all its classes. */
+template <mp_dtype T> struct smoothed_rows : mp_sums {
+    enum { PHASES = 1 };
+    mp_line_places lines;
+    targets all;
+    mp_operand scores;
+    const float *log_sums;
+    float *losses;
+    float smoothing;
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        return value{all.class_weight(column) * (log_sums[row] - mp_load_any(scores.data, T, lines.find(row, column)))};
+    }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t row, const value *totals) const
+    {
+        if (all.is_ignored(all.of(row))) return;
+        losses[2 * row] = (1 - smoothing) * losses[2 * row] + smoothing / (float)all.n_classes * totals[0].x;
     }
 };
 
@@ -139,7 +165,18 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
     f.log_sums = mp_operand_of(&x->extra[0]);
     f.softmax = s->form.softmax;
     f.losses = (float *)x->workspace;
+    f.kept = s->form.smoothing != 0 ? (float *)mp_workspace_at(x, s->sums_at) : NULL;
     mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
+    if (f.kept) {
+        smoothed_rows<T> smoothed;
+        smoothed.lines = f.lines;
+        smoothed.all = f.all;
+        smoothed.scores = f.scores;
+        smoothed.log_sums = f.kept;
+        smoothed.losses = f.losses;
+        smoothed.smoothing = (float)s->form.smoothing;
+        mp_rows_that_lie(!s->form.lines.contiguous, n, s->form.lines.length, smoothed);
+    }
     if (s->form.reduction == MP_CLASS_LOSS_NONE) {
         mp_each(n, each_loss{f.losses, mp_output(x, 0)});
     } else {
@@ -163,6 +200,16 @@ struct mean_factor : mp_float_sum {
     MP_BODY void end(const int64_t *, value total) const { *to = (float)((double)dy.load(0) / total.x); }
 };
 
+/* The weights of all classes together. */
+struct weight_total : mp_sums {
+    enum { PHASES = 1 };
+    targets all;
+    float *to;
+    MP_BODY value at(int, int64_t, int64_t column, const value *) const { return value{all.class_weight(column)}; }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t, const value *totals) const { *to = totals[0].x; }
+};
+
 /* The sums over the classes of the gradients that the log-probabilities have of their own. */
 struct given_sums : mp_sums {
     enum { PHASES = 1 };
@@ -177,25 +224,30 @@ struct given_sums : mp_sums {
     MP_BODY void end(int64_t row, const value *totals) const { to[row] = totals[0].x; }
 };
 
-/* A score's gradient: scale p, less `factor` at the target, and that of its log-probability. */
+/* A score's gradient: scale p, less `factor` at the target and the share of every class that smoothing makes a target, and that
+ * of its log-probability. */
 template <mp_dtype T> struct entropy_gradient {
     /* What the scores of a position have in common. */
     struct position {
         int64_t target;
-        float factor, scale, log_sum;
+        float factor, share, scale, log_sum;
     };
     targets all;
     mp_operand dy, dx, scores, given, log_sums;
     bool softmax, each; /* each: a loss per position */
     const float *mean;  /* the factor of a mean, NULL: it is none */
     const float *sums;  /* of `given`, NULL: there is none */
+    float smoothing;
+    const float *all_weights; /* of the classes, where labels are smoothed */
     MP_BODY position of(int64_t k) const
     {
-        position p = {all.of(k), 0, 0, 0};
-        const float weight = all.weight_of(p.target);
-        if (weight != 0 && dy.data) p.factor = weight * (mean ? *mean : dy.load(each ? k : 0));
+        position p = {all.of(k), 0, 0, 0, 0};
+        const float weight = all.weight_of(p.target), given_factor = !dy.data ? 0 : mean ? *mean : dy.load(each ? k : 0);
+        if (weight != 0) p.factor = weight * given_factor * (1 - smoothing);
+        if (smoothing != 0 && !all.is_ignored(p.target)) p.share = given_factor * smoothing / (float)all.n_classes;
         if (softmax) {
             p.scale = p.factor - (sums ? sums[k] : 0);
+            if (p.share != 0) p.scale += p.share * *all_weights;
             p.log_sum = log_sums.load(k);
         }
         return p;
@@ -205,6 +257,7 @@ template <mp_dtype T> struct entropy_gradient {
     {
         float slope = p.scale != 0 ? p.scale * mp_exp(x - p.log_sum) : 0;
         if (number == p.target) slope -= p.factor;
+        if (p.share != 0) slope -= p.share * all.class_weight(number);
         if (sums) slope += mp_load_any(given.data, T, at);
         mp_store_any(dx.data, T, at, slope);
     }
@@ -276,7 +329,8 @@ template <mp_dtype T> static mp_status run_backward(const mp_call *call, const m
     f.log_sums = mp_operand_of(&x->extra[0]);
     f.softmax = s->form.softmax;
     f.each = s->form.reduction == MP_CLASS_LOSS_NONE;
-    f.mean = f.sums = NULL;
+    f.mean = f.sums = f.all_weights = NULL;
+    f.smoothing = (float)s->form.smoothing;
     if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
         mean_factor sum;
         sum.all = f.all;
@@ -284,6 +338,13 @@ template <mp_dtype T> static mp_status run_backward(const mp_call *call, const m
         sum.to = (float *)x->workspace;
         f.mean = sum.to;
         mp_reduce(all_of(lines->n), sum, mp_workspace_at(x, s->stretches_at));
+    }
+    if (f.smoothing != 0) {
+        weight_total total;
+        total.all = f.all;
+        total.to = (float *)x->workspace + 1;
+        f.all_weights = total.to;
+        mp_rows(1, lines->length, total);
     }
     if (f.given.data) {
         given_sums sums;
@@ -308,75 +369,14 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     state *s = mp_new_state<state>(call);
     if (!s) return MP_NO_MEMORY(err);
     const bool halves = x->in[0].dtype == MP_DTYPE_BFLOAT16;
-    const bool given = x->is_backward && x->n_out > 1 && x->d_out[1].dtype;
+    const bool sums = x->is_backward ? x->n_out > 1 && x->d_out[1].dtype : form.smoothing != 0;
     s->form = form;
-    s->sums_at = mp_aligned(x->is_backward ? (int64_t)sizeof(float) : 2 * form.lines.n * (int64_t)sizeof(float));
-    s->stretches_at = s->sums_at + mp_aligned(given ? form.lines.n * (int64_t)sizeof(float) : 0);
+    s->sums_at = mp_aligned((x->is_backward ? 2 : 2 * form.lines.n) * (int64_t)sizeof(float));
+    s->stretches_at = s->sums_at + mp_aligned(sums ? form.lines.n * (int64_t)sizeof(float) : 0);
     call->run = x->is_backward ? halves ? run_backward<MP_DTYPE_BFLOAT16> : run_backward<MP_DTYPE_FLOAT>
                 : halves ? run_forward<MP_DTYPE_BFLOAT16>
                                : run_forward<MP_DTYPE_FLOAT>;
     call->workspace_bytes = s->stretches_at + mp_reduce_workspace_bytes<1, total_loss>(all_of(form.lines.n));
-    return MP_OK;
-}
-
-/* ---- loss = mean((prediction - target)^2). Operand 0: prediction, 1: target. */
-
-struct squares_of : mp_float_sum {
-    mp_operand a, b, to;
-    int64_t n;
-    MP_BODY part at(const int64_t *at, int64_t) const
-    {
-        const float difference = a.load(at[0]) - b.load(at[1]);
-        return part{difference * difference};
-    }
-    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(total.x / (double)n)); }
-};
-
-/* Operand 0: where the gradient goes, 1: prediction, 2: target. */
-struct differences_of {
-    mp_operand a, b, dy, to;
-    float factor;
-    MP_BODY void operator()(int64_t, const int64_t *at) const
-    {
-        to.store(at[0], factor * dy.load(0) * (a.load(at[1]) - b.load(at[2])));
-    }
-};
-
-static mp_reduce_places<2> squares_places(const mp_operands *x)
-{
-    const mp_array *target = &x->in[1];
-    const mp_loops loops = mp_loops_of(&target, 1, &x->in[0]);
-    return mp_reduce_places<2>(&loops, -1);
-}
-
-static mp_status run_squares(const mp_call *, const mp_operands *x, const mp_run *, mp_error *err)
-{
-    const int64_t n = mp_array_elements(&x->in[0]);
-    if (!x->is_backward) {
-        squares_of f;
-        f.a = mp_input(x, 0);
-        f.b = mp_input(x, 1);
-        f.to = mp_output(x, 0);
-        f.n = n;
-        mp_reduce(squares_places(x), f, x->workspace);
-    }
-    /* the one that may lie where an operand does comes last */
-    for (int i = 1; x->is_backward && i >= 0; i--) {
-        if (i < x->from || i >= x->to || !x->d_in[i].dtype) continue;
-        const mp_array *in[] = {&x->in[0], &x->in[1]};
-        const mp_loops loops = mp_loops_of(in, 2, &x->d_in[i]);
-        const differences_of f = {mp_input(x, 0), mp_input(x, 1), mp_operand_of(&x->d_out[0]), mp_input_gradient(x, i),
-                                  (float)((i ? -2.0 : 2.0) / (double)n)};
-        mp_each_placed<3>(&loops, f);
-    }
-    return mp_launched(err);
-}
-
-static mp_status prepare_squares(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    call->run = run_squares;
-    if (!x->is_backward) call->workspace_bytes = mp_reduce_workspace_bytes<2, squares_of>(squares_places(x));
     return MP_OK;
 }
 
@@ -385,6 +385,5 @@ static mp_status prepare_squares(const mp_operands *x, mp_call *call, mp_error *
 extern "C" const mp_kernel mp_cuda_losses[] = {
     {"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
     {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
-    {"MeanSquaredError", "memplan", prepare_squares, prepare_squares},
     {},
 };

@@ -15,6 +15,7 @@ mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error 
                                                  : MP_CLASS_LOSS_NONE;
     out->ignores = mp_operator_attribute(x->op, "ignore_index") != NULL;
     out->ignored = mp_operator_int(x->op, "ignore_index", 0);
+    out->smoothing = out->softmax ? mp_operator_float(x->op, "label_smoothing", 0) : 0;
     out->lines = mp_lines_of(a, 2);
     return MP_OK;
 }

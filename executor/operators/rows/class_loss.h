@@ -12,6 +12,7 @@ typedef struct mp_class_loss {
     bool softmax; /* the log-probabilities are computed here; extra 0 is, of each line, the logarithm of its sum of e^score */
     bool ignores; /* some target counts nothing */
     int64_t ignored;
+    double smoothing; /* share of a position's loss that the mean over all classes has instead of its target (softmax only) */
 } mp_class_loss;
 
 /* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */

@@ -1,0 +1,77 @@
+/* loss_options.c - lists of weights, written out or in files, and a label that may be negative. */
+#include "cli/reports/loss_options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/data/dataset.h"
+
+static mp_status read_file(const char *path, double **out, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_dataset d = {0};
+    int64_t count = 1;
+    MP_TRY(mp_dataset_open(path, &d, err));
+    for (int k = 0; k < d.rank; k++) count *= d.dims[k];
+    MP_REQUIRE(*out = mp_alloc((size_t)count + 1, sizeof **out), err, MP_NOMEM, "out of memory");
+    for (int64_t k = 0; k < count; k++) {
+        (*out)[k] = mp_dataset_get(&d, k);
+        if (isfinite((*out)[k]) && (*out)[k] >= 0) continue;
+        st = MP_FAIL(err, MP_INVALID, "element %lld is %g, and a weight is a number of at least 0", (long long)k, (*out)[k]);
+        mp_error_locate(err, path, 0, 0);
+        goto done;
+    }
+    *n = (size_t)count;
+done:
+    mp_dataset_close(&d);
+    return st;
+}
+
+static mp_status read_list(const char *option, const char *text, double **out, size_t *n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t length = strlen(text);
+    if (length > 4 && !strcmp(text + length - 4, ".npy")) return read_file(text, out, n, err);
+    MP_REQUIRE(*out = mp_alloc(length + 1, sizeof **out), err, MP_NOMEM, "out of memory");
+    for (const char *at = text;; at++) {
+        char *end;
+        const double value = strtod(at, &end);
+        MP_REQUIRE(end != at && (*end == ',' || !*end) && isfinite(value) && value >= 0, err, MP_INVALID,
+                   "--%s: '%s' is neither a list of numbers of at least 0, like 1,0.5,2, nor an .npy file", option, text);
+        (*out)[(*n)++] = value;
+        at = end;
+        if (!*at) break;
+    }
+done:
+    return st;
+}
+
+mp_status loss_options_read(const options *o, loss_options *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    *out = (loss_options){.wanted = {.label_smoothing = o->label_smoothing, .beta = o->beta}};
+    if (o->ignore_index) {
+        char *end;
+        errno = 0;
+        out->ignore_index = strtoll(o->ignore_index, &end, 10);
+        MP_REQUIRE(!errno && end != o->ignore_index && !*end, err, MP_INVALID, "--ignore-index: '%s' is not a whole number",
+                   o->ignore_index);
+        out->wanted.ignore_index = &out->ignore_index;
+    }
+    if (o->class_weights)
+        MP_TRY(read_list("class-weights", o->class_weights, &out->class_weights, &out->wanted.n_class_weights, err));
+    if (o->pos_weight) MP_TRY(read_list("pos-weight", o->pos_weight, &out->pos_weight, &out->wanted.n_pos_weight, err));
+    out->wanted.class_weights = out->class_weights;
+    out->wanted.pos_weight = out->pos_weight;
+done:
+    return st;
+}
+
+void loss_options_free(loss_options *l)
+{
+    mp_free(l->class_weights);
+    mp_free(l->pos_weight);
+    *l = (loss_options){0};
+}

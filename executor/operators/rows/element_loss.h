@@ -1,0 +1,67 @@
+/* element_loss.h - losses that are the mean over all elements of a function of prediction and target, for every backend.
+ *
+ * - MeanSquaredError: (a - b)^2.
+ * - HuberLoss: d^2 / 2 where d = |a - b| is at most delta, delta (d - delta / 2) beyond. Attribute smooth: divided by delta,
+ *   which is smooth L1 with beta = delta.
+ * - BinaryCrossEntropyWithLogits: (1 - b) a + (1 + (w - 1) b) ln(1 + e^-a), where b is how likely it is that something is so,
+ *   a the logit of it, and w its weight: operand 2, a number or one for each place along the last dimension; without it 1.
+ */
+#ifndef EXECUTOR_ELEMENT_LOSS_H
+#define EXECUTOR_ELEMENT_LOSS_H
+
+#include "executor/kernel/array.h"
+#include "executor/kernel/kernel.h"
+#include "executor/operators/elementwise/formulas.h"
+
+typedef enum mp_element_loss_kind {
+    MP_ELEMENT_LOSS_SQUARED,
+    MP_ELEMENT_LOSS_HUBER,
+    MP_ELEMENT_LOSS_BINARY
+} mp_element_loss_kind;
+
+typedef struct mp_element_loss {
+    mp_element_loss_kind kind;
+    float delta, scale; /* of HUBER */
+} mp_element_loss;
+
+/* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
+mp_status mp_element_loss_read(const mp_operands *x, mp_element_loss_kind kind, mp_element_loss *out, mp_error *err);
+
+/* Operand 2 as it lies beside the prediction: broadcast, without data where there is none. */
+mp_array mp_element_loss_weights(const mp_operands *x);
+
+MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float b, float w)
+{
+    double d = (double)a - (double)b;
+    switch (l->kind) {
+    case MP_ELEMENT_LOSS_SQUARED:
+        return d * d;
+    case MP_ELEMENT_LOSS_HUBER:
+        d = d < 0 ? -d : d;
+        return (double)l->scale * (d <= (double)l->delta ? d * d / 2 : (double)l->delta * (d - (double)l->delta / 2));
+    default:
+        return (1 - (double)b) * (double)a + (1 + ((double)w - 1) * (double)b) * (double)mp_softplus(-a);
+    }
+}
+
+/* The derivative by a. */
+MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b, float w)
+{
+    const float d = a - b;
+    switch (l->kind) {
+    case MP_ELEMENT_LOSS_SQUARED:
+        return 2 * d;
+    case MP_ELEMENT_LOSS_HUBER:
+        return l->scale * (d > l->delta ? l->delta : d < -l->delta ? -l->delta : d);
+    default:
+        return (1 - b) - (1 + (w - 1) * b) * mp_sigmoid(-a);
+    }
+}
+
+/* The derivative by b. */
+MP_INLINE float mp_element_loss_target_slope(const mp_element_loss *l, float a, float b, float w)
+{
+    return l->kind == MP_ELEMENT_LOSS_BINARY ? (w - 1) * mp_softplus(-a) - a : -mp_element_loss_slope(l, a, b, w);
+}
+
+#endif

@@ -1,0 +1,222 @@
+/* test_losses.c - every loss that can be appended, against PyTorch's value and gradient (tests/executor/losses.def), as a
+ * program runs it: everything kept, and in the least memory; no more of the arena is touched than planned.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memplan/summary.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/model_text.h"
+#include "tests/cases/training_case.h"
+
+#define WITH(...) __VA_ARGS__
+#define LOSS(name, loss, options, shape, prediction, target, value, gradient) \
+    static const double name##_prediction[] = {prediction}, name##_target[] = {target}, name##_gradient[] = {gradient};
+#include "tests/executor/losses.def"
+#undef LOSS
+
+typedef struct known_loss {
+    const char *name;
+    mp_loss loss;
+    mp_loss_options options;
+    const char *shape;
+    const double *prediction, *target;
+    double value;
+    const double *gradient;
+    size_t n;
+} known_loss;
+
+#define LOSS(name, loss, options, shape, prediction, target, value, gradient) \
+    {#name, MP_LOSS_##loss,    {options},                                     \
+     shape, name##_prediction, name##_target,                                 \
+     value, name##_gradient,   sizeof name##_gradient / sizeof *name##_gradient},
+static const known_loss known[] = {
+#include "tests/executor/losses.def"
+};
+#undef LOSS
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+typedef struct step_data {
+    const known_loss *k;
+    training_case *t;
+} step_data;
+
+static void put(training_case *t, mp_execution *e, const char *name, const double *values)
+{
+    const mp_tensor *x = &t->model->tensors[mp_model_find(t->model, name)];
+    mp_error err = {0};
+    mp_array there, host = mp_array_plain(x->dtype, x->rank, x->dims);
+    host.data = malloc((size_t)mp_array_bytes(&host));
+    for (int64_t k = 0; k < mp_array_elements(&host); k++) {
+        if (x->dtype == MP_DTYPE_INT64)
+            ((int64_t *)host.data)[k] = (int64_t)values[k];
+        else
+            ((float *)host.data)[k] = values ? (float)values[k] : 0;
+    }
+    assert_int_equal(mp_execution_tensor(e, mp_model_find(t->model, name), &there, &err), MP_OK);
+    assert_int_equal(t->program->backend->upload(t->program->backend, &host, &there, &err), MP_OK);
+    free(host.data);
+}
+
+static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error *err)
+{
+    const step_data *s = data;
+    (void)micro_batch, (void)err;
+    put(s->t, e, "p", s->k->prediction);
+    put(s->t, e, "zero", NULL);
+    put(s->t, e, "target", s->k->target);
+    return MP_OK;
+}
+
+static mp_model *output_of(const char *shape)
+{
+    char text[256];
+    snprintf(text, sizeof text, "param p %s; data zero %s; Add p zero -> y; out y", shape, shape);
+    return model_text(text);
+}
+
+/* p + 0 is the output, so that its gradient is that of p. */
+static training_case begin(const known_loss *k)
+{
+    training_case t = {.model = output_of(k->shape)};
+    const mp_training_options options = {
+        .loss = k->loss, .loss_options = k->options, .optimizer = MP_OPTIMIZER_NONE, .dtype = MP_DTYPE_FLOAT};
+    mp_error err = {0};
+    int loss;
+    if (mp_model_add_loss(t.model, &options, &loss, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
+    assert_true(t.model->tensors[mp_model_find(t.model, "target")].is_target);
+    if (mp_program_build(backend_of_tests(), t.model, &options, loss, &t.program, &err) != MP_OK)
+        fail_msg("%s: %s", k->name, err.message);
+    return t;
+}
+
+/* |ours - theirs| relative to the largest of theirs. */
+static void check_gradient(const known_loss *k, training_case *t, mp_execution *e)
+{
+    double largest = 0;
+    mp_error err = {0};
+    mp_array there, host;
+    assert_int_equal(mp_execution_gradient(e, mp_model_find(t->model, "p"), &there, &err), MP_OK);
+    host = mp_array_plain(MP_DTYPE_FLOAT, there.rank, there.dims);
+    assert_int_equal(mp_array_elements(&host), (int64_t)k->n);
+    host.data = malloc((size_t)mp_array_bytes(&host));
+    assert_int_equal(t->program->backend->download(t->program->backend, &there, &host, &err), MP_OK);
+    for (size_t i = 0; i < k->n; i++) largest = fmax(largest, fabs(k->gradient[i]));
+    for (size_t i = 0; i < k->n; i++) {
+        const double ours = (double)((float *)host.data)[i];
+        if (!(fabs(ours - k->gradient[i]) <= 1e-6 * largest))
+            fail_msg("%s: gradient %zu is %.9g, and PyTorch's %.9g", k->name, i, ours, k->gradient[i]);
+    }
+    free(host.data);
+}
+
+static void losses_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+    bool seen[MP_N_LOSSES] = {false};
+    for (int c = 0; c < N_KNOWN; c++) {
+        const known_loss *k = &known[c];
+        training_case t = begin(k);
+        step_data all = {k, &t};
+        seen[k->loss] = true;
+        for (int part = 0; part < 2; part++) {
+            mp_plan *plan = part ? training_plan(&t, 0) : training_keep_all(&t);
+            const mp_execution_options options = {.hyper = hyper, .poison = true};
+            mp_execution *e;
+            mp_error err = {0};
+            double loss;
+            if (mp_execution_new(t.program, plan, &options, &e, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
+            if (mp_execution_step(e, 0, fill, &all, &loss, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
+            if (!(fabs(loss - k->value) <= 1e-6 * fabs(k->value)))
+                fail_msg("%s: the loss is %.9g, and PyTorch's %.9g", k->name, loss, k->value);
+            check_gradient(k, &t, e);
+            assert_true(mp_execution_touched_bytes(e) <= mp_execution_arena_bytes(e));
+            mp_execution_free(e);
+            mp_plan_free(plan);
+        }
+        training_end(&t);
+    }
+    for (int l = 0; l < MP_N_LOSSES; l++) assert_true(seen[l] || l == MP_LOSS_AUTO || l == MP_LOSS_NONE);
+}
+
+/* 64 rows of 32 numbers under PyTorch's rules, against make_losses.py --saved, which prints the bytes that autograd holds.
+ * Cross-entropy's log-probabilities are made by the loss itself, and so not held when forward ends. */
+static void backward_keeps_what_pytorch_keeps(void **state)
+{
+    (void)state;
+    static const struct {
+        mp_loss loss;
+        int64_t bytes;
+    } of[] = {
+        {MP_LOSS_MSE, 16384}, {MP_LOSS_L1, 8192},     {MP_LOSS_SMOOTH_L1, 16384},    {MP_LOSS_HUBER, 16384},
+        {MP_LOSS_BCE, 16384}, {MP_LOSS_KL_DIV, 8192}, {MP_LOSS_COSINE, 17536 - 384}, /* which PyTorch keeps for pairs that
+                                                                                        should differ: a number and two choices
+                                                                                        a row */
+    };
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        mp_model *m = output_of("64 32");
+        const mp_training_options options = {.loss = of[k].loss, .dtype = MP_DTYPE_FLOAT, .rules = MP_RULES_PYTORCH};
+        const mp_target target = mp_roofline(mp_device_find("a100"));
+        mp_error err = {0};
+        mp_graph *g;
+        mp_summary summary;
+        int loss;
+        assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_OK);
+        assert_int_equal(mp_training_graph(m, &options, loss, &target, &g, &err), MP_OK);
+        assert_int_equal(mp_summarize(g, MP_RULES_PYTORCH, &summary, &err), MP_OK);
+        if (summary.saved_activation_bytes != of[k].bytes)
+            fail_msg("%s: %lld bytes are kept, not %lld", mp_loss_name(of[k].loss), (long long)summary.saved_activation_bytes,
+                     (long long)of[k].bytes);
+        mp_summary_free(&summary);
+        mp_graph_free(g);
+        mp_model_free(m);
+    }
+}
+
+/* Two rows of four numbers. */
+static void refused(mp_training_options options, const char *why)
+{
+    mp_model *m = output_of("2 4");
+    mp_error err = {0};
+    int loss;
+    assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_INVALID);
+    if (!strstr(err.message, why)) fail_msg("\"%s\" does not say \"%s\"", err.message, why);
+    mp_model_free(m);
+}
+
+static void options_of_other_losses_are_refused(void **state)
+{
+    (void)state;
+    const double weights[] = {1, 2, 3};
+    refused((mp_training_options){.loss = MP_LOSS_MSE, .loss_options.label_smoothing = 0.1}, "cross-entropy, and this is mse");
+    refused((mp_training_options){.loss = MP_LOSS_L1, .loss_options.ignore_index = (const int64_t[]){0}}, "this is l1");
+    refused((mp_training_options){.loss_options = {.pos_weight = weights, .n_pos_weight = 1}},
+            "bce, and this is cross-entropy");
+    refused((mp_training_options){.loss = MP_LOSS_BCE, .loss_options.beta = 1}, "huber, and this is bce");
+    refused((mp_training_options){.loss = MP_LOSS_NONE, .loss_options.beta = 1}, "this is none");
+    refused((mp_training_options){.loss_options.label_smoothing = 1.5}, "1.5, and it is a share between 0 and 1");
+    refused((mp_training_options){.loss_options = {.class_weights = weights, .n_class_weights = 3}},
+            "3 class weights are given, and 'y' has 4 classes");
+    refused((mp_training_options){.loss = MP_LOSS_BCE, .loss_options = {.pos_weight = weights, .n_pos_weight = 3}},
+            "3 weights of positives are given, and 'y' takes one, or 4");
+    refused((mp_training_options){.loss = MP_LOSS_HUBER, .loss_options.beta = -1}, "beta is -1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_those_of_pytorch),
+        cmocka_unit_test(backward_keeps_what_pytorch_keeps),
+        cmocka_unit_test(options_of_other_losses_are_refused),
+    };
+    return cmocka_run_group_tests_name("executor/losses", tests, NULL, NULL);
+}
