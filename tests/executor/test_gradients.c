@@ -171,6 +171,14 @@ static void of_recurrent_layers_whose_sequences_are_cut(void **state)
     check_as("recurrent", training_begin_cut);
 }
 
+/* Loops and branches that are taken out, as both exporters write them. */
+static void of_bags_and_neighbours(void **state)
+{
+    (void)state;
+    check("control");
+    check("control_newer");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +191,7 @@ int main(void)
         cmocka_unit_test(of_normalizations_that_stay_in_inference_mode),
         cmocka_unit_test(of_recurrent_layers),
         cmocka_unit_test(of_recurrent_layers_whose_sequences_are_cut),
+        cmocka_unit_test(of_bags_and_neighbours),
     };
     return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Small networks with PyTorch's gradients: NAME.onnx (weights inside) and NAME.safetensors (inputs, loss, gradients).
 
-Run as  python3 tests/gradients/make_gradients.py  (Debian: python3-torch, python3-onnx); the files in tests/gradients/ are its output and are
+Run as  python3 tests/gradients/make_gradients.py  (Debian: python3-torch, python3-onnx; `control` needs PyTorch 2); the files in tests/gradients/ are its output and are
 compared with by tests/executor/test_gradients.c. The loss is part of each network, dropout is off, and normalization takes the batch's
 statistics, but for `fixed`.
 """
@@ -10,6 +10,7 @@ import math
 import os
 import struct
 
+import onnx
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -165,6 +166,27 @@ class Recurrent(nn.Module):
         return F.cross_entropy(self.head(self.rnn(x)[1][-1]), target)
 
 
+class Control(nn.Module):
+    """What exporters write with control flow: bags of ids (Loop) as the nodes of a graph, and attention over neighbours (If)."""
+
+    def __init__(self):
+        super().__init__()
+        self.e = nn.ModuleList([nn.EmbeddingBag(20, 6, mode=mode) for mode in ("sum", "mean")])
+        self.l, self.a, self.o = nn.Linear(12, 8), nn.Linear(8, 1), nn.Linear(8, 4)
+        self.register_buffer("edges", torch.tensor([[0, 1, 2, 3, 4, 0, 2, 4, 1, 3, 3], [1, 2, 3, 4, 0, 2, 0, 1, 3, 1, 3]]))
+
+    def forward(self, input, target):
+        source, goal = self.edges[0], self.edges[1]
+        h = self.l(torch.cat([e(input) for e in self.e], 1))
+        score = F.leaky_relu(self.a(h[source] + h[goal]).squeeze(1), 0.2)
+        largest = torch.full((5,), -1e9).scatter_reduce(0, goal, score, "amax")
+        weight = torch.exp(score - largest[goal])
+        total = torch.zeros(5).scatter_add(0, goal, weight)
+        weight = weight / total[goal]
+        sums = torch.zeros(h.shape).scatter_add(0, goal[:, None].expand(-1, 8), weight[:, None] * h[source])
+        return F.cross_entropy(self.o(F.elu(sums)), target)
+
+
 def save(path, tensors):
     names = {torch.float32: "F32", torch.int64: "I64"}
     header, data = {}, b""
@@ -178,13 +200,28 @@ def save(path, tensors):
         f.write(struct.pack("<Q", len(text)) + text + data)
 
 
-def make(name, model, input, target):
+def forget_places(path):
+    """Takes out of the file where in which program each node came from."""
+    file = onnx.load(path)
+    graphs = [file.graph]
+    for graph in graphs:
+        for node in graph.node:
+            del node.metadata_props[:]
+            graphs += [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    onnx.save(file, path)
+
+
+def make(name, model, input, target, version=15, newer=False):
     folder = os.path.dirname(os.path.abspath(__file__))
     model.train()
-    more = {"dynamo": False} if int(torch.__version__.split(".")[0]) > 1 else {}
+    more = {"dynamo": newer} if int(torch.__version__.split(".")[0]) > 1 else {}
+    if newer:
+        more["external_data"] = False
     torch.onnx.export(model, (input, target), os.path.join(folder, name + ".onnx"), input_names=["input", "target"],
                       output_names=["loss"], training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
-                      opset_version=15, **more)
+                      opset_version=version, **more)
+    if newer:
+        forget_places(os.path.join(folder, name + ".onnx"))
     model.train()
     model.zero_grad()
     loss = model(input, target)
@@ -206,3 +243,6 @@ if __name__ == "__main__":
     make("fixed", Fixed(), torch.randn(4, 3, 17, 15), torch.randint(4, (4,)))
     torch.manual_seed(3)
     make("recurrent", Recurrent(), torch.randint(20, (3, 9)), torch.randint(4, (3,)))
+    for name, newer in (("control", False), ("control_newer", True)) if int(torch.__version__.split(".")[0]) > 1 else ():
+        torch.manual_seed(4)
+        make(name, Control(), torch.randint(20, (5, 3)), torch.randint(4, (5,)), 18, newer)
