@@ -15,6 +15,7 @@
 #include "executor/train/state.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
+#include "tests/cases/onnx_text.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 5 };
@@ -194,6 +195,24 @@ static void clipping_within_backward_is_refused(void **state)
     training_end(&t);
 }
 
+static void what_a_backend_cannot_run_is_counted(void **state)
+{
+    (void)state;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    mp_error err = {0};
+    mp_program *program;
+    int loss;
+    mp_model *model =
+        onnx_text_model(17, "input x float 3,3; weight w.weight 3,3; Cast x -> k to=2; Cast x -> l to=3;"
+                            "MatMulInteger k k -> a @first; MatMulInteger k l -> b; Multinomial x -> c sample_size=3;"
+                            "Add a b -> d; Add d c -> e; Cast e -> f to=1; MatMul f w.weight -> y; out y");
+    assert_int_equal(mp_model_add_loss(model, &options, &loss, &err), MP_OK);
+    assert_int_equal(mp_program_build(mp_backend_find("cpu"), model, &options, loss, &program, &err), MP_UNSUPPORTED);
+    assert_string_equal(err.message,
+                        "the cpu backend cannot run MatMulInteger (2), Multinomial (1); the first one is node 'first'");
+    mp_model_free(model);
+}
+
 /* k steps, save, resume, k steps: 2 k steps. */
 static void a_resumed_training_is_the_uninterrupted_one(void **state)
 {
@@ -270,6 +289,7 @@ int main(void)
         cmocka_unit_test(two_micro_batches_give_the_mean_of_their_gradients),
         cmocka_unit_test(clipping_is_exact_wherever_updates_run),
         cmocka_unit_test(clipping_within_backward_is_refused),
+        cmocka_unit_test(what_a_backend_cannot_run_is_counted),
         cmocka_unit_test(a_resumed_training_is_the_uninterrupted_one),
         cmocka_unit_test(alternatives_run_where_a_step_asks_for_them),
     };
