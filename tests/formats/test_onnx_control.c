@@ -290,18 +290,24 @@ static void a_list_that_is_too_long_is_counted(void **state)
     onnx_text_refused(17, text, MP_UNSUPPORTED, "SomewhatLongKind0 (1), others; the first one");
 }
 
-static void running_out_of_memory_is_reported(void **state)
+/* Everything at once: a loop with a branch, a sequence, a weight of its own, and a scan. */
+static const char *save_all(onnx_builder *b)
 {
-    (void)state;
-    onnx_builder b;
     onnx_text_start(
-        &b, 17,
+        b, 17,
         "input x float 2,3; bool yes 1; int n 2; SequenceEmpty -> e;"
         "Loop n yes x e -> y s z @l body { formal i c v q; weight w 3; If c -> t then_branch { Add v w -> a; out a }"
         "  else_branch { out v }; Identity c -> d; SequenceInsert q t -> r; Neg t -> u; out d t r u };"
         "ConcatFromSequence s -> j axis=0; Scan y z -> f g num_scan_inputs=1 body { formal a p; Add a p -> m; out m p };"
         "out j f g");
-    const char *path = onnx_save(&b);
+    return onnx_save(b);
+}
+
+static void running_out_of_memory_is_reported(void **state)
+{
+    (void)state;
+    onnx_builder b;
+    const char *path = save_all(&b);
     mp_status st = MP_NOMEM;
     long live = mp_alloc_live;
     for (long k = 0; st == MP_NOMEM; k++) {
@@ -315,6 +321,33 @@ static void running_out_of_memory_is_reported(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     assert_int_equal(st, MP_OK);
+    onnx_end(&b);
+}
+
+static void flipped_bits_are_survived(void **state)
+{
+    (void)state;
+    static uint8_t good[4096], bad[4096];
+    onnx_builder b;
+    FILE *file = fopen(save_all(&b), "rb");
+    size_t n = fread(good, 1, sizeof good, file);
+    fclose(file);
+    uint64_t random = 1;
+    for (int k = 0; k < 2000; k++) {
+        memcpy(bad, good, n);
+        for (int flips = 0; flips < 1 + k % 3; flips++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            bad[(random >> 33) % n] ^= (uint8_t)(1u << (random >> 29 & 7));
+        }
+        mp_error err = {0};
+        mp_model *model = NULL;
+        long live = mp_alloc_live;
+        mp_status st = mp_onnx_read(onnx_save_bytes(&b, bad, n), &(mp_onnx_options){0}, &model, &err);
+        if ((st != MP_OK && st != MP_PARSE && st != MP_UNSUPPORTED && st != MP_INVALID) || (st != MP_OK && !err.message[0]))
+            fail_msg("case %d: %s: %s", k, mp_status_text(st), err.message);
+        mp_model_free(model);
+        assert_int_equal(mp_alloc_live, live);
+    }
     onnx_end(&b);
 }
 
@@ -337,6 +370,7 @@ int main(void)
         cmocka_unit_test(all_unsupported_operators_are_listed),
         cmocka_unit_test(a_list_that_is_too_long_is_counted),
         cmocka_unit_test(running_out_of_memory_is_reported),
+        cmocka_unit_test(flipped_bits_are_survived),
     };
     return cmocka_run_group_tests_name("formats/onnx_control", tests, NULL, NULL);
 }
