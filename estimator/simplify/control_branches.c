@@ -4,6 +4,19 @@
 #include "estimator/model/regions.h"
 #include "estimator/simplify/control.h"
 
+/* What the file declares of the operator's outputs holds for what the branch computes. */
+static void hand_declarations_in(mp_inference *w, int region, const int *results, const mp_operator *op)
+{
+    for (int k = 0; k < op->n_out; k++) {
+        mp_tensor *t = &w->model->tensors[results[k]];
+        if (op->out[k] < 0 || t->producer < 0 || w->model->operators[t->producer].region != region) continue;
+        const mp_tensor *declared = &w->model->tensors[op->out[k]];
+        t->declared_dtype = declared->declared_dtype;
+        t->declared_rank = declared->declared_rank;
+        t->declared_dims = declared->declared_dims;
+    }
+}
+
 mp_status mp_control_if(mp_inference *w, int index)
 {
     mp_status st = MP_OK;
@@ -27,6 +40,7 @@ mp_status mp_control_if(mp_inference *w, int index)
     const int chosen = condition->value->i[0] ? 0 : 1;
     const int *results = branches[chosen]->results;
     mp_control_drop(w, op.regions[1 - chosen]);
+    hand_declarations_in(w, op.regions[chosen], results, &op);
     MP_TRY(mp_control_enter(w, op.regions[chosen]));
     mp_inference_remove(w, index);
     for (int k = 0; k < op.n_out; k++)

@@ -51,6 +51,22 @@ static void a_condition_that_shapes_decide_picks_a_branch(void **state)
     assert_kinds(model, "Shape Size Equal Tanh Identity");
 }
 
+/* What a branch computes from data has the shape that the file declares of the If. */
+static void declared_shapes_hold_within_the_branch(void **state)
+{
+    (void)state;
+    static const char text[] = "input x float 2,3; bool yes 1; If yes -> y @if then_branch { NonZero x -> t; out t }"
+                               "else_branch { Shape x -> t; out t }; Neg y -> z; out z";
+    onnx_builder b;
+    onnx_text_start(&b, 17, text);
+    onnx_push(&b, &b.graph.n_value_info, &b.graph.value_info, onnx_value_info(&b, "y", 7, "2,5"));
+    mp_model *model = onnx_load(&b, NULL);
+    assert_int_equal(onnx_find(model, "z")->dims[1], 5);
+    mp_model_free(model);
+    onnx_end(&b);
+    onnx_text_refused(17, text, MP_UNSUPPORTED, "'if#then/t',not declared");
+}
+
 static void branches_stand_in_branches_and_see_what_is_around_them(void **state)
 {
     (void)state;
@@ -356,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_constant_condition_picks_a_branch),
         cmocka_unit_test(a_condition_that_shapes_decide_picks_a_branch),
+        cmocka_unit_test(declared_shapes_hold_within_the_branch),
         cmocka_unit_test(branches_stand_in_branches_and_see_what_is_around_them),
         cmocka_unit_test(a_name_of_its_own_hides_the_one_around_it),
         cmocka_unit_test(a_branch_may_read_what_is_computed_further_down),
