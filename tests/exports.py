@@ -12,6 +12,7 @@ By hand, not in CI: needs torch, onnx and onnxscript; transformers and torchvisi
   check       what an outside checker says of it (--checker; without it, memplan check)
   train       two steps with everything kept and with the plan: the same bits or not
   saved       bytes for backward, as memplan counts them by PyTorch's rules, beside those that autograd holds
+  gradients   only with --only: the largest error of any gradient after one step on .npy files (networks/one_step.py)
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ import onnx  # noqa: E402
 import torch  # noqa: E402
 from onnx import numpy_helper  # noqa: E402
 
+from networks import one_step  # noqa: E402
 from networks.registry import Network, networks  # noqa: E402
 
 EXPORTERS = ("torchscript", "dynamo")
@@ -249,6 +251,15 @@ def judge(memplan: Memplan, path: Path, truth: Truth, steps: set[str]) -> list[t
     return found
 
 
+def compare_gradients(memplan: Memplan, net: Network, exporter: str, path: Path) -> str:
+    try:
+        return one_step.compare(memplan.run, net, lambda still, to: export(still, exporter, to), path)
+    except Refused as refusal:
+        return f"REFUSED: {str(refusal).replace(str(path.parent) + '/', '')}"
+    except Exception as why:  # noqa: BLE001 - exporters and networks raise what they like
+        return f"cannot be compared: {first_line(why)}"
+
+
 def first_line(why: Exception) -> str:
     return (str(why).strip().splitlines() or [type(why).__name__])[0][:160]
 
@@ -259,7 +270,7 @@ def main() -> int:
     parser.add_argument("--memplan", default=str(HERE.parent / "build/memplan"), help="the program")
     parser.add_argument("--checker", help="a program that takes a graph and a plan (default: memplan check)")
     parser.add_argument("--exporter", choices=EXPORTERS, action="append", help="only this one; may be repeated")
-    parser.add_argument("--only", help="stages, such as parameters,saved (default: parameters,saved,plan,train)")
+    parser.add_argument("--only", help="stages, such as parameters,gradients (default: parameters,saved,plan,train)")
     parser.add_argument("--keep", type=Path, help="leave the files here, and take those that are there")
     parser.add_argument("--store", type=Path, help="write the files here without weights, as test data (tests/networks/files)")
     parser.add_argument("--list", action="store_true", help="name the networks")
@@ -299,6 +310,8 @@ def main() -> int:
                 if args.store:
                     store(path, truth, args.store / path.name)
                 parts = judge(memplan, path, truth, steps)
+                if "gradients" in steps:
+                    parts.append(("gradients", compare_gradients(memplan, net, exporter, path.with_suffix(".step.onnx"))))
                 print(f"{name} {exporter}: " + "; ".join(f"{stage} {what}" for stage, what in parts), flush=True)
     return 0
 
