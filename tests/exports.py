@@ -137,8 +137,18 @@ def drop_metadata(message: Any) -> None:
     message.metadata_props.extend(kept)
 
 
+def note_parameters(truth: Truth, out: Path) -> None:
+    """A line of the table beside the stored files: how many tensors PyTorch trains, and of how many elements."""
+    table = out.parent / "parameters.txt"
+    lines = table.read_text().splitlines() if table.exists() else []
+    lines = [line for line in lines if line.split()[0] != out.name]
+    lines.append(f"{out.name} {len(truth.trained)} {sum(v.size for v in truth.trained.values())}")
+    table.write_text("\n".join(sorted(lines)) + "\n")
+
+
 def store(path: Path, truth: Truth, out: Path) -> None:
     """The file as test data: without the values of parameters, and without what names folders of this machine."""
+    note_parameters(truth, out)
     model = onnx.load(path)
     parameters = {key(v) for v in truth.trained.values()}
     for tensor in model.graph.initializer:

@@ -18,9 +18,9 @@
  *                8. the exporter has noted what it is (onnx_origins.h): that; what it has computed is a parameter if it comes
  *                   from one, else a constant
  *                9. what only sets how operators work (Resize's scales), and a single number that is not called like state
- *                   (CLIP's logit_scale is): constant
- *               10. a mask that is only compared; batch normalization that is frozen; a table that many operators add or
- *                   multiply, or that is called like one (rotary embeddings, attention masks): buffer
+ *                   (CLIP's logit_scale is) in a file whose other initializers are not, either: constant
+ *               10. a mask that is only compared; batch normalization that is frozen; sines and cosines of positions; a table
+ *                   that many operators add or multiply, or that is called like one (rotary embeddings, masks): buffer
  *               11. called like a value that the exporter has computed (onnx_state_names.h), and not read as a weight: constant
  *               12. otherwise: parameter
  *
@@ -34,6 +34,7 @@
 
 #include "estimator/model/ops.h"
 #include "estimator/model/regions.h"
+#include "formats/onnx/onnx_sines.h"
 #include "formats/onnx/onnx_state_names.h"
 
 /* How a tensor is read. ROWS stands beside WEIGHT where only rows of it are picked. */
@@ -184,6 +185,8 @@ static void choose_state(const mp_model *model, mp_tensor *t, const use *u)
         set_role(t, MP_ROLE_BUFFER, "a mask that is only compared, which has no gradient");
     else if (!(u->how & WEIGHT) && mp_onnx_names_frozen_norm(model, t->name))
         set_role(t, MP_ROLE_BUFFER, "of a batch normalization that is frozen");
+    else if (!(u->how & WEIGHT) && mp_onnx_is_sines(t))
+        set_role(t, MP_ROLE_BUFFER, "sines and cosines of positions, which are computed");
     else if (is_table(t, u))
         set_role(t, MP_ROLE_BUFFER, "a table that is looked at, not learned");
     else if (is_computed(t, u))
@@ -215,7 +218,8 @@ static bool choose_as_noted(mp_tensor *t, const use *u, mp_onnx_origin origin)
     }
 }
 
-static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u, mp_onnx_origin origin)
+/* `state`: the names of the file's initializers are those of a state dictionary. */
+static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u, mp_onnx_origin origin, bool state)
 {
     if (!mp_dtype_is_float(t->dtype))
         set_role(t, MP_ROLE_CONSTANT, "an initializer that is not floating-point");
@@ -223,7 +227,7 @@ static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u
         set_role(t, MP_ROLE_CONSTANT, "an initializer that nothing reads");
     else if (choose_as_noted(t, u, origin))
         return;
-    else if (t->rank == 0 && !mp_onnx_names_state(t->name))
+    else if (t->rank == 0 && !state && !mp_onnx_names_state(t->name))
         set_role(t, MP_ROLE_CONSTANT, "an initializer that is a single number");
     else if (u->how == SETTING)
         set_role(t, MP_ROLE_CONSTANT, "an initializer that sets how operators work");
@@ -328,7 +332,7 @@ static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *use
     mp_tensor *t = &model->tensors[op->out[0]];
     mp_status st = mp_tensor_set(model, op->out[0], a->dtype, a->rank, a->dims, err);
     if (st != MP_OK) return st;
-    choose_initializer(model, t, &uses[op->out[0]], MP_ONNX_ORIGIN_UNSAID);
+    choose_initializer(model, t, &uses[op->out[0]], MP_ONNX_ORIGIN_UNSAID, false);
     if (t->role == MP_ROLE_CONSTANT) { /* better left as it is */
         set_role(t, MP_ROLE_ACTIVATION, NULL);
         return MP_OK;
@@ -379,9 +383,11 @@ mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const m
     mp_status st = MP_OK;
     use *uses = NULL;
     bool any_data = false;
+    const bool is_state = mp_onnx_is_state_dictionary(model);
     MP_TRY(find_uses(model, &uses, err));
     for (size_t k = 0; k < model->n_tensors; k++)
-        if (model->tensors[k].role == MP_ROLE_CONSTANT) choose_initializer(model, &model->tensors[k], &uses[k], origins->of[k]);
+        if (model->tensors[k].role == MP_ROLE_CONSTANT)
+            choose_initializer(model, &model->tensors[k], &uses[k], origins->of[k], is_state);
     if (options->n_data)
         MP_TRY(choose_named(model, uses, options->data, options->n_data, err));
     else

@@ -112,6 +112,25 @@ bool mp_onnx_names_state(const char *name)
            !mp_onnx_names_table(name);
 }
 
+/* A path in a state dictionary; numbers alone are what exporters give. */
+static bool is_identifier(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
+    return *name && (strchr(name, '.') || *name < '0' || *name > '9') && strspn(name, letters) == strlen(name);
+}
+
+bool mp_onnx_is_state_dictionary(const mp_model *model)
+{
+    bool entries_within = false;
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        const mp_tensor *t = &model->tensors[k];
+        if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype)) continue;
+        if (mp_onnx_names_result(t->name) || !is_identifier(t->name)) return false;
+        entries_within |= strchr(t->name, '.') && mp_onnx_names_entry(t->name);
+    }
+    return entries_within;
+}
+
 /* Without the number behind it. */
 bool mp_onnx_names_result(const char *name)
 {

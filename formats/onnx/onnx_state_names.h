@@ -15,6 +15,9 @@ bool mp_onnx_names_table(const char *name);
 /* It is that of a result in PyTorch's newer exporter, which it has computed and stored: "val_162", "zeros_like", "unsqueeze_3".
  */
 bool mp_onnx_names_result(const char *name);
+/* All floating-point initializers are called like state, those of the module itself without a dot, and one is an entry of a
+ * module within it: PyTorch's older exporter, which writes constants as operators. No roles are chosen yet. O(tensors). */
+bool mp_onnx_is_state_dictionary(const mp_model *model);
 /* It is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */
 bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name);
 

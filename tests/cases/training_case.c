@@ -25,6 +25,7 @@
 /* What is done to a model besides simplifying it. */
 typedef struct adaptions {
     bool fused, fixed;
+    bool by_rule;  /* attention is fused and sequences are cut where there are any, as on the command line */
     int64_t steps; /* of a chunk of a sequence; 0: sequences stay whole */
 } adaptions;
 
@@ -38,15 +39,15 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
     OK(mp_onnx_read(path, &file, &t.model, &err));
     if (how.fixed) OK(mp_model_keep_inference_norms(t.model, &err));
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
-    if (how.fused) {
+    if (how.fused || how.by_rule) {
         mp_attention_report report = {0};
         OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, &report, &err));
-        assert_true(report.n > 0);
+        assert_true(report.n > 0 || how.by_rule);
     }
-    if (how.steps) {
+    if (how.steps || how.by_rule) {
         mp_sequence_report report;
         OK(mp_model_cut_sequences(t.model, how.steps, &report, &err));
-        assert_true(report.n_layers > 0);
+        assert_true(report.n_layers > 0 || how.by_rule);
     }
     OK(mp_model_add_loss(t.model, options, &loss, &err));
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
@@ -84,6 +85,11 @@ training_case training_begin_fused(const char *path, int64_t batch, const mp_tra
 training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options)
 {
     return begin(backend_of_tests(), path, batch, options, (adaptions){.steps = 4});
+}
+
+training_case training_begin_as_users_do(const char *path, const mp_training_options *options)
+{
+    return begin(backend_of_tests(), path, 0, options, (adaptions){.by_rule = true});
 }
 
 void training_end(training_case *t)

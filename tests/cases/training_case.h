@@ -19,6 +19,8 @@ typedef struct training_case {
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with its attention fused, of which there must be some. */
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options);
+/* As the command line makes it: any attention is fused, long sequences are cut. */
+training_case training_begin_as_users_do(const char *path, const mp_training_options *options);
 /* The same with the batch normalizations that are in inference mode left there, attention not fused. */
 training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with sequences cut into chunks of 4 steps, of which there must be some, attention not fused. */

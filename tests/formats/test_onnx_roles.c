@@ -374,6 +374,54 @@ static void what_is_trained_can_be_named(void **state)
     onnx_end(&b);
 }
 
+/* PyTorch's older exporter stores the state dictionary and nothing else: a single number there is a parameter of the module. */
+static void single_numbers_of_a_state_dictionary_are_trained(void **state)
+{
+    (void)state;
+    static const char *const others[] = {NULL, "val_3", "onnx::Mul_12", "12"};
+    static const float two = 2;
+    for (int k = 0; k < 4; k++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,4");
+        onnx_initializer(&b, "c.weight", FLOAT, "4,4");
+        onnx_raw(onnx_initializer(&b, "scale", FLOAT, ""), &two, sizeof two);
+        if (others[k]) onnx_raw(onnx_initializer(&b, others[k], FLOAT, ""), &two, sizeof two);
+        onnx_node(&b, "MatMul", "", "x,c.weight", "h");
+        onnx_node(&b, "Mul", "", "h,scale", "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        assert_role(model, "scale", k ? "constant" : "parameter");
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
+static void sines_of_positions_are_not_learned(void **state)
+{
+    (void)state;
+    /* Three positions of two sines and two cosines; then one that starts otherwise, one that leaves the range. */
+    float tables[3][12] = {{0, 0, 1, 1, 0.84f, 0.1f, 0.54f, 0.99f, 0.91f, 0.2f, -0.42f, 0.98f}};
+    memcpy(tables[1], tables[0], sizeof tables[0]);
+    memcpy(tables[2], tables[0], sizeof tables[0]);
+    tables[1][1] = 0.01f;
+    tables[2][9] = 1.01f;
+    for (int k = 0; k < 3; k++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,3,4");
+        onnx_initializer(&b, "c.weight", FLOAT, "4,4");
+        onnx_raw(onnx_initializer(&b, "positions", FLOAT, "1,3,4"), tables[k], sizeof tables[k]);
+        onnx_node(&b, "Add", "", "x,positions", "h");
+        onnx_node(&b, "MatMul", "", "h,c.weight", "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        assert_role(model, "positions", k ? "parameter" : "buffer");
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stripped_state_is_no_data),
@@ -386,6 +434,8 @@ int main(void)
                                        cmocka_unit_test(names_and_comparisons_count),
                                        cmocka_unit_test(names_of_results_are_no_parameters),
                                        cmocka_unit_test(frozen_normalizations_are_buffers),
-                                       cmocka_unit_test(what_is_trained_can_be_named)};
+                                       cmocka_unit_test(what_is_trained_can_be_named),
+                                       cmocka_unit_test(single_numbers_of_a_state_dictionary_are_trained),
+                                       cmocka_unit_test(sines_of_positions_are_not_learned)};
     return cmocka_run_group_tests_name("formats/onnx_roles", tests, NULL, NULL);
 }
