@@ -81,7 +81,8 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
     for (size_t k = index + 1; k < w->model->n_operators && w->steps_ahead > 0 && !*declared; k++, w->steps_ahead--) {
         const mp_operator *op = &w->model->operators[k];
         if (op->removed || op->region) continue;
-        if (op->n_in == 0) MP_TRY(w->visit(w, (int)k)); /* a constant, which may be a single number */
+        if (op->n_in == 0 && !mp_is_sequence_operator(op))
+            MP_TRY(w->visit(w, (int)k)); /* a constant, which may be a single number */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
