@@ -35,17 +35,15 @@ static void assert_kinds(mp_model *model, const char *kinds)
 static void a_constant_condition_picks_a_branch(void **state)
 {
     (void)state;
-    assert_kinds(with("bool yes 1"), "Relu Identity");
-    assert_kinds(with("bool yes 0"), "Tanh Identity");
+    assert_kinds(with("bool yes 1"), "Relu Identity"), assert_kinds(with("bool yes 0"), "Tanh Identity");
 }
 
 /* PyTorch asks so whether a tensor has one dimension. */
 static void a_condition_that_shapes_decide_picks_a_branch(void **state)
 {
     (void)state;
-    mp_model *model = with("int two 2; Shape x -> s; Size s -> n; Equal n two -> yes");
-    assert_kinds(model, "Shape Size Equal Relu Identity");
-    model = with("int three 3; Shape x -> s; Size s -> n; Equal n three -> yes");
+    assert_kinds(with("int two 2; Shape x -> s; Size s -> n; Equal n two -> yes"), "Shape Size Equal Relu Identity");
+    mp_model *model = with("int three 3; Shape x -> s; Size s -> n; Equal n three -> yes");
     assert_int_equal(onnx_find(model, "y")->rank, 2);
     assert_int_equal(onnx_find(model, "y")->dims[1], 3);
     assert_kinds(model, "Shape Size Equal Tanh Identity");
@@ -144,14 +142,23 @@ static void what_stands_in_a_subgraph_keeps_its_role(void **state)
 static void an_input_that_a_subgraph_reads_as_a_weight_is_one(void **state)
 {
     (void)state;
-    mp_model *model =
-        onnx_text_model(17, "input x float 2,3; input w float 3,3; bool yes 1; int n 2;"
-                            "If yes -> y then_branch { MatMul x w -> t; out t } else_branch { out x };"
-                            "Loop n - w -> p z body { formal i c u; MatMul x u -> t; Identity c -> d; out d u t };"
-                            "out y z");
-    assert_role(model, "w", "parameter");
-    assert_role(model, "x", "data");
-    mp_model_free(model);
+    static const struct {
+        int version;
+        const char *text;
+    } cases[] = {
+        {17, "input w float 3,3; bool yes 1; If yes -> y then_branch { MatMul x w -> t; out t } else_branch { out x }"},
+        {17,
+         "input w float 3,3; int n 2; Loop n - w -> p y body { formal i c u; MatMul x u -> t; Identity c -> d; out d u t }"},
+        {17, "input w float 4,3,3; Scan w -> y num_scan_inputs=1 body { formal u; MatMul x u -> t; out t }"},
+        {8, "input w float 1,4,3,3; Scan - w -> y num_scan_inputs=1 body { formal u; MatMul x u -> t; out t }"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[512];
+        snprintf(text, sizeof text, "input x float 2,3; %s; out y", cases[k].text);
+        mp_model *model = onnx_text_model(cases[k].version, text);
+        assert_role(model, "w", "parameter");
+        assert_role(model, "x", "data");
+        mp_model_free(model);
+    }
 }
 
 /* Values that are too many to be kept are found in the file when they are asked for, by the name in the model. */
@@ -325,8 +332,7 @@ static void running_out_of_memory_is_reported(void **state)
     onnx_builder b;
     const char *path = save_all(&b);
     mp_status st = MP_NOMEM;
-    long live = mp_alloc_live;
-    for (long k = 0; st == MP_NOMEM; k++) {
+    for (long k = 0, live = mp_alloc_live; st == MP_NOMEM; k++) {
         mp_error err = {0};
         mp_model *model = NULL;
         mp_alloc_budget = k;
