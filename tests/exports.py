@@ -270,7 +270,10 @@ def compare_gradients(memplan: Memplan, net: Network, exporter: str, path: Path)
         return f"cannot be compared: {first_line(why)}"
 
 
-def first_line(why: Exception) -> str:
+def first_line(why: BaseException) -> str:
+    """What was wrong in the first place: the newer exporter wraps it into steps."""
+    while why.__cause__ is not None:
+        why = why.__cause__
     return (str(why).strip().splitlines() or [type(why).__name__])[0][:160]
 
 

@@ -130,3 +130,26 @@ def clip() -> Network:
     config = hf.CLIPConfig(text_config=words.to_dict(), vision_config=pictures.to_dict(), projection_dim=32)
     inputs = (ids(VOCABULARY, 2, TOKENS), numbers(2, 3, 32, 32), open_mask(2, TOKENS))
     return Network(Called(hf.CLIPModel(config), ("input_ids", "pixel_values", "attention_mask"), "logits_per_image"), inputs)
+
+
+network("hf/mixtral")(lambda: text(hf.MixtralForCausalLM(hf.MixtralConfig(**LLAMA, num_local_experts=4))))
+
+
+@network("hf/time_series_patchtst")
+def patch_tst() -> Network:
+    config = hf.PatchTSTConfig(
+        num_input_channels=3, context_length=32, patch_length=8, patch_stride=8, prediction_length=8, d_model=32, num_attention_heads=4,
+        num_hidden_layers=2, ffn_dim=64,
+    )  # fmt: skip
+    return Network(Called(hf.PatchTSTForPrediction(config), ("past_values",), "prediction_outputs"), (numbers(2, 32, 3),))
+
+
+@network("hf/whisper_tiny")
+def whisper() -> Network:
+    config = hf.WhisperConfig(
+        d_model=WIDTH, encoder_layers=1, decoder_layers=1, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=128,
+        decoder_ffn_dim=128, vocab_size=VOCABULARY, max_source_positions=32, max_target_positions=32, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2, decoder_start_token_id=1, begin_suppress_tokens=None, use_cache=False,
+    )  # fmt: skip
+    model = Called(hf.WhisperForConditionalGeneration(config), ("input_features", "decoder_input_ids"), "logits")
+    return Network(model, (numbers(2, 80, 64), ids(VOCABULARY, 2, 16)))
