@@ -123,6 +123,15 @@ def largest_batch(a: argparse.Namespace) -> int:
     return low
 
 
+def export(a: argparse.Namespace) -> None:
+    net, (inputs, _) = make_net(a.net, not a.no_mask).train(), make_inputs(a.net, a.batch)
+    names = [f"input{k}" for k in range(len(inputs))]
+    torch.onnx.export(
+        net, inputs, a.export, input_names=names, output_names=["logits"], dynamic_axes={name: {0: "batch"} for name in names},
+        training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17, dynamo=False,
+    )  # fmt: skip
+
+
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, epilog=HOW, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("net", choices=NAMES)
@@ -134,6 +143,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--how", default="eager", help="see below")
     p.add_argument("--no-mask", action="store_true", help="bert_base without its padding mask")
     p.add_argument("--deterministic", action="store_true", help="the same bits from run to run, no trying of algorithms")
+    p.add_argument("--export", metavar="FILE", help="write the net as an ONNX file with an open batch, and measure nothing")
     p.add_argument("--largest", type=float, default=0, metavar="BYTES", help="the largest batch within these")
     return p.parse_args()
 
@@ -147,6 +157,9 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = a.precision == "tf32"
     if a.threads:
         torch.set_num_threads(a.threads)
+    if a.export:
+        export(a)
+        return
     batch = largest_batch(a) if a.largest else a.batch
     if batch == 0:
         raise SystemExit(f"not even one sample fits into {a.largest:.0f} bytes")

@@ -142,6 +142,85 @@ class Gpt(nn.Module):
         return F.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
 
 
+class VitLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(768, eps=1e-6), nn.LayerNorm(768, eps=1e-6)
+        self.qkv, self.out, self.up, self.down = nn.Linear(768, 2304), nn.Linear(768, 768), nn.Linear(768, 3072), nn.Linear(3072, 768)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (heads(y) for y in self.qkv(self.norm1(x)).split(768, 2))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Vit(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.layers = nn.Conv2d(3, 768, 16, 16), nn.ModuleList([VitLayer() for _ in range(12)])
+        self.first, self.positions = nn.Parameter(torch.zeros(1, 1, 768)), nn.Parameter(torch.zeros(1, 197, 768))
+        self.norm, self.head = nn.LayerNorm(768, eps=1e-6), nn.Linear(768, 1000)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat((self.first.expand(x.shape[0], -1, -1), self.patches(x).flatten(2).transpose(1, 2)), 1) + self.positions
+        for layer in self.layers:
+            x = layer(x)
+        y: Tensor = self.head(self.norm(x)[:, 0])
+        return y
+
+
+class Root(nn.Module):
+    """Normalization by the root of the mean square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(768))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary positions."""
+    return x * cosine + torch.cat((-x[..., 32:], x[..., :32]), -1) * sine
+
+
+class LlamaLayer(nn.Module):
+    """12 heads of queries, of which three share one of keys and values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = Root(), Root()
+        self.q, self.k, self.v, self.out = (nn.Linear(768, n, bias=False) for n in (768, 256, 256, 768))
+        self.gate, self.up, self.down = (nn.Linear(a, b, bias=False) for a, b in ((768, 2048), (768, 2048), (2048, 768)))
+
+    def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        y, few = self.norm1(x), (x.shape[0], x.shape[1], 4, 64)
+        k, v = turned(self.k(y).view(few).transpose(1, 2), cosine, sine), self.v(y).view(few).transpose(1, 2)
+        k, v = (t[:, :, None].expand(-1, -1, 3, -1, -1).reshape(few[0], 12, few[1], 64) for t in (k, v))
+        a = F.scaled_dot_product_attention(turned(heads(self.q(y)), cosine, sine), k, v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).reshape(x.shape))
+        y = self.norm2(x)
+        z: Tensor = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return z
+
+
+class Llama(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.layers, self.norm = nn.Embedding(32000, 768), nn.ModuleList([LlamaLayer() for _ in range(12)]), Root()
+        self.head = nn.Linear(768, 32000, bias=False)
+        angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, 64, 2) / 64).repeat(2)
+        self.register_buffer("cosine", angles.cos(), persistent=False)
+        self.register_buffer("sine", angles.sin(), persistent=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids)
+        for layer in self.layers:
+            x = layer(x, self.cosine, self.sine)
+        return self.head(self.norm(x)).flatten(0, 1)
+
+
 class Checkpointed(nn.Module):
     """A block of which backward keeps nothing but its input."""
 
@@ -159,18 +238,19 @@ def put_checkpoints(net: nn.Module) -> None:
     for parent in (net, getattr(net, "layers", None)):
         if isinstance(parent, (nn.Sequential, nn.ModuleList)):
             for k, block in enumerate(parent):
-                if isinstance(block, (Bottleneck, Inverted, BertLayer, GptLayer)):
+                if isinstance(block, (Bottleneck, Inverted, BertLayer, GptLayer, VitLayer, LlamaLayer)):
                     parent[k] = Checkpointed(block)
 
 
 IMAGES: dict[str, Callable[[], nn.Module]] = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2}
-NAMES = (*IMAGES, "bert_base", "gpt2_small")
+NAMES = (*IMAGES, "bert_base", "gpt2_small", "vit_b_16", "llama")
 
 
 def make_net(name: str, masked: bool = True) -> nn.Module:
     if name in IMAGES:
         return IMAGES[name]().to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-    net = Bert(masked) if name == "bert_base" else Gpt()
+    makers: dict[str, Callable[[], nn.Module]] = {"gpt2_small": Gpt, "vit_b_16": Vit, "llama": Llama}
+    net = Bert(masked) if name == "bert_base" else makers[name]()
     for p in net.parameters():  # as both begin: logits near zero
         if p.dim() > 1:
             nn.init.normal_(p, std=0.02)
@@ -181,6 +261,8 @@ def make_inputs(name: str, batch: int) -> tuple[tuple[Tensor, ...], Tensor]:
     """What the net is called with, and the labels."""
     if name == "bert_base":
         return (torch.randint(30522, (batch, 512)), torch.ones(batch, 512)), torch.randint(30522, (batch * 512,))
+    if name == "llama":
+        return (torch.randint(32000, (batch, 512)),), torch.randint(32000, (batch * 512,))
     if name == "gpt2_small":
         return (torch.randint(50257, (batch, 1024)),), torch.randint(50257, (batch * 1024,))
     images = torch.randn(batch, 3, 224, 224).to(memory_format=torch.channels_last)
