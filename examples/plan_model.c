@@ -18,7 +18,7 @@ static mp_status read_graph(const char *path, int64_t batch, mp_graph **out, mp_
     int loss;
     MP_TRY(mp_onnx_read(path, &dimensions, &model, err));
     MP_TRY(mp_model_simplify(model, training.rules, true, NULL, err));
-    MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, NULL, err));
+    MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
     MP_TRY(mp_model_add_loss(model, &training, &loss, err));
     MP_TRY(mp_training_graph(model, &training, loss, &target, out, err));
 done:

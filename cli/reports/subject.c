@@ -143,7 +143,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     MP_TRY(settle(o, backend, err));
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (fuses_attention(o, backend, wanted.rules)) {
-        MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, &s->attention, err));
+        const bool mask_gradients = backend && backend->gives_mask_gradients;
+        MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, mask_gradients, &s->attention, err));
         s->simplified.patterns += s->attention.n;
     }
     if (o->chunk_steps || (o->simplify && wanted.rules == MP_RULES_EXECUTOR))

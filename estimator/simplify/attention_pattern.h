@@ -4,8 +4,7 @@
  * V)
  *
  * Only products and softmax have to be there. The scale may be applied before the product as well, on either operand or on
- * both. Nobody outside may read what is inside. A mask must not depend on a parameter, because the fused operator has no
- * gradient for it.
+ * both. Nobody outside may read what is inside.
  */
 #ifndef ESTIMATOR_ATTENTION_PATTERN_H
 #define ESTIMATOR_ATTENTION_PATTERN_H
@@ -29,7 +28,7 @@ typedef struct mp_attention_gap {
 } mp_attention_gap;
 
 /* Is operator `root` the product with V of an attention? Then its operators are `pattern`'s, and `found` says what was found;
- * else `gap` says why not, of the attempt that came furthest. has_gradient: per tensor, does it depend on a parameter?
+ * else `gap` says why not, of the attempt that came furthest. has_gradient: per tensor, may it be no mask because it has one?
  * O(pattern). */
 bool mp_attention_match(const mp_rewriter *r, int root, const bool *has_gradient, mp_pattern *pattern,
                         mp_attention_found *found, mp_attention_gap *gap);

@@ -67,7 +67,8 @@ static void find_gradients(const mp_model *model, bool *has_gradient)
     }
 }
 
-mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, mp_attention_report *report, mp_error *err)
+mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
+                                  mp_error *err)
 {
     mp_status st = MP_OK;
     mp_attention_report counted = {0};
@@ -75,7 +76,7 @@ mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, mp_attention_
     mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .rules = rules, .err = err};
     MP_REQUIRE(r.n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
     mp_rewriter_start(&r);
-    find_gradients(model, has_gradient);
+    if (!mask_gradients || rules == MP_RULES_PYTORCH) find_gradients(model, has_gradient);
     for (size_t k = 0; k < model->n_operators; k++) {
         if (model->operators[k].removed) continue;
         mp_rewriter_update(&r, (int)k);

@@ -89,6 +89,7 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     c->backend = *host;
     c->backend.name = "cuda-twin";
     c->backend.alignment = 256;
+    c->backend.gives_mask_gradients = false;
     c->backend.context = c;
     c->backend.use = use;
     c->backend.close = close_twin;

@@ -32,10 +32,11 @@ typedef struct mp_backend_memory {
 } mp_backend_memory;
 
 struct mp_backend {
-    const char *name;  /* "cpu", "cuda" */
-    int64_t alignment; /* of every storage */
-    bool is_host;      /* its memory is the program's own */
-    void *context;     /* what it keeps, of its own; NULL: nothing */
+    const char *name;          /* "cpu", "cuda" */
+    int64_t alignment;         /* of every storage */
+    bool is_host;              /* its memory is the program's own */
+    bool gives_mask_gradients; /* its attention gives what is added to the scores a gradient */
+    void *context;             /* what it keeps, of its own; NULL: nothing */
 
     /* What results and workspace depend on; part of the target's name if not 0. */
     int (*threads)(const mp_backend *self);

@@ -10,7 +10,7 @@
  * took its place, so that every name in the file still means something. O(n) per round.
  *
  *     MP_TRY(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
- *     MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, NULL, err));
+ *     MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
  */
 #ifndef MEMPLAN_SIMPLIFY_H
 #define MEMPLAN_SIMPLIFY_H
@@ -37,7 +37,10 @@ typedef struct mp_attention_report {
 /* Makes each attention that is written out into one operator that never holds the matrix of scores, in a model that has been
  * simplified. Under the executor's rules: for targets that have it. Under PyTorch's: where the file shows that it was PyTorch's
  * own attention, which runs as one without dropout and without a gradient of the mask; K and V are then read before they were
- * repeated for the heads that share them (attribute `groups`, which no backend runs). `report` may be NULL. O(n). MP_NOMEM. */
-mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, mp_attention_report *report, mp_error *err);
+ * repeated for the heads that share them (attribute `groups`, which no backend runs). mask_gradients: the executor's operator
+ * gives what is added to the scores, such as a learned bias of positions, its gradient; else such attention stays as it is.
+ * `report` may be NULL. O(n). MP_NOMEM. */
+mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
+                                  mp_error *err);
 
 #endif

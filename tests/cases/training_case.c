@@ -41,7 +41,8 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
     OK(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err));
     if (how.fused || how.by_rule) {
         mp_attention_report report = {0};
-        OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, &report, &err));
+        const bool biased = how.by_rule && backend->gives_mask_gradients;
+        OK(mp_model_fuse_attention(t.model, MP_RULES_EXECUTOR, biased, &report, &err));
         assert_true(report.n > 0 || how.by_rule);
     }
     if (how.steps || how.by_rule) {

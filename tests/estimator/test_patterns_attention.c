@@ -35,7 +35,7 @@ static mp_model *fused(const char *text, int expected)
     mp_attention_report report = {0};
     double *before = interpret(model, model->outputs[0]);
     if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
-        mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err) != MP_OK)
+        mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, &report, &err) != MP_OK)
         fail_msg("%s: %s", text, err.message);
     if (report.n != expected) fail_msg("%s\ngives: %s", text, model_kinds(model));
     assert_computes(model, before, text);
@@ -179,7 +179,7 @@ static void a_mask_of_the_past_is_an_attribute_without_its_values(void **state)
         mp_model *model = model_text(framed(middle));
         model->tensors[mp_model_find(model, "m")].mask = cases[k].known;
         assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, &report, &err), MP_OK);
         if (mp_operator_int(attention_of(model), "causal", 0) != cases[k].causal) fail_msg("%s", middle);
         assert_int_equal(attention_of(model)->n_in, cases[k].causal ? 3 : 5);
         mp_model_free(model);
@@ -256,7 +256,7 @@ static void dropout_is_taken_along_where_its_ratio_is_known(void **state)
     for (int k = 0; k < 2; k++) {
         mp_model *model = model_text(framed(k ? unknown : known));
         assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, &report, &err), MP_OK);
         assert_int_equal(report.n, 1 - k);
         if (!k) assert_true(mp_operator_float(attention_of(model), "ratio", 0) == 0.25);
         mp_model_free(model);
@@ -291,7 +291,7 @@ static void what_stands_in_the_way_is_named(void **state)
         mp_attention_report report;
         mp_model *model = model_text(framed(cases[k].text));
         assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, &report, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, &report, &err), MP_OK);
         if (report.n_missed != (cases[k].why != NULL)) fail_msg("%s: %d missed", cases[k].text, report.n_missed);
         if (cases[k].why && (strcmp(report.kind, cases[k].kind) || strcmp(report.why, cases[k].why)))
             fail_msg("%s: %s (%s) %s", cases[k].text, report.breaks, report.kind, report.why);

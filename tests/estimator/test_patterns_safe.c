@@ -25,7 +25,7 @@ static mp_model *simplified(const char *text, bool fuses)
     mp_model *model = model_text(text);
     double *before = interpret(model, model->outputs[0]);
     if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
-        (fuses && mp_model_fuse_attention(model, MP_RULES_EXECUTOR, NULL, &err) != MP_OK))
+        (fuses && mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, &err) != MP_OK))
         fail_msg("%s: %s", text, err.message);
     assert_computes(model, before, text);
     return model;
@@ -137,7 +137,7 @@ static void pytorchs_rules_know_its_own_attention(void **state)
         mp_attention_report report = {0};
         mp_model *model = model_text(cases[k].text);
         assert_int_equal(mp_model_simplify(model, MP_RULES_PYTORCH, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_PYTORCH, &report, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_PYTORCH, false, &report, &err), MP_OK);
         if (report.n != cases[k].is_one) fail_msg("%s\ngives: %s", cases[k].text, model_kinds(model));
         mp_model_free(model);
     }
@@ -155,7 +155,7 @@ static void pytorchs_rules_let_all_heads_share(void **state)
         mp_attention_report report;
         mp_model *model = model_text(text);
         assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, &report, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, false, &report, &err), MP_OK);
         assert_int_equal(report.n, rules == MP_RULES_PYTORCH);
         if (report.n) assert_int_equal(mp_operator_int(&model->operators[0], "groups", 1), 2);
         mp_model_free(model);
@@ -188,7 +188,7 @@ static void pytorchs_result_lies_as_its_query(void **state)
         for (int rules = 0; rules < 2; rules++) {
             mp_model *model = model_text(text);
             assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
-            assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, NULL, &err), MP_OK);
+            assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, false, NULL, &err), MP_OK);
             const char *kinds = model_kinds(model), *behind = strstr(kinds, "ScaledDotProductAttention");
             assert_non_null(behind);
             const bool is_taken_in = !strstr(behind, "Transpose");
@@ -234,7 +234,7 @@ static void pytorchs_rules_read_shared_heads_once(void **state)
         mp_error err = {0};
         mp_model *model = model_text(SHARED);
         assert_int_equal(mp_model_simplify(model, (mp_rules)rules, true, NULL, &err), MP_OK);
-        assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, (mp_rules)rules, false, NULL, &err), MP_OK);
         assert_int_equal(strlen(model_kinds(model)), strlen(kinds[rules]));
         for (size_t k = 0; k < model->n_operators; k++)
             if (!model->operators[k].removed && !strcmp(model->operators[k].kind, "ScaledDotProductAttention")) {

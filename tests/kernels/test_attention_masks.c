@@ -1,13 +1,16 @@
-/* test_attention_masks.c - attention whose masks close whole rows: zeros, against PyTorch. */
+/* test_attention_masks.c - attention whose masks close whole rows: zeros, against PyTorch; and the gradient of what is added to
+ * the scores, against differences and against its definition. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
+#include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 
 #define KIND "memplan:ScaledDotProductAttention"
@@ -39,10 +42,89 @@ static void a_closed_row_is_zeros_as_pytorch_has_it(void **state)
     }
 }
 
+enum { OF_ADDED = 1 << 3, OF_ALL = 15 };
+
+/* A learned bias, shared by samples, heads, rows or columns, or by none. */
+static void what_is_added_has_the_gradient_of_differences(void **state)
+{
+    (void)state;
+#define QKV "float32[2,2,3,4] float32[2,2,5,4] float32[2,2,5,3] "
+    static const kernel_case cases[] = {
+        {KIND, 1, QKV "float32[2,2,3,5]", "", 1, 0, 0, OF_ALL, 0, 0},
+        {KIND, 1, QKV "float32[1,2,3,5]", "scale=0.7", 1, 0, 0, OF_ALL, 0, 0},
+        {KIND, 1, QKV "float32[2,1,3,5]", "causal=1", 1, 0, 0, OF_ALL, 0, 0},
+        {KIND, 1, QKV "float32[3,5]", "ratio=0.4", 1, 0, 0, OF_ALL, 0, 0},
+        {KIND, 1, QKV "float32[2,2,1,5]", "safe=1", 1, 0, 0, OF_ALL, 0, 0},
+        {KIND, 1, QKV "float32[5]", "", 1, 0, 0, OF_ADDED, 0, 0},
+        {KIND, 1, QKV "float32[3,5] bool[5]={1,0,1,1,0}", "fill=-2.0", 1, 0, 0, OF_ALL, 0, 0}, /* replaced, then added to */
+        {KIND, 1, "float32[2,3,2,4] float32[2,5,2,4] float32[2,5,2,3] float32[1,2,3,5]",
+         "permQ=[0,2,1,3] permK=[0,2,1,3] permV=[0,2,1,3] permY=[0,2,1,3]", 1, 0, 0, OF_ALL, 0, 0},
+    };
+    if (!backend_of_tests()->gives_mask_gradients) skip();
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
+}
+
+/* dA[h, i, j] = sum over samples of P (dP - sum of P dP along the row), in double, over several tiles. */
+static void expected_of(const kernel_run *r, double *d)
+{
+    enum { B = 3, H = 2, ROWS = 70, COLUMNS = 150, DEPTH = 8 };
+    const mp_operands *f = &r->forward;
+    double p[COLUMNS], dp[COLUMNS];
+    for (int64_t k = 0; k < H * ROWS * COLUMNS; k++) d[k] = 0;
+    for (int64_t m = 0; m < B * H; m++)
+        for (int64_t i = 0; i < ROWS; i++) {
+            double *to = d + (m % H * ROWS + i) * COLUMNS, total = 0, sum = 0;
+            const int64_t row = (m * ROWS + i) * DEPTH;
+            for (int64_t c = 0; c < COLUMNS; c++) {
+                const int64_t column = (m * COLUMNS + c) * DEPTH;
+                p[c] = kernel_get(&f->in[3], (m % H * ROWS + i) * COLUMNS + c);
+                dp[c] = 0;
+                for (int64_t e = 0; e < DEPTH; e++) {
+                    p[c] += kernel_get(&f->in[0], row + e) * kernel_get(&f->in[1], column + e);
+                    dp[c] += kernel_get(&r->backward.d_out[0], row + e) * kernel_get(&f->in[2], column + e);
+                }
+                total += p[c] = exp(p[c]);
+            }
+            for (int64_t c = 0; c < COLUMNS; c++) sum += (p[c] /= total) * dp[c];
+            for (int64_t c = 0; c < COLUMNS; c++) to[c] += p[c] * (dp[c] - sum);
+        }
+}
+
+static void what_is_added_has_the_gradient_of_its_definition(void **state)
+{
+    (void)state;
+    static const unsigned flags[] = {0, KERNEL_ADDS, KERNEL_BFLOAT16};
+    if (!backend_of_tests()->gives_mask_gradients) skip();
+    const int64_t n = 2 * 70 * 150;
+    const kernel_case c = {
+        KIND, 1, "float32[3,2,70,8] float32[3,2,150,8] float32[3,2,150,8] float32[1,2,70,150]", "", 1, 0, 0, OF_ALL, 0, 0};
+    double *expected = malloc((size_t)n * sizeof *expected);
+    assert_non_null(expected);
+    for (int k = 0; k < 3; k++) {
+        kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | flags[k]);
+        const bool adds = flags[k] & KERNEL_ADDS;
+        const double tolerance = flags[k] & KERNEL_BFLOAT16 ? 2e-2 : 2e-6;
+        assert_int_equal(r->backward_call.adds & OF_ADDED, adds ? OF_ADDED : 0);
+        for (int64_t e = 0; adds && e < n; e++) kernel_set(&r->backward.d_in[3], e, 0.5);
+        kernel_forward(r);
+        kernel_backward(r);
+        expected_of(r, expected);
+        for (int64_t e = 0; e < n; e++) {
+            const double found = kernel_get(&r->backward.d_in[3], e) - (adds ? 0.5 : 0);
+            if (!(fabs(found - expected[e]) <= tolerance))
+                fail_msg("%u: element %d: %g, not %g", flags[k], (int)e, found, expected[e]);
+        }
+        kernel_end(r);
+    }
+    free(expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_closed_row_is_zeros_as_pytorch_has_it),
+        cmocka_unit_test(what_is_added_has_the_gradient_of_differences),
+        cmocka_unit_test(what_is_added_has_the_gradient_of_its_definition),
     };
     return cmocka_run_group_tests_name("executor/cpu/attention_masks", tests, NULL, NULL);
 }

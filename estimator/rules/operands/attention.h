@@ -11,7 +11,8 @@
  * something else, of which it is the transposition by permQ, permK or permV (a Transpose's perm); what is written is Y
  * transposed by permY. So heads are read from where a projection left them side by side, and written so that the next one can
  * read them. Optional: a tensor that is added to the scores, and one of booleans that says which scores are replaced by `fill`,
- * before that addition; both are broadcast to [.., rows, columns] and have no gradient. Attributes: scale (1); transK (0);
+ * before that addition; both are broadcast to [.., rows, columns]. What is added may have a gradient, on backends that give
+ * it (mp_backend.gives_mask_gradients). Attributes: scale (1); transK (0);
  * causal (0; 1: row i sees columns 0 .. i); keeps (1: scores where the booleans are true are kept; 0: replaced); fill (-inf);
  * ratio (0) of dropout while training.
  *

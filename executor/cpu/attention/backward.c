@@ -1,10 +1,10 @@
 /* backward.c - the gradients of Q, K and V, tile by tile: the probabilities are e^(scores - lse), and with
  * D = rowsum(dY * Y), which is the sum of a row's probabilities times their gradients,
  *
- *     dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q
+ *     dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dA = dS, of what is added
  *
- * where dropout, if any, is drawn again and applied to P and dP. A job is one matrix: its sums run over tiles in a fixed order,
- * whoever runs it.
+ * where dropout, if any, is drawn again and applied to P and dP. A job is one matrix, or all matrices to which the same
+ * elements are added if those have a gradient: its sums run over matrices and tiles in a fixed order, whoever runs it.
  */
 #include "executor/cpu/attention/backward.h"
 
@@ -18,19 +18,66 @@ typedef struct rooms {
     float *p, *dp, *d;                /* tiles of scores; D of all rows */
     float *q, *dy, *y, *k, *v;        /* tiles of operands */
     float *sum_q, *sum_k, *sum_v, *u; /* of gradients: all rows of dQ, a tile of dK and dV */
+    float *sum_added;                 /* and all of dA */
 } rooms;
+
+/* All that is added to a matrix; rows or columns that share an element are one. */
+static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
+{
+    const mp_matrices *m = &s->spec.d_added;
+    return (mp_tile_part){matrix, 0, 0, m->row_stride ? s->spec.size.rows : 1, m->column_stride ? s->spec.size.columns : 1};
+}
+
+/* Do all matrices along batch dimension d belong to one job? */
+static bool is_joined(const mp_attention_state *s, int d)
+{
+    return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
+}
+
+/* How many matrices a job has, and how many jobs there are. */
+static int64_t matrices_of_job(const mp_attention_state *s)
+{
+    int64_t n = 1;
+    for (int d = 0; d < s->spec.q.n_batch; d++) n *= is_joined(s, d) ? s->spec.q.batch[d] : 1;
+    return n;
+}
+
+/* Matrix k of a job. */
+static int64_t matrix_of(const mp_attention_state *s, int64_t job, int64_t k)
+{
+    int64_t matrix = 0, place = 1;
+    for (int d = s->spec.q.n_batch - 1; d >= 0; d--) {
+        const int64_t n = s->spec.q.batch[d];
+        int64_t *rest = is_joined(s, d) ? &k : &job;
+        matrix += *rest % n * place;
+        *rest /= n;
+        place *= n;
+    }
+    return matrix;
+}
 
 /* As in attention.c. */
 static rooms lay_out(const mp_attention_state *s, float *base, int64_t *n)
 {
     const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS, depth = s->spec.size.depth,
                   value_depth = s->spec.size.value_depth;
-    const int64_t floats[] = {rows * columns,  rows * columns,        s->spec.size.rows,
-                              rows * depth,    rows * value_depth,    rows * value_depth,
-                              columns * depth, columns * value_depth, s->spec.wants[0] ? s->spec.size.rows * depth : 0,
-                              columns * depth, columns * value_depth, columns};
+    const mp_tile_part added = all_added(s, 0);
+    const bool in_memory = !s->spec.wants[MP_ATTENTION_ADDED] || mp_tile_is_there(&s->spec.d_added, &added);
+    const int64_t floats[] = {rows * columns,
+                              rows * columns,
+                              s->spec.size.rows,
+                              rows * depth,
+                              rows * value_depth,
+                              rows * value_depth,
+                              columns * depth,
+                              columns * value_depth,
+                              s->spec.wants[0] ? s->spec.size.rows * depth : 0,
+                              columns * depth,
+                              columns * value_depth,
+                              columns,
+                              in_memory ? 0 : added.rows * added.columns};
     rooms r;
-    float **all[] = {&r.p, &r.dp, &r.d, &r.q, &r.dy, &r.y, &r.k, &r.v, &r.sum_q, &r.sum_k, &r.sum_v, &r.u};
+    float **all[] = {&r.p, &r.dp, &r.d, &r.q, &r.dy, &r.y, &r.k, &r.v, &r.sum_q, &r.sum_k, &r.sum_v, &r.u, &r.sum_added};
     *n = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         *all[k] = base ? base + *n : NULL;
@@ -76,8 +123,25 @@ MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, f
     }
 }
 
+/* dA += dS. */
+static void add_to_added(const mp_attention_state *s, const mp_tile_part *part, const float *ds, const mp_tile *sum)
+{
+    const mp_tile_part all = all_added(s, part->matrix);
+    const int64_t down = all.rows == 1 ? 0
+                         : sum->turned ? 1
+                                       : sum->ld,
+                  right = all.columns == 1 ? 0
+                          : sum->turned    ? sum->ld
+                                           : 1;
+    for (int64_t i = 0; i < part->rows; i++) {
+        const float *from = ds + i * MP_TILE_COLUMNS;
+        float *to = sum->at + (part->row + i) * down + part->column * right;
+        for (int64_t k = 0; k < part->columns; k++) to[k * right] += from[k];
+    }
+}
+
 static void probabilities_and_gradients(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, mp_tile v,
-                                        mp_tile dy, rooms *r)
+                                        mp_tile dy, const mp_tile *added, rooms *r)
 {
     const mp_attention_state *s = j->s;
     const float *lse = (const float *)j->x->extra[0].data + part->matrix * s->spec.size.rows + part->row;
@@ -95,11 +159,12 @@ static void probabilities_and_gradients(mp_attention_job *j, const mp_tile_part 
             softmax_gradient(p, part->columns, d, to);
         }
     }
+    if (s->spec.wants[MP_ATTENTION_ADDED]) add_to_added(s, part, r->dp, added);
     mp_attention_forget_replaced(j, part, r->dp);
 }
 
 /* The gradients of a tile of K and V, and what its columns give to that of Q. */
-static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column, mp_tile sum_q, rooms *r)
+static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column, mp_tile sum_q, const mp_tile *added, rooms *r)
 {
     const mp_attention_state *s = j->s;
     const mp_operands *x = j->x;
@@ -119,7 +184,7 @@ static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column
         mp_tile q = mp_tile_read(&s->spec.q, x->in[0].data, &queries, r->q);
         mp_tile dy = mp_tile_read(&s->spec.y, x->d_out[0].data, &results, r->dy);
         int status = 0;
-        probabilities_and_gradients(j, &part, q, k, v, dy, r);
+        probabilities_and_gradients(j, &part, q, k, v, dy, added, r);
         if (s->spec.wants[2]) status |= mp_tile_product(columns, value_depth, part.rows, 1, p, dy, 1, dv);
         if (s->spec.wants[1])
             status |= mp_tile_product(columns, depth, part.rows, s->spec.scale, mp_tile_transposed(ds), q, 1, dk);
@@ -131,20 +196,35 @@ static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column
     if (s->spec.wants[2]) mp_tile_write(&s->spec.v, x->d_in[2].data, &values, &dv);
 }
 
+static void backward_matrix(mp_attention_job *j, int64_t matrix, const mp_tile *added, rooms *r)
+{
+    const mp_attention_state *s = j->s;
+    const mp_tile_part all = {matrix, 0, 0, s->spec.size.rows, s->spec.size.depth};
+    mp_tile dq = {0};
+    find_d(j, matrix, r);
+    if (s->spec.wants[0]) dq = mp_tile_zeros(&s->spec.q, j->x->d_in[0].data, &all, r->sum_q);
+    for (int64_t column = 0; column < s->spec.size.columns; column += MP_TILE_COLUMNS)
+        backward_columns(j, matrix, column, dq, added, r);
+    if (s->spec.wants[0]) mp_tile_write(&s->spec.q, j->x->d_in[0].data, &all, &dq);
+}
+
 static void backward_worker(void *data, int64_t worker)
 {
     mp_attention_job *j = data;
     const mp_attention_state *s = j->s;
+    const bool wants_added = s->spec.wants[MP_ATTENTION_ADDED], adds = j->x->adds & MP_BIT(MP_ATTENTION_ADDED);
+    const int64_t n_matrices = matrices_of_job(s), n_jobs = s->spec.size.n_batch / mp_most(n_matrices, 1);
     int64_t n;
     rooms r = lay_out(s, (float *)j->x->workspace + worker * s->room_floats, &n);
-    for (int64_t matrix = worker; matrix < s->spec.size.n_batch; matrix += s->n_workers) {
-        mp_tile_part all = {matrix, 0, 0, s->spec.size.rows, s->spec.size.depth};
-        mp_tile dq = {0};
-        find_d(j, matrix, &r);
-        if (s->spec.wants[0]) dq = mp_tile_zeros(&s->spec.q, j->x->d_in[0].data, &all, r.sum_q);
-        for (int64_t column = 0; column < s->spec.size.columns; column += MP_TILE_COLUMNS)
-            backward_columns(j, matrix, column, dq, &r);
-        if (s->spec.wants[0]) mp_tile_write(&s->spec.q, j->x->d_in[0].data, &all, &dq);
+    for (int64_t job = worker; job < n_jobs; job += s->n_workers) {
+        mp_tile added = {0};
+        const mp_tile_part all = all_added(s, matrix_of(s, job, 0));
+        void *to = wants_added ? j->x->d_in[MP_ATTENTION_ADDED].data : NULL;
+        if (wants_added)
+            added = adds ? mp_tile_read(&s->spec.d_added, to, &all, r.sum_added)
+                         : mp_tile_zeros(&s->spec.d_added, to, &all, r.sum_added);
+        for (int64_t k = 0; k < n_matrices; k++) backward_matrix(j, matrix_of(s, job, k), &added, &r);
+        if (wants_added) mp_tile_write(&s->spec.d_added, to, &all, &added);
     }
 }
 
@@ -160,8 +240,9 @@ mp_status mp_attention_backward_prepare(const mp_operands *x, mp_call *call, mp_
     int64_t floats;
     MP_TRY(mp_attention_prepare(x, call, &s, err));
     call->run = run_backward;
+    call->adds = x->adds & MP_BIT(MP_ATTENTION_ADDED);
     lay_out(s, NULL, &floats);
-    MP_TRY(mp_attention_rooms(s, s->spec.size.n_batch, floats, x, call, err));
+    MP_TRY(mp_attention_rooms(s, s->spec.size.n_batch / mp_most(matrices_of_job(s), 1), floats, x, call, err));
 done:
     return st;
 }

@@ -18,12 +18,26 @@ static int64_t start_of(const mp_matrices *m, const mp_tile_part *p)
     return at;
 }
 
-/* A tile of the part: of the memory itself (true) or of the room. Rows or columns of which there is one have any stride. */
+/* Rows or columns of which there is one have any stride. */
+static bool lies_by_rows(const mp_matrices *m, const mp_tile_part *p)
+{
+    return m->column_stride == 1 || p->columns == 1;
+}
+static bool lies_by_columns(const mp_matrices *m, const mp_tile_part *p)
+{
+    return m->row_stride == 1 || p->rows == 1;
+}
+
+bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *p)
+{
+    return m->dtype == MP_DTYPE_FLOAT && (lies_by_rows(m, p) || lies_by_columns(m, p));
+}
+
+/* A tile of the part: of the memory itself (true) or of the room. */
 static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p, float *room, mp_tile *tile)
 {
-    bool by_rows = m->column_stride == 1 || p->columns == 1, by_columns = m->row_stride == 1 || p->rows == 1;
-    tile->turned = !by_rows && by_columns;
-    if (m->dtype == MP_DTYPE_FLOAT && (by_rows || by_columns)) {
+    tile->turned = !lies_by_rows(m, p) && lies_by_columns(m, p);
+    if (mp_tile_is_there(m, p)) {
         int64_t stride = tile->turned ? m->column_stride : m->row_stride, length = tile->turned ? p->rows : p->columns;
         tile->at = (float *)data + start_of(m, p);
         tile->ld = stride > length ? stride : length;

@@ -24,6 +24,8 @@ typedef struct mp_tile {
     bool turned;
 } mp_tile;
 
+/* Is the tile there in memory, so that it needs no room? */
+bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *part);
 /* The tile with its values; `room`: rows * columns floats. */
 mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part *part, float *room);
 /* The tile filled with zeros, to add to; mp_tile_write then puts it where it belongs. */
@@ -62,6 +64,10 @@ static inline bool mp_attention_is_hidden(const mp_attention_state *s, const mp_
 static inline int64_t mp_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+static inline int64_t mp_most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* What both directions are prepared from; the caller sets room_floats and run. */

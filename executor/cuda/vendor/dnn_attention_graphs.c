@@ -284,6 +284,7 @@ const char *mp_dnn_attention_refusal(const mp_attention_spec *f, size_t version)
         return "cuDNN before 9.15.1 wants a multiple of 128 keys";
     if (f->positions.dtype && !(f->fill <= (float)MP_ATTENTION_HIDES)) return "its mask of booleans does not hide scores";
     if (f->safe && (f->added.dtype || f->positions.dtype)) return "its mask may hide all of a row, which then has to be zeros";
+    if (f->wants[MP_ATTENTION_ADDED]) return "its mask has a gradient";
     if (f->q.dtype != MP_DTYPE_BFLOAT16 || f->k.dtype != MP_DTYPE_BFLOAT16 || f->v.dtype != MP_DTYPE_BFLOAT16)
         return "its type is not bfloat16";
     if (f->q.n_batch > 2) return "it has more than two batch dimensions";

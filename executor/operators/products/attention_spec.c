@@ -54,8 +54,8 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
         f.wants[i] = x->is_backward && x->d_in[i].dtype != MP_DTYPE_UNDEFINED;
         if (f.wants[i] && !mp_array_same_layout(&x->in[i], &x->d_in[i])) return MP_NO_KERNEL(x, err, "a change of layout");
     }
-    for (int i = MP_ATTENTION_ADDED; x->is_backward && i < x->n_in && i < x->to; i++)
-        if (x->d_in[i].dtype) return MP_NO_KERNEL(x, err, "the gradient of a mask");
+    if (x->is_backward && is_there(x, MP_ATTENTION_POSITIONS) && x->d_in[MP_ATTENTION_POSITIONS].dtype)
+        return MP_NO_KERNEL(x, err, "the gradient of booleans");
     if (mp_operator_int(op, "groups", 1) > 1) return MP_NO_KERNEL(x, err, "heads that share keys");
     if (is_there(x, MP_ATTENTION_ADDED) && !is_real(x->in[MP_ATTENTION_ADDED].dtype))
         return MP_NO_KERNEL(x, err, "a mask of this type");
@@ -69,7 +69,11 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
     f.k = matrices_of(&k, &q, mp_operator_int(op, "transK", 0) != 0);
     f.v = matrices_of(&v, &q, false);
     f.y = matrices_of(&y, &q, false);
-    if (is_there(x, MP_ATTENTION_ADDED)) f.added = matrices_of(&x->in[MP_ATTENTION_ADDED], &q, false);
+    if (is_there(x, MP_ATTENTION_ADDED)) {
+        f.added = matrices_of(&x->in[MP_ATTENTION_ADDED], &q, false);
+        f.wants[MP_ATTENTION_ADDED] = x->is_backward && x->d_in[MP_ATTENTION_ADDED].dtype != MP_DTYPE_UNDEFINED;
+        if (f.wants[MP_ATTENTION_ADDED]) f.d_added = matrices_of(&x->d_in[MP_ATTENTION_ADDED], &q, false);
+    }
     if (is_there(x, MP_ATTENTION_POSITIONS)) f.positions = matrices_of(&x->in[MP_ATTENTION_POSITIONS], &q, false);
     *out = f;
     return MP_OK;

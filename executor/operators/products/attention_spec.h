@@ -19,10 +19,11 @@ typedef struct mp_attention_spec {
     float scale, fill, ratio; /* ratio 0: nothing is dropped */
     bool causal, keeps, safe;
     mp_matrices q, k, v, y, added, positions; /* k: rows are columns of the scores, transposed or not */
-    bool wants[3];                            /* backward: gradients of Q, K, V */
+    mp_matrices d_added;                      /* as `added`, where its gradient goes */
+    bool wants[4];                            /* backward: gradients of Q, K, V and of what is added */
 } mp_attention_spec;
 
-/* MP_UNSUPPORTED: types that are neither FLOAT nor BFLOAT16, the gradient of a mask, gradients in another layout. */
+/* MP_UNSUPPORTED: types that are neither FLOAT nor BFLOAT16, the gradient of booleans, gradients in another layout. */
 mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err);
 
 #endif
