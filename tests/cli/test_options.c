@@ -32,6 +32,11 @@ static const struct {
     [OPT_DATA] = {CNN, "--batch 3", "--data image --data 0.0.weight"},
     [OPT_OUTPUT] = {CNN, "--batch 3 --loss mse", "--output /2/MaxPool_output_0"},
     [OPT_LOSS] = {CNN, "--batch 3", "--loss mse"},
+    [OPT_LABEL_SMOOTHING] = {CNN, "--batch 3", "--label-smoothing 0.1"},
+    [OPT_IGNORE_INDEX] = {CNN, "--batch 3", "--ignore-index -1"},
+    [OPT_CLASS_WEIGHTS] = {CNN, "--batch 3", "--class-weights 1,2,3,4,5,6,7,8,9,10"},
+    [OPT_POS_WEIGHT] = {CNN, "--batch 3 --loss bce", "--pos-weight 2"},
+    [OPT_BETA] = {CNN, "--batch 3 --loss huber", "--beta 0.5"},
     [OPT_OPTIMIZER] = {CNN, "--batch 3", "--optimizer momentum"},
     [OPT_TRAIN] = {GCN, "", "--train zeros* --train ones"},
     [OPT_FREEZE] = {CNN, "--batch 3", "--freeze 0.* --freeze *.bias"},
@@ -48,6 +53,7 @@ static const struct {
     [OPT_TF32] = {CNN, "--batch 300 --device h100", "--tf32"},
     [OPT_FAST] = {CNN, "--batch 3 --device cuda", "--fast"},
     [OPT_WORKSPACE_LIMIT] = {CNN, "--batch 3 --device cuda", "--workspace-limit 1MiB"},
+    [OPT_CHUNK_STEPS] = {"tests/gradients/recurrent.onnx", "", "--chunk-steps 2"},
     [OPT_COSTS] = {CNN, "--batch 3 --device cpu", "--costs @costs"},
 };
 
