@@ -150,7 +150,7 @@ static void an_input_that_a_subgraph_reads_as_a_weight_is_one(void **state)
         {17,
          "input w float 3,3; int n 2; Loop n - w -> p y body { formal i c u; MatMul x u -> t; Identity c -> d; out d u t }"},
         {17, "input w float 4,3,3; Scan w -> y num_scan_inputs=1 body { formal u; MatMul x u -> t; out t }"},
-        {8, "input w float 1,4,3,3; Scan - w -> y num_scan_inputs=1 body { formal u; MatMul x u -> t; out t }"}};
+        {8, "input w float 2,4,3,3; Scan - w -> y num_scan_inputs=1 body { formal u; MatMul x u -> t; out t }"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[512];
         snprintf(text, sizeof text, "input x float 2,3; %s; out y", cases[k].text);
