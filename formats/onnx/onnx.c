@@ -11,6 +11,7 @@
 #include "estimator/simplify/infer.h"
 #include "formats/base/file.h"
 #include "formats/onnx/onnx_dimensions.h"
+#include "formats/onnx/onnx_foreign.h"
 #include "formats/onnx/onnx_functions.h"
 #include "formats/onnx/onnx_masks.h"
 #include "formats/onnx/onnx_nodes.h"
@@ -89,6 +90,14 @@ done:
     return st;
 }
 
+/* A file that is no ONNX model and is named like one of another kind gets a word on that. */
+static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *skeleton, mp_error *err)
+{
+    const char *hint = mp_onnx_foreign_by_name(path);
+    mp_status st = mp_onnx_scan(file->bytes, file->size, skeleton, err);
+    return st == MP_PARSE && hint ? MP_FAIL(err, MP_PARSE, "this is no ONNX model; %s", hint) : st;
+}
+
 mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -99,7 +108,8 @@ mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_mode
     mp_model *model = NULL;
     MP_TRY(mp_file_open(path, FILE_LIMIT_BYTES, &file, err));
     MP_REQUIRE(file.size > 0, err, MP_PARSE, "the file is empty");
-    MP_TRY(mp_onnx_scan(file.bytes, file.size, &skeleton, err));
+    MP_TRY(mp_onnx_refuse_foreign(file.bytes, file.size, err));
+    MP_TRY(scan(path, &file, &skeleton, err));
     mp_file_close(&file);
     mp_onnx_budget_start(&budget, skeleton.size);
     proto = onnx__model_proto__unpack(&budget.allocator, skeleton.size, skeleton.bytes);

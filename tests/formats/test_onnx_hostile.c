@@ -43,6 +43,35 @@ static void files_that_are_no_models(void **state)
     onnx_end(&b);
 }
 
+/* Whoever starts has a file of another kind at hand: the sentence says which, and what to do. */
+static void files_of_other_kinds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *words;
+    } cases[] = {
+        {"PK\3\4\0\0\x08\x08", 8, "ZIP,.pth,torch.onnx.export"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9\x20", 10, "PyTorch checkpoint,torch.onnx.export"},
+        {"\x80\2}q", 4, "pickle,torch.onnx.export"},
+        {"\x80\4\x95\0", 4, "pickle"},
+        {"\x1c\0\0\0TFL3", 8, "TensorFlow Lite,tf2onnx"},
+        {"\x20\0\0\0ORTM", 8, "ONNX Runtime,.onnx"},
+        {"\x89HDF\r\n\x1a\n\0", 9, "HDF5,tf2onnx"},
+        {"GGUF\3\0\0\0", 8, "GGUF"},
+        {"\x93NUMPY\1\0", 8, "NumPy,--data"},
+        {"<?xml version", 13, "OpenVINO"},
+        {"\x1f\x8b\x08", 3, "gunzip"},
+        {"\x0a\0\0\0\0\0\0\0{\"a\": 1 }", 18, "safetensors,torch.onnx.export"},
+    };
+    onnx_builder b;
+    onnx_start(&b);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        onnx_file_refused(onnx_save_bytes(&b, cases[k].bytes, cases[k].n), NULL, MP_UNSUPPORTED, cases[k].words);
+    onnx_end(&b);
+}
+
 static void broken_wire_formats(void **state)
 {
     (void)state;
@@ -345,6 +374,7 @@ static void functions_that_never_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_that_are_no_models),
+                                       cmocka_unit_test(files_of_other_kinds),
                                        cmocka_unit_test(broken_wire_formats),
                                        cmocka_unit_test(deep_nesting_does_not_reach_the_stack),
                                        cmocka_unit_test(millions_of_messages_are_counted),
