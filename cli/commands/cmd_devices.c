@@ -1,21 +1,21 @@
 /* cmd_devices.c - lists the device profiles. */
 #include <stdio.h>
 
-#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "estimator/training/target.h"
 
 int cmd_devices(options *o)
 {
-    char memory[QUANTITY_MAX];
     (void)o;
-    printf("%-8s  %10s  %8s  %8s  %8s  %8s  %8s  %s\n", "device", "memory", "fp32", "tf32", "fp16", "bf16", "GB/s",
-           "what it is (TFLOP/s by type)");
+    printf("%-8s %7s %6s %6s %6s %6s %5s  %s\n", "device", "GiB", "fp32", "tf32", "fp16", "bf16", "GB/s", "what it is");
     for (size_t k = 0; k < mp_device_count(); k++) {
         const mp_device *d = mp_device_row(k);
-        printf("%-8s  %10s  %8.1f  %8.1f  %8.1f  %8.1f  %8.0f  %s\n", d->name, bytes_short(d->memory_bytes, memory),
+        printf("%-8s %7.0f %6.1f %6.1f %6.1f %6.1f %5.0f  %s\n", d->name, (double)d->memory_bytes / (1 << 30),
                d->fp32_flops / 1e12, d->tf32_flops / 1e12, d->fp16_flops / 1e12, d->bf16_flops / 1e12,
                d->bytes_per_second / 1e9, d->title);
     }
+    puts("\nTFLOP/s of products by type, as data sheets have them; case does not count.\n"
+         "A card that is like one of them: --device a100,memory=40GiB,bandwidth=1555\n"
+         "(also fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds).");
     return EXIT_DONE;
 }

@@ -141,11 +141,12 @@ static void print_row(const char *name, int64_t bytes, const char *note)
 static void print_fit(const estimate *e)
 {
     char text[QUANTITY_MAX];
-    const mp_device *device = mp_device_find(e->subject.graph->target);
-    if (!device) {
+    own_device own;
+    if (!device_read(e->subject.graph->target, &own)) {
         putchar('\n');
         return;
     }
+    const mp_device *device = &own.profile;
     bool fits = e->timeline->peak_bytes <= device->memory_bytes;
     printf(" %s the %s of %s.\n", fits ? "Fits" : "Does not fit", bytes_short(device->memory_bytes, text), device->title);
 }

@@ -16,16 +16,22 @@ static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any
 
 /* ---- options ---- */
 
+/* "20" for 20 %: nobody means bytes here. */
+static bool is_plain_number(const char *text)
+{
+    return strspn(text, "0123456789.") == strlen(text);
+}
+
 static int settle(const options *o, int64_t *memory_bytes, double *overhead)
 {
     const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
     budget b, share;
     if (!o->memory) return usage_error("fit needs to know the memory: --memory 24GiB");
     if (!budget_parse(o->memory, &b, &why) || b.kind != BUDGET_BYTES) return usage_error("--memory: '%s' %s", o->memory, why);
-    if (!budget_parse(o->overhead, &share, &why) || share.kind != BUDGET_OF_PEAK)
+    if (!budget_parse(o->overhead, &share, &why) || (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->overhead)))
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->overhead);
     *memory_bytes = b.bytes;
-    *overhead = share.percent / 100;
+    *overhead = is_plain_number(o->overhead) ? strtod(o->overhead, NULL) / 100 : share.percent / 100;
     return EXIT_DONE;
 }
 

@@ -20,7 +20,7 @@ int cmd_ops(options *o)
         [MP_GRADIENT_NONE] = "none needed", [MP_GRADIENT_REFUSED] = "refused", [MP_GRADIENT_VIEW] = "view",
         [MP_GRADIENT_ALIAS] = "no node",    [MP_GRADIENT_ONE] = "one node",    [MP_GRADIENT_SPLIT] = "a node per input"};
     const mp_backend *backend;
-    const mp_device *device;
+    own_device device;
     mp_error err = {0};
     char name[32] = "", runs[32] = "";
     if (subject_device(o, &backend, &device, &err) != MP_OK) return input_failed(&err);

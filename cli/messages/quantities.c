@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "formats/base/bytes_text.h"
 
@@ -44,11 +45,24 @@ static bool parse_number(const char *text, const char **end, double *value, int6
 
 static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
 {
+    /* in whatever case; a letter alone is what GPUs, containers and batch systems mean by it */
     static const struct {
         const char *name;
         int64_t bytes;
-    } units[] = {{"", 1},      {"B", 1},     {"KiB", 1ll << 10}, {"MiB", 1ll << 20}, {"GiB", 1ll << 30},   {"TiB", 1ll << 40},
-                 {"kB", 1000}, {"KB", 1000}, {"MB", 1000000},    {"GB", 1000000000}, {"TB", 1000000000000}};
+    } units[] = {{"", 1},
+                 {"B", 1},
+                 {"KiB", 1ll << 10},
+                 {"MiB", 1ll << 20},
+                 {"GiB", 1ll << 30},
+                 {"TiB", 1ll << 40},
+                 {"K", 1ll << 10},
+                 {"M", 1ll << 20},
+                 {"G", 1ll << 30},
+                 {"T", 1ll << 40},
+                 {"kB", 1000},
+                 {"MB", 1000000},
+                 {"GB", 1000000000},
+                 {"TB", 1000000000000}};
     const char *end;
     double value;
     int64_t exact;
@@ -58,7 +72,7 @@ static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
     }
     while (*end == ' ') end++;
     for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
-        if (strcmp(units[k].name, end)) continue;
+        if (strcasecmp(units[k].name, end)) continue;
         double product = floor(value * (double)units[k].bytes);
         if (product >= 9.2e18) {
             *why = "is more than there is";
@@ -67,9 +81,7 @@ static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
         *bytes = exact >= 0 ? exact * units[k].bytes : (int64_t)product;
         return true;
     }
-    *why = *end && strchr("kKmMgGtT", *end) && !end[1]
-               ? "leaves open which unit is meant: write GiB (1024) or GB (1000)"
-               : "has no unit that is known: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB or %";
+    *why = "has no unit that is known: B, KiB, MiB, GiB, TiB (K, M, G, T), kB, MB, GB, TB or %";
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* option_rows.c - the option table that the rows of options.def make, and the names that options choose from. */
 #include "cli/options/options.h"
+#include "cli/options/own_device.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
@@ -31,6 +32,11 @@ static const char *device_choice(size_t k)
     for (size_t b = 0; (name = mp_backend_name(b)); b++)
         if (!mp_device_find(name) && !k--) return name;
     return NULL;
+}
+/* What --device takes besides those names. */
+static bool is_other_device(const char *name)
+{
+    return mp_backend_is_name(name) || device_is_own(name);
 }
 static const char *solver_choice(size_t k)
 {

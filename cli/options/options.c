@@ -11,6 +11,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "estimator/base/memory.h"
+#include "estimator/base/names.h"
 
 bool option_given(const options *o, option_id id)
 {
@@ -67,7 +68,7 @@ static int bad_choice(const option_row *row, const char *value)
     char list[512] = "";
     nearest n = nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
-        nearest_offer(&n, row->choice(k));
+        if (!row->also) nearest_offer(&n, row->choice(k)); /* an a6000 is not a mistyped a100, nor a gpu a cpu */
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", row->choice(k));
     }
@@ -77,11 +78,11 @@ static int bad_choice(const option_row *row, const char *value)
                        row->others ? row->others : "");
 }
 
-bool option_takes(const option_row *row, const char *value)
+const char *option_taken(const option_row *row, const char *value)
 {
     for (size_t k = 0; row->choice(k); k++)
-        if (!strcmp(row->choice(k), value)) return true;
-    return row->also && row->also(value);
+        if (mp_names_are_alike(row->choice(k), value)) return row->choice(k);
+    return row->also && row->also(value) ? value : NULL;
 }
 
 static int append(text_list *list, const char *value)
@@ -131,8 +132,8 @@ static int store(options *o, const option_row *row, const char *value)
         *(const char **)field = value;
         break;
     case KIND_CHOICE:
-        if (!option_takes(row, value)) return bad_choice(row, value);
-        *(const char **)field = value;
+        if (!option_taken(row, value)) return bad_choice(row, value);
+        *(const char **)field = option_taken(row, value);
         break;
     case KIND_LIST:
         return append(field, value);

@@ -111,7 +111,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     case KIND_CHOICE:
     case KIND_TEXT: {
         const char *text = json_string_value(value);
-        if (!text || (row->kind == KIND_CHOICE && !option_takes(row, text)))
+        if (!text || (row->kind == KIND_CHOICE && !option_taken(row, text)))
             return MP_FAIL(err, MP_PARSE, "the options' %s is '%s', which is unknown", row->key, text ? text : "no text");
         *(const char **)field = text;
         break;

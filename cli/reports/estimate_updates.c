@@ -12,9 +12,9 @@ mp_status compare_updates(const options *o, update_comparison *out, mp_error *er
 {
     mp_status st = MP_OK;
     const mp_backend *backend;
-    const mp_device *device;
+    own_device device;
     MP_TRY(subject_device(o, &backend, &device, err));
-    *out = (update_comparison){.cache_bytes = device->cache_bytes};
+    *out = (update_comparison){.cache_bytes = device.profile.cache_bytes};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         options asked = *o;
         subject s;

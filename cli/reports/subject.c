@@ -87,11 +87,14 @@ static bool fuses_attention(const options *o, const mp_backend *backend, mp_rule
     return o->simplify && o->fused_attention && (rules == MP_RULES_PYTORCH || !backend || backend->kernel(backend, &fused));
 }
 
-mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err)
+mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err)
 {
     mp_status st = MP_OK;
     MP_TRY(mp_backend_open(o->device, backend, err));
-    *device = *backend ? (*backend)->device(*backend) : mp_device_find(o->device);
+    if (*backend)
+        *device = (own_device){.profile = *(*backend)->device(*backend)};
+    else
+        device_read(o->device, device); /* the option table has made sure that there is one */
 done:
     return st;
 }
@@ -121,7 +124,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     json_t *json = options_to_json(o);
     char *text = json ? mp_json_print(json) : NULL;
     const mp_backend *backend = NULL;
-    const mp_device *device;
+    own_device device = {0};
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),
                                   .output = o->output,
                                   .optimizer = (mp_optimizer)mp_optimizer_find(o->optimizer),
@@ -155,8 +158,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_TRY(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
-        const mp_device rounding = mp_device_at_tf32(device);
-        mp_target target = mp_roofline(o->tf32 ? &rounding : device);
+        const mp_device rounding = mp_device_at_tf32(&device.profile);
+        mp_target target = mp_roofline(o->tf32 ? &rounding : &device.profile);
         MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
     if (o->costs) {

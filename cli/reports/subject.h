@@ -6,6 +6,7 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/options/options.h"
+#include "cli/options/own_device.h"
 #include "estimator/model/model.h"
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
@@ -47,7 +48,7 @@ bool subject_is_graph(const char *path);
 
 /* What --device means: a backend that can run (NULL: it cannot), and the profile that costs are taken from. MP_UNSUPPORTED: a
  * backend that this build lacks. */
-mp_status subject_device(const options *o, const mp_backend **backend, const mp_device **device, mp_error *err);
+mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err);
 
 /* The bytes that a budget comes to, between these. MP_INVALID, MP_UNSUPPORTED: auto without a GPU. */
 mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, int64_t floor_bytes, int64_t *bytes,

@@ -66,3 +66,21 @@ bool mp_names_set(mp_names *names, const char *name, int index)
     HASH_ADD_KEYPTR(hh, names->entries, e->name, strlen(e->name), e);
     return e->hh.tbl != NULL;
 }
+
+/* The next letter or digit that counts, in lower case; 0 at the end. */
+static char next_letter(const char **at)
+{
+    while (**at == ' ' || **at == '-' || **at == '_') (*at)++;
+    const char c = **at;
+    if (c) (*at)++;
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool mp_names_are_alike(const char *a, const char *b)
+{
+    for (;;) {
+        const char x = next_letter(&a), y = next_letter(&b);
+        if (x != y) return false;
+        if (!x) return true;
+    }
+}

@@ -14,4 +14,7 @@ int mp_names_find(const mp_names *names, const char *name);
  * of memory. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
+/* The same name as people write it: case, spaces, dashes and underscores aside. */
+bool mp_names_are_alike(const char *a, const char *b);
+
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "estimator/base/names.h"
+
 #define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, cache, alignment) \
     {name,                                                                                       \
      title,                                                                                      \
@@ -33,8 +35,25 @@ const mp_device *mp_device_row(size_t k)
 const mp_device *mp_device_find(const char *name)
 {
     for (size_t k = 0; k < mp_device_count(); k++)
-        if (!strcmp(devices[k].name, name)) return &devices[k];
+        if (mp_names_are_alike(devices[k].name, name)) return &devices[k];
     return NULL;
+}
+
+const mp_device *mp_device_of_card(const char *card)
+{
+    const mp_device *found = NULL;
+    char name[256] = "";
+    size_t n = 0;
+    for (const char *at = card; *at && n + 1 < sizeof name; at++) /* "NVIDIA GeForce RTX 4090" has rtx4090 in it */
+        if (*at != ' ') name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+    for (size_t k = 0; k < mp_device_count(); k++) {
+        const size_t length = strlen(devices[k].name);
+        for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
+            const bool is_longer = at[length] >= '0' && at[length] <= '9'; /* "A4000" is no a40 */
+            if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
+        }
+    }
+    return found;
 }
 
 mp_device mp_device_at_tf32(const mp_device *device)

@@ -9,9 +9,20 @@
 #include "estimator/base/names.h"
 #include "formats/json/json.h"
 
-static json_t *cost_json(const char *name, const mp_node_cost *cost)
+/* What a node writes: it tells another batch, length or type from that of the file. */
+static int64_t written_bytes(const mp_graph *graph, const mp_node *node)
 {
-    json_t *row = json_pack("{s:o, s:f}", "name", mp_json_text(name), "seconds", cost->seconds), *list = json_array();
+    const mp_alternative *base = &node->alternatives[0];
+    int64_t bytes = 0;
+    for (size_t k = 0; k < base->n_writes; k++) bytes += graph->storages[base->writes[k]].bytes;
+    return bytes;
+}
+
+static json_t *cost_json(const mp_graph *graph, const mp_node *node, const mp_node_cost *cost)
+{
+    json_t *row = json_pack("{s:o, s:f, s:I}", "name", mp_json_text(node->name), "seconds", cost->seconds, "bytes",
+                            (json_int_t)written_bytes(graph, node)),
+           *list = json_array();
     for (size_t k = 0; k < cost->n_algorithms; k++) {
         const mp_algorithm_cost *a = &cost->algorithms[k];
         mp_json_append(&list,
@@ -34,7 +45,7 @@ mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_
     mp_json_start(&out, header);
     json_decref(header);
     mp_json_begin_array(&out, "nodes");
-    for (size_t k = 0; k < graph->n_nodes; k++) mp_json_row(&out, cost_json(graph->nodes[k].name, &costs[k]));
+    for (size_t k = 0; k < graph->n_nodes; k++) mp_json_row(&out, cost_json(graph, &graph->nodes[k], &costs[k]));
     mp_json_end_array(&out);
     return mp_json_finish(&out, path, err);
 }
@@ -152,6 +163,34 @@ done:
     return st;
 }
 
+/* Files of other programs may leave the bytes out. */
+static mp_status check_bytes(const reader *r, const mp_json_record *row, const mp_node *node)
+{
+    mp_status st = MP_OK;
+    const int64_t here = written_bytes(r->graph, node);
+    int64_t there = here;
+    MP_TRY(mp_json_get_int(row, "bytes", false, &there));
+    MP_REQUIRE(there == here || !json_object_get(row->object, "bytes"), r->err, MP_INVALID,
+               "the costs are those of another batch, length or type: '%s' wrote %lld bytes when it was measured, and writes "
+               "%lld here; measure this step with 'memplan profile'",
+               node->name, (long long)there, (long long)here);
+done:
+    return st;
+}
+
+static mp_status check_target(const mp_json_record *whole, const mp_graph *graph, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *target = NULL;
+    MP_TRY(mp_json_get_text(whole, "target", false, &target));
+    MP_REQUIRE(!target || !*target || !*graph->target || !strcmp(target, graph->target), err, MP_INVALID,
+               "the costs were measured on '%s', and this step is for '%s': measure there with 'memplan profile', or plan "
+               "for the device they come from with --device",
+               target, graph->target);
+done:
+    return st;
+}
+
 static mp_status apply_rows(const reader *r)
 {
     mp_status st = MP_OK;
@@ -163,6 +202,7 @@ static mp_status apply_rows(const reader *r)
         MP_REQUIRE(at >= 0, r->err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
                    node->name);
         MP_TRY(mp_json_record_at(r->rows, "nodes", (size_t)at, &row, r->err));
+        MP_TRY(check_bytes(r, &row, node));
         MP_TRY(read_ticks(r, &row, node->name, &ticks));
         set_ticks(node, ticks);
         MP_TRY(read_algorithms(r, &row, node));
@@ -179,6 +219,7 @@ mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_optio
     MP_REQUIRE(r.names, err, MP_NOMEM, "no memory for the costs");
     MP_TRY(mp_json_read(path, "memplan-costs", &file, err));
     mp_json_record whole = {file, NULL, 0, err};
+    MP_TRY(check_target(&whole, graph, err));
     MP_TRY(mp_json_get_array(&whole, "nodes", true, &r.rows));
     MP_TRY(read_names(&r));
     MP_TRY(apply_rows(&r));

@@ -59,8 +59,8 @@ const char *mp_onnx_foreign_by_name(const char *path)
 {
     static const struct {
         const char *ending, *sentence;
-    } names[] = {{".pb", "if it is a graph of TensorFlow, " FROM_TENSORFLOW},
-                 {".pbtxt", "if it is a graph of TensorFlow, " FROM_TENSORFLOW},
+    } names[] = {{".pb", "if it is a graph of TensorFlow: " FROM_TENSORFLOW},
+                 {".pbtxt", "if it is a graph of TensorFlow: " FROM_TENSORFLOW},
                  {".pt", FROM_PYTORCH},
                  {".pth", FROM_PYTORCH},
                  {".py", "a network in Python is exported first: " FROM_PYTORCH}};

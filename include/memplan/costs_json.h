@@ -29,7 +29,8 @@ typedef struct mp_costs_options {
 
 /* Gives every node the seconds that the file has for its name, alternatives in proportion, and the graph a new hash. A node
  * with algorithms that may be taken gets them as its alternatives: the fastest is the base, and one that is neither faster nor
- * smaller than another is left out. MP_INVALID: a node that the file lacks (named), algorithms for one that has alternatives;
+ * smaller than another is left out. MP_INVALID: costs of another device than the graph's target, or of a node that wrote
+ * another number of bytes (another batch); a node that the file lacks (named), algorithms for one that has alternatives;
  * MP_PARSE, MP_IO, MP_NOMEM. O(size of the file + nodes). */
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err);
 

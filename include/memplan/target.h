@@ -39,8 +39,11 @@ typedef struct mp_device {
 
 /* All rows, in the order of devices.def. */
 size_t mp_device_count(void);
-const mp_device *mp_device_row(size_t k);          /* k < mp_device_count() */
-const mp_device *mp_device_find(const char *name); /* NULL: none */
+const mp_device *mp_device_row(size_t k); /* k < mp_device_count() */
+/* By its name, in whatever case, spaces and dashes aside ("RTX 3090"); NULL: none. */
+const mp_device *mp_device_find(const char *name);
+/* By what the driver calls a card, "NVIDIA GeForce RTX 4090"; NULL: none. */
+const mp_device *mp_device_of_card(const char *card);
 /* The device as it is when products of FLOAT round their factors to TF32. */
 mp_device mp_device_at_tf32(const mp_device *device);
 

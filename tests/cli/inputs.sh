@@ -17,3 +17,7 @@ try bad_checkpoint_parameter plan mlp.onnx --batch 64 --checkpoints up.weight
 try bad_checkpoint_empty plan mlp.onnx --batch 64 --checkpoints /up/Relu_output_0,,
 try bad_no_batch estimate mlp.onnx
 holds nothing_was_written sh -c '! ls written_*'
+printf 'PK\003\004checkpoint' > checkpoint.pth
+printf '\012\005hello' > saved_model.pb
+try bad_checkpoint_file estimate checkpoint.pth --batch 4
+try bad_tensorflow estimate saved_model.pb --batch 4

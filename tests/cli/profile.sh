@@ -18,3 +18,7 @@ holds algorithms_are_measured_planned_and_trained_with sh -c "
     '$memplan' train fashion_cnn.onnx --plan chosen.json --steps 2 | grep -q 'the same, bit for bit'"
 sed 's/\[{"name":"[^"]*","seconds":[^,]*/[{"name":"abacus","seconds":0/' algorithms.json > unknown_algorithm.json
 try costs_unknown_algorithm plan fashion_cnn.onnx --batch 4 --device cpu --costs unknown_algorithm.json --budget 100%
+try costs_other_batch plan fashion_cnn.onnx --batch 8 --device cpu --costs algorithms.json --budget 100%
+sed 's/"target":"[^"]*"/"target":"cpu, 96 threads"/' algorithms.json > elsewhere.json
+holds costs_of_another_machine_are_refused sh -c "
+    '$memplan' plan fashion_cnn.onnx --batch 4 --device a100 --costs elsewhere.json --budget 100% 2>&1 | grep -q \"measured on 'cpu, 96 threads'\""

@@ -12,11 +12,13 @@ try usage_flag_value estimate mlp.onnx --json=yes
 try usage_count estimate mlp.onnx --batch -3
 try usage_count_large estimate mlp.onnx --batch 99999999999999999999
 try usage_choice estimate mlp.onnx --optimizer adamm
+try devices_unknown estimate mlp.onnx --batch 4 --device a7000
+try devices_changed_wrongly estimate mlp.onnx --batch 4 --device a100,memry=40GiB
 try usage_choice_far estimate mlp.onnx --fuse sideways
 try usage_operand_missing check mlp.onnx
 try usage_operand_more estimate mlp.onnx other.onnx
 try usage_budget_missing plan mlp.onnx --batch 64
-try usage_budget_unit plan mlp.onnx --batch 64 --budget 8G
+try usage_budget_unit plan mlp.onnx --batch 64 --budget 8Q
 try usage_budget_word plan mlp.onnx --batch 64 --budget lots
 try usage_budget_floor plan mlp.onnx --batch 64 --budget floor+8GiB
 try usage_budget_percent plan mlp.onnx --batch 64 --budget 6.0.0%
@@ -41,3 +43,18 @@ try usage_fit_batch fit mlp.onnx --memory 1GiB --batch 4
 try usage_stdout_twice plan mlp.onnx --batch 64 --budget 60% --json -o -
 try usage_graph_batch plan chain.json --budget 60% --batch 4
 try usage_graph_fuse estimate chain.json --fuse backward
+holds units_as_people_write_them sh -c "
+    for unit in '800M' '800m' '800MiB' '800mib'; do
+        '$memplan' plan mlp.onnx --batch 64 --budget \$unit | grep -q 'budget of 800.00 MiB (838,860,800 bytes)' || exit 1
+    done
+    '$memplan' plan mlp.onnx --batch 64 --budget 800mb | grep -q '(800,000,000 bytes)'"
+holds devices_in_any_case sh -c "
+    '$memplan' estimate mlp.onnx --batch 64 --device 'RTX 4090' | grep -q 'GeForce RTX 4090' &&
+    '$memplan' graph mlp.onnx --batch 64 --device A100 -o upper.json && '$memplan' graph mlp.onnx --batch 64 --device a100 -o lower.json &&
+    cmp upper.json lower.json"
+holds a_device_of_ones_own sh -c "
+    '$memplan' estimate mlp.onnx --batch 64 --device a100,memory=1MiB | grep -q 'Does not fit the 1.00 MiB' &&
+    '$memplan' plan mlp.onnx --batch 64 --device a100,memory=1MiB,bandwidth=10 --budget 100% -o own_device.json &&
+    '$memplan' check mlp.onnx own_device.json | grep -q ' 2.43 ms'" # 204 us on the a100 itself
+holds overhead_with_and_without_a_sign sh -c "
+    '$memplan' fit mlp.onnx --memory 300MB --overhead 20 --effort quick > plain.txt && '$memplan' fit mlp.onnx --memory 300MB --overhead 20% --effort quick | cmp - plain.txt"

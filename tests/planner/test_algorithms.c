@@ -259,6 +259,34 @@ static mp_graph *chain(void)
     return graph;
 }
 
+/* "bytes" of a row, and the target: what was measured elsewhere does not serve here. */
+static void costs_of_another_batch_or_device_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *extra, *target, *fault;
+    } cases[] = {{",\"bytes\":100", "", NULL},
+                 {",\"bytes\":200", "", "'node 1' wrote 200 bytes when it was measured, and writes 100 here"},
+                 {"}],\"target\":\"a100\",\"more\":[{\"a\":1", "a100", NULL},
+                 {"}],\"target\":\"a100\",\"more\":[{\"a\":1", "", NULL},
+                 {"}],\"target\":\"cpu, 2 threads\",\"more\":[{\"a\":1", "a100",
+                  "measured on 'cpu, 2 threads', and this step is for 'a100'"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        mp_graph *graph = chain();
+        mp_error err = {0};
+        graph->target = cases[c].target;
+        mp_status st = apply(graph, cases[c].extra, &by_default, &err);
+        if (cases[c].fault) {
+            assert_int_equal(st, MP_INVALID);
+            if (!strstr(err.message, cases[c].fault)) fail_msg("%s", err.message);
+        } else if (st != MP_OK && !strstr(err.message, "no cost for the node")) { /* the target's cases cut the list short */
+            fail_msg("%s", err.message);
+        }
+        mp_graph_free(graph);
+    }
+    assert_int_equal(mp_alloc_live, 0);
+}
+
 #define ROW(name, seconds, bytes, more) "{\"name\":\"" name "\",\"seconds\":" #seconds ",\"workspace_bytes\":" #bytes more "}"
 
 /* Fast with a huge workspace, slow with none: what the budget has room for is taken. */
@@ -419,6 +447,7 @@ int main(void)
         cmocka_unit_test(the_budget_decides_which_algorithm_runs),
         cmocka_unit_test(what_is_neither_faster_nor_smaller_or_not_permitted_is_left_out),
         cmocka_unit_test(bad_algorithms_are_refused),
+        cmocka_unit_test(costs_of_another_batch_or_device_are_refused),
         cmocka_unit_test(they_are_in_the_graphs_file_and_its_hash),
         cmocka_unit_test(a_graph_has_them_all_alike_or_none),
     };

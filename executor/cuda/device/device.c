@@ -97,14 +97,7 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
     c->card = *mp_device_find("h200"); /* what dnn_describe.c assumes too */
     c->card.name = "cuda";
     if (look(c, NULL) != MP_OK || cudaGetDeviceProperties(&p, c->ordinal) != cudaSuccess) return &c->card;
-    for (size_t k = 0; k < mp_device_count(); k++) {
-        const mp_device *row = mp_device_row(k);
-        char name[sizeof p.name] = "";
-        size_t n = 0;
-        for (const char *at = p.name; *at && n + 1 < sizeof name; at++) /* "NVIDIA H200" is h200, "... RTX 4090" is rtx4090 */
-            if (*at != ' ') name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
-        if (strstr(name, row->name)) c->card = *row;
-    }
+    if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
     c->card.name = "cuda";
     c->card.memory_bytes = (int64_t)p.totalGlobalMem;
     return &c->card;
