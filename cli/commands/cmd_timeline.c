@@ -9,7 +9,7 @@
 
 static mp_timeline_view view_of(const options *o)
 {
-    if (!strcmp(o->view, "auto")) return MP_VIEW_ALL;
+    if (!strcmp(o->view, "all")) return MP_VIEW_ALL;
     return !strcmp(o->view, "arena") ? MP_VIEW_ARENA : MP_VIEW_MEMORY;
 }
 

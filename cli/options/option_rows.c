@@ -58,7 +58,7 @@ static const char *dtype_choice(size_t k)
 
 static const char *view_choice(size_t k)
 {
-    static const char *const views[] = {"auto", "memory", "arena"};
+    static const char *const views[] = {"memory", "arena", "all"};
     return k < 3 ? views[k] : NULL;
 }
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HEAD_SHARE 0.4 /* of what is shown of a shortened text: how much of it stands before the ellipsis */
+
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
 
 static const short advance[2][95] = {
@@ -81,15 +83,22 @@ double mp_canvas_text_width(const char *text, double size, bool bold)
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
-    size_t length = strlen(text);
-    double has = mp_canvas_text_width(text, size, bold);
-    bool cut = has > width || length >= capacity;
-    if (cut) width -= mp_canvas_text_width(ellipsis, size, bold);
-    while (cut && *text && (length + sizeof ellipsis > capacity || has > width)) {
-        const char *from = text;
-        has -= character_width(mp_canvas_next(&text), size, bold);
-        length -= (size_t)(text - from);
+    const char *head = text, *tail;
+    double has = mp_canvas_text_width(text, size, bold), head_width = 0;
+    if (has <= width && strlen(text) < capacity) {
+        snprintf(to, capacity, "%s", text);
+        return to;
     }
-    snprintf(to, capacity, "%s%s", cut ? ellipsis : "", text);
+    const size_t room = capacity - sizeof ellipsis;
+    width -= mp_canvas_text_width(ellipsis, size, bold);
+    for (const char *next = text; *next; head = next) {
+        const double more = character_width(mp_canvas_next(&next), size, bold);
+        if (head_width + more > HEAD_SHARE * width || (double)(next - text) > HEAD_SHARE * (double)room) break;
+        head_width += more;
+    }
+    const size_t head_length = (size_t)(head - text);
+    for (tail = head; *tail && (has > width || head_length + strlen(tail) > room);)
+        has -= character_width(mp_canvas_next(&tail), size, bold);
+    snprintf(to, capacity, "%.*s%s%s", (int)head_length, text, ellipsis, tail);
     return to;
 }

@@ -17,8 +17,8 @@ size_t mp_canvas_clean(const char *text, bool lines, char *to);
 /* About how wide a text will be, without asking a font: for layout that must be the same on every machine. */
 double mp_canvas_text_width(const char *text, double size, bool bold);
 
-/* The end of a text that is too wide, behind an ellipsis ("...bn1/Relu_output_0": names differ at their end), or all of it,
- * into `to` of `capacity` (>= 8) bytes. */
+/* A text that is too wide without its middle ("layer1...conv1/Conv": names differ at both ends), or all of it, into `to` of
+ * `capacity` (>= 8) bytes. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity);
 
 #endif

@@ -1,11 +1,11 @@
 /* timeline_columns.c - live bytes by layer over the steps of a plan, and those of keep-all to compare with.
  *
- * A plan has more steps than keep-all, so the two have no common clock. They have common nodes: where the plan runs a node for
- * the first time, keep-all's curve shows what is live in keep-all when it runs that node; while the plan recomputes, the
- * curve stays where it is. So every node of keep-all is on the curve once, its peak included, and at each position the two
- * have come equally far in the work that both have to do.
+ * A plan has more steps than keep-all, and may run them in another order, so the two have no common clock. Each is drawn on its
+ * own: both begin at the left and end at the right, and the picture compares shares of the step.
  */
 #include "formats/curves/timeline_columns.h"
+
+#include <math.h>
 
 static const struct {
     const char *name, *color;
@@ -100,30 +100,29 @@ static void add_up(mp_timeline_columns *c, int64_t *live)
     }
 }
 
-/* Live bytes of keep-all at each step of the plan. */
-static mp_status keep_all_curve(mp_timeline_columns *c, int64_t *curve, mp_error *err)
+static mp_status build_keep_all(mp_timeline_columns *c, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *graph = c->graph;
-    int64_t live = 0;
-    int *at = mp_alloc(graph->n_nodes, sizeof *at);
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(at && steps, err, MP_NOMEM, "no memory for a picture of %zu steps", c->n_steps);
-    mp_keep_all(graph, steps);
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &c->keep_all, err));
-    for (size_t t = 0; t < graph->n_nodes; t++) at[steps[t].node] = (int)t;
-    for (size_t t = 0; t < c->n_steps; t++) {
-        if (c->activity[t] != MP_ACTIVITY_RECOMPUTE)
-            live = c->keep_all->static_bytes + c->keep_all->live_bytes[at[c->steps[t].node]];
-        curve[t] = live;
-    }
+    mp_step *steps = mp_alloc(c->graph->n_nodes, sizeof *steps);
+    MP_REQUIRE(steps, err, MP_NOMEM, "no memory for a picture of %zu steps", c->n_steps);
+    mp_keep_all(c->graph, steps);
+    MP_TRY(mp_timeline_build(c->graph, steps, c->graph->n_nodes, &c->keep_all, err));
 done:
-    mp_free(at);
     mp_free(steps);
     return st;
 }
 
-static void fill_column(mp_timeline_columns *c, mp_timeline_column *column, const int64_t *live, const int64_t *keep_all)
+int64_t mp_keep_all_between(const mp_timeline_columns *c, double from, double to)
+{
+    const size_t n = c->keep_all->n_steps;
+    const size_t first = (size_t)(from * (double)n + 1e-6), end = (size_t)ceil(to * (double)n - 1e-6);
+    int64_t most = 0;
+    for (size_t t = first; t < n && (t < end || t == first); t++)
+        if (c->keep_all->live_bytes[t] > most) most = c->keep_all->live_bytes[t];
+    return c->keep_all->static_bytes + most;
+}
+
+static void fill_column(mp_timeline_columns *c, mp_timeline_column *column, const int64_t *live)
 {
     size_t counts[MP_N_ACTIVITIES] = {0};
     column->total = -1;
@@ -131,9 +130,9 @@ static void fill_column(mp_timeline_columns *c, mp_timeline_column *column, cons
         int64_t total = c->timeline->static_bytes + c->timeline->live_bytes[t];
         if (total > column->total) column->shown = t;
         if (total > column->total) column->total = total;
-        if (keep_all[t] > column->keep_all) column->keep_all = keep_all[t];
         counts[c->activity[t]]++;
     }
+    column->keep_all = mp_keep_all_between(c, column->first / (double)c->n_steps, (column->last + 1) / (double)c->n_steps);
     for (size_t k = 0; k < MP_N_LAYERS; k++) column->bytes[k] = live[(size_t)column->shown * MP_N_LAYERS + k];
     for (int k = 1; k < MP_N_ACTIVITIES; k++)
         if (counts[k] > counts[column->activity]) column->activity = (mp_activity)k;
@@ -146,7 +145,7 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     size_t per_column = (n + most - 1) / most;
     bool *ran = NULL;
     int *span = NULL;
-    int64_t *live = NULL, *keep_all = NULL;
+    int64_t *live = NULL;
     mp_timeline_columns *c = mp_alloc(1, sizeof *c);
     MP_REQUIRE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     MP_REQUIRE(n > 0, err, MP_INVALID, "there are no steps to draw");
@@ -155,11 +154,10 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     ran = mp_alloc(graph->n_nodes, sizeof *ran);
     span = mp_alloc(graph->n_storages, sizeof *span);
     live = mp_alloc((n + 1) * MP_N_LAYERS, sizeof *live);
-    keep_all = mp_alloc(n, sizeof *keep_all);
     c->layer = mp_alloc(c->timeline->n_spans, sizeof *c->layer);
     c->activity = mp_alloc(n, sizeof *c->activity);
     c->columns = mp_alloc((n + per_column - 1) / per_column, sizeof *c->columns);
-    MP_REQUIRE(ran && span && live && keep_all && c->layer && c->activity && c->columns, err, MP_NOMEM,
+    MP_REQUIRE(ran && span && live && c->layer && c->activity && c->columns, err, MP_NOMEM,
                "no memory for a picture of %zu steps", n);
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_storage_is_static(&graph->storages[s]))
@@ -167,12 +165,12 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     name_activities(c, ran);
     choose_layers(c, span);
     add_up(c, live);
-    MP_TRY(keep_all_curve(c, keep_all, err));
+    MP_TRY(build_keep_all(c, err));
     for (size_t first = 0; first < n; first += per_column) {
         mp_timeline_column *column = &c->columns[c->n];
         column->first = (int)first;
         column->last = (int)(first + per_column < n ? first + per_column : n) - 1;
-        fill_column(c, column, live, keep_all);
+        fill_column(c, column, live);
         if (column->first <= c->timeline->peak_step && c->timeline->peak_step <= column->last) c->peak_column = (int)c->n;
         c->n++;
     }
@@ -183,7 +181,6 @@ done:
     mp_free(ran);
     mp_free(span);
     mp_free(live);
-    mp_free(keep_all);
     return st;
 }
 

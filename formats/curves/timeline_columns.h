@@ -31,7 +31,7 @@ typedef enum mp_activity {
 typedef struct mp_timeline_column {
     int first, last, shown;
     int64_t bytes[MP_N_LAYERS];
-    int64_t total, keep_all; /* keep_all: the most that is live in keep-all when it runs the same nodes */
+    int64_t total, keep_all; /* keep_all: the most that is live in keep-all in the same share of its own steps */
     mp_activity activity;    /* of most steps */
 } mp_timeline_column;
 
@@ -56,6 +56,10 @@ typedef struct mp_timeline_columns {
 mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
                                   mp_error *err);
 void mp_timeline_columns_free(mp_timeline_columns *columns);
+
+/* The most that is live in keep-all, static bytes included, between two shares of its steps, 0 <= from <= to <= 1. O(steps
+ * between them). */
+int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, double to);
 
 /* The layer of what is always live. */
 mp_layer mp_layer_of_kind(mp_kind kind);

@@ -10,14 +10,19 @@
 #include <string.h>
 
 #include "formats/base/bytes_text.h"
+#include "formats/base/short_name.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/plot.h"
 #include "formats/curves/timeline_scale.h"
 
+#define BUDGET_SHOWN 1.25 /* a budget further above the arena is not drawn */
 #define ROW_HEIGHT 20.0
 #define PANEL_HEAD 30.0
 #define ARENA_HEIGHT 330.0
+#define ARENA_GAP 16.0   /* above its heading */
+#define AXIS_HEIGHT 24.0 /* below the address map */
 #define NAME_SIZE 12
+#define PLACE_SIZE 10 /* names in the address map */
 
 enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400, SHORT_MAX = 256 };
 
@@ -107,7 +112,7 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
     const mp_timeline *tl = c->timeline;
     double x0 = frame->right, x1 = frame->left, in0 = 0, in1 = 0;
     mp_layer layer = MP_LAYER_KEPT;
-    char text[MP_TOOLTIP_MAX];
+    char text[MP_TOOLTIP_MAX], name[SHORT_MAX];
     mp_label label;
     MP_TRY(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
                           mp_bytes_text(c->graph->storages[storage].bytes, text), err));
@@ -126,8 +131,8 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
         in1 = to;
         layer = c->layer[k];
     }
-    MP_TRY(place_name(canvas, frame, mp_storage_title(c->graph, storage, &label), x0, x1, in0, in1,
-                      mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err));
+    MP_TRY(place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), x0, x1, in0,
+                      in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err));
 done:
     return st;
 }
@@ -157,7 +162,7 @@ done:
 
 double mp_arena_height(void)
 {
-    return PANEL_HEAD + ARENA_HEIGHT;
+    return ARENA_GAP + PANEL_HEAD + ARENA_HEIGHT + AXIS_HEIGHT;
 }
 
 static int compare_spans(const void *a, const void *b)
@@ -196,7 +201,7 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
     mp_layer layer = layer_of_place(c, place);
-    char text[MP_TOOLTIP_MAX], shown[SHORT_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
+    char text[MP_TOOLTIP_MAX], name[SHORT_MAX], shown[SHORT_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
     mp_label label;
     MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
     if (rank >= TOOLTIPS_MAX) goto done;
@@ -207,11 +212,42 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
                  mp_node_title(c->graph, c->steps[place->begin].node, node, sizeof node), mp_bytes_text(place->bytes, bytes),
                  place->begin + 1, c->n_steps);
     MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err));
-    if (rank >= NAMES_MAX || height < 11 || width < 60) goto done;
-    mp_canvas_shorten(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), 9, false,
-                      width - 8, shown, sizeof shown);
-    MP_TRY(mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3, MP_ALIGN_CENTER, 9, false,
+    if (rank >= NAMES_MAX || height < PLACE_SIZE + 2 || width < 60) goto done;
+    mp_short_name(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), name, sizeof name);
+    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8, shown, sizeof shown);
+    MP_TRY(mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
                           layer == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown, err));
+done:
+    return st;
+}
+
+/* A line across the map, named beside its right end: above the line, or below it. */
+static mp_status draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
+                            const char *const *lines, size_t n, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const double first = above ? y + 3 + 14 * (double)(n - 1) : y - 12;
+    MP_TRY(mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, color, 1.4, dashed, err));
+    for (size_t k = 0; k < n; k++)
+        MP_TRY(mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k],
+                              err));
+done:
+    return st;
+}
+
+/* The arena's upper end, and what the budget leaves for it. */
+static mp_status draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
+                             const mp_byte_scale *scale, mp_error *err)
+{
+    mp_status st = MP_OK;
+    char bytes[MP_BYTES_TEXT_MAX];
+    MP_TRY(draw_level(canvas, frame, mp_byte_scale_y(scale, arena), MP_COLOR_TEXT, true, false,
+                      (const char *const[]){"arena", mp_bytes_text((int64_t)arena, bytes)}, 2, err));
+    if (budget >= 0)
+        MP_TRY(draw_level(canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
+                          (const char *const[]){"budget, less",
+                                                "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes, bytes)},
+                          3, err));
 done:
     return st;
 }
@@ -221,8 +257,10 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
 {
     mp_status st = MP_OK;
     char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], waste[MP_BYTES_TEXT_MAX];
-    double arena = (double)plan->arena_bytes;
+    double arena = (double)plan->arena_bytes, budget = -1;
     mp_byte_scale scale;
+    const mp_frame map = {frame->left, frame->right, frame->low + AXIS_HEIGHT, frame->high - ARENA_GAP - PANEL_HEAD};
+    const double title_y = frame->high - ARENA_GAP - 12;
     const mp_place **order = mp_alloc(plan->n_places, sizeof *order);
     MP_REQUIRE(order, err, MP_NOMEM, "no memory for a picture of %zu places", plan->n_places);
     for (size_t k = 0; k < plan->n_places; k++) {
@@ -233,14 +271,19 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
         arena = fmax(arena, (double)place->offset + (double)place->bytes);
     }
     qsort(order, plan->n_places, sizeof *order, compare_areas);
-    scale = mp_byte_scale_choose(0, arena, 0, frame->low, frame->high - PANEL_HEAD);
-    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 12, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map", err));
+    if (plan->budget_bytes >= 0 && plan->static_bytes >= 0 && plan->budget_bytes >= plan->static_bytes)
+        budget = (double)(plan->budget_bytes - plan->static_bytes);
+    if (budget > BUDGET_SHOWN * arena) budget = -1;
+    scale = mp_byte_scale_choose(0, fmax(arena, budget), 0, map.low, map.high);
+    MP_TRY(mp_canvas_text(canvas, frame->left, title_y, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map", err));
     snprintf(text, sizeof text, "the arena of %s%s%s, without what is always there: lifetime across, address upwards",
              mp_bytes_text((int64_t)arena, bytes), plan->peak_bytes < 0 ? "" : ", ",
              plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-    MP_TRY(mp_canvas_text(canvas, frame->left + 108, frame->high - 12, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err));
+    MP_TRY(mp_canvas_text(canvas, frame->left + 108, title_y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err));
     MP_TRY(mp_byte_scale_grid(&scale, canvas, frame->left, frame->right, err));
-    for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, frame, &scale, order[k], k, err));
+    MP_TRY(mp_step_axis(columns, canvas, &map, err));
+    for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, &map, &scale, order[k], k, err));
+    MP_TRY(draw_levels(plan, arena, budget, canvas, &map, &scale, err));
 done:
     mp_free(order);
     return st;

@@ -14,6 +14,7 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/curves/timeline_columns.h"
+#include "formats/curves/timeline_labels.h"
 #include "formats/curves/timeline_panels.h"
 #include "formats/curves/timeline_scale.h"
 
@@ -21,9 +22,9 @@
 #define LEFT 98.0
 #define RIGHT (WIDTH - 108.0)
 #define HEAD_HEIGHT 126.0 /* headline, second line, legend, unit */
-#define CHART_HEIGHT 390.0
-#define LABEL_SPACE 22.0   /* at the top of the chart */
-#define RIBBON_HEIGHT 76.0 /* with the step numbers and its legend */
+#define CHART_HEIGHT 408.0
+#define LABEL_SPACE 62.0   /* at the top of the chart, above all data: two labels */
+#define RIBBON_HEIGHT 62.0 /* with the step numbers */
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
 #define LEGEND_SIZE 12.5
@@ -42,12 +43,13 @@ typedef struct picture {
     mp_error *err;
 } picture;
 
+/* In the colours of what they make, or touch: one legend is enough. */
 static const struct {
-    const char *name, *color, *text;
-} activities[MP_N_ACTIVITIES] = {[MP_ACTIVITY_FORWARD] = {"forward", "#dbeafe", "#1d4ed8"},
-                                 [MP_ACTIVITY_RECOMPUTE] = {"recompute", "#fde68a", "#92400e"},
-                                 [MP_ACTIVITY_BACKWARD] = {"backward", "#ede9fe", "#6d28d9"},
-                                 [MP_ACTIVITY_UPDATE] = {"update", "#d1fae5", "#047857"}};
+    const char *name, *color;
+} activities[MP_N_ACTIVITIES] = {[MP_ACTIVITY_FORWARD] = {"forward", MP_COLOR_FORWARD_ONLY},
+                                 [MP_ACTIVITY_RECOMPUTE] = {"recompute", MP_COLOR_RECOMPUTED},
+                                 [MP_ACTIVITY_BACKWARD] = {"backward", MP_COLOR_GRADIENT},
+                                 [MP_ACTIVITY_UPDATE] = {"update", MP_COLOR_STATE}};
 
 static double height_of(const picture *p, int64_t bytes)
 {
@@ -57,6 +59,11 @@ static double height_of(const picture *p, int64_t bytes)
 static double column_left(const picture *p, size_t k)
 {
     return mp_step_x(p->columns, &p->frame, k < p->columns->n ? p->columns->columns[k].first : (double)p->columns->n_steps);
+}
+
+static double share_x(const picture *p, double share)
+{
+    return p->frame.left + share * (p->frame.right - p->frame.left);
 }
 
 /* ---- the head ---- */
@@ -123,7 +130,7 @@ static mp_status draw_legend(const picture *p, double y, bool lines)
     for (size_t k = 0; k < p->columns->n; k++) used[MP_LAYER_WORKSPACE] |= p->columns->columns[k].bytes[MP_LAYER_WORKSPACE] > 0;
     for (int k = 0; k < MP_N_LAYERS; k++)
         if (used[k]) MP_TRY(draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false));
-    if (p->saves && lines) MP_TRY(draw_key(p, &x, y, "keep everything", MP_COLOR_MUTED, true, true));
+    if (p->saves && lines) MP_TRY(draw_key(p, &x, y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true));
     if (p->budget_bytes >= 0 && lines) MP_TRY(draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false));
 done:
     return st;
@@ -191,17 +198,19 @@ static mp_status draw_keep_all(const picture *p)
 {
     mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
+    const size_t parts = c->keep_all->n_steps < COLUMNS_MAX ? c->keep_all->n_steps : COLUMNS_MAX;
     size_t n = 0;
-    double *xy = mp_alloc(4 * c->n, sizeof *xy);
+    double *xy = mp_alloc(4 * parts, sizeof *xy);
     MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
-    for (size_t k = 0; k < c->n; k++) {
-        double y = height_of(p, c->columns[k].keep_all);
+    for (size_t k = 0; k < parts; k++) {
+        const double from = (double)k / (double)parts, to = (double)(k + 1) / (double)parts;
+        const double y = height_of(p, mp_keep_all_between(c, from, to));
         if (n && fabs(xy[n - 1] - y) < 0.05) { /* goes on at the same height */
-            xy[n - 2] = column_left(p, k + 1);
+            xy[n - 2] = share_x(p, to);
             continue;
         }
         for (size_t side = 0; side < 2; side++) {
-            xy[n++] = column_left(p, k + side);
+            xy[n++] = share_x(p, side ? to : from);
             xy[n++] = y;
         }
     }
@@ -224,56 +233,6 @@ done:
     return st;
 }
 
-typedef struct label_box {
-    double left, right, y;
-} label_box;
-
-/* A label centred at x, inside the chart, on a nearly opaque ground. */
-static mp_status draw_label(const picture *p, const char *text, double x, double y, double size, bool bold, const char *color,
-                            label_box *box)
-{
-    mp_status st = MP_OK;
-    double width = mp_canvas_text_width(text, size, bold);
-    x = fmin(fmax(x, LEFT + width / 2 + 8), RIGHT - width / 2 - 8);
-    *box = (label_box){x - width / 2 - 5, x + width / 2 + 5, y};
-    MP_TRY(mp_canvas_box(p->canvas, box->left, y - 4, width + 10, size + 5, "#ffffffd8", NULL, NULL, p->err));
-    MP_TRY(mp_canvas_text(p->canvas, x, y, MP_ALIGN_CENTER, size, bold, color, text, p->err));
-done:
-    return st;
-}
-
-static mp_status draw_peaks(const picture *p)
-{
-    mp_status st = MP_OK;
-    const mp_timeline_columns *c = p->columns;
-    const mp_timeline *tl = c->timeline;
-    char text[TEXT_MAX], node[TEXT_MAX / 2], shown[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
-    double x = mp_step_x(c, &p->frame, tl->peak_step + 0.5), y = height_of(p, tl->peak_bytes), above = y, best = -1;
-    label_box box, other;
-    if (p->budget_bytes >= 0) above = fmax(above, height_of(p, p->budget_bytes));
-    mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node);
-    mp_canvas_shorten(node, 13, true, 480, shown, sizeof shown);
-    snprintf(text, sizeof text, "peak %s at %s", mp_bytes_text(tl->peak_bytes, bytes), shown);
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y, x, above + 7}, 2, MP_COLOR_TEXT, 1, false, p->err));
-    MP_TRY(mp_canvas_dot(p->canvas, x, y, 3.6, MP_COLOR_TEXT, p->err));
-    MP_TRY(draw_label(p, text, x, above + 11, 13, true, MP_COLOR_TEXT, &box));
-    if (!p->saves) goto done;
-    for (size_t k = 0; k < c->n; k++) {
-        if ((double)c->columns[k].keep_all <= best) continue;
-        best = (double)c->columns[k].keep_all;
-        x = (column_left(p, k) + column_left(p, k + 1)) / 2;
-    }
-    y = height_of(p, (int64_t)best) + 7;
-    snprintf(text, sizeof text, "keep everything %s", mp_bytes_text((int64_t)best, bytes));
-    if (fabs(y - box.y) < 18) { /* next to the other label, on the side with more space */
-        double half = mp_canvas_text_width(text, 12.5, false) / 2 + 12;
-        x = box.left - LEFT > 2 * half + 8 ? fmin(x, box.left - half) : fmax(x, box.right + half);
-    }
-    MP_TRY(draw_label(p, text, x, y, 12.5, false, MP_COLOR_MUTED, &other));
-done:
-    return st;
-}
-
 /* What is live in a column, as its tooltip. */
 static mp_status draw_tooltips(const picture *p)
 {
@@ -292,7 +251,8 @@ static mp_status draw_tooltips(const picture *p)
                 n += snprintf(text + n, sizeof text - (size_t)n, "\n  %s %s", mp_layer_name((mp_layer)layer),
                               mp_bytes_text(column->bytes[layer], bytes));
         if (p->saves)
-            snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything %s", mp_bytes_text(column->keep_all, bytes));
+            snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything, as far in its step: %s",
+                     mp_bytes_text(column->keep_all, bytes));
         MP_TRY(mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low,
                              MP_COLOR_CLEAR, NULL, text, p->err));
     }
@@ -303,13 +263,14 @@ done:
 static mp_status draw_chart(const picture *p)
 {
     mp_status st = MP_OK;
+    const mp_timeline_chart chart = {p->columns, p->canvas, p->frame, p->scale, p->budget_bytes, p->saves};
     MP_TRY(mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
     MP_TRY(draw_layers(p));
     MP_TRY(mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
     MP_TRY(name_bands(p));
     if (p->saves) MP_TRY(draw_keep_all(p));
     if (p->budget_bytes >= 0) MP_TRY(draw_budget(p));
-    MP_TRY(draw_peaks(p));
+    MP_TRY(mp_timeline_peaks(&chart, p->err));
     MP_TRY(draw_tooltips(p));
     MP_TRY(mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false, p->err));
 done:
@@ -322,7 +283,7 @@ static mp_status draw_ribbon(const picture *p, double high)
 {
     mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
-    double low = high - 18, x = LEFT;
+    double low = high - 18;
     mp_frame frame = {.left = LEFT, .right = RIGHT, .low = low - 2};
     for (size_t k = 0, end; k < c->n; k = end) {
         mp_activity activity = c->columns[k].activity;
@@ -330,16 +291,14 @@ static mp_status draw_ribbon(const picture *p, double high)
         double from = column_left(p, k), to = column_left(p, end);
         MP_TRY(mp_canvas_box(p->canvas, from, low, to - from, 18, activities[activity].color, NULL, NULL, p->err));
         if (to - from > mp_canvas_text_width(activities[activity].name, 12, false) + 8)
-            MP_TRY(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, activities[activity].text,
+            MP_TRY(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, MP_COLOR_TEXT,
                                   activities[activity].name, p->err));
     }
     MP_TRY(mp_step_axis(c, p->canvas, &frame, p->err));
-    for (int k = 0; k < MP_N_ACTIVITIES; k++)
-        if (c->n_activity[k]) MP_TRY(draw_key(p, &x, low - 42, activities[k].name, activities[k].color, false, false));
     if (c->n < c->n_steps) {
         char text[TEXT_MAX];
         snprintf(text, sizeof text, "each column shows the fullest of %d steps", c->columns[0].last + 1);
-        MP_TRY(mp_canvas_text(p->canvas, RIGHT, low - 42, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, p->err));
+        MP_TRY(mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, p->err));
     }
 done:
     return st;
@@ -351,8 +310,8 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
 {
     mp_status st = MP_OK;
     bool arena = view != MP_VIEW_MEMORY && p->plan && p->plan->n_places > 0, memory = view != MP_VIEW_ARENA;
-    double panel = arena ? mp_arena_height() : mp_largest_height(p->columns);
-    double height = HEAD_HEIGHT + (memory ? CHART_HEIGHT : 0) + RIBBON_HEIGHT + panel + FOOT_HEIGHT;
+    double largest = memory ? mp_largest_height(p->columns) : 0, map = arena ? mp_arena_height() : 0;
+    double height = HEAD_HEIGHT + (memory ? CHART_HEIGHT : 0) + RIBBON_HEIGHT + largest + map + FOOT_HEIGHT;
     double at = height - HEAD_HEIGHT;
     MP_TRY(mp_canvas_new(p->title, WIDTH, height, &p->canvas, p->err));
     MP_TRY(draw_headline(p, height));
@@ -370,9 +329,10 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     }
     MP_TRY(draw_ribbon(p, at));
     at -= RIBBON_HEIGHT;
-    mp_frame frame = {.left = LEFT, .right = RIGHT, .low = at - panel, .high = at};
-    MP_TRY(arena ? mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err)
-                 : mp_largest_draw(p->columns, p->canvas, &frame, p->err));
+    mp_frame frame = {.left = LEFT, .right = RIGHT, .low = at - largest, .high = at};
+    if (memory) MP_TRY(mp_largest_draw(p->columns, p->canvas, &frame, p->err));
+    frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - largest - map, .high = at - largest};
+    if (arena) MP_TRY(mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err));
     MP_TRY(mp_canvas_write(p->canvas, path, p->err));
 done:
     return st;

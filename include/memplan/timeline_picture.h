@@ -8,7 +8,7 @@
 #include "memplan/plan.h"
 
 typedef enum mp_timeline_view {
-    MP_VIEW_ALL,    /* memory; below it the address map, if the plan has offsets */
+    MP_VIEW_ALL,    /* memory; below it the address map too, if the plan has offsets */
     MP_VIEW_MEMORY, /* live memory by layer, and the largest tensors at the peak */
     MP_VIEW_ARENA   /* the address map */
 } mp_timeline_view;

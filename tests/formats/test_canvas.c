@@ -13,6 +13,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
+#include "formats/base/short_name.h"
 #include "formats/canvas/canvas_text.h"
 
 enum { CONTENTS_MAX = 1 << 22 };
@@ -264,7 +265,7 @@ static void widths_are_those_of_the_font(void **state)
     assert_true(mp_canvas_text_width("", 12, false) == 0);
 }
 
-static void a_shortened_text_fits_and_keeps_its_end(void **state)
+static void a_shortened_text_fits_and_keeps_both_ends(void **state)
 {
     (void)state;
     static const char name[] = "/layer1/\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9/conv/Conv_output_0";
@@ -273,11 +274,26 @@ static void a_shortened_text_fits_and_keeps_its_end(void **state)
     for (double width = 12; width < 250; width += 1.5) {
         mp_canvas_shorten(name, 10, false, width, to, sizeof to);
         assert_true(mp_canvas_text_width(to, 10, false) <= width);
-        const char *end = strncmp(to, "\xE2\x80\xA6", 3) ? to : to + 3;
+        const char *gap = strstr(to, "\xE2\x80\xA6"), *end = gap ? gap + 3 : to;
         assert_string_equal(end, name + strlen(name) - strlen(end));
+        if (gap) assert_memory_equal(to, name, (size_t)(gap - to));
+        if (gap && width > 100) assert_true(gap - to >= 5 && strlen(end) >= 5);
         for (const char *at = to; *at;) assert_int_not_equal(mp_canvas_next(&at), 0xFFFD);
     }
-    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, 12), "\xE2\x80\xA6output_0");
+    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, 12), "/la\xE2\x80\xA6put_0");
+}
+
+static void short_names_say_the_module_once(void **state)
+{
+    (void)state;
+    char to[64], small[8];
+    assert_string_equal(mp_short_name("gradient of /down.2/down.2.3/Relu_output_0", to, sizeof to),
+                        "gradient of down.2.3.Relu");
+    assert_string_equal(mp_short_name("/avgpool/Pool: backward of data", to, sizeof to), "avgpool.Pool: backward of data");
+    assert_string_equal(mp_short_name("a  b", to, sizeof to), "a  b");
+    assert_string_equal(mp_short_name("_output_0", to, sizeof to), "_output_0"); /* it would have no name */
+    assert_string_equal(mp_short_name("", to, sizeof to), "");
+    assert_string_equal(mp_short_name("gradient of x", small, sizeof small), "gradien");
 }
 
 int main(void)
@@ -293,7 +309,8 @@ int main(void)
         cmocka_unit_test(every_lack_of_memory_is_reported),
         cmocka_unit_test(only_what_is_utf8_and_xml_is_let_through),
         cmocka_unit_test(widths_are_those_of_the_font),
-        cmocka_unit_test(a_shortened_text_fits_and_keeps_its_end),
+        cmocka_unit_test(short_names_say_the_module_once),
+        cmocka_unit_test(a_shortened_text_fits_and_keeps_both_ends),
     };
     return cmocka_run_group_tests_name("formats/canvas", tests, make_folder, remove_folder);
 }

@@ -2,6 +2,7 @@
  * text against what was asked. */
 #include "memplan/timeline_picture.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,13 +122,14 @@ static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
     mp_timeline_columns *c;
     assert_int_equal(mp_timeline_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
     assert_int_equal(c->n, 6);
+    /* Keep-all's five steps take 7, 31, 23, 16 and 4; a column of this plan is five sixths of one of them wide. */
     /*                           parameters, optimizer, kept, forward only, recomputed, gradients, workspace */
-    assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0}, 3 + 4, MP_ACTIVITY_FORWARD);
-    assert_column(c, 1, (int64_t[]){3, 0, 0, 12, 0, 0, 16}, 3 + 12 + 16, MP_ACTIVITY_FORWARD);
-    assert_column(c, 2, (int64_t[]){3, 0, 0, 8, 0, 8, 0}, 3 + 4 + 8 + 8, MP_ACTIVITY_FORWARD);
-    assert_column(c, 3, (int64_t[]){3, 0, 0, 0, 4, 8, 0}, 3 + 4 + 8 + 8, MP_ACTIVITY_RECOMPUTE); /* keep-all waits */
-    assert_column(c, 4, (int64_t[]){3, 0, 0, 0, 4, 9, 0}, 3 + 4 + 8 + 1, MP_ACTIVITY_BACKWARD);
-    assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 1, 0}, 3 + 1, MP_ACTIVITY_UPDATE);
+    assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0}, 7, MP_ACTIVITY_FORWARD);
+    assert_column(c, 1, (int64_t[]){3, 0, 0, 12, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
+    assert_column(c, 2, (int64_t[]){3, 0, 0, 8, 0, 8, 0}, 31, MP_ACTIVITY_FORWARD);
+    assert_column(c, 3, (int64_t[]){3, 0, 0, 0, 4, 8, 0}, 23, MP_ACTIVITY_RECOMPUTE);
+    assert_column(c, 4, (int64_t[]){3, 0, 0, 0, 4, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
+    assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 1, 0}, 4, MP_ACTIVITY_UPDATE);
     assert_int_equal(c->peak_column, 1);
     mp_timeline_columns_free(c);
     /* kept, it is read by backward */
@@ -218,9 +220,10 @@ static void a_picture_says_what_its_plan_saves(void **state)
         ">a &lt;title&gt; &amp; more: 3.03 KiB instead of 3.03 KiB, 0 % less<", /* f1 holds both peaks */
         ">6 steps: 3 forward, 1 recompute, 1 backward, 1 update",
         "time +20.0 %",
-        ">peak 3.03 KiB at f1 (Op, forward)<",
+        ">peak 3.03 KiB at<",
+        ">f1 (Op, forward)<",
         ">budget<",
-        ">keep everything 3.03 KiB<",
+        ">keep everything: 3.03 KiB<",
         "&lt;a&gt; &amp; &quot;\xC3\xA9&quot; next<",
         "&lt;a&gt; &amp; &quot;\xC3\xA9&quot;&#10;next&#10;400 B, recomputed&#10;in memory from step 4 to 5 of 6&#10;"};
     for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++)
@@ -237,6 +240,67 @@ static void a_picture_says_what_its_plan_saves(void **state)
     free(text);
     mp_plan_free(plan);
     mp_graph_free(g);
+}
+
+/* The place of the text that begins so: its left side and its baseline, y downwards. */
+static bool find_text(const char *picture, const char *begins, double *x, double *y)
+{
+    const char *at = strstr(picture, begins), *element = at;
+    if (!at) return false;
+    while (strncmp(element, "<text", 5) != 0) element--;
+    assert_int_equal(sscanf(strstr(element, " x=\""), " x=\"%lf\" y=\"%lf\"", x, y), 2);
+    return true;
+}
+
+/* The dashed curve must not run through the line of text that begins there: less than its height above the baseline, and over
+ * its first 60 points, which are shorter than any of these texts. */
+static void assert_clear(const char *picture, double x, double y)
+{
+    const char *at = strstr(picture, "stroke-dasharray"); /* the first is in the legend */
+    double x0, y0, x1, y1;
+    int read;
+    at = strstr(at + 1, "stroke-dasharray");
+    assert_non_null(at);
+    at = strstr(at, "points=\"") + 8;
+    for (bool first = true; sscanf(at, "%lf,%lf %n", &x1, &y1, &read) == 2; at += read, first = false) {
+        if (!first) {
+            const bool beside = (x0 < x && x1 < x) || (x0 > x + 60 && x1 > x + 60);
+            const bool above = y0 < y - 9 && y1<y - 9, below = y0> y + 1 && y1 > y + 1;
+            assert_true(beside || above || below);
+        }
+        x0 = x1;
+        y0 = y1;
+    }
+}
+
+static void labels_cover_no_curve(void **state)
+{
+    (void)state;
+    int drawn = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_graph *g = random_graph(seed, 6 + (int)(seed % 12), MP_FUSE_NONE, false);
+        size_t n;
+        mp_step *steps = random_schedule(g, seed, 8, &n);
+        mp_plan *plan;
+        double x, y, other_x, other_y;
+        assert_int_equal(mp_plan_new(g, "random", steps, n, &plan, NULL), MP_OK);
+        plan->budget_bytes = seed % 2 ? plan->peak_bytes : -1;
+        assert_drawn(g, plan, "x", MP_VIEW_MEMORY);
+        char *text = contents(svg);
+        if (find_text(text, ">keep everything: ", &other_x, &other_y)) {
+            assert_clear(text, other_x, other_y);
+            assert_true(find_text(text, ">peak ", &x, &y));
+            assert_clear(text, x, y);
+            assert_clear(text, x, y + 16);                                               /* its second line */
+            assert_true(fabs(other_x - x) > 60 || other_y < y - 12 || other_y > y + 28); /* nor each other */
+            drawn++;
+        }
+        free(text);
+        mp_plan_free(plan);
+        mp_free(steps);
+        mp_graph_free(g);
+    }
+    assert_true(drawn > 30);
 }
 
 static void an_address_map_needs_offsets(void **state)
@@ -256,6 +320,7 @@ static void an_address_map_needs_offsets(void **state)
         assert_drawn(g, plan, "x", MP_VIEW_ALL);
         char *text = contents(svg);
         assert_non_null(strstr(text, ">Address map<"));
+        assert_non_null(strstr(text, ">arena<"));
         assert_non_null(strstr(text, "lives at the peak"));
         assert_non_null(strstr(text, ">peak "));
         free(text);
@@ -336,6 +401,7 @@ int main(void)
         cmocka_unit_test(layers_add_up_to_the_timeline_on_random_training_graphs),
         cmocka_unit_test(the_scale_is_continuous_and_gives_the_plan_its_height),
         cmocka_unit_test(a_picture_says_what_its_plan_saves),
+        cmocka_unit_test(labels_cover_no_curve),
         cmocka_unit_test(an_address_map_needs_offsets),
         cmocka_unit_test(what_cannot_be_drawn_is_said),
         cmocka_unit_test(thousands_of_steps_are_drawn_in_columns),

@@ -1,0 +1,22 @@
+/* timeline_labels.h - the peaks of the chart of a timeline, and their names. Private to formats/. */
+#ifndef FORMATS_TIMELINE_LABELS_H
+#define FORMATS_TIMELINE_LABELS_H
+
+#include "formats/curves/timeline_columns.h"
+#include "formats/curves/timeline_panels.h"
+#include "formats/curves/timeline_scale.h"
+
+typedef struct mp_timeline_chart {
+    const mp_timeline_columns *columns;
+    mp_canvas *canvas;
+    mp_frame frame;
+    mp_byte_scale scale;
+    int64_t budget_bytes; /* -1: no line */
+    bool saves;           /* keep-all's curve is drawn, too */
+} mp_timeline_chart;
+
+/* Marks the plan's peak, and keep-all's, with labels that cover neither curve; the chart has room for two of them above all
+ * data. MP_NOMEM. O(steps). */
+mp_status mp_timeline_peaks(const mp_timeline_chart *chart, mp_error *err);
+
+#endif
