@@ -396,6 +396,21 @@ static void extras_are_as_large_as_what_backward_reads(void **state)
     rule_check_extras("LRN", 13, "bfloat16[2,6,4,5]", "size=3", torch, "scale 480");
     rule_check_extras(ATTENTION, 1, "bfloat16[2,3,7,4] bfloat16[2,3,5,4] bfloat16[2,3,5,6]", "ratio=0.5", ours, "lse 168");
     rule_check_extras("LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", ours, "reserve 1400");
+    rule_check_extras("GRU", 14, "float32[5,2,3] float32[2,21,3] float32[2,21,7]", "direction=bidirectional", ours,
+                      "reserve 1680");
+    rule_check_extras("GRU", 14, "float32[5,2,3] float32[1,21,3] float32[1,21,7]", "linear_before_reset=1", ours,
+                      "reserve 1120");
+    rule_check_extras("RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "", ours, "");
+    /* PyTorch 2.15's autograd on the CPU less input and, for the LSTM, output: nn.LSTM(7, 16) over (5, 3, 7), nn.LSTM(400, 256)
+     * over (100, 8, 400), nn.LSTM(20, 20) in both directions over (40, 8, 20); nn.GRU(7, 16) and nn.RNN(7, 16) over (5, 3, 7)
+     */
+    rule_check_extras("LSTM", 14, "float32[5,3,7] float32[1,64,7] float32[1,64,16]", "", torch, "workspace 29440");
+    rule_check_extras("LSTM", 14, "float32[100,8,400] float32[1,1024,400] float32[1,1024,256]", "", torch,
+                      "workspace 15310848");
+    rule_check_extras("LSTM", 14, "float32[40,8,20] float32[2,80,20] float32[2,80,20]", "direction=bidirectional", torch,
+                      "workspace 1020928");
+    rule_check_extras("GRU", 14, "float32[5,3,7] float32[1,48,7] float32[1,48,16]", "", torch, "workspace 6720");
+    rule_check_extras("RNN", 14, "float32[5,3,7] float32[1,16,7] float32[1,16,16]", "", torch, "workspace 1152");
     rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", torch, "log_probabilities 160");
     rule_check_extras("SoftmaxCrossEntropyLoss", 13, "float16[4,10,5] int64[4,5]", "", ours, "lse 80");
     rule_check_extras("MaxPool", 12, "int8[1152921504606846976,1,4]", "kernel_shape=[4]", torch, "indices 9223372036854775807");

@@ -111,13 +111,53 @@ int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, 
     return 1;
 }
 
-/* What backward finds per step, sample and direction (mp_reserve). */
+/* Floats of a row in oneDNN's workspace of an LSTM: whole cache lines, and not a multiple of 256. */
+static int64_t padded(int64_t n)
+{
+    int64_t row;
+    if (!mp_round_up(n, 16, &row)) return INT64_MAX;
+    return row % 256 ? row : row + 16;
+}
+
+/* rows * columns floats in whole pages. */
+static int64_t pages(int64_t rows, int64_t columns)
+{
+    int64_t bytes;
+    return mp_round_up(saturated(saturated(rows, columns), 4), 4096, &bytes) ? bytes : INT64_MAX;
+}
+
+static int64_t sum_of(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return mp_add(a, b, &sum) ? sum : INT64_MAX;
+}
+
+/* What PyTorch 2 keeps on the CPU besides input and, of an LSTM, output. An LSTM is oneDNN's: its workspace (as that of 2.x and
+ * 3.x lays it out: gates, states and their gradients of the layer and of the one below, a row more than there are steps) and
+ * first and last states. The others are written out: a GRU keeps seven vectors a step, an RNN its states. */
+static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t element)
+{
+    const int64_t rows = saturated(r.n_steps, r.batch), more = saturated(saturated(r.n_steps + 1, r.batch), 2);
+    const int64_t state = saturated(r.batch, r.hidden), widest = r.input > r.hidden ? r.input : r.hidden;
+    if (op->op->max_out < 3) return saturated(saturated(r.gates == 3 ? saturated(rows, 7) : rows + r.batch, r.hidden), element);
+    int64_t bytes = sum_of(pages(rows, padded(saturated(4, r.hidden))), pages(rows, padded(r.hidden)));
+    bytes = sum_of(bytes, saturated(3, pages(more, padded(widest))));
+    bytes = sum_of(bytes, saturated(2, pages(more, r.hidden)));
+    return sum_of(bytes, saturated(saturated(4, state), element));
+}
+
+/* Ours: what backward finds per step, sample and direction (mp_reserve). */
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
-    (void)rules;
     const mp_recurrent r = mp_recurrent_read(model, op);
     const mp_reserve kept = mp_reserve_of(model, op);
     const int64_t vectors = kept.gates + kept.seconds + kept.states;
+    const mp_dtype type = mp_operator_in(model, op, 0)->dtype;
+    if (rules == MP_RULES_PYTORCH) {
+        const int64_t bytes = kept_by_pytorch(op, r, mp_dtype_bits(type) / 8);
+        extras[0] = (mp_extra){"workspace", type, saturated(r.n_directions, bytes)};
+        return 1;
+    }
     if (!vectors) return 0;
     int64_t n = saturated(saturated(saturated(r.n_steps, r.batch), r.n_directions), saturated(vectors, r.hidden));
     extras[0] = extra_of("reserve", MP_DTYPE_FLOAT, n);
