@@ -123,10 +123,37 @@ done:
     return st;
 }
 
+/* A slice of a batch for each chunk: what is there all the time is not copied as a whole. */
+static mp_status slice(mp_chunks *c, int tensor, int axis, int *parts)
+{
+    mp_status st = MP_OK;
+    int64_t from = 0, along = axis;
+    for (int k = 0; k < c->n; k++) {
+        int64_t to = from + c->sizes[k];
+        const mp_attribute attributes[] = {{.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &along},
+                                           {.name = "starts", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &from},
+                                           {.name = "ends", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &to}};
+        MP_TRY(add(c,
+                   (mp_operator_draft){.kind = "Slice",
+                                       .domain = "",
+                                       .version = 1,
+                                       .in = &tensor,
+                                       .n_in = 1,
+                                       .n_out = 1,
+                                       .attributes = attributes,
+                                       .n_attributes = 3},
+                   c->model->tensors[tensor].name, &parts[k]));
+        from = to;
+    }
+done:
+    return st;
+}
+
 mp_status mp_cut_input(mp_chunks *c, int tensor, int axis, int *parts)
 {
     const mp_model *model = c->model;
     const mp_tensor *t = &model->tensors[tensor];
+    if (t->producer < 0 && t->role == MP_ROLE_DATA) return slice(c, tensor, axis, parts);
     if (t->producer < 0) return mp_cut_split(c, tensor, axis, c->n, c->sizes, parts);
     const mp_operator op = model->operators[t->producer]; /* a copy: the operators move */
     if (is_joined_of_chunks(c, &op, axis)) {

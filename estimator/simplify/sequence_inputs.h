@@ -13,8 +13,8 @@ typedef struct mp_chunks {
 
 /* The chunks of a tensor along an axis. The operators that read it are taken out of the model first; what
  * nobody else reads then is done to every chunk instead: a view that leaves the axis
- * alone, a transposition, rows looked up by indices; a concatenation of just these chunks is taken apart again. Anything else
- * is split. MP_NOMEM. */
+ * alone, a transposition, rows looked up by indices; a concatenation of just these chunks is taken apart again. A batch is
+ * sliced, anything else split. MP_NOMEM. */
 mp_status mp_cut_input(mp_chunks *c, int tensor, int axis, int *parts);
 /* An operator Split: n parts of these sizes. */
 mp_status mp_cut_split(mp_chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts);

@@ -48,7 +48,7 @@ static void chunks_are_chained_by_their_states(void **state)
 {
     (void)state;
     mp_model *model = cut(X LSTM_WEIGHTS "data h 1 2 4; data c 1 2 4; LSTM x w r - - h c -> y yh yc; out y yh yc", 4, 1, 3);
-    assert_string_equal(model_kinds(model), "Split LSTM LSTM LSTM Concat");
+    assert_string_equal(model_kinds(model), "Slice Slice Slice LSTM LSTM LSTM Concat");
     const mp_operator *chunk[3] = {named(model, "y/op:0"), named(model, "y/op:1"), named(model, "y/op:2")};
     const int64_t steps[3] = {4, 4, 2};
     for (int k = 0; k < 3; k++) {
@@ -91,9 +91,11 @@ static void both_directions_become_layers_of_their_own(void **state)
         n[0] += !strcmp(model->operators[k].kind, "RNN");
         n[1] += !strcmp(model->operators[k].kind, "Split");
         n[2] += !strcmp(model->operators[k].kind, "Concat");
+        n[3] += !strcmp(model->operators[k].kind, "Slice");
     }
     assert_int_equal(n[0], 4);
-    assert_int_equal(n[1], 5); /* x, once for both; w, r, b, h */
+    assert_int_equal(n[1], 4); /* w, r, b, h */
+    assert_int_equal(n[3], 2); /* x, once for both */
     assert_int_equal(n[2], 4);
     assert_string_equal(mp_operator_text(forward, "direction", ""), "forward");
     assert_string_equal(mp_operator_text(forward, "activations", ""), "Relu");
@@ -107,26 +109,26 @@ static void layers_above_each_other_are_cut_along_the_same_lines(void **state)
     (void)state;
     check(X LSTM_WEIGHTS
           "param v 1 16 4; param s 1 16 4; ints one 1; LSTM x w r -> y; Squeeze y one -> z; LSTM z v s -> u; out u",
-          5, 2, 4, "Split LSTM LSTM Reshape Reshape LSTM LSTM Concat");
+          5, 2, 4, "Slice Slice LSTM LSTM Reshape Reshape LSTM LSTM Concat");
     /* what somebody else reads stays whole, too */
     check(X LSTM_WEIGHTS
           "param v 1 16 4; param s 1 16 4; ints one 1; LSTM x w r -> y; Squeeze y one -> z; LSTM z v s -> u; out u z",
-          5, 2, 4, "Split LSTM LSTM Concat Squeeze Split LSTM LSTM Concat");
+          5, 2, 4, "Slice LSTM Slice LSTM Concat Squeeze Split LSTM LSTM Concat");
 }
 
 static void an_embedding_is_cut_in_its_indices(void **state)
 {
     (void)state;
     check("data:7 x 2 10; param e 9 3; " LSTM_WEIGHTS "Gather e x -> g; Transpose g -> t perm=[1,0,2]; LSTM t w r -> y; out y",
-          5, 1, 2, "Split Gather Gather Transpose Transpose LSTM LSTM Concat");
+          5, 1, 2, "Slice Slice Gather Gather Transpose Transpose LSTM LSTM Concat");
 }
 
 static void a_layer_without_output_has_chunks_without(void **state)
 {
     (void)state;
     mp_model *model = cut(X LSTM_WEIGHTS "LSTM x w r -> - h; out h", 5, 1, 2);
-    assert_string_equal(model_kinds(model), "Split LSTM LSTM");
-    for (size_t k = 1; k < 3; k++) assert_int_equal(model->operators[k].out[0], -1);
+    assert_string_equal(model_kinds(model), "Slice Slice LSTM LSTM");
+    for (size_t k = 2; k < 4; k++) assert_int_equal(model->operators[k].out[0], -1);
     mp_model_free(model);
 }
 
@@ -138,7 +140,7 @@ static void what_is_short_or_uneven_stays_whole(void **state)
     check(X "param w 1 16 3; param r 1 16 4; LSTM x w r -> y layout=1; out y", 1, 0, 0, "LSTM");
     check(X LSTM_WEIGHTS "LSTM x w r -> y; out y", 0, 0, 0, "LSTM");
     check("data x 64 2 3; " LSTM_WEIGHTS "LSTM x w r -> y; out y", 0, 1, 8,
-          "Split LSTM LSTM LSTM LSTM LSTM LSTM LSTM LSTM Concat");
+          "Slice Slice Slice Slice Slice Slice Slice Slice LSTM LSTM LSTM LSTM LSTM LSTM LSTM LSTM Concat");
     assert_int_equal(mp_sequence_steps(63), 63);
     assert_int_equal(mp_sequence_steps(64), 8);
     assert_int_equal(mp_sequence_steps(1000), 32);
