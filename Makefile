@@ -15,7 +15,7 @@ B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1
 # device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
 CUDA_FOLDERS    := $(shell find executor/cuda -type d | sort)
-TWIN_C          := executor/cuda/twin.c executor/cuda/kernels.c \
+TWIN_C          := executor/cuda/twin.c executor/cuda/twin_recurrents.c executor/cuda/kernels.c \
                    $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard executor/cuda/*/*.c))
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
@@ -61,11 +61,11 @@ LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_gra
 TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
-CUDA_C   := $(filter-out executor/cuda/twin.c,$(wildcard $(addsuffix /*.c,$(CUDA_FOLDERS))))
+CUDA_C   := $(filter-out executor/cuda/twin%,$(wildcard $(addsuffix /*.c,$(CUDA_FOLDERS))))
 CUDA_CU  := $(wildcard $(addsuffix /*.cu,$(CUDA_FOLDERS)))
 CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_C)) $(patsubst %.cu,$B/%.cu.o,$(CUDA_CU))
 TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_CU))
-LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/executor/cuda/twin.o,$(TWIN_C:%.c=$B/%.o)) \
+LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/executor/cuda/twin%,$(TWIN_C:%.c=$B/%.o)) \
             $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
             $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))
 MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
@@ -240,7 +240,7 @@ $B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,un
 $B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention attention_masks)
 $B/tests/test_cuda_contexts: | $B/memplan_cuda_twin.so
-$B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $B/tests/test_products
+$B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,products recurrents)
 # It calls kernels that no operator's own kernel is made of.
 $B/tests/test_cuda_attention_operands: $B/executor/cuda/rows/attention_operands.twin.o
 $(patsubst %.c,$B/%.o,$(TEST_C)) $(TEST_LIB): | $B/test-packages

@@ -6,6 +6,7 @@
 #include "executor/cuda/elementwise/updates.h"
 #include "executor/cuda/kernels.h"
 #include "executor/cuda/moves/bytes.h"
+#include "executor/cuda/twin_recurrents.h"
 #include "executor/kernel/backend.h"
 #include "executor/operators/fusions.h"
 
@@ -55,7 +56,9 @@ const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
     const mp_backend *host = mp_cuda_use(self)->host;
+    static const mp_kernel *const recurrents[] = {mp_twin_recurrents};
     const mp_kernel *own = mp_cuda_own_kernel(op);
+    if (!own) own = mp_kernel_find(recurrents, 1, op);
     return own ? own : host->kernel(host, op);
 }
 

@@ -181,9 +181,26 @@ static void random_numbers_agree_with_the_cpu(void **state)
     check_rows(rows, N_OF(rows));
 }
 
+/* More steps than a block has, and rows that take several threads; longer ones amplify roundings. */
+static void recurrent_layers_agree_with_the_cpu(void **state)
+{
+    static const row rows[] = {
+        {"LSTM", 14, "float32[6,60,21] float32[2,148,21] float32[2,148,37] float32[2,296] - float32[2,60,37] float32[2,60,37]",
+         "direction=bidirectional", 3, true},
+        {"LSTM", 14, "float32[60,6,21] float32[1,148,21] float32[1,148,37]", "layout=1", 3, true},
+        {"GRU", 14, "float32[6,60,21] float32[1,111,21] float32[1,111,37] float32[1,222] - float32[1,60,37]",
+         "linear_before_reset=1 direction=reverse", 2, true},
+        {"GRU", 14, "float32[6,60,21] float32[1,111,21] float32[1,111,37] float32[1,222]", "", 2, true},
+        {"RNN", 14, "float32[6,60,21] float32[2,37,21] float32[2,37,37]", "direction=bidirectional activations=Relu,Tanh", 2,
+         true},
+    };
+    (void)state;
+    check_rows(rows, N_OF(rows));
+}
+
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"products", NULL};
+    static const char *const tests[] = {"products", "recurrents", NULL};
     (void)state;
     twin_passes(tests);
 }
@@ -198,6 +215,7 @@ int main(void)
         cmocka_unit_test(picks_agree_with_the_cpu),
         cmocka_unit_test(a_long_condition_is_listed_in_order),
         cmocka_unit_test(random_numbers_agree_with_the_cpu),
+        cmocka_unit_test(recurrent_layers_agree_with_the_cpu),
         cmocka_unit_test(the_tests_of_the_cpu_pass),
     };
     return cmocka_run_group_tests_name("executor/cuda/operators", tests, twin_load, NULL);

@@ -4,9 +4,7 @@
 #include "executor/cpu/elementwise/broadcast_sum.h"
 #include "executor/cpu/moves/strided_copy.h"
 #include "executor/cpu/products/matmul.h"
-#include "executor/operators/recurrent/recurrence_backward.h"
-#include "executor/operators/recurrent/recurrence_forward.h"
-#include "executor/operators/recurrent/recurrence_prepare.h"
+#include "executor/operators/recurrent/recurrence_run.h"
 
 typedef struct state {
     mp_recurrence recurrence;
@@ -109,8 +107,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 {
     state *s = call->state;
     (void)run;
-    return x->is_backward ? mp_recurrence_backward(&s->recurrence, &engine, s, x, err)
-                          : mp_recurrence_forward(&s->recurrence, &engine, s, x, err);
+    return mp_recurrence_run(&s->recurrence, &engine, s, x, err);
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)

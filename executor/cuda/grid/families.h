@@ -35,6 +35,7 @@ extern "C" {
 /* Those that stand on cuDNN and cublasLt. */
 #define MP_CUDA_LIBRARY_FAMILIES(X)                   \
     X(convolutions)   /* Conv, ConvTranspose */       \
+    X(recurrents)     /* LSTM, GRU, RNN */            \
     X(products)       /* MatMul, FusedMatMul, Gemm */ \
     X(dnn_attentions) /* ScaledDotProductAttention */
 
