@@ -18,7 +18,8 @@ class LSTM(nn.Module):
         self.lstm = nn.LSTM(WIDTH, HIDDEN, 2, batch_first=True)
 
     def forward(self, input, target):
-        return F.cross_entropy(self.head(self.lstm(self.tokens(input))[0]).flatten(0, 1), target.flatten())
+        x = self.tokens(input) * WIDTH  # first values are drawn for transformers, a fiftieth of PyTorch's
+        return F.cross_entropy(self.head(self.lstm(x)[0]).flatten(0, 1), target.flatten())
 
 
 ids = torch.zeros(16, T, dtype=torch.long)

@@ -75,6 +75,7 @@ enum {
 #define ROWS MEANING(ROWS, SMALL, PASSED)
 #define LEFT_MATRIX OPERAND(OTHER, LEFT_MATRIX)
 #define RIGHT_MATRIX OPERAND(WEIGHT, RIGHT_MATRIX)
+#define GATES OPERAND(WEIGHT, LEFT_MATRIX)
 #define FILTER OPERAND(WEIGHT, FILTER)
 #define BIAS OPERAND(WEIGHT, ZERO)
 #define SCALE OPERAND(WEIGHT, ONE)
@@ -89,6 +90,7 @@ enum {
 #define COMPARED OPERAND(COMPARED, SMALL)
 #define REARRANGED MEANING(THROUGH, THROUGH, PASSED)
 #define SELECTED MEANING(THROUGH, SMALL, PASSED)
+#define JOINED MEANING(OTHER, THROUGH, PASSED)
 #define IN(least, most, ...) .min_in = least, .max_in = most, .inputs = {__VA_ARGS__}
 #define NO_INPUT .min_in = 0, .max_in = 0
 #define OUT(least, most) .min_out = least, .max_out = most

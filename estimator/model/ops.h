@@ -75,7 +75,8 @@ typedef enum mp_initial {
     MP_INITIAL_LEFT_MATRIX,  /* uniform within 1 / sqrt(fan-in), of (outputs, inputs) */
     MP_INITIAL_RIGHT_MATRIX, /* the same of (inputs, outputs) */
     MP_INITIAL_FILTER,       /* the same of (outputs, inputs / groups, window) */
-    MP_INITIAL_THROUGH       /* what the reader of the output asks for: the output has the same elements */
+    MP_INITIAL_THROUGH       /* what the reader of the output asks for: its elements are parts of the output, or the other way
+                                round */
 } mp_initial;
 
 /* What an element means there (executor/data/input_roles.c). */
