@@ -69,6 +69,14 @@ double mp_plot_unit(int64_t bytes, const char **name)
     return unit;
 }
 
+/* How many decimals all numbers of an axis are written with: those that the step between them needs. */
+static int decimals_of(const mp_plot_axis *axis, const double *values, size_t n)
+{
+    if (n < 2 || axis->scale == MP_PLOT_COUNTS) return 0;
+    const double step = (values[1] - values[0]) / axis->unit;
+    return step < 1 - 1e-9 ? (int)fmin(ceil(-log10(step) - 1e-9), 9) : 0;
+}
+
 mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -79,8 +87,8 @@ mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err)
     for (size_t k = 0; k < n; k++) {
         const double at = mp_plot_at(y, values[k]);
         MP_TRY(mp_canvas_line(canvas, (double[]){x->from, at, x->to, at}, 2, MP_COLOR_GRID, 1, false, err));
-        snprintf(text, sizeof text, panel->signed_y && values[k] > 0 ? "+%.10g%s" : "%.10g%s", values[k] / y->unit,
-                 panel->y_suffix ? panel->y_suffix : "");
+        snprintf(text, sizeof text, panel->signed_y && values[k] > 0 ? "+%.*f%s" : "%.*f%s", decimals_of(y, values, n),
+                 values[k] / y->unit, panel->y_suffix ? panel->y_suffix : "");
         MP_TRY(mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_COLOR_MUTED, text, err));
     }
     MP_TRY(mp_canvas_line(canvas, (double[]){x->from, y->from, x->to, y->from}, 2, MP_COLOR_MUTED, 1, false, err));
@@ -88,7 +96,7 @@ mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err)
     for (size_t k = 0; k < n; k++) {
         const double at = mp_plot_at(x, values[k]);
         MP_TRY(mp_canvas_line(canvas, (double[]){at, y->from, at, y->from - 4}, 2, MP_COLOR_MUTED, 1, false, err));
-        snprintf(text, sizeof text, "%.10g", values[k] / x->unit);
+        snprintf(text, sizeof text, "%.*f", decimals_of(x, values, n), values[k] / x->unit);
         MP_TRY(mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED, text, err));
     }
     MP_TRY(mp_canvas_text(canvas, (x->from + x->to) / 2, y->from - 14 - 2 * SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED,

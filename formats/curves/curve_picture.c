@@ -6,16 +6,19 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/bytes_text.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/plot.h"
+#include "formats/curves/curve_spread.h"
 
 #define WIDTH 1040.0
-#define HEIGHT 540.0
+#define HEIGHT 560.0 /* with a legend of one row */
 #define MARGIN 24.0
-#define PANELS_TOP (HEIGHT - 128.0)
+#define PANELS_TOP 412.0
 #define PANELS_BOTTOM 62.0
 #define LEFT_FROM 76.0
 #define LEFT_TO 600.0
@@ -24,23 +27,19 @@
 #define IMPOSSIBLE_COLOR "#f1f5f9"
 #define LABEL 12.0 /* size of text in the panels */
 #define ROW 17.0
+#define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
-enum { N_COLORS = sizeof colors / sizeof *colors, MOST_LABELS = 8, TITLE_MAX = 64 };
+enum { N_COLORS = sizeof colors / sizeof *colors, MOST_LABELS = 8, MOST_NAMES = 3, TITLE_MAX = 64 };
 
 typedef struct picture {
     const mp_sweep *sweep;
     mp_canvas *canvas;
+    double height;
     mp_error *err;
 } picture;
-
-static double percent(const mp_sweep *sweep, int64_t ticks)
-{
-    const double base = (double)sweep->keep_all_ticks;
-    return base > 0 ? 100 * ((double)ticks - base) / base : 0;
-}
 
 static mp_status text(const picture *p, double x, double y, mp_align align, double size, bool bold, const char *color,
                       const char *what)
@@ -66,25 +65,78 @@ static mp_status marker(const picture *p, size_t k, double x, double y)
     }
 }
 
+/* ---- the head ---- */
+
+static const char impossible[] = "proved: no schedule";
+
+/* Where entry k of the legend begins, in which row; the last is the proved area's. */
+static double entry_x(const mp_sweep *sweep, size_t k, size_t *row)
+{
+    double x = MARGIN;
+    *row = 0;
+    for (size_t i = 0;; i++) {
+        const char *name = i < sweep->n_curves ? sweep->curves[i].solver : impossible;
+        const double width = 31 + mp_canvas_text_width(name, 13, false);
+        if (x > MARGIN && x + width > WIDTH - MARGIN) {
+            x = MARGIN;
+            ++*row;
+        }
+        if (i == k) return x;
+        x += width + 26;
+    }
+}
+
+static size_t legend_rows(const mp_sweep *sweep)
+{
+    size_t row;
+    entry_x(sweep, sweep->n_curves, &row);
+    return row + 1;
+}
+
+/* The fastest of all plans with the least memory, as a sentence. */
+static void finding(const mp_sweep *sweep, const char *title, char *line, size_t size)
+{
+    const mp_sweep_point *best = NULL;
+    char bytes[MP_BYTES_TEXT_MAX], keep_all[MP_BYTES_TEXT_MAX];
+    for (size_t k = 0; k < sweep->n_curves; k++)
+        for (size_t i = 0; i < sweep->curves[k].n; i++) {
+            const mp_sweep_point *point = &sweep->curves[k].points[i];
+            if (!point->feasible || point->peak_bytes >= sweep->keep_all_bytes) continue;
+            if (!best || point->peak_bytes < best->peak_bytes ||
+                (point->peak_bytes == best->peak_bytes && point->ticks < best->ticks))
+                best = point;
+        }
+    mp_bytes_text(sweep->keep_all_bytes, keep_all);
+    if (best)
+        snprintf(line, size, "%s: down to %s of %s, for %+.1f %% time", title, mp_bytes_text(best->peak_bytes, bytes), keep_all,
+                 mp_curve_percent(sweep, best->ticks));
+    else
+        snprintf(line, size, "%s: nothing takes less than the %s of keeping everything", title, keep_all);
+}
+
 static mp_status heading(const picture *p, const char *title)
 {
     mp_status st = MP_OK;
-    char line[256], keep_all[MP_BYTES_TEXT_MAX], floor[MP_BYTES_TEXT_MAX];
-    double x = MARGIN;
-    const double y = HEIGHT - 84;
-    MP_TRY(text(p, MARGIN, HEIGHT - 36, MP_ALIGN_LEFT, 20, true, MP_COLOR_TEXT, "Memory against extra time"));
-    snprintf(line, sizeof line, "%s   keep all: %s   floor: %s", title, mp_bytes_text(p->sweep->keep_all_bytes, keep_all),
-             mp_bytes_text(p->sweep->floor_bytes, floor));
-    MP_TRY(text(p, MARGIN, HEIGHT - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line));
+    char line[256], shown[128], text_of[MP_BYTES_TEXT_MAX], floor[MP_BYTES_TEXT_MAX];
+    size_t row;
+    double x, y;
+    mp_canvas_shorten(title, 20, true, 420, shown, sizeof shown);
+    finding(p->sweep, shown, line, sizeof line);
+    MP_TRY(text(p, MARGIN, p->height - 36, MP_ALIGN_LEFT, 20, true, MP_COLOR_TEXT, line));
+    snprintf(line, sizeof line, "peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
+             mp_bytes_text(p->sweep->keep_all_bytes, text_of), mp_bytes_text(p->sweep->floor_bytes, floor));
+    MP_TRY(text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line));
     for (size_t k = 0; k < p->sweep->n_curves; k++) {
-        const char *name = p->sweep->curves[k].solver;
+        x = entry_x(p->sweep, k, &row);
+        y = p->height - 84 - LEGEND_ROW * (double)row;
         MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, colors[k % N_COLORS], 2, false, p->err));
         MP_TRY(marker(p, k, x + 12, y + 4));
-        MP_TRY(text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, name));
-        x += 31 + mp_canvas_text_width(name, 13, false) + 26;
+        MP_TRY(text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, p->sweep->curves[k].solver));
     }
+    x = entry_x(p->sweep, p->sweep->n_curves, &row);
+    y = p->height - 84 - LEGEND_ROW * (double)row;
     MP_TRY(mp_canvas_box(p->canvas, x, y - 2, 16, 12, IMPOSSIBLE_COLOR, MP_COLOR_MUTED, NULL, p->err));
-    MP_TRY(text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, "proved: no schedule"));
+    MP_TRY(text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible));
 done:
     return st;
 }
@@ -108,7 +160,7 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
         for (size_t i = 0; i < sweep->curves[k].n; i++) {
             const mp_sweep_point *point = &sweep->curves[k].points[i];
             if (!point->feasible) continue;
-            if (percent(sweep, point->ticks) > most) most = percent(sweep, point->ticks);
+            if (mp_curve_percent(sweep, point->ticks) > most) most = mp_curve_percent(sweep, point->ticks);
             if ((double)point->peak_bytes > high) high = (double)point->peak_bytes;
         }
     if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide: still an axis */
@@ -146,7 +198,8 @@ static mp_status bound_area(const picture *p, const mp_plot *panel)
     for (size_t k = 0; k < p->sweep->n_bounds; k++) {
         const mp_sweep_bound *b = &p->sweep->bounds[k];
         const double to = fmin(mp_plot_at(&panel->x, (double)b->budget_bytes), panel->x.to);
-        const double top = b->infeasible ? panel->y.to : fmin(mp_plot_at(&panel->y, percent(p->sweep, b->ticks)), panel->y.to);
+        const double top =
+            b->infeasible ? panel->y.to : fmin(mp_plot_at(&panel->y, mp_curve_percent(p->sweep, b->ticks)), panel->y.to);
         if (to <= from) continue;
         if (top > zero)
             MP_TRY(mp_canvas_box(p->canvas, from, zero, to - from, top - zero, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
@@ -156,48 +209,88 @@ done:
     return st;
 }
 
+static int by_peak(const void *a, const void *b)
+{
+    const mp_sweep_point *x = a, *y = b;
+    if (x->peak_bytes != y->peak_bytes) return x->peak_bytes < y->peak_bytes ? -1 : 1;
+    return (x->ticks > y->ticks) - (x->ticks < y->ticks);
+}
+
+/* A plan serves every budget from its peak on, until a faster one fits: steps, not slopes. Up to keep-all. */
 static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 {
     mp_status st = MP_OK;
     const mp_sweep_curve *c = &p->sweep->curves[k];
-    size_t n = 0;
-    double *xy = mp_alloc(c->n, 2 * sizeof *xy);
-    MP_REQUIRE(xy, p->err, MP_NOMEM, "out of memory for a curve");
-    for (size_t i = 0; i < c->n; i++) {
-        if (!c->points[i].feasible) continue;
-        xy[2 * n] = mp_plot_at(&panel->x, (double)c->points[i].peak_bytes);
-        xy[2 * n + 1] = mp_plot_at(&panel->y, percent(p->sweep, c->points[i].ticks));
+    const double right = mp_plot_at(&panel->x, (double)p->sweep->keep_all_bytes);
+    size_t n = 0, n_points = 0;
+    double *xy = mp_alloc(2 * c->n + 1, 2 * sizeof *xy);
+    mp_sweep_point *points = mp_alloc(c->n, sizeof *points);
+    MP_REQUIRE(xy && points, p->err, MP_NOMEM, "out of memory for a curve");
+    for (size_t i = 0; i < c->n; i++)
+        if (c->points[i].feasible) points[n_points++] = c->points[i];
+    qsort(points, n_points, sizeof *points, by_peak);
+    for (size_t i = 0; i < n_points; i++) {
+        const double x = mp_plot_at(&panel->x, (double)points[i].peak_bytes);
+        const double y = mp_plot_at(&panel->y, mp_curve_percent(p->sweep, points[i].ticks));
+        MP_TRY(marker(p, k, x, y));
+        if (n && y >= xy[2 * n - 1]) continue; /* neither smaller nor faster */
+        if (n) {
+            xy[2 * n] = x;
+            xy[2 * n + 1] = xy[2 * n - 1];
+            n++;
+        }
+        xy[2 * n] = x;
+        xy[2 * n++ + 1] = y;
+    }
+    if (n && right > xy[2 * n - 2]) {
+        xy[2 * n] = right;
+        xy[2 * n + 1] = xy[2 * n - 1];
         n++;
     }
     if (n > 1) MP_TRY(mp_canvas_line(p->canvas, xy, n, colors[k % N_COLORS], 2, false, p->err));
-    for (size_t i = 0; i < n; i++) MP_TRY(marker(p, k, xy[2 * i], xy[2 * i + 1]));
 done:
+    mp_free(points);
     mp_free(xy);
     return st;
 }
 
-/* The upper end of a curve: the lowest peak and what it costs. */
+/* The upper end of a curve, or of several that end in one point: the lowest peak and what it costs. */
 typedef struct end_label {
-    double x, y;   /* of the point */
-    double text_x; /* of the text, whose row follows from its place in the list */
-    size_t curve;
-    char text[96];
+    double x, y;        /* of the point */
+    double text_x;      /* of the text, whose row follows from its place in the list */
+    size_t curve, more; /* the first of the curves, and how many others */
+    int64_t peak_bytes, ticks;
+    char names[64], text[160];
 } end_label;
+
+/* Adds a curve to the label that has its very point already. */
+static bool join_label(end_label *labels, size_t n, const mp_sweep_point *point, const char *solver)
+{
+    for (size_t k = 0; k < n; k++) {
+        end_label *label = &labels[k];
+        if (label->peak_bytes != point->peak_bytes || label->ticks != point->ticks) continue;
+        const size_t length = strlen(label->names);
+        if (++label->more < MOST_NAMES) snprintf(label->names + length, sizeof label->names - length, ", %s", solver);
+        return true;
+    }
+    return false;
+}
 
 static size_t end_labels(const picture *p, const mp_plot *panel, end_label *labels)
 {
     size_t n = 0;
     for (size_t k = 0; k < p->sweep->n_curves && n < MOST_LABELS; k++) {
         const mp_sweep_curve *c = &p->sweep->curves[k];
-        char bytes[MP_BYTES_TEXT_MAX];
         size_t i = 0;
         while (i < c->n && !c->points[i].feasible) i++;
         if (i == c->n || c->points[i].ticks <= p->sweep->keep_all_ticks) continue;
+        if (join_label(labels, n, &c->points[i], c->solver)) continue;
         end_label label = {.x = mp_plot_at(&panel->x, (double)c->points[i].peak_bytes),
-                           .y = mp_plot_at(&panel->y, percent(p->sweep, c->points[i].ticks)),
-                           .curve = k};
-        snprintf(label.text, sizeof label.text, "%s: %s, %+.1f %%", c->solver, mp_bytes_text(c->points[i].peak_bytes, bytes),
-                 percent(p->sweep, c->points[i].ticks));
+                           .y = mp_plot_at(&panel->y, mp_curve_percent(p->sweep, c->points[i].ticks)),
+                           .curve = k,
+                           .peak_bytes = c->points[i].peak_bytes,
+                           .ticks = c->points[i].ticks};
+        snprintf(label.names, sizeof label.names, "%s", c->solver);
         size_t at = n++; /* from left to right; of two that nearly coincide the upper one first */
         for (; at > 0; at--) {
             const end_label *other = &labels[at - 1];
@@ -206,6 +299,12 @@ static size_t end_labels(const picture *p, const mp_plot *panel, end_label *labe
             labels[at] = *other;
         }
         labels[at] = label;
+    }
+    for (size_t k = 0; k < n; k++) {
+        char bytes[MP_BYTES_TEXT_MAX], more[32] = "";
+        if (labels[k].more >= MOST_NAMES) snprintf(more, sizeof more, " and %zu more", labels[k].more - MOST_NAMES + 1);
+        snprintf(labels[k].text, sizeof labels[k].text, "%s%s: %s, %+.1f %%", labels[k].names, more,
+                 mp_bytes_text(labels[k].peak_bytes, bytes), mp_curve_percent(p->sweep, labels[k].ticks));
     }
     return n;
 }
@@ -222,7 +321,7 @@ static mp_status curve_labels(const picture *p, const mp_plot *panel)
         const double row = panel->y.to - (double)(k + 1) * ROW, width = mp_canvas_text_width(label->text, LABEL, true);
         label->text_x = label->x;
         if (k > 0 && label->text_x < labels[k - 1].text_x + LEADER_GAP) label->text_x = labels[k - 1].text_x + LEADER_GAP;
-        const double leader[] = {label->x, label->y, label->text_x, row + 2};
+        const double leader[] = {label->x, label->y, label->text_x, row - 3};
         MP_TRY(mp_canvas_line(p->canvas, leader, 2, color, 0.75, false, p->err));
         const double text_x = fmin(label->text_x + 4, panel->x.to + 40 - width);
         MP_TRY(text(p, text_x, row, MP_ALIGN_LEFT, LABEL, true, color, label->text));
@@ -265,85 +364,16 @@ done:
     return st;
 }
 
-/* ---- how many checkpoints ---- */
-
-static mp_status spread_line(const picture *p, const mp_plot *panel, bool time, const char *color)
-{
-    mp_status st = MP_OK;
-    const mp_sweep *sweep = p->sweep;
-    double *xy = mp_alloc(sweep->n_spread, 2 * sizeof *xy);
-    MP_REQUIRE(xy, p->err, MP_NOMEM, "out of memory for a curve");
-    for (size_t i = 0; i < sweep->n_spread; i++) {
-        const mp_spread_point *point = &sweep->spread[i];
-        xy[2 * i] = mp_plot_at(&panel->x, (double)point->n_checkpoints);
-        xy[2 * i + 1] = mp_plot_at(&panel->y, time ? percent(sweep, point->ticks) : (double)point->peak_bytes);
-    }
-    MP_TRY(mp_canvas_line(p->canvas, xy, sweep->n_spread, color, 2, false, p->err));
-    for (size_t i = 0; i < sweep->n_spread; i++) MP_TRY(mp_canvas_dot(p->canvas, xy[2 * i], xy[2 * i + 1], 2.5, color, p->err));
-done:
-    mp_free(xy);
-    return st;
-}
-
-static mp_status spread(const picture *p)
-{
-    mp_status st = MP_OK;
-    const mp_sweep *sweep = p->sweep;
-    const mp_spread_point *best = &sweep->spread[0];
-    const double middle = (PANELS_TOP + PANELS_BOTTOM) / 2;
-    double low = INFINITY, high = 0, most_percent = 5;
-    char label[128], bytes[MP_BYTES_TEXT_MAX];
-    const char *unit_name;
-    for (size_t i = 0; i < sweep->n_spread; i++) {
-        const mp_spread_point *point = &sweep->spread[i];
-        if (point->peak_bytes < best->peak_bytes) best = point;
-        low = fmin(low, (double)point->peak_bytes);
-        high = fmax(high, (double)point->peak_bytes);
-        most_percent = fmax(most_percent, percent(sweep, point->ticks));
-    }
-    const double span = fmax(high - low, 0.02 * high + 1);
-    const double count = fmax((double)sweep->spread[sweep->n_spread - 1].n_checkpoints, 1);
-    mp_plot peak = {.x = {MP_PLOT_COUNTS, 0, count, RIGHT_FROM, RIGHT_TO, 1},
-                    .y = {MP_PLOT_LINEAR, low - 0.3 * span, high + 0.12 * span, middle + 34, PANELS_TOP, 1},
-                    .x_ticks = 9,
-                    .y_ticks = 5,
-                    .x_title = ""};
-    mp_plot time = {.x = peak.x,
-                    .y = {MP_PLOT_LINEAR, 0, most_percent * 1.15, PANELS_BOTTOM, middle - 30, 1},
-                    .x_ticks = 9,
-                    .y_ticks = 4,
-                    .x_title = "evenly spread checkpoints",
-                    .y_title = "extra time",
-                    .y_suffix = " %",
-                    .signed_y = true};
-    peak.y.unit = mp_plot_unit((int64_t)high, &unit_name);
-    snprintf(label, sizeof label, "peak memory, %s", unit_name);
-    peak.y_title = label;
-    MP_TRY(text(p, RIGHT_FROM, PANELS_TOP + 32, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "How many checkpoints?"));
-    MP_TRY(mp_plot_draw(&peak, p->canvas, p->err));
-    MP_TRY(mp_plot_draw(&time, p->canvas, p->err));
-    MP_TRY(spread_line(p, &peak, false, colors[0]));
-    MP_TRY(spread_line(p, &time, true, MP_COLOR_RECOMPUTED));
-    const double x = mp_plot_at(&peak.x, (double)best->n_checkpoints), y = mp_plot_at(&peak.y, (double)best->peak_bytes);
-    MP_TRY(mp_canvas_dot(p->canvas, x, y, 4.5, MP_COLOR_TEXT, p->err));
-    snprintf(label, sizeof label, "%zu: %s", best->n_checkpoints, mp_bytes_text(best->peak_bytes, bytes));
-    const double half = mp_canvas_text_width(label, LABEL, true) / 2;
-    MP_TRY(text(p, fmax(RIGHT_FROM + 4 + half, fmin(x, RIGHT_TO - half)), y - LABEL - 6, MP_ALIGN_CENTER, LABEL, true,
-                MP_COLOR_TEXT, label));
-    MP_TRY(text(p, RIGHT_FROM, middle, MP_ALIGN_LEFT, LABEL, false, MP_COLOR_MUTED, "\xe2\x86\x90 too few"));
-    MP_TRY(text(p, RIGHT_TO, middle, MP_ALIGN_RIGHT, LABEL, false, MP_COLOR_MUTED, "too many \xe2\x86\x92"));
-done:
-    return st;
-}
-
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
     picture p = {.sweep = sweep, .err = err};
-    MP_TRY(mp_canvas_new(title, WIDTH, HEIGHT, &p.canvas, err));
+    p.height = HEIGHT + LEGEND_ROW * (double)(legend_rows(sweep) - 1);
+    MP_TRY(mp_canvas_new(title, WIDTH, p.height, &p.canvas, err));
     MP_TRY(heading(&p, title));
     MP_TRY(trade_off(&p));
-    if (sweep->n_spread > 1) MP_TRY(spread(&p));
+    if (sweep->n_spread > 1)
+        MP_TRY(mp_curve_spread(sweep, p.canvas, &(mp_curve_frame){RIGHT_FROM, RIGHT_TO, PANELS_BOTTOM, PANELS_TOP}, err));
     MP_TRY(mp_canvas_write(p.canvas, path, err));
 done:
     mp_canvas_free(p.canvas);

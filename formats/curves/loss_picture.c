@@ -65,11 +65,22 @@ done:
     return st;
 }
 
+/* The first loss that is a number, or the last. */
+static double first_finite(const double *losses, size_t n, bool from_the_end)
+{
+    for (size_t k = 0; k < n; k++) {
+        const double loss = losses[from_the_end ? n - 1 - k : k];
+        if (isfinite(loss)) return loss;
+    }
+    return NAN;
+}
+
 mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int64_t first_step, const char *path,
                           mp_error *err)
 {
     mp_status st = MP_OK;
     double low = INFINITY, high = -INFINITY;
+    char heading[512];
     curve c = {.losses = losses, .n = n, .first = first_step, .window = n / 20 > 1 ? n / 20 : 2};
     MP_REQUIRE(n >= 2, err, MP_INVALID, "a curve needs two steps or more");
     for (size_t k = 0; k < n; k++) {
@@ -88,7 +99,9 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
                         .y_title = "loss",
                         .y_suffix = ""};
     MP_TRY(mp_canvas_new(title, WIDTH, HEIGHT, &c.canvas, err));
-    MP_TRY(mp_canvas_text(c.canvas, LEFT - 40, HEIGHT - 36, MP_ALIGN_LEFT, 17, true, MP_COLOR_TEXT, title, err));
+    snprintf(heading, sizeof heading, "%s: loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
+             first_finite(losses, n, true));
+    MP_TRY(mp_canvas_text(c.canvas, LEFT - 40, HEIGHT - 36, MP_ALIGN_LEFT, 17, true, MP_COLOR_TEXT, heading, err));
     MP_TRY(mp_plot_draw(&c.panel, c.canvas, err));
     MP_TRY(draw_line(&c, false, RAW_COLOR, 1.2, err));
     MP_TRY(draw_line(&c, true, MEAN_COLOR, 2.5, err));

@@ -48,9 +48,14 @@ static void the_picture_names_searchers_floor_and_ends(void **state)
 {
     (void)state;
     char *svg = drawn(&example, "a <model> & more", "svg");
-    static const char *const texts[] = {
-        "chen: 600 B, +30.0 %",      "lower-set: 800 B, +20.0 %", "keep all", "floor", "4: 500 B", "too few", "too many",
-        "a &lt;model&gt; &amp; more"};
+    static const char *const texts[] = {"chen: 600 B, +30.0 %",
+                                        "lower-set: 800 B, +20.0 %",
+                                        "keep all",
+                                        "floor",
+                                        "4: 500 B",
+                                        "too few",
+                                        "too many",
+                                        "a &lt;model&gt; &amp; more: down to 600 B of 1000 B, for +30.0 % time"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         char text[64] = "";
         /* names keep their hyphens and blanks in one of the two ways SVG has */
@@ -76,6 +81,60 @@ static void the_picture_is_the_same_every_time(void **state)
     assert_string_equal(once, twice);
     free(once);
     free(twice);
+}
+
+/* Curves are steps: every stretch of a line of width 2 is level or upright. */
+static void curves_are_steps(void **state)
+{
+    (void)state;
+    char *svg = drawn(&example, "model", "svg");
+    int stretches = 0;
+    for (char *at = svg; (at = strstr(at, "stroke-width=\"2\" points=\"")); at++) {
+        const char *p = strstr(at, "points=\"") + 8;
+        double x0, y0, x1, y1;
+        int read;
+        for (bool first = true; sscanf(p, "%lf,%lf %n", &x1, &y1, &read) == 2; p += read, first = false) {
+            if (!first) assert_true(x0 == x1 || y0 == y1);
+            stretches += !first;
+            x0 = x1;
+            y0 = y1;
+        }
+    }
+    assert_in_range(stretches, 2 + 4 + 2, 100); /* two in the legend, two drops on the first curve, one on the second */
+    free(svg);
+}
+
+static double height_of(const char *svg, const char *text)
+{
+    double y = 0;
+    const char *at = strstr(svg, text), *element = at;
+    if (!at) fail_msg("'%s' is not in the picture", text);
+    while (strncmp(element, "<text", 5) != 0) element--;
+    assert_int_equal(sscanf(strstr(element, " y=\""), " y=\"%lf\"", &y), 1);
+    return y;
+}
+
+/* As many searchers as there are: their legend stands above everything else, and those that agree share a label. */
+static void a_long_legend_covers_nothing(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"searcher one", "searcher two",   "searcher three", "searcher four", "searcher five",
+                                        "searcher six", "searcher seven", "searcher eight", "searcher nine", "searcher ten"};
+    mp_sweep_curve many[10];
+    mp_sweep sweep = example;
+    for (size_t k = 0; k < 10; k++) many[k] = (mp_sweep_curve){names[k], 600, 3, low};
+    sweep.curves = many;
+    sweep.n_curves = 10;
+    char *svg = drawn(&sweep, "model", "svg");
+    const double heading = height_of(svg, "How many checkpoints?");
+    for (size_t k = 0; k < 10; k++) {
+        char text[64];
+        snprintf(text, sizeof text, ">%s<", names[k]);
+        assert_true(height_of(svg, text) < heading - 16);
+    }
+    assert_true(height_of(svg, ">searcher ten<") > height_of(svg, ">searcher one<") + 10); /* in a second row */
+    assert_non_null(strstr(svg, ">searcher one, searcher two, searcher three and 7 more: 600 B, +30.0 %<"));
+    free(svg);
 }
 
 /* Nothing gained, a sweep that was stopped at once, no segments, all at one point. */
@@ -129,6 +188,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_picture_names_searchers_floor_and_ends),
         cmocka_unit_test(the_picture_is_the_same_every_time),
+        cmocka_unit_test(curves_are_steps),
+        cmocka_unit_test(a_long_legend_covers_nothing),
         cmocka_unit_test(poor_sweeps_are_drawn_too),
         cmocka_unit_test(ticks_are_round_and_in_range),
     };
