@@ -12,8 +12,25 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
+#include "planner/segments/modules.h"
 #include "planner/segments/none.h"
 #include "planner/solve/auto.h"
+
+static bool is_by_modules(const options *o)
+{
+    return !strcmp(o->granularity, "module");
+}
+
+/* A plan by modules is for PyTorch, which places tensors itself. */
+static int settle_modules(options *o)
+{
+    const char *other = o->checkpoints ? "--checkpoints" : o->second_stream ? "--second-stream" : NULL;
+    if (option_given(o, OPT_SOLVER)) other = "--solver";
+    if (other) return usage_error("--granularity module finds modules in its own way, which contradicts %s", other);
+    if (!option_given(o, OPT_RULES)) o->rules = "pytorch";
+    o->offsets = false;
+    return EXIT_DONE;
+}
 
 /* What the options say that the table cannot: which belong together, and which contradict each other. */
 static int settle(options *o, budget *b)
@@ -29,7 +46,7 @@ static int settle(options *o, budget *b)
         return usage_error("plan needs a budget: --budget 8GiB, --budget 60%% or --budget floor+50%%");
     if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
     if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
-    return EXIT_DONE;
+    return is_by_modules(o) ? settle_modules(o) : EXIT_DONE;
 }
 
 /* What --without names: stages of the bound, and searchers of `auto` but for the baseline. */
@@ -74,6 +91,7 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
     mp_request request = {.graph = out->subject.graph,
                           .budget_bytes = out->budget_bytes < 0 ? INT64_MAX : out->budget_bytes,
                           .solver = o->solver,
+                          .own = is_by_modules(o) ? &mp_modules_solver : NULL,
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
                           .time_limit = o->time_limit,

@@ -61,6 +61,11 @@ static const char *view_choice(size_t k)
     static const char *const views[] = {"memory", "arena", "all"};
     return k < 3 ? views[k] : NULL;
 }
+static const char *granularity_choice(size_t k)
+{
+    static const char *const names[] = {"tensor", "module"};
+    return k < sizeof names / sizeof *names ? names[k] : NULL;
+}
 
 #define QUOTED(x) #x
 #define TEXT_OF(macro) QUOTED(macro)

@@ -2,6 +2,7 @@
 #include "cli/reports/plan_report.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
@@ -58,6 +59,28 @@ static mp_status print_checkpoints(const outcome *out, const mp_plan *plan, mp_e
 done:
     mp_free(names);
     if (header) json_decref(header);
+    return st;
+}
+
+static bool is_by_modules(const mp_plan *plan)
+{
+    return !strcmp(plan->solver, "modules");
+}
+
+/* The modules to wrap: what a plan by modules is, in the words of its file. */
+static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *header = mp_plan_header_json(plan, out->subject.graph), *list = json_object_get(header, "modules");
+    const size_t n = json_array_size(list);
+    MP_REQUIRE(header && list, err, MP_NOMEM, "the modules of a plan");
+    if (n)
+        printf("\nModules to wrap in torch.utils.checkpoint: %zu\n", n);
+    else
+        printf("\nNo module has to be wrapped: everything is kept.\n");
+    for (size_t k = 0; k < n; k++) printf("  %s\n", json_string_value(json_array_get(list, k)));
+done:
+    json_decref(header);
     return st;
 }
 
@@ -139,8 +162,8 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     printf("  %-10s %11s  %24s  %7s  %9s  %9s\n", "", "peak", "", "", "time", "extra");
     print_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
     print_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
-    bool over = out->budget_bytes >= 0 && segments_peak > out->budget_bytes;
-    if (segments)
+    const bool by_modules = is_by_modules(plan), over = out->budget_bytes >= 0 && segments_peak > out->budget_bytes;
+    if (segments && !by_modules)
         print_line(out, "segments", segments_peak, segments_ticks,
                    over ? "  on the same checkpoints: over the budget, --solver segments finds its own"
                         : "  on the same checkpoints");
@@ -151,7 +174,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     report_attention(out->subject.program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     printf("  found by %s in %s\n", plan->solver, seconds_text(out->planning_seconds, bytes));
-    MP_TRY(print_checkpoints(out, plan, err));
+    MP_TRY(by_modules ? print_modules(out, plan, err) : print_checkpoints(out, plan, err));
     MP_TRY(print_where(graph, plan, err));
 done:
     return st;
@@ -262,8 +285,9 @@ static mp_status print_unmeetable(const outcome *out, const char *title, mp_erro
             "still exist.\n\n",
             count_text(mp_plan_need(smallest) - out->budget_bytes, exact), bytes_short(out->floor_bytes, bytes));
     else
-        printf("No schedule was found; the floor is %s (%s bytes), so that one might still exist.\n\n",
-               bytes_short(out->floor_bytes, bytes), count_text(out->floor_bytes, exact));
+        printf("No %s was found; the floor is %s (%s bytes), so that one might still exist.\n\n",
+               is_by_modules(smallest) ? "set of modules" : "schedule", bytes_short(out->floor_bytes, bytes),
+               count_text(out->floor_bytes, exact));
     print_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
     print_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "");
     print_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");

@@ -7,6 +7,7 @@
 #include "estimator/base/names.h"
 #include "formats/base/ids.h"
 #include "formats/json/json.h"
+#include "planner/segments/module_schedule.h"
 
 /* ---- reading ---- */
 
@@ -299,6 +300,24 @@ static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
     return array;
 }
 
+/* The modules that a plan wraps; an empty list for a plan of another kind. */
+static json_t *modules_json(const mp_plan *plan, const mp_graph *graph)
+{
+    json_t *array = json_array();
+    mp_modules *modules = NULL;
+    bool is_one = false, *chosen = NULL;
+    if (mp_modules_new(graph, &modules, NULL) != MP_OK || !(chosen = mp_alloc((size_t)modules->n, sizeof *chosen)) ||
+        mp_module_schedule_read(modules, plan->steps, plan->n_steps, chosen, &is_one, NULL) == MP_NOMEM) {
+        json_decref(array);
+        array = NULL;
+    }
+    for (int m = 0; array && is_one && m < modules->n; m++)
+        if (chosen[m]) mp_json_append(&array, mp_json_text(modules->modules[m].name));
+    mp_free(chosen);
+    mp_modules_free(modules);
+    return array;
+}
+
 json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
 {
     const struct {
@@ -326,6 +345,7 @@ json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
         mp_json_set(&header, times[k].key, mp_json_real_if(times[k].seconds >= 0, times[k].seconds));
     mp_json_set(&header, "bound_covers", name_json(plan->bound_covers));
     mp_json_set(&header, "checkpoints", checkpoints_json(plan, graph));
+    if (plan->solver && !strcmp(plan->solver, "modules")) mp_json_set(&header, "modules", modules_json(plan, graph));
     return header;
 }
 
@@ -341,6 +361,7 @@ static json_t *step_json(const mp_plan *plan, const mp_graph *graph, size_t t)
 {
     const mp_step *step = &plan->steps[t];
     json_t *row = json_pack("{s:I}", "node", (json_int_t)graph->nodes[step->node].id);
+    if (graph->nodes[step->node].name[0]) mp_json_set(&row, "name", mp_json_text(graph->nodes[step->node].name));
     if (plan->recompute) mp_json_set(&row, "recompute", json_boolean(plan->recompute[t]));
     if (step->alternative) mp_json_set(&row, "alternative", json_integer(step->alternative));
     if (step->until) mp_json_set(&row, "until", json_integer(step->until));

@@ -7,6 +7,11 @@ try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse 
 try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
+try plan_modules plan resnet50.onnx --batch 4 --budget 80% --granularity module -o modules.json
+try check_modules check resnet50.onnx modules.json
+holds plan_names_nodes_and_modules sh -c "grep -q '\"modules\": *\[' modules.json && grep -q '\"name\": *\"/conv1/Conv\"' modules.json"
+try plan_modules_none plan chain.json --budget 350 --granularity module
+try plan_modules_contradict plan mlp.onnx --budget 50% --granularity module --solver chen
 FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets
 FILTER="grep -E this.plan|proved" try plan_gap plan resnet50.onnx --batch 4 --budget floor+50% --gap 10% --no-offsets
 try plan_explain plan chain.json --budget 350 --explain-bound

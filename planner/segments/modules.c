@@ -1,0 +1,371 @@
+/* modules.c - sets of modules, none within another, judged by the timeline.
+ *
+ * All sets, where there are few. Else sets are found in three ways, the best of which are thinned:
+ *  - a set grows by the module that takes away most bytes over the budget, summed over the steps, for its time. What a module
+ *    gained last time bounds what it gains now well enough to look at few of them (Minoux 1978);
+ *  - all modules whose names differ in numbers only: every block, every block's attention;
+ *  - nothing.
+ * Thinning leaves out or exchanges one module as long as that costs no bytes over the budget and less time.
+ */
+#include "planner/segments/modules.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/base/names.h"
+#include "planner/math/tuning.h"
+#include "planner/segments/module_schedule.h"
+
+/* What came of a set: bytes over the budget, summed over the steps, and the step's ticks and peak. */
+typedef struct verdict {
+    double excess;
+    int64_t ticks, peak_bytes;
+} verdict;
+
+typedef struct finder {
+    mp_search *search;
+    mp_modules *modules;
+    int64_t budget_bytes, work; /* sets that may still be judged */
+    int64_t smallest_bytes;     /* the lowest peak so far */
+    bool *chosen, *trial;       /* per module */
+    int *option, n_options;     /* modules that may be chosen */
+    double *gain;               /* per option: bytes for a tick, as last seen */
+    int *seen_in;               /* per option: the round in which that was */
+} finder;
+
+static bool is_better(const verdict *a, const verdict *b)
+{
+    if (a->excess < b->excess || a->excess > b->excess) return a->excess < b->excess;
+    return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak_bytes < b->peak_bytes;
+}
+
+static mp_status judge(finder *x, const bool *chosen, verdict *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    mp_timeline *timeline = NULL;
+    size_t n = 0;
+    x->work--;
+    *out = (verdict){0};
+    MP_TRY(mp_module_schedule(x->modules, chosen, &steps, &n, err));
+    MP_TRY(mp_search_offer(x->search, steps, n, &out->peak_bytes, &out->ticks, err));
+    if (out->peak_bytes < x->smallest_bytes) x->smallest_bytes = out->peak_bytes;
+    if (out->peak_bytes <= x->budget_bytes) goto done;
+    MP_TRY(mp_timeline_build(x->modules->graph, steps, n, &timeline, err));
+    for (size_t t = 0; t < n; t++) {
+        const int64_t over = timeline->static_bytes + timeline->live_bytes[t] - x->budget_bytes;
+        if (over > 0) out->excess += (double)over;
+    }
+done:
+    mp_timeline_free(timeline);
+    mp_free(steps);
+    return st;
+}
+
+static bool is_over(finder *x)
+{
+    return x->work <= 0 || mp_search_stopped(x->search);
+}
+
+/* Puts a module into the set; those within it, and around it, give way. */
+static void put(const finder *x, bool *chosen, int module)
+{
+    for (int m = 0; m < x->modules->n; m++)
+        if (chosen[m] && mp_modules_related(x->modules, m, module)) chosen[m] = false;
+    chosen[module] = true;
+}
+
+static void copy_trial(finder *x)
+{
+    memcpy(x->trial, x->chosen, (size_t)x->modules->n * sizeof *x->trial);
+}
+
+static void take_trial(finder *x)
+{
+    memcpy(x->chosen, x->trial, (size_t)x->modules->n * sizeof *x->chosen);
+}
+
+/* ---- all sets ---- */
+
+static mp_status try_all(finder *x, int k, mp_error *err)
+{
+    mp_status st = MP_OK;
+    verdict unused;
+    if (k == x->n_options) return is_over(x) ? MP_OK : judge(x, x->chosen, &unused, err);
+    const int module = x->option[k];
+    bool is_inside = false;
+    for (int m = x->modules->modules[module].parent; m >= 0; m = x->modules->modules[m].parent) is_inside |= x->chosen[m];
+    MP_TRY(try_all(x, k + 1, err));
+    if (is_inside) goto done;
+    x->chosen[module] = true;
+    MP_TRY(try_all(x, k + 1, err));
+    x->chosen[module] = false;
+done:
+    return st;
+}
+
+/* How many sets there are, at most `most` + 1. */
+static mp_status count_sets(const finder *x, double most, bool *are_few, mp_error *err)
+{
+    const mp_modules *m = x->modules;
+    double all = 1, *inside = mp_alloc((size_t)m->n, sizeof *inside); /* the sets within a module; those with it: one more */
+    bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
+    if (!inside || !is_option) {
+        mp_free(inside);
+        mp_free(is_option);
+        return MP_NO_MEMORY(err);
+    }
+    for (int k = 0; k < x->n_options; k++) is_option[x->option[k]] = true;
+    for (int k = 0; k < m->n; k++) inside[k] = 1;
+    for (int k = m->n; k-- > 0;) {
+        const double sets = inside[k] + is_option[k];
+        double *into = m->modules[k].parent < 0 ? &all : &inside[m->modules[k].parent];
+        *into = *into * sets > most ? most + 1 : *into * sets;
+    }
+    *are_few = all <= most;
+    mp_free(inside);
+    mp_free(is_option);
+    return MP_OK;
+}
+
+/* ---- growing ---- */
+
+static mp_status look(finder *x, const verdict *now, int k, int round, mp_error *err)
+{
+    mp_status st = MP_OK;
+    verdict found;
+    copy_trial(x);
+    put(x, x->trial, x->option[k]);
+    MP_TRY(judge(x, x->trial, &found, err));
+    const int64_t more = found.ticks - now->ticks;
+    x->gain[k] = (now->excess - found.excess) / (double)(more > 1 ? more : 1);
+    x->seen_in[k] = round;
+done:
+    return st;
+}
+
+static int best_gain(const finder *x)
+{
+    int best = 0;
+    for (int k = 1; k < x->n_options; k++)
+        if (x->gain[k] > x->gain[best]) best = k;
+    return best;
+}
+
+/* Looks again at what a change of the set bears upon: modules within the one that was put in, and around it. */
+static void forget(finder *x, int module)
+{
+    for (int k = 0; k < x->n_options; k++)
+        if (mp_modules_related(x->modules, x->option[k], module) && x->option[k] != module) x->gain[k] = 1e300;
+}
+
+static mp_status grow(finder *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    verdict now;
+    MP_TRY(judge(x, x->chosen, &now, err));
+    for (int k = 0; k < x->n_options; k++) x->gain[k] = 1e300;
+    memset(x->seen_in, 0, (size_t)x->n_options * sizeof *x->seen_in);
+    for (int round = 1; now.excess > 0 && !is_over(x); round++) {
+        int best = best_gain(x);
+        while (x->seen_in[best] < round && !is_over(x)) {
+            MP_TRY(look(x, &now, best, round, err));
+            best = best_gain(x);
+        }
+        if (x->gain[best] <= 0 || is_over(x)) break;
+        put(x, x->chosen, x->option[best]);
+        x->gain[best] = 0;
+        MP_TRY(judge(x, x->chosen, &now, err));
+        forget(x, x->option[best]);
+    }
+done:
+    return st;
+}
+
+/* ---- thinning ---- */
+
+/* Judges the trial and takes it if it is better. */
+static mp_status try_trial(finder *x, verdict *now, bool *is_taken, mp_error *err)
+{
+    verdict found;
+    const mp_status st = judge(x, x->trial, &found, err);
+    *is_taken = st == MP_OK && is_better(&found, now);
+    if (!*is_taken) return st;
+    *now = found;
+    take_trial(x);
+    return st;
+}
+
+static mp_status thin(finder *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    verdict now;
+    bool is_taken = true;
+    MP_TRY(judge(x, x->chosen, &now, err));
+    for (bool again = true; again;) {
+        again = false;
+        for (int m = 0; m < x->modules->n; m++) {
+            if (!x->chosen[m] || is_over(x)) continue;
+            copy_trial(x);
+            x->trial[m] = false;
+            MP_TRY(try_trial(x, &now, &is_taken, err));
+            for (int k = 0; k < x->n_options && !is_taken && !is_over(x); k++) {
+                if (x->chosen[x->option[k]]) continue;
+                copy_trial(x);
+                x->trial[m] = false;
+                put(x, x->trial, x->option[k]);
+                MP_TRY(try_trial(x, &now, &is_taken, err));
+            }
+            again |= is_taken;
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- all modules of equal names ---- */
+
+/* "layers.#.attn" for "layers.11.attn". */
+static char *pattern_of(mp_pool *pool, const char *name)
+{
+    char *text = mp_pool_text(pool, name, strlen(name)), *to = text;
+    for (const char *at = name; text && *at; at++) {
+        if (isdigit((unsigned char)*at) && to > text && to[-1] == '#') continue;
+        *to++ = *at;
+        if (isdigit((unsigned char)*at)) to[-1] = '#';
+    }
+    if (text) *to = '\0';
+    return text;
+}
+
+/* Sets x->trial to all options of the pattern that `class_of` numbers. */
+static void set_class(finder *x, const int *class_of, int which)
+{
+    memset(x->trial, 0, (size_t)x->modules->n * sizeof *x->trial);
+    for (int k = 0; k < x->n_options; k++)
+        if (class_of[k] == which) put(x, x->trial, x->option[k]);
+}
+
+/* Thins the best of these sets, one after the other. */
+static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {
+        int best = 0;
+        for (int c = 1; c < n_classes; c++)
+            if (is_better(&verdicts[c], &verdicts[best])) best = c;
+        set_class(x, class_of, best);
+        take_trial(x);
+        verdicts[best] = (verdict){1e300, INT64_MAX, INT64_MAX};
+        x->work = mp_search_moves(x->search) / (MP_MODULES_STARTS + 2);
+        MP_TRY(grow(x, err));
+        MP_TRY(thin(x, err));
+    }
+done:
+    return st;
+}
+
+static mp_status try_classes(finder *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int n_classes = 0, *class_of = mp_alloc((size_t)x->n_options, sizeof *class_of);
+    verdict *verdicts = mp_alloc((size_t)x->n_options, sizeof *verdicts);
+    mp_pool *pool = mp_pool_new();
+    mp_names *names = mp_names_new();
+    if (!class_of || !verdicts || !pool || !names) {
+        st = MP_NO_MEMORY(err);
+        goto done;
+    }
+    for (int k = 0; k < x->n_options; k++) {
+        const char *pattern = pattern_of(pool, x->modules->modules[x->option[k]].name);
+        MP_REQUIRE(pattern, err, MP_NOMEM, "out of memory");
+        class_of[k] = mp_names_find(names, pattern);
+        if (class_of[k] >= 0) continue;
+        MP_REQUIRE(mp_names_set(names, pattern, class_of[k] = n_classes++), err, MP_NOMEM, "out of memory");
+    }
+    for (int c = 0; c < n_classes && !mp_search_stopped(x->search); c++) {
+        set_class(x, class_of, c);
+        MP_TRY(judge(x, x->trial, &verdicts[c], err));
+    }
+    MP_TRY(thin_classes(x, class_of, verdicts, n_classes, err));
+done:
+    mp_names_free(names);
+    mp_pool_free(pool);
+    mp_free(class_of);
+    mp_free(verdicts);
+    return st;
+}
+
+/* Where nothing fits, the smallest set is looked for: towards a little less than the last one, as long as that helps. */
+static mp_status shrink(finder *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (int64_t before = INT64_MAX;
+         mp_search_best_ticks(x->search) == INT64_MAX && x->smallest_bytes < before && !is_over(x);) {
+        before = x->smallest_bytes;
+        x->budget_bytes = before - before / MP_MODULES_SHRINK;
+        memset(x->chosen, 0, (size_t)x->modules->n * sizeof *x->chosen);
+        MP_TRY(grow(x, err));
+        MP_TRY(thin(x, err));
+    }
+done:
+    return st;
+}
+
+static mp_status find(finder *x, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const int64_t moves = mp_search_moves(x->search);
+    bool are_few = false;
+    x->work = INT64_MAX;
+    MP_TRY(count_sets(x, (double)moves, &are_few, err));
+    if (are_few) {
+        MP_TRY(try_all(x, 0, err));
+        goto done;
+    }
+    x->work = 2 * moves / (MP_MODULES_STARTS + 2);
+    MP_TRY(grow(x, err));
+    MP_TRY(thin(x, err));
+    MP_TRY(try_classes(x, err));
+    x->work = 2 * moves;
+    MP_TRY(shrink(x, err));
+done:
+    return st;
+}
+
+static mp_status run(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_request *request = mp_search_request(search);
+    finder x = {.search = search, .budget_bytes = request->budget_bytes, .smallest_bytes = INT64_MAX};
+    MP_TRY(mp_modules_new(request->graph, &x.modules, err));
+    const size_t n = (size_t)x.modules->n;
+    MP_REQUIRE(n > 0, err, MP_NOT_APPLICABLE, "the operators of %s are in no modules: their names have no slashes",
+               request->graph->name);
+    x.chosen = mp_alloc(n, sizeof *x.chosen);
+    x.trial = mp_alloc(n, sizeof *x.trial);
+    x.option = mp_alloc(n, sizeof *x.option);
+    x.gain = mp_alloc(n, sizeof *x.gain);
+    x.seen_in = mp_alloc(n, sizeof *x.seen_in);
+    MP_REQUIRE(x.chosen && x.trial && x.option && x.gain && x.seen_in, err, MP_NOMEM, "out of memory");
+    for (int m = 0; m < x.modules->n; m++)
+        if (!x.modules->modules[m].is_split) x.option[x.n_options++] = m;
+    MP_TRY(find(&x, err));
+done:
+    mp_free(x.chosen);
+    mp_free(x.trial);
+    mp_free(x.option);
+    mp_free(x.gain);
+    mp_free(x.seen_in);
+    mp_modules_free(x.modules);
+    return st;
+}
+
+const mp_solver mp_modules_solver = {.name = "modules",
+                                     .summary = "which modules to wrap in torch.utils.checkpoint",
+                                     .source = "",
+                                     .run = run,
+                                     .monotone = false,
+                                     .chooses_algorithms = false,
+                                     .wants_phases = true};
