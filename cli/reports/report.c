@@ -117,6 +117,7 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node)
     printf("The peak is at ");
     report_node(graph, node);
     printf(", step %d of %zu; the largest that lie there:\n", timeline->peak_step + 1, timeline->n_steps);
+    if (graph->nodes[node].source) printf("  (it stands at %s)\n", graph->nodes[node].source);
     for (size_t k = 0; k < n && k < HOLDERS; k++) {
         int s = timeline->spans[spans[k]].storage;
         printf("  %12s  %s  %s\n", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),

@@ -66,6 +66,7 @@ typedef struct mp_tensor {
     int declared_rank;       /* -1: nothing */
     int64_t *declared_dims;  /* -1 at a dimension that the file leaves open */
     mp_role role;
+    const char *source;      /* the line of the network's program that computes it, "net.py:12: return x"; NULL: not known */
     const char *role_reason; /* the rule that chose the role, for people: "named with --data" */
     int producer;            /* the operator that writes it, -1 for what comes from outside */
     mp_value *value;         /* NULL: not known */

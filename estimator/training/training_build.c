@@ -79,6 +79,15 @@ void mp_builder_task(mp_builder *b, mp_task task, int op)
     b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
 }
 
+/* The line of the first of its outputs of which one is known; it is the graph's own copy. */
+static const char *source_of(const mp_builder *b, const mp_operator *op)
+{
+    const char *source = NULL;
+    for (int k = 0; op && !source && k < op->n_out; k++)
+        if (op->out[k] >= 0) source = b->model->tensors[op->out[k]].source;
+    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* without memory: not known */
+}
+
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index)
 {
@@ -103,6 +112,7 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
     mp_alternative *alternative = node->alternatives;
     node->name = mp_pool_text(g->pool, name, strlen(name));
     node->op = mp_pool_text(g->pool, kind, strlen(kind));
+    node->source = source_of(b, op);
     node->phase = phase;
     node->flops = flops;
     node->forward_of = forward_of;

@@ -64,11 +64,12 @@ static const char *describe(const mp_timeline_columns *c, int storage, mp_layer 
 {
     char bytes[MP_BYTES_TEXT_MAX], maker[SHORT_MAX], name[SHORT_MAX];
     mp_label label;
+    const char *source = c->graph->nodes[c->steps[first].node].source;
     mp_node_title(c->graph, c->steps[first].node, maker, sizeof maker);
     mp_canvas_shorten(mp_storage_title(c->graph, storage, &label), 1, false, 1e9, name, sizeof name);
-    snprintf(text, MP_TOOLTIP_MAX, "%s\n%s, %s\nin memory from step %d to %d of %zu\nmade by %s", name,
+    snprintf(text, MP_TOOLTIP_MAX, "%s\n%s, %s\nin memory from step %d to %d of %zu\nmade by %s%s%.150s", name,
              mp_bytes_text(c->graph->storages[storage].bytes, bytes), mp_layer_name(layer), first + 1, last + 1, c->n_steps,
-             maker);
+             maker, source ? "\n" : "", source ? source : "");
     return text;
 }
 

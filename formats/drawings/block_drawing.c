@@ -148,6 +148,9 @@ static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *bloc
                                                                             : fates[facts->fates[alternative->writes[i]]].text);
         }
     }
+    const char *source = graph->nodes[facts->blocks->nodes[block->first]].source;
+    if (source && n < TOOLTIP_MAX - 200)
+        n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "\n%.150s%s", source, block->n > 1 ? " ..." : "");
     if (shown < block->n) snprintf(text + n, TOOLTIP_MAX - n, "\n... and %zu more", block->n - shown);
 }
 

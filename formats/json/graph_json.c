@@ -189,6 +189,7 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     MP_TRY(mp_json_get_int(row, "id", false, &node->id));
     MP_TRY(copy_text(r, row, "name", &node->name));
     MP_TRY(copy_text(r, row, "op", &node->op));
+    MP_TRY(copy_text(r, row, "source", &node->source));
     MP_TRY(mp_json_get_text(row, "phase", true, &phase));
     int found = mp_phase_find(phase);
     if (found < 0) MP_TRY(mp_json_record_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
@@ -433,6 +434,7 @@ static json_t *node_json(const mp_graph *graph, const mp_node *node)
     json_t *row = json_pack("{s:I}", "id", (json_int_t)node->id);
     if (node->name[0]) mp_json_set(&row, "name", mp_json_text(node->name));
     if (node->op[0]) mp_json_set(&row, "op", mp_json_text(node->op));
+    if (node->source) mp_json_set(&row, "source", mp_json_text(node->source));
     mp_json_set(&row, "phase", json_string(mp_phase_name(node->phase)));
     if (node->flops != 0) mp_json_set(&row, "flops", json_real(node->flops));
     set_alternative(&row, graph, &node->alternatives[0], NULL);

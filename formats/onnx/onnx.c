@@ -1,7 +1,7 @@
 /* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
  * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), look at what
- * the file says of its initializers (onnx_origins.c), choose roles (onnx_roles.c), close the open dimensions
- * (onnx_dimensions.c), sort, infer, look at masks (onnx_masks.c). Time and memory follow the skeleton, not the file.
+ * the file says of its modules (onnx_scopes.c) and initializers (onnx_origins.c), choose roles (onnx_roles.c), close the open
+ * dimensions (onnx_dimensions.c), sort, infer, look at masks (onnx_masks.c). Time and memory follow the skeleton, not the file.
  */
 #include "memplan/onnx.h"
 
@@ -16,6 +16,7 @@
 #include "formats/onnx/onnx_masks.h"
 #include "formats/onnx/onnx_nodes.h"
 #include "formats/onnx/onnx_roles.h"
+#include "formats/onnx/onnx_scopes.h"
 #include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/scan/onnx_budget.h"
 #include "formats/onnx/scan/onnx_scan.h"
@@ -75,6 +76,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_TRY(mp_onnx_inputs(model, graph, options, err));
     MP_TRY(mp_onnx_nodes(model, file, budget, err));
     MP_TRY(add_outputs(model, graph, err));
+    MP_TRY(mp_onnx_scopes_read(model, graph, budget, err));
     MP_TRY(mp_onnx_origins_read(model, graph, budget, &origins, err));
     model->folded_norms = origins.folded_norms;
     MP_TRY(mp_onnx_roles(model, &origins, options, err));

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "estimator/base/names.h"
+#include "formats/onnx/onnx_metadata.h"
 #include "formats/onnx/scan/onnx_scan.h"
-#include "formats/onnx/scan/onnx_wire.h"
 
 typedef struct reader {
     const mp_model *model;
@@ -112,16 +112,22 @@ done:
     return st;
 }
 
-typedef mp_status (*entry_taker)(reader *r, int tensor, const char *key, const char *value);
+/* What an entry is about; -1: the whole graph. */
+typedef struct subject {
+    reader *r;
+    int tensor;
+} subject;
 
-static mp_status take_of_graph(reader *r, int tensor, const char *key, const char *value)
+static mp_status take_of_graph(void *data, const char *key, const char *value)
 {
-    (void)tensor;
+    reader *r = ((subject *)data)->r;
     return strcmp(key, "pkg.torch.export.ExportedProgram.graph_signature") ? MP_OK : read_signature(r, value);
 }
 
-static mp_status take_of_tensor(reader *r, int tensor, const char *key, const char *value)
+static mp_status take_of_tensor(void *data, const char *key, const char *value)
 {
+    reader *r = ((subject *)data)->r;
+    const int tensor = ((subject *)data)->tensor;
     if (!strcmp(key, "pkg.torch.export.graph_signature.InputSpec.kind")) {
         mp_onnx_origin said = kind_of(value, strlen(value));
         if (said) r->of[tensor] = said;
@@ -129,27 +135,6 @@ static mp_status take_of_tensor(reader *r, int tensor, const char *key, const ch
         return read_folded(r, value, &r->of[tensor]);
     }
     return MP_OK;
-}
-
-/* Hands over every entry of the metadata that the scan has left in a message under the number `id`. */
-static mp_status each_entry(reader *r, const ProtobufCMessage *message, uint32_t id, int tensor, entry_taker take)
-{
-    mp_status st = MP_OK;
-    for (unsigned k = 0; k < message->n_unknown_fields; k++) {
-        const ProtobufCMessageUnknownField *field = &message->unknown_fields[k];
-        if (field->tag != id) continue;
-        const uint8_t *at = field->data;
-        uint64_t length;
-        MP_REQUIRE(mp_wire_varint(&at, field->data + field->len, &length), r->err, MP_PARSE, "the file's metadata is damaged");
-        Onnx__StringStringEntryProto *entry =
-            onnx__string_string_entry_proto__unpack(&r->budget->allocator, field->len - (size_t)(at - field->data), at);
-        if (!entry) MP_TRY(mp_onnx_budget_failure(r->budget, "an entry of the metadata", r->err));
-        st = take(r, tensor, entry->key ? entry->key : "", entry->value ? entry->value : "");
-        onnx__string_string_entry_proto__free_unpacked(entry, &r->budget->allocator);
-        MP_TRY(st);
-    }
-done:
-    return st;
 }
 
 /* Is the scale beside this running mean a buffer? Detectors freeze batch normalization so, as arithmetic. */
@@ -198,15 +183,17 @@ mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *gr
     reader r = {.model = model, .budget = budget, .err = err};
     MP_REQUIRE((r.pool = mp_pool_new()) && (r.signature = mp_names_new()) && (r.of = mp_alloc(model->n_tensors, sizeof *r.of)),
                err, MP_NOMEM, "no memory for the file's metadata");
-    MP_TRY(each_entry(&r, &graph->base, MP_ONNX_GRAPH_METADATA, -1, take_of_graph));
+    subject about = {&r, -1};
+    MP_TRY(mp_onnx_metadata_each(&graph->base, MP_ONNX_GRAPH_METADATA, budget, take_of_graph, &about, err));
     for (size_t k = 0; k < model->n_tensors; k++) {
         int said = mp_names_find(r.signature, model->tensors[k].name);
         if (said > 0) r.of[k] = (mp_onnx_origin)said;
     }
     for (size_t k = 0; k < graph->n_value_info; k++) {
         const Onnx__ValueInfoProto *info = graph->value_info[k];
-        int tensor = info->name ? mp_model_find(model, info->name) : -1;
-        if (tensor >= 0) MP_TRY(each_entry(&r, &info->base, MP_ONNX_VALUE_METADATA, tensor, take_of_tensor));
+        about.tensor = info->name ? mp_model_find(model, info->name) : -1;
+        if (about.tensor >= 0)
+            MP_TRY(mp_onnx_metadata_each(&info->base, MP_ONNX_VALUE_METADATA, budget, take_of_tensor, &about, err));
     }
     MP_TRY(count_folded_norms(&r, &out->folded_norms));
     out->of = r.of;

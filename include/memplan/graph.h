@@ -75,7 +75,8 @@ typedef struct mp_alternative {
 typedef struct mp_node {
     int64_t id;
     const char *name;
-    const char *op; /* the operator's kind, "Conv" */
+    const char *op;     /* the operator's kind, "Conv" */
+    const char *source; /* the line of the network's program that it comes from, "net.py:12: return x"; NULL: not known */
     mp_phase phase;
     double flops;
     int forward_of; /* backward: the forward node it belongs to; -1: unknown or none */

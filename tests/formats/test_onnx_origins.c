@@ -10,6 +10,8 @@
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
 
 enum { FLOAT = 1 };
 
@@ -122,6 +124,62 @@ static void folded_normalizations_are_counted(void **state)
 }
 
 /* A file of the exporter, without weights. */
+/* Modules go into names, as the older exporter has them; the file's own names still find the tensors. */
+static void modules_and_lines_come_from_the_metadata(void **state)
+{
+    (void)state;
+    static const char scopes[] = "pkg.torch.onnx.name_scopes", stack[] = "pkg.torch.onnx.stack_trace";
+    onnx_builder b;
+    mp_training_options wanted = {.loss = MP_LOSS_NONE};
+    const mp_target target = mp_roofline(mp_device_find("a100"));
+    mp_graph *graph = NULL;
+    mp_error err = {0};
+    int loss, lines = 0;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    onnx_initializer(&b, "scale.weight", FLOAT, "4");
+    onnx_node(&b, "Mul", "", "x,scale.weight", "scaled");
+    Onnx__NodeProto *first = onnx_node(&b, "Relu", "node_relu", "scaled", "relu");
+    note(&b, &first->base, 9, scopes, "['', 'blocks.0', 'blocks.0.act', 'relu']");
+    note(&b, &first->base, 9, stack,
+         "File \"/home/me/net.py\", line 40, in forward\n    x = self.blocks(x)\n  File \"/home/me/net.py\", line 12, in "
+         "forward\n    return self.act(x)\n  File \"/usr/lib/python3.11/site-packages/torch/act.py\", line 7, in f\n    return "
+         "r(x)");
+    Onnx__NodeProto *second = onnx_node(&b, "Relu", "node_relu_1", "relu", "relu_1");
+    note(&b, &second->base, 9, scopes, "['', 'relu_1']");
+    note(&b, &second->base, 9, stack, "File \"/usr/lib/python3.11/site-packages/torch/act.py\", line 7, in f");
+    Onnx__NodeProto *third = onnx_node(&b, "Sqrt", "node_sqrt", "relu_1", "y");
+    note(&b, &third->base, 9, scopes, "['', 'head', 'sqrt']");
+    note(&b, &third->base, 9, stack, "no file, no line");
+    onnx_node(&b, "Exp", "/old/Exp", "relu_1", "z");
+    onnx_output(&b, "y", FLOAT, "2,4");
+    onnx_output(&b, "z", FLOAT, "2,4");
+    mp_model *model = load(&b, 0);
+    int at = mp_model_find(model, "relu");
+    assert_true(at >= 0 && at == mp_model_find(model, "/blocks.0/blocks.0.act/relu"));
+    assert_string_equal(model->tensors[at].name, "/blocks.0/blocks.0.act/relu");
+    assert_string_equal(model->tensors[at].source, "net.py:12: return self.act(x)");
+    assert_string_equal(model->operators[model->tensors[at].producer].name, "/blocks.0/blocks.0.act/relu");
+    at = mp_model_find(model, "relu_1");
+    assert_string_equal(model->tensors[at].name, "relu_1");
+    assert_string_equal(model->tensors[at].source, "act.py:7");
+    assert_string_equal(model->operators[model->tensors[at].producer].name, "node_relu_1");
+    at = mp_model_find(model, "y"); /* an output keeps its name, its operator has a module */
+    assert_string_equal(model->tensors[at].name, "y");
+    assert_null(model->tensors[at].source);
+    assert_string_equal(model->operators[model->tensors[at].producer].name, "/head/sqrt");
+    at = mp_model_find(model, "z");
+    assert_string_equal(model->operators[model->tensors[at].producer].name, "/old/Exp");
+    if (mp_model_add_loss(model, &wanted, &loss, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_training_graph(model, &wanted, loss, &target, &graph, &err) != MP_OK) fail_msg("%s", err.message);
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        lines += graph->nodes[k].source && !strcmp(graph->nodes[k].source, "net.py:12: return self.act(x)");
+    assert_true(lines >= 1);
+    mp_graph_free(graph);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
 static void reading_survives_every_allocation_failure(void **state)
 {
     (void)state;
@@ -146,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_the_exporter_has_noted_decides),
                                        cmocka_unit_test(folded_normalizations_are_counted),
+                                       cmocka_unit_test(modules_and_lines_come_from_the_metadata),
                                        cmocka_unit_test(reading_survives_every_allocation_failure)};
     return cmocka_run_group_tests_name("formats/onnx_origins", tests, NULL, NULL);
 }

@@ -37,6 +37,7 @@ static const struct younger {
     {&onnx__value_info_proto__descriptor, 4, MP_ONNX_VALUE_METADATA, &onnx__string_string_entry_proto__descriptor},
     {&onnx__graph_proto__descriptor, 16, MP_ONNX_GRAPH_METADATA, &onnx__string_string_entry_proto__descriptor},
     {&onnx__node_proto__descriptor, 8, MP_ONNX_NODE_OVERLOAD, NULL},
+    {&onnx__node_proto__descriptor, 9, MP_ONNX_NODE_METADATA, &onnx__string_string_entry_proto__descriptor},
     {&onnx__function_proto__descriptor, 11, MP_ONNX_FUNCTION_DEFAULT, &onnx__attribute_proto__descriptor},
     {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
 };

@@ -22,12 +22,13 @@ enum {
 enum {
     MP_ONNX_VALUE_METADATA = 20004,    /* ValueInfoProto.metadata_props = 4 */
     MP_ONNX_NODE_OVERLOAD = 20008,     /* NodeProto.overload = 8 */
+    MP_ONNX_NODE_METADATA = 20009,     /* NodeProto.metadata_props = 9 */
     MP_ONNX_FUNCTION_DEFAULT = 20011,  /* FunctionProto.attribute_proto = 11 */
     MP_ONNX_FUNCTION_OVERLOAD = 20013, /* FunctionProto.overload = 13 */
     MP_ONNX_GRAPH_METADATA = 20016     /* GraphProto.metadata_props = 16 */
 };
 
-/* The file without what nobody reads: weights, documentation, metadata of operators, training information. */
+/* The file without what nobody reads: weights, documentation, training information. */
 typedef struct mp_onnx_skeleton {
     uint8_t *bytes;
     size_t size, capacity;

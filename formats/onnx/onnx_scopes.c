@@ -1,0 +1,143 @@
+/* onnx_scopes.c - modules and source lines of operators.
+ *
+ * PyTorch's older exporter puts modules into names ("/layer1/layer1.0/conv1/Conv"), the newer one into the metadata of nodes:
+ *
+ *     pkg.torch.onnx.name_scopes    ['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d']
+ *     pkg.torch.onnx.stack_trace    File "/home/me/net.py", line 12, in forward
+ *                                       return x + self.conv1(x)
+ *                                     File ".../site-packages/torch/nn/modules/conv.py", line 548, in forward
+ *                                       ...
+ */
+#include "formats/onnx/onnx_scopes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/names.h"
+#include "formats/onnx/onnx_metadata.h"
+#include "formats/onnx/scan/onnx_scan.h"
+
+enum { PATH_MAX_BYTES = 512, LINE_MAX_BYTES = 160 }; /* longer paths are left out, longer lines cut */
+
+typedef struct scope {
+    char path[PATH_MAX_BYTES];   /* "/layer1/layer1.0"; "" for none */
+    char source[LINE_MAX_BYTES]; /* "net.py:12: return x + self.conv1(x)" */
+} scope;
+
+/* The quoted names but the last, which is the operation's own. */
+static void read_path(const char *text, char *path)
+{
+    size_t n = 0, before = 0;
+    for (const char *open = strchr(text, '\''), *close; open; open = strchr(close + 1, '\'')) {
+        close = strchr(open + 1, '\'');
+        if (!close) break;
+        const size_t length = (size_t)(close - open - 1);
+        if (!length) continue;
+        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* no path rather than half of one */
+        before = n;
+        path[n++] = '/';
+        memcpy(path + n, open + 1, length);
+        n += length;
+    }
+    path[before] = '\0';
+}
+
+static bool is_of_a_library(const char *file, size_t length)
+{
+    static const char *const parts[] = {"site-packages/", "dist-packages/", "lib/python"};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        for (size_t at = 0, n = strlen(parts[k]); at + n <= length; at++)
+            if (!memcmp(file + at, parts[k], n)) return true;
+    return false;
+}
+
+/* The innermost line that is not a library's, else the innermost. */
+static void read_source(const char *text, char *source)
+{
+    bool own = false;
+    for (const char *at = text, *close; (at = strstr(at, "File \"")); at = close) {
+        const char *file = at + 6;
+        close = strchr(file, '"');
+        const char *end = close ? strchr(close, '\n') : NULL;
+        int line;
+        if (!close) break;
+        const bool library = is_of_a_library(file, (size_t)(close - file));
+        if ((own && library) || sscanf(close, "\", line %d", &line) != 1) continue;
+        own |= !library;
+        for (const char *c = file; c < close; c++)
+            if (*c == '/' || *c == '\\') file = c + 1;
+        const char *code = end ? end + 1 + strspn(end + 1, " \t") : "";
+        snprintf(source, LINE_MAX_BYTES, "%.*s:%d%s%.*s", (int)(close - file), file, line, *code ? ": " : "",
+                 (int)strcspn(code, "\r\n"), code);
+    }
+}
+
+static mp_status take(void *data, const char *key, const char *value)
+{
+    scope *s = data;
+    if (!strcmp(key, "pkg.torch.onnx.name_scopes")) read_path(value, s->path);
+    if (!strcmp(key, "pkg.torch.onnx.stack_trace")) read_source(value, s->source);
+    return MP_OK;
+}
+
+/* Cuts a character that is not whole. */
+static void end_at_a_character(char *text)
+{
+    size_t n = strlen(text), k = n;
+    while (k > 0 && ((unsigned char)text[k - 1] & 0xC0) == 0x80) k--;
+    if (k == 0 || !((unsigned char)text[k - 1] & 0x80)) return;
+    const unsigned char first = (unsigned char)text[k - 1];
+    const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    if (n - (k - 1) < length) text[k - 1] = '\0';
+}
+
+static mp_status apply_to_tensor(mp_model *model, int index, const scope *s, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_tensor *t = &model->tensors[index];
+    if (*s->source) {
+        t->source = mp_pool_text(model->pool, s->source, strlen(s->source));
+        MP_REQUIRE(t->source, err, MP_NOMEM, "no memory for the file's metadata");
+    }
+    if (!*s->path || t->is_output || *t->name == '/') goto done;
+    const char *name = mp_pool_format(model->pool, "%s/%s", s->path, t->name);
+    MP_REQUIRE(name, err, MP_NOMEM, "no memory for the file's metadata");
+    if (mp_model_find(model, name) >= 0) goto done;
+    MP_REQUIRE(mp_names_set(model->names, name, index), err, MP_NOMEM, "no memory for the file's metadata");
+    t->name = name;
+done:
+    return st;
+}
+
+static mp_status apply(mp_model *model, const Onnx__NodeProto *node, const scope *s, mp_error *err)
+{
+    static const char prefix[] = "node_";
+    mp_status st = MP_OK;
+    int producer = -1;
+    for (size_t k = 0; k < node->n_output; k++) {
+        const int tensor = node->output[k] && *node->output[k] ? mp_model_find(model, node->output[k]) : -1;
+        if (tensor < 0 || model->tensors[tensor].producer < 0) continue;
+        producer = model->tensors[tensor].producer;
+        if (strcmp(model->operators[producer].kind, "Constant")) MP_TRY(apply_to_tensor(model, tensor, s, err));
+    }
+    if (producer < 0 || !*s->path || *model->operators[producer].name == '/') goto done;
+    mp_operator *op = &model->operators[producer];
+    const bool is_prefixed = !strncmp(op->name, prefix, sizeof prefix - 1) && op->name[sizeof prefix - 1];
+    op->name = mp_pool_format(model->pool, "%s/%s", s->path, op->name + (is_prefixed ? sizeof prefix - 1 : 0));
+    MP_REQUIRE(op->name, err, MP_NOMEM, "no memory for the file's metadata");
+done:
+    return st;
+}
+
+mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < graph->n_node; k++) {
+        scope s = {.path = "", .source = ""};
+        MP_TRY(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, budget, take, &s, err));
+        end_at_a_character(s.source);
+        if (*s.path || *s.source) MP_TRY(apply(model, graph->node[k], &s, err));
+    }
+done:
+    return st;
+}
