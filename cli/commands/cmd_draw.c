@@ -3,6 +3,7 @@
 #include "cli/options/commands.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
+#include "formats/drawings/block_dot.h"
 #include "memplan/training_picture.h"
 
 int cmd_draw(options *o)
@@ -13,7 +14,9 @@ int cmd_draw(options *o)
     char title[256];
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("draw needs a file to draw into: -o model.svg");
-    if (mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    const bool graph = mp_is_dot_path(o->out);
+    if (graph && o->training) return usage_error("--training is a picture of three graphs: -o .svg, .png or .pdf, not .dot");
+    if (!graph && mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else {

@@ -30,7 +30,7 @@ enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
 #define POINT_LIMIT 1e6     /* of every coordinate */
 #define PIXEL_LIMIT 32000.0 /* a side of a PNG; cairo draws no larger ones */
 #define PIXELS_LIMIT 100e6  /* of a whole PNG */
-#define SCREEN_DPI 96.0
+#define PNG_DPI 192.0
 #define RAISED 0.2 /* of its size: how far Graphviz lifts a text that it sets with pango */
 #define CORNER 0.5 /* half of the least size of a node, rounded as Graphviz does */
 #define INCH 72.0  /* in points */
@@ -265,7 +265,7 @@ mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, 
 /* The format that a path asks for; NULL: none that is known. */
 static const char *format_of(const char *path)
 {
-    static const char *const formats[] = {"svg", "png", "pdf", "dot"};
+    static const char *const formats[] = {"svg", "png", "pdf"};
     const char *point = strrchr(path, '.');
     for (size_t k = 0; point && k < sizeof formats / sizeof *formats; k++)
         if (!strcasecmp(point + 1, formats[k])) return formats[k];
@@ -275,7 +275,7 @@ static const char *format_of(const char *path)
 mp_status mp_canvas_check_path(const char *path, mp_error *err)
 {
     if (format_of(path)) return MP_OK;
-    MP_FAIL(err, MP_INVALID, "a picture's name must end in .svg, .png, .pdf or .dot");
+    MP_FAIL(err, MP_INVALID, "a picture's name must end in .svg, .png or .pdf");
     mp_error_locate(err, path, 0, 0);
     return MP_INVALID;
 }
@@ -321,11 +321,11 @@ static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
     return node;
 }
 
-/* Dots per inch of a PNG: as on a screen, fewer for a huge picture. */
+/* Dots per inch of a PNG: twice those of a common screen, so that it is sharp on a fine one; fewer for a huge picture. */
 static double resolution(const mp_canvas *canvas)
 {
     double width = canvas->width / INCH, height = canvas->height / INCH;
-    return fmin(SCREEN_DPI, fmin(PIXEL_LIMIT / fmax(width, height), sqrt(PIXELS_LIMIT / (width * height))));
+    return fmin(PNG_DPI, fmin(PIXEL_LIMIT / fmax(width, height), sqrt(PIXELS_LIMIT / (width * height))));
 }
 
 static mp_status fill_graph(const mp_canvas *canvas, Agraph_t *g, const char *format, mp_error *err)

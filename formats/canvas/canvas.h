@@ -39,7 +39,7 @@ mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, co
 mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                          const char *text, mp_error *err);
 
-/* Writes it in the format that the ending of path names: svg, png, pdf or dot. Atomic, as mp_file_write. MP_INVALID: another
+/* Writes it in the format that the ending of path names: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another
  * ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */
 mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err);
 

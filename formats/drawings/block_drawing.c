@@ -12,12 +12,12 @@ enum {
     TOOLTIP_LINES = 24, /* operators that a tooltip lists */
     TOOLTIP_MAX = 6000
 };
-#define TITLE_SIZE 16.0
-#define SUBTITLE_SIZE 10.0
-#define LEGEND_SIZE 9.5
-#define LEGEND_LINE 17.0
-#define SWATCH 11.0
-#define TITLE_SPACE 44.0 /* above the legend */
+#define TITLE_SIZE 18.0
+#define SUBTITLE_SIZE 12.0
+#define LEGEND_SIZE 11.5
+#define LEGEND_LINE 20.0
+#define SWATCH 12.0
+#define TITLE_SPACE 50.0 /* above the legend */
 
 static const struct {
     const char *color, *text;
@@ -196,9 +196,9 @@ mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const 
     MP_TRY(
         outline(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, bold ? MP_COLOR_TEXT : MP_COLOR_WIRE, bold ? 2.5 : 0.75, err));
     bool three = *subtitle != '\0';
-    MP_TRY(line_of_text(canvas, x, y + (three ? 29 : 24), 9.5, true, title, err));
-    MP_TRY(line_of_text(canvas, x, y + 17.5, 8, false, subtitle, err));
-    MP_TRY(line_of_text(canvas, x, y + (three ? 6.5 : 10.5), 8, false, bytes, err));
+    MP_TRY(line_of_text(canvas, x, y + (three ? 33 : 27.5), 11, true, title, err));
+    MP_TRY(line_of_text(canvas, x, y + 20, 9.5, false, subtitle, err));
+    MP_TRY(line_of_text(canvas, x, y + (three ? 7.5 : 12), 9.5, false, bytes, err));
     if (tooltip) MP_TRY(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip, err));
 done:
     return st;
@@ -237,12 +237,20 @@ void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size)
     n += (size_t)snprintf(text, size, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
     if (plan->budget_bytes >= 0)
         n += (size_t)snprintf(text + n, size - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
-    if (plan->baseline_peak_bytes > 0)
-        n += (size_t)snprintf(text + n, size - n, " (keep-all: %s, %+.0f %%)", mp_bytes_text(plan->baseline_peak_bytes, other),
-                              100.0 * (double)(plan->peak_bytes - plan->baseline_peak_bytes) /
-                                  (double)plan->baseline_peak_bytes);
     if (plan->seconds >= 0 && plan->baseline_seconds > 0)
         snprintf(text + n, size - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));
+}
+
+void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size)
+{
+    char peak[MP_BYTES_TEXT_MAX], before[MP_BYTES_TEXT_MAX];
+    if (!plan || plan->peak_bytes < 0 || plan->baseline_peak_bytes <= 0 || plan->peak_bytes > plan->baseline_peak_bytes) {
+        snprintf(text, size, "%s", title);
+        return;
+    }
+    snprintf(text, size, "%s: %s instead of %s, %.0f %% less", title, mp_bytes_text(plan->peak_bytes, peak),
+             mp_bytes_text(plan->baseline_peak_bytes, before),
+             100 * (double)(plan->baseline_peak_bytes - plan->peak_bytes) / (double)plan->baseline_peak_bytes);
 }
 
 static double entry_width(const mp_legend_row *row)
@@ -279,8 +287,8 @@ mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, c
                           const mp_legend_row *rows, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_canvas_text(canvas, x, y - 14, MP_ALIGN_LEFT, TITLE_SIZE, true, MP_COLOR_TEXT, title, err));
-    MP_TRY(mp_canvas_text(canvas, x, y - 32, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
+    MP_TRY(mp_canvas_text(canvas, x, y - 15, MP_ALIGN_LEFT, TITLE_SIZE, true, MP_COLOR_TEXT, title, err));
+    MP_TRY(mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
     for (size_t k = 0; k < n; k++) {
         double at, line;
         entry_place(rows, k, width, &at, &line);

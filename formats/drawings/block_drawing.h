@@ -9,8 +9,8 @@
 #include "formats/drawings/graph_blocks.h"
 #include "memplan/plan.h"
 
-#define MP_BLOCK_WIDTH 134.0
-#define MP_BLOCK_HEIGHT 42.0
+#define MP_BLOCK_WIDTH 156.0
+#define MP_BLOCK_HEIGHT 48.0
 
 /* Bytes that the nodes of a block produce, by their fate. */
 typedef struct mp_block_fact {
@@ -59,7 +59,9 @@ mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, c
 /* The least width at which nothing of a heading is cut. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* "peak 1.69 GiB of a budget of 1.75 GiB (keep-all: 2.82 GiB, -40 %), 5.9 % more time", or "" without a plan. */
+/* "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", or the title alone without a plan that saves. */
+void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size);
+/* "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", or "" without a plan. */
 void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size);
 
 #endif

@@ -9,10 +9,11 @@
 #include "estimator/base/module_name.h"
 
 enum {
-    LEVELS_MAX = 64, /* names deeper than this are treated as if they ended there */
-    FEW = 12,        /* so few blocks say little: the next level is shown folded */
-    TITLE_MAX = 24,  /* longer names of modules lose the outer ones */
-    PERIOD_MAX = 128 /* the longest repetition that is looked for */
+    LEVELS_MAX = 64,  /* names deeper than this are treated as if they ended there */
+    FEW = 12,         /* so few blocks say little: the next level is shown folded */
+    TITLE_MAX = 24,   /* longer names of modules lose the outer ones */
+    PERIOD_MAX = 128, /* the longest repetition that is looked for */
+    TOGETHER_MAX = 8  /* so many modules may repeat together */
 };
 
 typedef struct builder {
@@ -73,15 +74,22 @@ static void cut_blocks(builder *b, int depth)
 
 /* ---- folding ---- */
 
-/* What a block does, whatever it is called. */
-static uint64_t signature(const builder *b, const mp_graph_block *block)
+/* What a block does, whatever it is called, and on request how large its results are. */
+static uint64_t signature(const builder *b, const mp_graph_block *block, bool sizes)
 {
+    static const uint64_t prime = 1099511628211u;
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t k = 0; k < block->n; k++)
-        for (const char *at = b->graph->nodes[b->out->nodes[block->first + k]].op;; at++) {
-            hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    for (size_t k = 0; k < block->n; k++) {
+        const mp_node *node = &b->graph->nodes[b->out->nodes[block->first + k]];
+        const mp_alternative *alternative = &node->alternatives[0];
+        for (const char *at = node->op;; at++) {
+            hash = (hash ^ (unsigned char)*at) * prime;
             if (!*at) break;
         }
+        for (size_t i = 0; sizes && i < alternative->n_writes; i++)
+            for (uint64_t bytes = (uint64_t)b->graph->storages[alternative->writes[i]].bytes, n = 0; n < 8; n++, bytes >>= 8)
+                hash = (hash ^ (bytes & 0xFF)) * prime;
+    }
     return hash;
 }
 
@@ -91,6 +99,46 @@ static bool siblings(const builder *b, size_t block, int depth)
     const char *name = name_of(b, b->out->blocks[block].first), *before = name_of(b, b->out->blocks[block - 1].first);
     size_t length = mp_module_length(name, depth - 1);
     return length == mp_module_length(before, depth - 1) && !strncmp(name, before, length);
+}
+
+/* How often the `period` blocks from `at` on repeat, within the siblings that end at `end`. */
+static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at, size_t end, size_t period)
+{
+    size_t n = 1;
+    for (size_t k = at; k < at + period; k++)
+        if (k >= end || b->out->blocks[k].n < 2) return 1; /* single operators tell more one by one */
+    while (at + (n + 1) * period <= end && !memcmp(signatures + at, signatures + at + n * period, period * sizeof *signatures))
+        n++;
+    return n;
+}
+
+/* Folds modules that are repeated, alone or a few together, into one block each. */
+static mp_status fold_repeats(builder *b, int depth)
+{
+    mp_status st = MP_OK;
+    mp_graph_blocks *out = b->out;
+    size_t n = 0, end = 0;
+    uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
+    if (!signatures) MP_TRY(MP_NO_MEMORY(b->err));
+    for (size_t k = 0; k < out->n; k++) signatures[k] = signature(b, &out->blocks[k], true);
+    for (size_t at = 0, taken; at < out->n; at += taken) {
+        size_t repeats = 1, period = 1;
+        if (at >= end)
+            for (end = at + 1; end < out->n && siblings(b, end, depth); end++) continue;
+        for (size_t p = 1; p <= TOGETHER_MAX; p++) {
+            const size_t r = repeats_at(b, signatures, at, end, p);
+            if (r > 1 && r * p > repeats * period) repeats = r, period = p;
+        }
+        taken = repeats * period;
+        mp_graph_block block = out->blocks[at];
+        for (size_t k = 1; k < taken; k++) block.n += out->blocks[at + k].n;
+        if (repeats > 1) block.n_parts = taken, block.repeats = repeats;
+        out->blocks[n++] = block;
+    }
+    out->n = n;
+done:
+    mp_free(signatures);
+    return st;
 }
 
 /* The shortest period that nine tenths of a sequence keep; 1 if there is none. */
@@ -133,7 +181,7 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
     for (size_t k = 0; k < out->n; k++) {
         if (k == 0 || !siblings(b, k, depth)) n_runs++;
         runs[n_runs - 1].n++;
-        signatures[k] = signature(b, &out->blocks[k]);
+        signatures[k] = signature(b, &out->blocks[k], false);
     }
     for (size_t k = 0; k < n_runs; k++) {
         runs[k].period = period_of(signatures + at, runs[k].n);
@@ -149,7 +197,8 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
                 out->blocks[n++] = block;
             } else {
                 out->blocks[n - 1].n += block.n;
-                out->blocks[n - 1].n_parts++;
+                out->blocks[n - 1].n_parts += block.n_parts;
+                out->blocks[n - 1].repeats = 0;
             }
         }
     }
@@ -178,11 +227,13 @@ static mp_status cut_and_fold(builder *b, int depth, size_t most)
     size_t n = count_blocks(b, depth);
     if (n < FEW && depth < deepest) {
         cut_blocks(b, depth + 1);
-        MP_TRY(fold_blocks(b, depth + 1, most));
-        if (b->out->n > n && b->out->n <= most) goto done;
+        MP_TRY(fold_repeats(b, depth + 1));
+        if (b->out->n > most) MP_TRY(fold_blocks(b, depth + 1, most));
+        if (b->out->n >= n && b->out->n <= most) goto done;
     }
     cut_blocks(b, depth);
-    if (n > most) MP_TRY(fold_blocks(b, depth, most));
+    MP_TRY(fold_repeats(b, depth));
+    if (b->out->n > most) MP_TRY(fold_blocks(b, depth, most));
 done:
     return st;
 }
@@ -237,12 +288,19 @@ static mp_status name_block(builder *b, mp_graph_block *block)
         block->title = mp_pool_text(pool, from, strlen(from));
         block->subtitle = mp_pool_format(pool, "%zu operators", block->n);
     } else {
+        const size_t times = block->repeats ? block->repeats : 1;
         end_title(b, block->first, block->depth, from);
         end_title(b, block->first + block->n - 1, block->depth, to);
         block->title = mp_pool_format(pool, "%s \xe2\x80\x93 %s", from, mp_module_depth(last) ? mp_module_leaf(to) : to);
-        block->subtitle = block->n == block->n_parts
-                              ? mp_pool_format(pool, "%zu operators", block->n)
-                              : mp_pool_format(pool, "%zu blocks, %zu operators", block->n_parts, block->n);
+        if (times > 1 && block->n_parts == times)
+            block->subtitle = mp_pool_format(pool, "%zu \xc3\x97 %zu operators", times, block->n / times);
+        else if (times > 1)
+            block->subtitle =
+                mp_pool_format(pool, "%zu \xc3\x97 %zu blocks, %zu operators", times, block->n_parts / times, block->n / times);
+        else
+            block->subtitle = block->n == block->n_parts
+                                  ? mp_pool_format(pool, "%zu operators", block->n)
+                                  : mp_pool_format(pool, "%zu blocks, %zu operators", block->n_parts, block->n);
     }
     return block->title && block->subtitle ? MP_OK : MP_NO_MEMORY(b->err);
 }

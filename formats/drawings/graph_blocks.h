@@ -2,8 +2,8 @@
  *
  * Node names carry the module they stand in ("/layer1/layer1.0/conv1/Conv"). A block is a run of neighbours in the node list
  * that share a module, down to some depth: as the list is an order in which nodes can run, the blocks form an acyclic graph as
- * well. When even that is too much (a thousand equal layers), neighbouring blocks are folded, a whole number of repetitions at
- * a time.
+ * well. Modules that are repeated (the same operators with results of the same sizes) are one block, however many they are.
+ * When even that is too much, neighbouring blocks are folded, a whole number of repetitions at a time.
  */
 #ifndef FORMATS_GRAPH_BLOCKS_H
 #define FORMATS_GRAPH_BLOCKS_H
@@ -15,6 +15,7 @@ enum { MP_BLOCK_TEXT = 256 };
 typedef struct mp_graph_block {
     size_t first, n; /* its nodes: nodes[first .. first + n) */
     size_t n_parts;  /* modules or operators that were folded into it; 1: none */
+    size_t repeats;  /* so many times the same, one after the other; 0: not so */
     int depth;       /* how deep modules were opened */
     const char *title, *subtitle;
 } mp_graph_block;
@@ -34,9 +35,9 @@ typedef struct mp_graph_blocks {
     mp_pool *pool;        /* owns all of it */
 } mp_graph_blocks;
 
-/* The blocks of a graph. depth k > 0 opens k levels of modules; 0: as deep as `most` blocks allow, folded if the first level
- * already is more. On MP_OK *out is released with mp_graph_blocks_free (NULL is fine). MP_NOMEM. O(nodes * levels + edges log
- * edges).
+/* The blocks of a graph. depth k > 0 opens k levels of modules, and folds nothing; 0: as deep as `most` blocks allow, folded if
+ * the first level already is more. On MP_OK *out is released with mp_graph_blocks_free (NULL is fine). MP_NOMEM. O(nodes *
+ * levels + edges log edges).
  */
 mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err);
 void mp_graph_blocks_free(mp_graph_blocks *blocks);

@@ -6,6 +6,7 @@
 
 #include "formats/base/bytes_text.h"
 #include "formats/canvas/canvas.h"
+#include "formats/drawings/block_dot.h"
 #include "formats/drawings/block_drawing.h"
 #include "formats/drawings/graph_blocks.h"
 #include "formats/drawings/placement.h"
@@ -18,13 +19,14 @@ enum { TOOLTIPS_MAX = 2000 };
 static size_t write_legend(const mp_block_facts *facts, mp_legend_row *rows)
 {
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+    static const char *const names[] = {"kept for backward: ", "made again: ", "forward only: ", "always there"};
     char bytes[MP_BYTES_TEXT_MAX];
     size_t n = 0;
     for (size_t k = 0; k < MP_N_FATES; k++) {
         if (!facts->total.bytes[order[k]]) continue;
         rows[n].color = mp_fate_color(order[k]);
-        snprintf(rows[n].text, sizeof rows[n].text, "%s: %s%s", mp_fate_text(order[k]),
-                 mp_bytes_text(facts->total.bytes[order[k]], bytes), order[k] == MP_FATE_KEPT ? " for backward" : "");
+        snprintf(rows[n].text, sizeof rows[n].text, "%s%s", names[k],
+                 order[k] == MP_FATE_NONE ? "" : mp_bytes_text(facts->total.bytes[order[k]], bytes));
         n++;
     }
     if (facts->total.n_checkpoints) {
@@ -62,21 +64,26 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     mp_placement *placed = NULL;
     mp_canvas *canvas = NULL;
     mp_legend_row legend[MP_N_FATES + 1] = {0};
-    char about[256], subtitle[320];
+    char about[256], subtitle[320], title[512];
     MP_TRY(mp_graph_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
     MP_REQUIRE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
                "a picture of %zu boxes would not be readable; give a smaller depth", blocks->n);
     MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
     MP_TRY(mp_block_facts_find(request->graph, blocks, request->plan, &facts, err));
-    MP_TRY(mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
     mp_plan_subtitle(request->plan, about, sizeof about);
     snprintf(subtitle, sizeof subtitle, "%zu operators in %zu boxes%s%s", blocks->n_nodes, blocks->n, *about ? "; " : "",
              about);
+    mp_saving_title(request->title, request->plan, title, sizeof title);
+    if (mp_is_dot_path(path)) {
+        st = mp_block_dot_write(&facts, title, subtitle, path, err);
+        goto done;
+    }
+    MP_TRY(mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
     size_t n_legend = write_legend(&facts, legend);
-    double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(request->title, subtitle));
+    double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width), height = placed->height + heading + 2 * MARGIN;
     MP_TRY(mp_canvas_new(request->title, width + 2 * MARGIN, height, &canvas, err));
-    MP_TRY(mp_heading_draw(canvas, MARGIN, height - MARGIN, width, request->title, subtitle, legend, n_legend, err));
+    MP_TRY(mp_heading_draw(canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, err));
     double top = height - MARGIN - heading;
     MP_TRY(draw_wires(canvas, placed, top, err));
     for (size_t k = 0; k < blocks->n; k++)

@@ -22,7 +22,7 @@
 #define ACROSS 58.0     /* between the columns of a panel */
 #define PANEL_GAP 44.0  /* between panels */
 #define LANE_GAP 6.0    /* between wires beside a column */
-#define PANEL_HEAD 44.0 /* above the boxes of a panel */
+#define PANEL_HEAD 48.0 /* above the boxes of a panel */
 enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
@@ -324,8 +324,8 @@ done:
 static mp_status draw_panel(const drawing *d, const panel *p)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 12, true, MP_COLOR_TEXT, p->title, d->err));
-    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 9, false, MP_COLOR_MUTED, p->about, d->err));
+    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title, d->err));
+    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about, d->err));
     MP_TRY(draw_links(d, p));
     MP_TRY(draw_boxes(d, p));
 done:
@@ -348,7 +348,7 @@ static double place_panels(const drawing *d, panel *panels, size_t n)
         }
         at -= ACROSS;
         if (p->present[BACKWARD]) at += lanes[1];
-        p->width = fmax(at, fmax(mp_canvas_text_width(p->title, 12, true), mp_canvas_text_width(p->about, 9, false)));
+        p->width = fmax(at, fmax(mp_canvas_text_width(p->title, 14, true), mp_canvas_text_width(p->about, 11, false)));
         x += p->width + PANEL_GAP;
     }
     return x - PANEL_GAP;
@@ -356,21 +356,27 @@ static double place_panels(const drawing *d, panel *panels, size_t n)
 
 static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_request *request, const char *path)
 {
-    static const mp_legend_row legend[] = {
-        {MP_COLOR_KEPT, false, "kept for backward"},    {MP_COLOR_FORWARD_ONLY, false, "dropped at its last use"},
-        {MP_COLOR_RECOMPUTED, false, "computed again"}, {MP_COLOR_GRADIENT, false, "backward: gradients"},
-        {MP_COLOR_STATIC, false, "always there"},       {MP_COLOR_PAPER, true, "its output is a checkpoint"}};
+    static const mp_legend_row all[] = {
+        {MP_COLOR_KEPT, false, "kept for backward"},       {MP_COLOR_FORWARD_ONLY, false, "dropped at its last use"},
+        {MP_COLOR_GRADIENT, false, "backward: gradients"}, {MP_COLOR_STATIC, false, "always there"},
+        {MP_COLOR_RECOMPUTED, false, "computed again"},    {MP_COLOR_PAPER, true, "its output is a checkpoint"}};
     mp_status st = MP_OK;
-    size_t n_legend = request->plan ? 6 : 5;
-    char subtitle[160];
+    mp_legend_row legend[sizeof all / sizeof *all];
+    size_t n_legend = 0;
+    char subtitle[160], title[512];
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        const bool again = n == 3 && panels[2].present[AGAIN], checkpoints = n == 3 && panels[2].facts.total.n_checkpoints > 0;
+        if ((k < 4 || again || k == 5) && (k < 5 || checkpoints)) legend[n_legend++] = all[k];
+    }
+    mp_saving_title(request->title, request->plan, title, sizeof title);
     snprintf(subtitle, sizeof subtitle,
              "one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
              d->blocks->n_nodes);
-    double width = fmax(place_panels(d, panels, n), mp_heading_width(request->title, subtitle));
+    double width = fmax(place_panels(d, panels, n), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width);
     double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
     MP_TRY(mp_canvas_new(request->title, width + 2 * MARGIN, height, &d->canvas, d->err));
-    MP_TRY(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, request->title, subtitle, legend, n_legend, d->err));
+    MP_TRY(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, d->err));
     d->top = height - MARGIN - heading - PANEL_HEAD;
     for (size_t k = 0; k < n; k++) {
         panels[k].left += MARGIN;

@@ -15,8 +15,8 @@ typedef struct mp_picture_request {
 
 /* Draws the forward pass as a graph of boxes: an operator, a module, or equal modules in a row, coloured by what becomes of the
  * tensors produced in it, with the bytes; checkpoints in bold outline. MP_LIMIT: more than MP_PICTURE_BOXES_MAX boxes. `path`
- * ends in .svg, .png, .pdf or .dot, and is replaced as a whole. MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz
- * cannot write the format; MP_IO, MP_NOMEM. */
+ * ends in .svg, .png, .pdf or .dot (a graph of labelled nodes and edges, for Graphviz to lay out), and is replaced as a whole.
+ * MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err);
 
 #endif

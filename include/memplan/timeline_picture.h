@@ -14,7 +14,7 @@ typedef enum mp_timeline_view {
 } mp_timeline_view;
 
 /* Draws a plan of this graph (plan NULL: keep-all). `title` names the model. MP_INVALID: steps that cannot run, or
- * MP_VIEW_ARENA without offsets. `path` ends in .svg, .png, .pdf or .dot, and is replaced as a whole. MP_INVALID: another
+ * MP_VIEW_ARENA without offsets. `path` ends in .svg, .png or .pdf, and is replaced as a whole. MP_INVALID: another
  * ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err);

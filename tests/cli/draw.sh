@@ -4,13 +4,21 @@ for ending in svg png pdf dot; do holds "draw_$ending" sh -c "
     cmp once.$ending twice.$ending && test -s once.$ending"; done
 try draw draw mlp.onnx --plan plan.json --depth 1 -o draw.svg
 holds draw_shows_checkpoints_and_colours sh -c "
-    grep -q 'its output is a checkpoint' draw.svg && grep -q '>recomputed: ' draw.svg && grep -q '>kept: ' draw.svg && grep -q '>up<' draw.svg"
+    grep -q 'its output is a checkpoint' draw.svg && grep -q '>made again: ' draw.svg && grep -q '>kept for backward: ' draw.svg && grep -q '>up<' draw.svg"
 try draw_training draw mlp.onnx --plan plan.json --training -o training.svg
 holds draw_training_shows_three sh -c "
     grep -q '>forward<' training.svg && grep -q '>forward and backward<' training.svg && grep -q '>with recomputation<' training.svg &&
     grep -q '>again<' training.svg"
 holds draw_training_keep_all sh -c "'$memplan' draw resnet50.onnx --batch 2 --training -o two.svg && ! grep -q '>with recomputation<' two.svg"
 holds draw_graph_file "$memplan" draw graph.json --plan plan.json -o graph.svg
+holds draw_training_names_no_colour_in_vain sh -c "grep -q '>computed again<' training.svg && ! grep -q '>computed again<' two.svg"
+# A graph with labels and edges, which Graphviz itself lays out.
+holds draw_dot_is_a_graph sh -c "'$memplan' draw resnet50.onnx --batch 2 -o graph.dot && grep -q 'label=.layer1.0.n12 operators' graph.dot &&
+    test \$(grep -c ' -> ' graph.dot) -ge 14 && ! grep -q '_background\|pos=' graph.dot"
+holds draw_dot_is_rendered sh -c "command -v dot > /dev/null || exit 0
+    dot -Tsvg graph.dot > graph_dot.svg && grep -q '>layer4.1 . layer4.2<' graph_dot.svg && test \$(grep -c 'class=.edge' graph_dot.svg) -ge 14 &&
+    dot -Tsvg once.dot > /dev/null"
+try draw_training_dot draw mlp.onnx --training -o none.dot
 try draw_no_file draw mlp.onnx --plan plan.json
 try draw_ending draw mlp.onnx --plan plan.json -o draw.jpeg
 try draw_depth draw mlp.onnx --plan plan.json --depth 0 -o none.svg

@@ -1,5 +1,5 @@
 # timeline.sh - timeline: memory over the steps of plan.json, drawn. Leaves no_offsets.json.
-for ending in svg png pdf dot; do holds "timeline_$ending" sh -c "
+for ending in svg png pdf; do holds "timeline_$ending" sh -c "
     '$memplan' timeline mlp.onnx --plan plan.json -o once.$ending && '$memplan' timeline mlp.onnx --plan plan.json -o twice.$ending &&
     cmp once.$ending twice.$ending && test -s once.$ending"; done
 holds timeline_keep_all "$memplan" timeline chain.json -o chain.svg
@@ -8,6 +8,7 @@ holds timeline_says_what_plan_said sh -c "
     grep -q \"instead of \" timeline.svg && grep -q 'fullest\|>budget<' timeline.svg && grep -q '>keep everything: ' timeline.svg"
 try timeline_no_file timeline mlp.onnx --plan plan.json
 try timeline_ending timeline mlp.onnx --plan plan.json -o timeline.jpeg
+try timeline_dot timeline mlp.onnx --plan plan.json -o timeline.dot
 try timeline_view timeline mlp.onnx --plan plan.json -o timeline.svg --view addresses
 try timeline_no_plan timeline mlp.onnx --batch 64 -o none.svg --view arena
 sed -e 's/"arena_bytes": *[0-9]*/"arena_bytes": null/' -e 's/"offsets"/"no_offsets"/' plan.json > no_offsets.json

@@ -170,6 +170,40 @@ static void blocks_are_as_deep_as_the_limit_allows(void **state)
     }
 }
 
+/* Equal modules one after the other are one block, whatever they are called; two that take turns as well. */
+static void repeats_are_folded_from_the_first(void **state)
+{
+    (void)state;
+    enum { EQUAL, TWO_SIZES, TWO_RUNS };
+    static const struct {
+        int n, sizes;
+        size_t blocks, repeats;
+        const char *title, *subtitle; /* of the first */
+    } cases[] = {
+        {3000, EQUAL, 1, 1000, "b.0 \xe2\x80\x93 b.999", "1000 \xc3\x97 3 operators"},
+        {6, EQUAL, 1, 2, "b.0 \xe2\x80\x93 b.1", "2 \xc3\x97 3 operators"},
+        {24, TWO_SIZES, 1, 4, "b.0 \xe2\x80\x93 b.7", "4 \xc3\x97 2 blocks, 6 operators"},
+        {30, TWO_RUNS, 2, 4, "b.0 \xe2\x80\x93 b.3", "4 \xc3\x97 3 operators"}, /* 4 of one size, 6 of the other */
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_graph *g = named_chain(cases[k].n, in_one_long_list);
+        for (int s = 0; s < cases[k].n; s++) {
+            const int block = s / 3, other = cases[k].sizes == TWO_SIZES ? block % 2 : cases[k].sizes == TWO_RUNS && block > 3;
+            g->storages[s].bytes = g->storages[s].payload_bytes = other ? 2048 : 1024;
+        }
+        mp_graph_blocks *b = blocks_of(g, 0, cases[k].blocks);
+        if (b->n != cases[k].blocks) fail_msg("case %zu: %zu blocks", k, b->n);
+        assert_int_equal(b->blocks[0].repeats, cases[k].repeats);
+        assert_string_equal(b->blocks[0].title, cases[k].title);
+        assert_string_equal(b->blocks[0].subtitle, cases[k].subtitle);
+        mp_graph_blocks_free(b);
+        b = blocks_of(g, 2, 2); /* asked for, every level is shown */
+        assert_int_equal(b->n, cases[k].n / 3);
+        mp_graph_blocks_free(b);
+        mp_graph_free(g);
+    }
+}
+
 static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
 {
     (void)state;
@@ -441,6 +475,7 @@ int main(void)
         cmocka_unit_test(fates_are_what_the_steps_say),
         cmocka_unit_test(module_names_are_read_from_node_names),
         cmocka_unit_test(blocks_are_as_deep_as_the_limit_allows),
+        cmocka_unit_test(repeats_are_folded_from_the_first),
         cmocka_unit_test(blocks_partition_the_forward_pass_and_keep_its_edges),
         cmocka_unit_test(wires_reach_their_readers_and_cross_no_box),
         cmocka_unit_test(wide_and_long_graphs_are_placed_too),

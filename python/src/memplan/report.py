@@ -188,7 +188,7 @@ class Report:
         return exporter.choose(exporter.keepable())
 
     def timeline(self, path: str) -> None:
-        """Draws live memory over the steps of the plan: .svg, .png, .pdf or .dot."""
+        """Draws live memory over the steps of the plan: .svg, .png or .pdf."""
         self.graph.planning.picture(path, self.graph.name)
 
     def save(self, path: str) -> None:

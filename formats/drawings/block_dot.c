@@ -1,0 +1,121 @@
+/* block_dot.c - nodes with labels and colours, and edges; no positions. */
+#include "formats/drawings/block_dot.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "estimator/base/memory.h"
+#include "formats/base/bytes_text.h"
+#include "formats/base/file.h"
+#include "formats/canvas/canvas_text.h"
+
+enum { LINE_MAX_BYTES = 4 * MP_BLOCK_TEXT, COLORS_MAX = 128 };
+
+typedef struct output {
+    char *text;
+    size_t length, capacity;
+    bool failed; /* memory ran out */
+} output;
+
+bool mp_is_dot_path(const char *path)
+{
+    const char *point = strrchr(path, '.');
+    return point && !strcasecmp(point, ".dot");
+}
+
+static void put(output *out, const char *text)
+{
+    const size_t n = strlen(text);
+    if (out->failed || !mp_grow(&out->text, &out->capacity, out->length + n + 1, 1)) {
+        out->failed = true;
+        return;
+    }
+    memcpy(out->text + out->length, text, n + 1);
+    out->length += n;
+}
+
+/* Any text as a part of a quoted string: clean UTF-8, with quotes and backslashes escaped. */
+static void put_escaped(output *out, const char *text)
+{
+    char clean[3 * LINE_MAX_BYTES + 1], cut[LINE_MAX_BYTES];
+    snprintf(cut, sizeof cut, "%s", text);
+    mp_canvas_clean(cut, false, clean);
+    for (const char *at = clean; *at; at++) {
+        const char piece[] = {'\\', *at, '\0'};
+        put(out, *at == '"' || *at == '\\' ? piece : piece + 1);
+    }
+}
+
+/* The colours of a block: one, or shares of several, as Graphviz's style `striped` takes them. Returns how many. */
+static size_t share_colors(const mp_block_fact *fact, char *text)
+{
+    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+    int64_t total = 0, left;
+    size_t n = 0, length = 0;
+    for (size_t k = 0; k < MP_N_FATES; k++) total += fact->bytes[k];
+    left = total;
+    snprintf(text, COLORS_MAX, "%s", MP_COLOR_GRID);
+    for (size_t k = 0; k < MP_N_FATES; k++) {
+        const int64_t bytes = fact->bytes[order[k]];
+        const long long thousandths = total ? (long long)(1000.0 * (double)bytes / (double)total) : 0;
+        left -= bytes;
+        if (!thousandths) continue; /* too thin to be seen */
+        length += (size_t)snprintf(text + length, COLORS_MAX - length, "%s%s", n ? ":" : "", mp_fate_color(order[k]));
+        if (left && thousandths < 1000)
+            length += (size_t)snprintf(text + length, COLORS_MAX - length, ";0.%03lld", thousandths);
+        n++;
+    }
+    return n;
+}
+
+static void put_block(output *out, const mp_block_facts *facts, size_t k)
+{
+    const mp_graph_block *block = &facts->blocks->blocks[k];
+    const mp_block_fact *fact = &facts->of[k];
+    char text[COLORS_MAX + 64], colors[COLORS_MAX], bytes[MP_BYTES_TEXT_MAX];
+    int64_t total = 0;
+    for (size_t f = 0; f < MP_N_FATES; f++) total += fact->bytes[f];
+    snprintf(text, sizeof text, "  b%zu [label=\"", k);
+    put(out, text);
+    put_escaped(out, block->title);
+    put(out, *block->subtitle ? "\\n" : "");
+    put_escaped(out, block->subtitle);
+    put(out, "\\n");
+    put(out, mp_bytes_text(total, bytes));
+    if (block->n > 1 && fact->n_checkpoints) {
+        snprintf(text, sizeof text, ", %zu checkpoint%s", fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
+        put(out, text);
+    }
+    const size_t n = share_colors(fact, colors);
+    snprintf(text, sizeof text, "\", style=%s, fillcolor=\"%s\"", n > 1 ? "striped" : "filled", colors);
+    put(out, text);
+    put(out, fact->ends_in_checkpoint ? ", penwidth=2.5];\n" : "];\n");
+}
+
+mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
+                             mp_error *err)
+{
+    mp_status st = MP_OK;
+    output out = {0};
+    char text[96];
+    put(&out, "digraph \"");
+    put_escaped(&out, title);
+    put(&out, "\" {\n  graph [labelloc=t, fontname=\"DejaVu Sans\", label=\"");
+    put_escaped(&out, title);
+    put(&out, "\\n");
+    put_escaped(&out, subtitle);
+    put(&out, "\"];\n  node [shape=box, fontname=\"DejaVu Sans\", fontsize=11];\n");
+    for (size_t k = 0; k < facts->blocks->n; k++) put_block(&out, facts, k);
+    for (size_t k = 0; k < facts->blocks->n_edges; k++) {
+        snprintf(text, sizeof text, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
+        put(&out, text);
+    }
+    put(&out, "}\n");
+    MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a graph of %zu boxes", facts->blocks->n);
+    MP_TRY(mp_file_write(path, out.text, out.length, err));
+done:
+    mp_free(out.text);
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}
