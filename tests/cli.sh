@@ -1,6 +1,7 @@
 #!/bin/sh
 # cli.sh BUILD - the command line: what each case prints (standard output, then standard error, then the exit status) is compared
-# with tests/golden/COMMAND/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review. The cases are in
+# with tests/golden/COMMAND/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review. PARTS="plan terminal": these files of
+# tests/cli only. The cases are in
 # tests/cli, one file per command or subject; they share a folder, and a file may use what those before it left there.
 cd "$(dirname "$0")/.." || exit 2
 build=$(realpath "$1")
@@ -47,7 +48,7 @@ holds() {
     verdict "$name" $ok
 }
 
-for part in help usage inputs estimate plan check timeline draw pack dot studies train profile system; do . "$root/tests/cli/$part.sh"; done
+for part in ${PARTS:-help usage inputs estimate plan check timeline draw pack dot studies train profile terminal system}; do . "$root/tests/cli/$part.sh"; done
 
 echo "[  PASSED  ] $passed test(s)."
 [ $failed = 0 ] || echo "[  FAILED  ] $failed test(s), listed above:"

@@ -11,11 +11,14 @@
 #include "cli/reports/roles_report.h"
 #include "cli/reports/subject.h"
 #include "cli/reports/synthetic_report.h"
+#include "cli/reports/tensor_rows.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
 #include "memplan/summary.h"
 #include "planner/order/dag.h"
+
+enum { CUT_ROWS = 6 };
 
 typedef struct estimate {
     subject subject;
@@ -28,6 +31,7 @@ typedef struct estimate {
     size_t n_cuts;
     bool has_updates; /* --fuse was given */
     update_comparison updates;
+    const options *asked; /* the caller's */
 } estimate;
 
 /* The rules a graph was built under: its options say so, and without them ours hold. */
@@ -183,7 +187,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
     for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
     printf("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
-    report_tensors(names, e->n_cuts, "in a pipe, memplan estimate ... | cat");
+    MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->list, err));
 done:
     mp_free(names);
     mp_free(labels);
@@ -240,7 +244,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
            seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward));
     print_fit(e);
     putchar('\n');
-    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node);
+    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, false);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (e->subject.model) report_roles(e->subject.model, o);
     if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
@@ -258,7 +262,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
 int cmd_estimate(options *o)
 {
     mp_error err = {0};
-    estimate e = {0};
+    estimate e = {.asked = o};
     int rc = EXIT_DONE;
     if (make_estimate(o, &e, &err) != MP_OK) {
         rc = input_failed(&err);

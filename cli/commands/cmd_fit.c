@@ -28,6 +28,9 @@ static int settle(const options *o, int64_t *memory_bytes, double *overhead)
     budget b, share;
     if (!o->memory) return usage_error("fit needs to know the memory: --memory 24GiB");
     if (!budget_parse(o->memory, &b, &why) || b.kind != BUDGET_BYTES) return usage_error("--memory: '%s' %s", o->memory, why);
+    char less[2 * QUANTITY_MAX];
+    if (budget_lacks_unit(&b, INT64_MAX, less))
+        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->memory, (long long)b.bytes, o->memory);
     if (!budget_parse(o->overhead, &share, &why) || (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->overhead)))
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->overhead);
     *memory_bytes = b.bytes;
@@ -192,7 +195,7 @@ int cmd_fit(options *o)
     int rc = settle(o, &request.memory_bytes, &request.overhead);
     if (rc) return rc;
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
-    progress_start(&shown, 0);
+    progress_start(&shown, o, 0, request.memory_bytes);
     const mp_status st = mp_fit_batch(&request, &found, &err);
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);

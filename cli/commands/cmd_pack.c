@@ -39,14 +39,14 @@ static bool stop(void *data)
     return !progress_next(&p->shown, text);
 }
 
-static void start(packing *p, const char *what, size_t n)
+static void start(const options *o, packing *p, const char *what, size_t n)
 {
     p->what = what;
     p->n = n;
     p->options.stop = stop;
     p->options.data = p;
     p->started_at = mp_clock_now();
-    progress_start(&p->shown, 0);
+    progress_start(&p->shown, o, 0, INT64_MAX);
 }
 
 /* ---- the answer ---- */
@@ -117,7 +117,7 @@ static int pack_table(const options *o, packing *p)
     mp_error err = {0};
     mp_pack_table table = {0};
     if (mp_pack_csv_read(path, &table, &err) != MP_OK) return input_failed(&err);
-    start(p, "buffers", table.packing.n_items);
+    start(o, p, "buffers", table.packing.n_items);
     mp_status st = o->minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
                                : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
     progress_end(&p->shown);
@@ -142,7 +142,7 @@ static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *pl
     const size_t n_places = plan->n_places;
     p->before = plan->arena_bytes;
     plan->places = NULL;
-    start(p, "places", n_places ? n_places : plan->n_steps);
+    start(o, p, "places", n_places ? n_places : plan->n_steps);
     st = mp_arena_pack(graph, plan, o->minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
     progress_end(&p->shown);
     if (st == MP_OK && p->before >= 0 && plan->arena_bytes > p->before) {

@@ -6,9 +6,12 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/checkpoints.h"
+#include "cli/reports/interrupt.h"
 #include "cli/reports/plan_report.h"
 #include "cli/reports/progress.h"
+#include "cli/reports/unmeetable_report.h"
 #include "estimator/base/clock.h"
+#include "formats/base/file.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
@@ -107,9 +110,10 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
     if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));
     request.checkpoints = checkpoints;
     const double start = mp_clock_now();
-    progress_start(&shown, out->floor_bytes);
+    progress_start(&shown, o, out->floor_bytes, request.budget_bytes);
     st = (o->offsets ? mp_solve_with_arena : mp_solve)(&request, &out->answer, err);
     progress_end(&shown);
+    out->interrupted = interrupt_asked();
     if (st == MP_OK && o->second_stream && out->answer.plan) {
         st = mp_plan_second_stream(request.graph, &out->answer.plan, &out->second_stream, err);
         out->has_second_stream = st == MP_OK;
@@ -134,10 +138,48 @@ done:
     return st;
 }
 
+static bool prints_text(const options *o)
+{
+    return !o->json && !(o->out && !strcmp(o->out, "-"));
+}
+
+/* The no that needs no search, before the search for the smallest budget. */
+static void refuse_at_once(const options *o, outcome *out)
+{
+    if (!is_below_floor(out) || !prints_text(o)) return;
+    print_refusal(out);
+    fflush(stdout);
+    out->has_refusal = true;
+}
+
+static int search_failed(const mp_error *err)
+{
+    const int rc = input_failed(err);
+    return interrupt_asked() && err->code == MP_LIMIT ? EXIT_INTERRUPTED : rc;
+}
+
+/* Writes the plan and prints the answer, which is there even if the file is not. */
+static int answer(const options *o, outcome *out, mp_error *err)
+{
+    mp_error unwritten = {0};
+    mp_status written = MP_OK, printed = MP_OK;
+    int rc = out->answer.plan ? EXIT_DONE : is_refused(out) ? EXIT_NO : EXIT_INTERRUPTED;
+    if (out->answer.plan && o->out) written = mp_plan_write(out->answer.plan, out->subject.graph, o->out, &unwritten);
+    if (out->answer.plan && o->out && written == MP_OK) out->written = o->out;
+    if (out->answer.stopped && !o->quiet) complain("the search was cut short; this is the best it had found");
+    if (o->json)
+        printed = print_plan_json(out, err);
+    else if (prints_text(o))
+        printed = print_plan(out, err);
+    if (printed != MP_OK) rc = output_failed(err);
+    if (written != MP_OK) rc = output_failed(&unwritten);
+    return rc;
+}
+
 int cmd_plan(options *o)
 {
     mp_error err = {0};
-    outcome out = {0};
+    outcome out = {.asked = o};
     budget b;
     switches off = {0};
     int rc = settle(o, &b);
@@ -145,18 +187,18 @@ int cmd_plan(options *o)
     if (rc) return rc;
     out.explains_bound = o->explain_bound;
     out.stages_off = off.stages_off;
-    if (prepare(o, &b, &out, &err) != MP_OK || search(o, &off, &out, &err) != MP_OK) {
+    if (prepare(o, &b, &out, &err) != MP_OK) {
         rc = input_failed(&err);
+    } else if (o->out && mp_file_try(o->out, &err) != MP_OK) {
+        rc = output_failed(&err);
     } else {
-        mp_status st = MP_OK;
-        rc = out.answer.plan ? EXIT_DONE : EXIT_NO;
-        if (out.answer.plan && o->out) st = mp_plan_write(out.answer.plan, out.subject.graph, o->out, &err);
-        if (st == MP_OK && out.answer.stopped) complain("the search was cut short; this is the best it had found");
-        if (st == MP_OK && o->json)
-            st = print_plan_json(&out, &err);
-        else if (st == MP_OK && !(o->out && !strcmp(o->out, "-")))
-            st = print_plan(&out, &err);
-        if (st != MP_OK) rc = output_failed(&err);
+        refuse_at_once(o, &out);
+        if (out.has_refusal && o->quiet)
+            rc = EXIT_NO;
+        else if (search(o, &off, &out, &err) != MP_OK)
+            rc = search_failed(&err);
+        else
+            rc = answer(o, &out, &err);
     }
     mp_answer_free(&out.answer);
     mp_timeline_free(out.keep_all);

@@ -128,9 +128,12 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .progress_data = &shown};
     MP_TRY(keep_all_timeline(s->graph, &keep_all, &unused, err));
     MP_TRY(mp_floor(s->graph, &floor_bytes, &unused, err));
-    for (size_t k = 0; k < request.n_budgets; k++)
+    for (size_t k = 0; k < request.n_budgets; k++) {
+        char why[2 * QUANTITY_MAX];
+        MP_REQUIRE(!budget_lacks_unit(&w->budgets[k], keep_all->peak_bytes, why), err, MP_INVALID, "--budgets: %s", why);
         w->bytes[k] = budget_resolve(&w->budgets[k], keep_all->peak_bytes, floor_bytes);
-    progress_start(&shown, floor_bytes);
+    }
+    progress_start(&shown, o, floor_bytes, INT64_MAX);
     st = mp_sweep_budgets(&request, found, err);
     progress_end(&shown);
 done:

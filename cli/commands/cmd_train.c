@@ -1,15 +1,17 @@
 /* cmd_train.c - trains twice: with everything kept, and as the plan says. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
+#include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
@@ -22,29 +24,23 @@
 
 enum { STEPS = 10 }; /* without --steps */
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
-
 typedef struct step_progress {
     const char *what; /* "keep-all", "plan" */
-    bool terminal;
+    bool shows, any;
 } step_progress;
 
 static bool show_step(const mp_train_progress *now, void *data)
 {
-    const step_progress *p = data;
-    char text[QUANTITY_MAX];
-    if (p->terminal) {
-        fprintf(stderr, "\r\033[K%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
-                (long long)now->n_steps, now->loss, seconds_text(now->seconds, text));
-        fflush(stderr);
+    step_progress *p = data;
+    char text[QUANTITY_MAX], line[4 * QUANTITY_MAX];
+    if (interrupt_asked()) return false;
+    if (p->shows) {
+        snprintf(line, sizeof line, "%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
+                 (long long)now->n_steps, now->loss, seconds_text(now->seconds, text));
+        terminal_line(STDERR_FILENO, line);
+        p->any = true;
     }
-    return !interrupted;
+    return true;
 }
 
 /* What the options say that the table cannot. */
@@ -76,7 +72,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     int floor_node;
     const mp_graph *g = t->subject.graph;
     int64_t budget_bytes;
-    char text[QUANTITY_MAX];
+    char text[QUANTITY_MAX], needs[QUANTITY_MAX], least[QUANTITY_MAX];
     MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
     MP_TRY(subject_budget(&t->subject, b, t->keep_all->peak_bytes, floor_bytes, &budget_bytes, err));
     mp_request request = {.graph = g,
@@ -89,11 +85,17 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
                           .keep_order = o->keep_order,
                           .progress = progress_show,
                           .progress_data = &shown};
-    progress_start(&shown, floor_bytes);
+    progress_start(&shown, o, floor_bytes, budget_bytes);
     st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);
+    t->interrupted = interrupt_asked() && !answer.plan && budget_bytes >= floor_bytes;
     MP_TRY(st);
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan was found within %s", bytes_short(request.budget_bytes, text));
+    bytes_short(budget_bytes, text);
+    bytes_short(floor_bytes, least);
+    MP_REQUIRE(answer.plan || !interrupt_asked() || budget_bytes < floor_bytes, err, MP_INFEASIBLE,
+               "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
+    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan was found within %s: the smallest found needs %s, and the floor is %s",
+               text, bytes_short(mp_plan_need(answer.smallest), needs), least);
     t->plan = answer.plan;
     answer.plan = NULL;
     if (o->second_stream) {
@@ -147,6 +149,16 @@ done:
     return st;
 }
 
+/* What is written at the end can be written: said before the work is done. */
+static mp_status try_outputs(const options *o, mp_error *err)
+{
+    mp_status st = MP_OK;
+    if (o->out) MP_TRY(mp_file_try(o->out, err));
+    if (o->save) MP_TRY(mp_file_try(o->save, err));
+done:
+    return st;
+}
+
 static mp_hyper hyper_of(const options *o)
 {
     mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
@@ -167,8 +179,8 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     *reads = true;
     mp_feed *feed = NULL, *test = NULL;
     mp_parameter_source *source = NULL;
-    step_progress shown = {"keep-all", isatty(STDERR_FILENO)};
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old_int, old_term;
+    step_progress shown = {.what = o->before ? "run 1 of 2, keeping all" : "training",
+                           .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO)};
     mp_train_request request = {
         .program = t->subject.program,
         .plan = t->keep_all,
@@ -177,9 +189,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
         .n_steps = o->steps ? o->steps : STEPS,
         .progress = show_step,
         .progress_data = &shown};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, &old_int);
-    sigaction(SIGTERM, &action, &old_term);
+    interrupt_catch(true, !shown.shows);
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
     MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
@@ -191,18 +201,17 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     if (o->before) {
         MP_TRY(mp_train(&request, &t->before, err));
         t->has_before = true;
+        if (t->before.stopped) goto done; /* what would be compared has not the same steps */
+        shown.what = "run 2 of 2, by the plan";
     }
     request.plan = t->plan;
     request.save = o->save;
     request.save_every = o->save_every;
     request.test = test;
-    if (t->before.stopped) request.n_steps = (int64_t)t->before.n_losses;
-    shown.what = "plan";
     MP_TRY(mp_train(&request, &t->after, err));
 done:
-    if (shown.terminal) fputs("\r\033[K", stderr);
-    sigaction(SIGINT, &old_int, NULL);
-    sigaction(SIGTERM, &old_term, NULL);
+    if (shown.any) terminal_clear(STDERR_FILENO);
+    interrupt_release();
     mp_feed_free(feed);
     mp_feed_free(test);
     mp_parameter_source_free(source);
@@ -239,11 +248,20 @@ int cmd_train(options *o)
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        if (err.code == MP_INFEASIBLE && t.interrupted) rc = EXIT_INTERRUPTED;
+    } else if (try_outputs(o, &err) != MP_OK) {
+        rc = output_failed(&err);
     } else {
         bool reads;
         mp_status st = run(o, &files, &t, &reads, &err);
         if (st == MP_OK) {
             t.fast = o->fast;
+        }
+        if (st == MP_OK && t.before.stopped) {
+            complain("interrupted after %zu steps of the first run, which keeps all: not compared, and the plan was not run",
+                     t.before.n_losses);
+            rc = EXIT_INTERRUPTED;
+        } else if (st == MP_OK) {
             if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
             if (o->json)
                 st = print_train_json(&t, &err);
@@ -253,7 +271,7 @@ int cmd_train(options *o)
             if (st == MP_OK && o->out)
                 st = mp_loss_picture(subject_title(&t.subject, title, sizeof title), t.after.losses, t.after.n_losses,
                                      t.after.first_step, o->out, &err);
-            if (st == MP_OK && t.has_before && !train_identical(&t)) rc = EXIT_NO;
+            if (st == MP_OK && train_compares(&t) && !train_identical(&t)) rc = EXIT_NO;
         }
         bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;
         if (st != MP_OK) rc = given ? input_failed(&err) : output_failed(&err);

@@ -43,7 +43,7 @@ static bool parse_number(const char *text, const char **end, double *value, int6
     return isfinite(*value);
 }
 
-static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
+static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char **why)
 {
     /* in whatever case; a letter alone is what GPUs, containers and batch systems mean by it */
     static const struct {
@@ -71,6 +71,7 @@ static bool parse_bytes(const char *text, int64_t *bytes, const char **why)
         return false;
     }
     while (*end == ' ') end++;
+    *bare = !*end;
     for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
         if (strcasecmp(units[k].name, end)) continue;
         double product = floor(value * (double)units[k].bytes);
@@ -94,7 +95,12 @@ bool budget_parse(const char *text, budget *out, const char **why)
     *out = (budget){.kind = strcmp(text, "auto") ? BUDGET_BYTES : BUDGET_FREE};
     if (out->kind == BUDGET_FREE) return true;
     if (!length || number[length - 1] != '%') {
-        if (!above) return parse_bytes(text, &out->bytes, why);
+        if (!above) {
+            bool bare = false;
+            const bool read = parse_bytes(text, &out->bytes, &bare, why);
+            if (bare) out->bare = text;
+            return read;
+        }
         *why = "needs a percentage behind the floor, like floor+50%";
         return false;
     }
@@ -112,6 +118,22 @@ int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes)
     if (b->kind == BUDGET_BYTES) return b->bytes;
     double bytes = (double)from + floor((double)(peak_bytes - from) * b->percent / 100);
     return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;
+}
+
+bool budget_lacks_unit(const budget *b, int64_t peak_bytes, char *why)
+{
+    const int64_t kib = 1024;
+    if (b->kind != BUDGET_BYTES || !b->bare || b->bytes >= kib || peak_bytes < kib * kib) return false;
+    const double value = strtod(b->bare, NULL);
+    const int n =
+        snprintf(why, (size_t)QUANTITY_MAX * 2, "%.12s is %lld byte%s", b->bare, (long long)b->bytes, b->bytes == 1 ? "" : "s");
+    if (value <= 0 || n < 0) return true;
+    const double percent = value <= 1 ? 100 * value : value;
+    if (percent <= 100)
+        snprintf(why + n, (size_t)QUANTITY_MAX * 2 - (size_t)n, "; did you mean %g%%?", percent);
+    else
+        snprintf(why + n, (size_t)QUANTITY_MAX * 2 - (size_t)n, "; did you mean %gMiB?", value);
+    return true;
 }
 
 const char *bytes_short(int64_t bytes, char *text)

@@ -17,6 +17,7 @@ typedef struct budget {
     enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_FLOOR, BUDGET_FREE } kind;
     int64_t bytes;
     double percent;
+    const char *bare; /* bytes were written as a number without a unit: its text; else NULL */
 } budget;
 
 /* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "floor+50%". On failure returns false and *why says what is wrong with it,
@@ -24,6 +25,10 @@ typedef struct budget {
 bool budget_parse(const char *text, budget *out, const char **why);
 /* The bytes it comes to, rounded down; of BUDGET_FREE, see subject_budget. */
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes);
+
+/* Whether bytes were written as a small number that hardly means bytes, for something of so many: "60" for "60%". Then *why, of
+ * QUANTITY_MAX * 2 bytes, says so, as the end of a sentence. */
+bool budget_lacks_unit(const budget *b, int64_t peak_bytes, char *why);
 
 /* All write into `text` of QUANTITY_MAX and return it. */
 const char *bytes_short(int64_t bytes, char *text);   /* "7.43 GiB" */

@@ -16,7 +16,8 @@ void help_overview(FILE *to)
     fputs("\nMODEL is an ONNX file, or a training graph: one that 'memplan graph' wrote (its name ends in .json),\nor one in "
           "Graphviz's DOT (.dot, .gv).\n"
           "'memplan help COMMAND' lists the options of a command.\n"
-          "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or bad input.\n",
+          "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or bad input;\n130 stopped by Ctrl-C "
+          "before there was an answer.\n",
           to);
 }
 

@@ -67,6 +67,12 @@ static const char *granularity_choice(size_t k)
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
 
+static const char *color_choice(size_t k)
+{
+    static const char *const when[] = {"auto", "always", "never"};
+    return k < sizeof when / sizeof *when ? when[k] : NULL;
+}
+
 #define QUOTED(x) #x
 #define TEXT_OF(macro) QUOTED(macro)
 

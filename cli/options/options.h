@@ -76,6 +76,8 @@ typedef struct options {
     bool nesterov, before, captures, profile, keep_order, second_stream, offsets;
     const char *schedule, *save, *resume; /* schedule has a default, the others NULL: not given */
     bool minimize, per_op, json, help;
+    bool quiet, verbose, shows_progress, list;
+    const char *color;
     size_t n_operands;
     const char **operands;
     command_id command;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
 #include "cli/reports/report.h"
 #include "formats/base/bytes_text.h"
 #include "formats/json/json.h"
@@ -84,15 +85,11 @@ static void print_interval(const outcome *out)
     const mp_graph *graph = out->subject.graph;
     const double mib = 1 << 20, unit = (double)report->live_in_bytes < mib ? 1 : mib;
     char bytes[QUANTITY_MAX], free_bytes[QUANTITY_MAX], time[QUANTITY_MAX];
-    printf("Memory is short for the most time from the first run of ");
-    report_node(graph, bound->from);
-    if (bound->to >= 0) {
-        printf(" to that of ");
-        report_node(graph, bound->to);
-    } else {
-        printf(" to the end of the step");
-    }
-    printf(".\n  %12s  is read there of what was produced before, and %s is free for it\n",
+    char from[256], to[256];
+    screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.",
+                node_text(graph, bound->from, from, sizeof from), bound->to >= 0 ? "that of " : "the end of the step",
+                bound->to >= 0 ? node_text(graph, bound->to, to, sizeof to) : "");
+    printf("  %12s  is read there of what was produced before, and %s is free for it\n",
            bytes_short(report->live_in_bytes, bytes), bytes_short(report->free_bytes, free_bytes));
     printf("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds, time));
     printf(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds, time),
@@ -131,8 +128,8 @@ void print_bound_explanation(const outcome *out)
         print_interval(out);
         return;
     }
-    report_node(out->subject.graph, bound->from);
-    printf(".\n");
+    char at[256];
+    screen_text(0, "%s.", node_text(out->subject.graph, bound->from, at, sizeof at));
 }
 
 /* ---- JSON ---- */

@@ -18,10 +18,22 @@ typedef struct outcome {
     mp_second_stream second_stream;
     double planning_seconds;
     bool explains_bound;
-    unsigned stages_off; /* as in mp_bound_options.off */
+    unsigned stages_off;  /* as in mp_bound_options.off */
+    const options *asked; /* the caller's */
+    bool interrupted;     /* Ctrl-C ended the search */
+    const char *written;  /* the file that the plan is in; NULL: none */
+    bool has_refusal;     /* print_refusal has been called */
 } outcome;
 
 mp_status print_plan(const outcome *out, mp_error *err);
+/* Whether it says which modules to wrap, and not single tensors. */
+bool plan_is_by_modules(const mp_plan *plan);
+/* Parts of it: the table's heading and one line of it (ticks -1: no order stands behind it, only a bound), the arena, the peak.
+ */
+void print_plan_heading(const outcome *out);
+void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note);
+mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err);
+mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err);
 mp_status print_plan_json(const outcome *out, mp_error *err);
 
 #endif

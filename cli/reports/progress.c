@@ -1,68 +1,111 @@
-/* progress.c - the line of progress, and Ctrl-C. */
+/* progress.c - the line of progress: how long, how good, how good at best; with -v what the searchers count. */
 #include "cli/reports/progress.h"
 
-#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "cli/messages/quantities.h"
+#include "cli/messages/terminal.h"
+#include "cli/reports/interrupt.h"
+#include "estimator/base/clock.h"
 
-static volatile sig_atomic_t interrupted;
-static struct sigaction before;
+enum { LINE_MAX_BYTES = 512 };
 
-static void on_interrupt(int signal)
+typedef struct line {
+    char text[LINE_MAX_BYTES];
+    size_t n;
+} line;
+
+static void add(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(line *l, const char *format, ...)
 {
-    (void)signal;
-    interrupted = 1;
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, format, args);
+    va_end(args);
+    if (n > 0) l->n += (size_t)n;
+    if (l->n >= sizeof l->text) l->n = sizeof l->text - 1;
 }
 
-void progress_start(progress *p, int64_t floor_bytes)
+void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t budget_bytes)
 {
-    /* SA_RESETHAND: the second Ctrl-C finds the system's own way, and kills */
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    *p = (progress){.floor_bytes = floor_bytes, .shown_at = -1, .terminal = isatty(STDERR_FILENO)};
-    interrupted = 0;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, &before);
+    *p = (progress){.floor_bytes = floor_bytes,
+                    .budget_bytes = budget_bytes,
+                    .start = mp_clock_now(),
+                    .shown_at = -1,
+                    .best_ticks = -1,
+                    .bound_ticks = -1,
+                    .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
+                    .verbose = o->verbose};
+    interrupt_catch(false, !p->shows);
+}
+
+/* "searching  12 s  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */
+static void add_extra(line *l, const progress *p, int64_t baseline_ticks)
+{
+    char extra[QUANTITY_MAX];
+    if (p->best_ticks < 0)
+        add(l, "  no plan yet");
+    else
+        add(l, "  best %s", extra_text((double)p->best_ticks, (double)baseline_ticks, extra));
+    if (p->bound_ticks > baseline_ticks)
+        add(l, ", at least %s", extra_text((double)p->bound_ticks, (double)baseline_ticks, extra));
+    add(l, p->best_ticks < 0 ? "  (Ctrl-C stops)" : "  (Ctrl-C keeps the best)");
+}
+
+/* "searching for the smallest budget  12 s  18.90 GiB so far  (Ctrl-C keeps it)" */
+static void add_smallest(line *l, const mp_progress *now)
+{
+    char bytes[QUANTITY_MAX];
+    if (now->smallest_peak_bytes >= 0) add(l, "  %s so far", bytes_short(now->smallest_peak_bytes, bytes));
+    add(l, "  (Ctrl-C keeps it)");
+}
+
+static void add_details(line *l, const progress *p, const mp_progress *now)
+{
+    char bytes[QUANTITY_MAX];
+    add(l, "  %s %lld tried", now->solver, (long long)now->n_offers);
+    if (now->moves_per_second > 0) add(l, "  %.0f moves/s", now->moves_per_second);
+    if (now->smallest_peak_bytes >= 0) add(l, "  smallest %s", bytes_short(now->smallest_peak_bytes, bytes));
+    if (p->floor_bytes > 0) add(l, "  floor %s", bytes_short(p->floor_bytes, bytes));
 }
 
 bool progress_show(const mp_progress *now, void *data)
 {
     progress *p = data;
-    char extra[QUANTITY_MAX] = "none yet", peak[QUANTITY_MAX] = "none yet", floor[QUANTITY_MAX];
-    if (interrupted) return false;
-    if (now->elapsed_seconds < p->shown_at) p->shown_at = -1; /* another search */
-    if (!p->terminal || now->elapsed_seconds < p->shown_at + 0.1) return true;
-    p->shown_at = now->elapsed_seconds;
+    line l = {.n = 0};
+    if (interrupt_asked()) return false;
+    const double t = mp_clock_now() - p->start;
+    if (!p->shows || t < p->shown_at + 0.1) return true;
+    p->shown_at = t;
     p->any = true;
-    if (now->best_ticks >= 0) extra_text((double)now->best_ticks, (double)now->baseline_ticks, extra);
-    if (now->smallest_peak_bytes >= 0) bytes_short(now->smallest_peak_bytes, peak);
-    fprintf(stderr, "\r\033[K%s%s  %.1f s  %lld tried  extra time %s", p->what, now->solver, now->elapsed_seconds,
-            (long long)now->n_offers, extra);
-    if (now->bound_ticks > 0) {
-        extra_text((double)now->bound_ticks, (double)now->baseline_ticks, extra);
-        fprintf(stderr, " (at least %s)", extra);
-    }
-    if (now->moves_per_second > 0) fprintf(stderr, "  %.0f moves/s", now->moves_per_second);
-    fprintf(stderr, "  smallest %s", peak);
-    if (p->floor_bytes > 0) fprintf(stderr, " (floor %s)", bytes_short(p->floor_bytes, floor));
-    fflush(stderr);
+    if (now->best_ticks >= 0) p->best_ticks = now->best_ticks;
+    if (now->bound_ticks > p->bound_ticks) p->bound_ticks = now->bound_ticks;
+    const bool no_plan = p->budget_bytes < p->floor_bytes;
+    add(&l, "%s%s  %.0f s", p->what, no_plan ? "searching for the smallest budget" : "searching", t);
+    if (no_plan)
+        add_smallest(&l, now);
+    else
+        add_extra(&l, p, now->baseline_ticks);
+    if (p->verbose) add_details(&l, p, now);
+    if (!interrupt_asked()) terminal_line(STDERR_FILENO, l.text);
     return true;
 }
 
 bool progress_next(progress *p, const char *what)
 {
     snprintf(p->what, sizeof p->what, "%s: ", what);
-    if (p->terminal && !interrupted) {
+    p->best_ticks = p->bound_ticks = -1;
+    if (p->shows && !interrupt_asked()) {
         p->any = true;
-        fprintf(stderr, "\r\033[K%s", what);
-        fflush(stderr);
+        terminal_line(STDERR_FILENO, what);
     }
-    return !interrupted;
+    return !interrupt_asked();
 }
 
 void progress_end(progress *p)
 {
-    sigaction(SIGINT, &before, NULL);
-    if (p->any) fputs("\r\033[K", stderr);
+    if (p->any) terminal_clear(STDERR_FILENO);
+    interrupt_release();
 }

@@ -1,79 +1,28 @@
-/* report.c - lists of tensors by module, what is live at the peak, static memory by kind. */
+/* report.c - what is live at the peak, static memory by kind, nodes as text. */
 #include "cli/reports/report.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
-#include "estimator/base/module_name.h"
+#include "cli/messages/screen.h"
 
-enum {
-    GROUPS_MAX = 12,  /* on a terminal modules are told apart as deeply as this many groups allow, */
-    GROUPS_FULL = 32, /* and where everything is listed, as this many do */
-    LINES_MAX = 24,   /* tensors listed on a terminal */
-    DEPTH_MAX = 4,
-    HOLDERS = 5
-};
+enum { HOLDERS = 5, NAMED = 2, TEXT_MAX = 1024, NAME_ROOM = 36, NAME_MAX_BYTES = 256 };
 
-/* Tensors of modules have names that begin with a slash. */
-static size_t module_length(const char *name, int depth)
+/* Puts more behind a text. */
+static void add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add(char *text, size_t size, const char *format, ...)
 {
-    return name[0] == '/' ? mp_module_length(name, depth) : 0;
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
 }
 
-static bool same_module(const char *a, const char *b, int depth)
-{
-    size_t n = module_length(a, depth);
-    return n == module_length(b, depth) && !strncmp(a, b, n);
-}
-
-/* Whether names[k] is the first of its group. */
-static bool opens_group(const char *const *names, size_t k, int depth)
-{
-    for (size_t j = 0; j < k; j++)
-        if (same_module(names[j], names[k], depth)) return false;
-    return true;
-}
-
-static size_t count_groups(const char *const *names, size_t n, int depth)
-{
-    size_t groups = 0;
-    for (size_t k = 0; k < n && groups <= GROUPS_FULL; k++) groups += opens_group(names, k, depth);
-    return groups;
-}
-
-static void print_module(const char *path, size_t length)
-{
-    char text[256];
-    printf("  %s\n", length ? mp_module_text(path, length, text, sizeof text) : "(no module)");
-}
-
-void report_tensors(const char *const *names, size_t n, const char *hint)
-{
-    bool cut = isatty(STDOUT_FILENO) && n > LINES_MAX;
-    int depth = 1;
-    while (depth < DEPTH_MAX && count_groups(names, n, depth + 1) <= (cut ? GROUPS_MAX : GROUPS_FULL)) depth++;
-    size_t groups = count_groups(names, n, depth), most = n, hidden = 0;
-    if (cut) most = groups < LINES_MAX / 2 ? LINES_MAX / groups : 2;
-    for (size_t k = 0; k < n; k++) {
-        if (!opens_group(names, k, depth)) continue;
-        size_t listed = 0, left = 0;
-        if (groups > 1 || module_length(names[k], depth)) print_module(names[k], module_length(names[k], depth));
-        for (size_t j = k; j < n; j++) {
-            if (!same_module(names[j], names[k], depth)) continue;
-            if (listed < most) printf("    %s\n", names[j]);
-            listed++;
-        }
-        left = listed > most ? listed - most : 0;
-        if (left) printf("    ... and %zu more\n", left);
-        hidden += left;
-    }
-    if (hidden) printf("  (all of them: %s)\n", hint);
-}
-
-void report_static(const mp_graph *graph)
+const char *static_text(const mp_graph *graph, char *text, size_t size)
 {
     static const char *const plural[MP_N_KINDS] = {[MP_KIND_PARAMETER] = "parameters",
                                                    [MP_KIND_OPTIMIZER_STATE] = "optimizer state",
@@ -84,56 +33,96 @@ void report_static(const mp_graph *graph)
                                                    [MP_KIND_SAVED] = "saved",
                                                    [MP_KIND_GRADIENT] = "gradients",
                                                    [MP_KIND_ACTIVATION_GRADIENT] = "gradients of activations"};
-    char text[QUANTITY_MAX];
+    char quantity[QUANTITY_MAX];
     int64_t bytes[MP_N_KINDS] = {0};
-    const char *between = "";
+    const int64_t all = mp_graph_static_bytes(graph);
+    const char *between = " (";
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_storage_is_static(&graph->storages[s])) bytes[graph->storages[s].kind] += graph->storages[s].bytes;
-    printf("always there: %s (", bytes_short(mp_graph_static_bytes(graph), text));
+    snprintf(text, size, "always there: %s", all ? bytes_short(all, quantity) : "nothing");
     for (int k = 0; k < MP_N_KINDS; k++) {
         if (!bytes[k]) continue;
-        printf("%s%s %s", between, plural[k], bytes_short(bytes[k], text));
+        add(text, size, "%s%s %s", between, plural[k], bytes_short(bytes[k], quantity));
         between = ", ";
     }
-    puts(")");
+    if (*between == ',') add(text, size, ")");
+    return text;
 }
 
-void report_node(const mp_graph *graph, int node)
+const char *node_text(const mp_graph *graph, int node, char *text, size_t size)
 {
     const mp_node *n = &graph->nodes[node];
     const char *phase = mp_phase_name(n->phase);
     bool named = n->name && *n->name, op = n->op && *n->op, said = named && strstr(n->name, phase);
-    fputs(named ? n->name : mp_node_label(graph, node).text, stdout);
-    if (op || !said) printf(" (%s%s%s)", op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
+    snprintf(text, size, "%s", named ? n->name : mp_node_label(graph, node).text);
+    if (op || !said) add(text, size, " (%s%s%s)", op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
+    return text;
 }
 
-void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node)
+/* A name without its middle where it is longer than `room` bytes: its ends tell most. */
+static const char *elided(const char *name, size_t room, char *text, size_t size)
 {
-    char text[QUANTITY_MAX];
+    static const char gap[] = "...";
+    const size_t n = strlen(name), kept = room - sizeof gap + 1;
+    size_t head = kept / 2, tail = n - (kept - kept / 2);
+    if (n <= room) {
+        snprintf(text, size, "%s", name);
+        return text;
+    }
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* not within a character of UTF-8 */
+    while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
+    snprintf(text, size, "%.*s%s%s", (int)head, name, gap, name + tail);
+    return text;
+}
+
+/* In one sentence. */
+static void report_peak_shortly(const mp_graph *graph, const mp_timeline *timeline, int node, const int *spans, size_t n)
+{
+    char at[256], shown[NAME_MAX_BYTES], text[TEXT_MAX] = "", quantity[QUANTITY_MAX];
+    const char *source = graph->nodes[node].source;
+    mp_label label;
+    for (size_t k = 0; k < n && k < NAMED; k++) {
+        const int s = timeline->spans[spans[k]].storage;
+        char short_name[NAME_MAX_BYTES];
+        add(text, sizeof text, "%s%s %s", k ? ", " : "", bytes_short(graph->storages[s].bytes, quantity),
+            elided(mp_storage_title(graph, s, &label), NAME_ROOM, short_name, sizeof short_name));
+    }
+    if (n > NAMED) add(text, sizeof text, ", ...");
+    screen_text(2, "Peak at %s%s%s, step %d of %zu: %s; always there: %s.",
+                elided(node_text(graph, node, at, sizeof at), 2 * NAME_ROOM, shown, sizeof shown), source ? ", " : "",
+                source ? source : "", timeline->peak_step + 1, timeline->n_steps, text,
+                bytes_short(mp_graph_static_bytes(graph), quantity));
+}
+
+void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly)
+{
+    char text[QUANTITY_MAX], at[256], always[TEXT_MAX];
     int spans[HOLDERS];
     mp_label label;
     if (timeline->peak_step < 0) return;
     size_t n = mp_timeline_holders(graph, timeline, timeline->peak_step, spans, HOLDERS);
-    printf("The peak is at ");
-    report_node(graph, node);
-    printf(", step %d of %zu; the largest that lie there:\n", timeline->peak_step + 1, timeline->n_steps);
-    if (graph->nodes[node].source) printf("  (it stands at %s)\n", graph->nodes[node].source);
+    if (shortly) {
+        report_peak_shortly(graph, timeline, node, spans, n);
+        return;
+    }
+    screen_text(0, "The peak is at %s, step %d of %zu; the largest that lie there:", node_text(graph, node, at, sizeof at),
+                timeline->peak_step + 1, timeline->n_steps);
+    if (graph->nodes[node].source) screen_text(2, "  (it stands at %s)", graph->nodes[node].source);
     for (size_t k = 0; k < n && k < HOLDERS; k++) {
         int s = timeline->spans[spans[k]].storage;
-        printf("  %12s  %s  %s\n", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),
-               mp_storage_title(graph, s, &label));
+        screen_row("  %12s  %s  %s", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),
+                   mp_storage_title(graph, s, &label));
     }
     if (n > HOLDERS) printf("  %12s  and %zu smaller\n", "...", n - HOLDERS);
-    printf("  and ");
-    report_static(graph);
+    screen_text(6, "  and %s", static_text(graph, always, sizeof always));
 }
 
 void report_second_stream(const mp_second_stream *effect, double tick_seconds)
 {
     char hidden[QUANTITY_MAX], all[QUANTITY_MAX];
-    printf("  second stream: %zu of %zu updates run beside backward; of their %s it hides %s\n", effect->n_beside,
-           effect->n_updates, seconds_text((double)effect->update_ticks * tick_seconds, all),
-           seconds_text((double)effect->hidden_ticks * tick_seconds, hidden));
+    screen_text(4, "  second stream: %zu of %zu updates run beside backward; of their %s it hides %s", effect->n_beside,
+                effect->n_updates, seconds_text((double)effect->update_ticks * tick_seconds, all),
+                seconds_text((double)effect->hidden_ticks * tick_seconds, hidden));
 }
 
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)

@@ -8,20 +8,14 @@
 #include "cli/reports/subject.h"
 #include "memplan/second_stream.h"
 
-/* Prints the name of a module or tensor list, one per line: grouped by the module that stands in the names
- * ("/layer1/layer1.0/conv1/ Conv_output_0" is of layer1.0.conv1), in order. On a terminal long groups are cut short, and `hint`
- * says where all of it is. */
-void report_tensors(const char *const *names, size_t n, const char *hint);
+/* Prints which node the peak is at, the largest storages that are live then, and what is always live: in one sentence, or in a
+ * line each. `node` runs at the timeline's peak step. */
+void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly);
 
-/* Prints which node the peak is at, the five largest storages that are live then, and what is always live. `node` runs at the
- * timeline's peak step. */
-void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node);
-
-/* Prints what is always live, by kind: "parameters 97.49 MiB, ...". */
-void report_static(const mp_graph *graph);
-
-/* Prints a node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
-void report_node(const mp_graph *graph, int node);
+/* Both write into `text` of `size` bytes and return it. What is always live, by kind: "always there: 97.49 MiB (parameters
+ * ...)". A node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
+const char *static_text(const mp_graph *graph, char *text, size_t size);
+const char *node_text(const mp_graph *graph, int node, char *text, size_t size);
 
 /* What --second-stream came to: one line; as JSON, NULL without memory. */
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);

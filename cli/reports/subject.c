@@ -259,7 +259,8 @@ mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, 
     const int64_t reserve_bytes = INT64_C(1) << 30; /* what libraries load and captured graphs take when the steps run */
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_backend_memory now;
-    char text[QUANTITY_MAX];
+    char text[QUANTITY_MAX], why[2 * QUANTITY_MAX];
+    MP_REQUIRE(!budget_lacks_unit(b, peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
     *bytes = budget_resolve(b, peak_bytes, floor_bytes);
     if (b->kind != BUDGET_FREE) goto done;
     MP_REQUIRE(backend && backend->memory, err, MP_INVALID,

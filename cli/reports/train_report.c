@@ -11,6 +11,11 @@
 #include "cli/reports/report.h"
 #include "memplan/arena.h"
 
+bool train_compares(const train_outcome *t)
+{
+    return t->has_before && !t->before.stopped && !t->after.stopped;
+}
+
 bool train_identical(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
@@ -94,8 +99,9 @@ void print_profile(const mp_graph *g, const double *node_seconds, double n_steps
     qsort(shares, n, sizeof *shares, by_seconds);
     printf("\nWhere the time goes, per step:\n");
     for (size_t s = 0; s < n && s < SHOWN; s++)
-        printf("  %-24s %-9s %5lld nodes  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
-               (long long)shares[s].n, seconds_text(shares[s].seconds / n_steps, text), 100 * shares[s].seconds / total);
+        printf("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
+               (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds / n_steps, text),
+               100 * shares[s].seconds / total);
 }
 
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
@@ -143,8 +149,8 @@ void print_train(const train_outcome *t, const options *o)
     char title[256], before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
     const mp_report *r = &t->after;
     size_t n = r->n_losses;
-    printf("%s, %s, %zu steps, updates fused: %s\n\n", subject_title(&t->subject, title, sizeof title),
-           t->subject.graph->target, n, mp_fuse_name(t->subject.graph->fuse));
+    printf("%s, %s, %zu step%s, updates fused: %s\n\n", subject_title(&t->subject, title, sizeof title),
+           t->subject.graph->target, n, n == 1 ? "" : "s", mp_fuse_name(t->subject.graph->fuse));
     print_memory(t);
     seconds_text(r->step_seconds, after);
     if (t->has_before)
@@ -168,7 +174,9 @@ void print_train(const train_outcome *t, const options *o)
     }
     report_attention(t->subject.program);
     if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
-    if (t->has_before)
+    if (t->has_before && !train_compares(t))
+        puts("Losses and weights of both runs: interrupted, not compared.");
+    else if (t->has_before)
         printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
     if (o->profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
 }
@@ -209,7 +217,7 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
     all = json_pack("{ss ss sb sI sI so so so so sb}", "device", t->subject.graph->target, "fuse",
                     mp_fuse_name(t->subject.graph->fuse), "fast", (int)t->fast, "parameters", (json_int_t)t->n_parameters,
                     "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
-                    t->has_before ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
+                    train_compares(t) ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
                     (int)t->after.stopped);
     attention_json(t->subject.program, &all);
     if (all && t->has_second_stream)

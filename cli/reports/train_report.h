@@ -10,6 +10,7 @@ typedef struct train_outcome {
     subject subject;
     mp_plan *keep_all, *plan;
     bool has_before;
+    bool interrupted;             /* Ctrl-C ended the search before there was a plan */
     bool fast;                    /* other last bits were permitted */
     size_t n_parameters, n_drawn; /* of those, without values in the model's file */
     bool has_second_stream;       /* it was asked for */
@@ -17,6 +18,8 @@ typedef struct train_outcome {
     mp_report before, after; /* keep-all, the plan */
 } train_outcome;
 
+/* Whether there are two runs of the same steps. */
+bool train_compares(const train_outcome *t);
 /* True if both runs have the same losses and the same weights, bit for bit. */
 bool train_identical(const train_outcome *t);
 /* Keep-all with offsets; every node in the alternative that alternatives[node] says (NULL: the base). Released with

@@ -154,3 +154,29 @@ mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     return st;
 }
+
+mp_status mp_file_try(const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    struct stat info;
+    int fd = -1;
+    const bool exists = stat(path, &info) == 0;
+    char *target = exists && S_ISREG(info.st_mode) ? realpath(path, NULL) : NULL, *name = NULL;
+    if (!strcmp(path, "-")) goto done;
+    if (exists && S_ISDIR(info.st_mode)) MP_TRY(MP_FAIL(err, MP_IO, "the file cannot be written: it is a directory"));
+    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it might be noticed */
+        if (access(path, W_OK) != 0) MP_TRY(system_failure(err, "the file cannot be written"));
+        goto done;
+    }
+    const char *at = target ? target : path;
+    const size_t size = strlen(at) + 64;
+    MP_REQUIRE(name = mp_alloc(size, 1), err, MP_NOMEM, "no memory to write a file");
+    MP_TRY(open_beside(at, name, size, &fd, err));
+    close(fd);
+    unlink(name);
+done:
+    mp_free(name);
+    free(target);
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    return st;
+}

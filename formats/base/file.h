@@ -22,6 +22,9 @@ void mp_file_close(mp_file *file); /* zeroed is fine */
 /* Writes the bytes to a temporary name beside `path` and renames it: the file is whole or untouched. "-" is standard output.
  * MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
+/* Whether mp_file_write could write there, as far as that can be known before there is anything to write: creates the temporary
+ * file, and takes it away again. MP_IO, as mp_file_write. */
+mp_status mp_file_try(const char *path, mp_error *err);
 /* The same from several pieces, one behind the other. */
 typedef struct mp_file_part {
     const void *bytes;

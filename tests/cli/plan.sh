@@ -22,3 +22,22 @@ try plan_explain_unbounded plan chain.json --solver none --explain-bound
 try plan_infeasible plan mlp.onnx --batch 4096 --budget 1MiB -o infeasible.json
 try plan_infeasible_json plan mlp.onnx --batch 4096 --budget 1MiB --json
 holds infeasible_writes_nothing test ! -e infeasible.json
+# What has to be set, and nothing else.
+try plan_fits plan mlp.onnx --batch 64 --budget 100%
+FILTER='sed -n /^Checkpoints/,/^$/p' try plan_two_segments plan resnet50.onnx --batch 4 --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
+FILTER='sed -n /^Checkpoints/,/^$/p' try plan_list plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --list
+FILTER='grep -A 3 checkpoints_to_set' try plan_to_set_json plan resnet50.onnx --batch 4 --json \
+    --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
+try plan_quiet plan mlp.onnx --batch 4096 --budget 1MiB -q
+try plan_verbose plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -v
+# Budgets that are numbers alone; a file that cannot be written is known before the search.
+try plan_bare plan mlp.onnx --batch 4096 --budget 60
+try plan_bare_share plan mlp.onnx --batch 4096 --budget 0.6
+try plan_bare_many plan mlp.onnx --batch 4096 --budget 600
+try sweep_bare sweep mlp.onnx --batch 4096 --budgets 90%,80
+try fit_bare fit mlp.onnx --memory 16
+try plan_unwritable plan mlp.onnx --batch 4096 --budget 60% -o no/such/plan.json
+holds plan_is_printed_if_not_written sh -c "'$memplan' plan mlp.onnx --batch 4096 --budget 100% -o /dev/full > full.txt 2> why.txt; test \$? = 1 &&
+    grep -q 'No space left' why.txt && grep -q 'fits the budget' full.txt && ! grep -q 'written to' full.txt"
+holds a_file_is_tried_and_left_as_it_was sh -c "cp plan.json kept.json && ! '$memplan' plan mlp.onnx --batch 4096 --budget 1MiB -o kept.json &&
+    cmp plan.json kept.json && ! ls | grep -q tmp"

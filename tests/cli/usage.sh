@@ -45,9 +45,9 @@ try usage_graph_batch plan chain.json --budget 60% --batch 4
 try usage_graph_fuse estimate chain.json --fuse backward
 holds units_as_people_write_them sh -c "
     for unit in '800M' '800m' '800MiB' '800mib'; do
-        '$memplan' plan mlp.onnx --batch 64 --budget \$unit | grep -q 'budget of 800.00 MiB (838,860,800 bytes)' || exit 1
+        '$memplan' plan mlp.onnx --batch 64 --budget \$unit -v | grep -q 'budget of 800.00 MiB (838,860,800 bytes)' || exit 1
     done
-    '$memplan' plan mlp.onnx --batch 64 --budget 800mb | grep -q '(800,000,000 bytes)'"
+    '$memplan' plan mlp.onnx --batch 64 --budget 800mb -v | grep -q '(800,000,000 bytes)'"
 holds devices_in_any_case sh -c "
     '$memplan' estimate mlp.onnx --batch 64 --device 'RTX 4090' | grep -q 'GeForce RTX 4090' &&
     '$memplan' graph mlp.onnx --batch 64 --device A100 -o upper.json && '$memplan' graph mlp.onnx --batch 64 --device a100 -o lower.json &&

@@ -137,6 +137,27 @@ static void a_minus_is_standard_output(void **state)
     assert_contents(target, "abc");
 }
 
+static void what_can_be_written_is_known_before(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    char absent[160];
+    unlink(target);
+    if (mp_file_try(target, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_int_equal(access(target, F_OK), -1);
+    assert_int_equal(mp_file_write(target, "old", 3, &err), MP_OK);
+    assert_int_equal(mp_file_try(target, &err), MP_OK);
+    assert_contents(target, "old");
+    assert_int_equal(mp_file_try("-", &err), MP_OK);
+    assert_int_equal(mp_file_try("/dev/null", &err), MP_OK);
+    assert_int_equal(mp_file_try(folder, &err), MP_IO);
+    snprintf(absent, sizeof absent, "%s/no/such", folder);
+    err = (mp_error){0};
+    assert_int_equal(mp_file_try(absent, &err), MP_IO);
+    assert_string_equal(err.input, absent);
+    assert_int_equal(unlink(target), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_written_is_read),
@@ -144,6 +165,7 @@ int main(void)
                                        cmocka_unit_test(a_failed_write_leaves_the_old_file),
                                        cmocka_unit_test(devices_are_not_replaced),
                                        cmocka_unit_test(permissions_and_links_are_kept),
-                                       cmocka_unit_test(a_minus_is_standard_output)};
+                                       cmocka_unit_test(a_minus_is_standard_output),
+                                       cmocka_unit_test(what_can_be_written_is_known_before)};
     return cmocka_run_group_tests_name("formats/file", tests, make_folder, remove_folder);
 }

@@ -1,0 +1,93 @@
+/* screen.c - lines cut and broken to the width of what they are shown on. */
+#include "cli/messages/screen.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/messages/terminal.h"
+
+enum { TEXT_MAX = 4096, PIPE_WIDTH = 80, WIDEST_TEXT = 100 };
+
+/* Columns of a text: a byte that continues a character of UTF-8 takes none. */
+static int columns_of(const char *text, size_t n)
+{
+    int columns = 0;
+    for (size_t k = 0; k < n; k++) columns += ((unsigned char)text[k] & 0xC0) != 0x80;
+    return columns;
+}
+
+void screen_row(const char *format, ...)
+{
+    static const char more[] = "...";
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const size_t n = strlen(text);
+    const int width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : TEXT_MAX;
+    if (columns_of(text, n) <= width) {
+        puts(text);
+        return;
+    }
+    size_t kept = 0;
+    const int room = width - (int)sizeof more + 1;
+    for (int used = 0; kept < n; kept++) {
+        used += ((unsigned char)text[kept] & 0xC0) != 0x80;
+        if (used > room) break;
+    }
+    printf("%.*s%.*s\n", (int)kept, text, width, more);
+}
+
+/* Words one behind the other, as long as they fit; a word that is longer than a line is left whole in a pipe, and cut by the
+ * terminal. */
+static void print_words(const char *text, int indent)
+{
+    int width = PIPE_WIDTH, at = (int)strspn(text, " "), blanks = 0;
+    if (isatty(STDOUT_FILENO)) width = terminal_width(STDOUT_FILENO);
+    if (width > WIDEST_TEXT) width = WIDEST_TEXT;
+    printf("%.*s", at, text);
+    for (const char *word = text + at; *word;) {
+        const size_t n = strcspn(word, " ");
+        const int columns = columns_of(word, n);
+        if (blanks && at + blanks + columns > width) {
+            printf("\n%*s", indent, "");
+            at = indent;
+        } else {
+            printf("%*s", blanks, "");
+            at += blanks;
+        }
+        printf("%.*s", (int)n, word);
+        at += columns;
+        blanks = (int)strspn(word + n, " ");
+        word += n + (size_t)blanks;
+    }
+}
+
+void screen_text(int indent, const char *format, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    print_words(text, indent);
+    putchar('\n');
+}
+
+void screen_verdict(const char *color, screen_mood mood, const char *format, ...)
+{
+    static const char *const codes[] = {"\033[1m", "\033[1;32m", "\033[1;31m", "\033[1;33m"};
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const int colored = terminal_takes_color(STDOUT_FILENO, color);
+    if (colored) fputs(codes[mood], stdout);
+    print_words(text, 0);
+    if (colored) fputs("\033[0m", stdout);
+    putchar('\n');
+}

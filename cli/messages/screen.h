@@ -1,0 +1,16 @@
+/* screen.h - an answer on standard output, which may be a terminal: rows that do not wrap, sentences that do so between words,
+ * and the verdict in colour. In a pipe rows are whole, sentences are broken at 80 columns, and the same answer gives the same
+ * bytes. */
+#ifndef CLI_SCREEN_H
+#define CLI_SCREEN_H
+
+/* One line, cut to the terminal's width where it is longer ("..." at its end). */
+void screen_row(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A sentence, broken between words; what follows its first line is indented by so many columns. */
+void screen_text(int indent, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for a verdict; `color` is what --color says. */
+typedef enum screen_mood { SCREEN_PLAIN, SCREEN_GOOD, SCREEN_BAD, SCREEN_OPEN } screen_mood;
+void screen_verdict(const char *color, screen_mood mood, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,119 @@
+/* checkpoints_to_set.c - the borders of recomputation, found by walking over the steps. */
+#include "cli/reports/checkpoints_to_set.h"
+
+#include <stdio.h>
+
+#include "cli/messages/screen.h"
+#include "cli/reports/tensor_rows.h"
+#include "formats/json/json.h"
+
+/* What a walk over the steps sees of a storage. */
+enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
+
+static bool is_activation(const mp_graph *graph, int s)
+{
+    const int producer = graph->producer[s];
+    const mp_kind kind = graph->storages[s].kind;
+    return !mp_storage_is_static(&graph->storages[s]) && kind != MP_KIND_SAVED && producer >= 0 &&
+           graph->nodes[producer].phase == MP_PHASE_FORWARD;
+}
+
+/* Marks what is made from something that is made again: at once, or through what is neither kept nor made again. */
+static void mark_behind(const mp_graph *graph, unsigned char *seen)
+{
+    for (size_t k = 0; k < graph->n_nodes; k++) {
+        const mp_alternative *a = &graph->nodes[k].alternatives[0];
+        bool behind = false;
+        for (size_t r = 0; r < a->n_reads && !behind; r++) {
+            const unsigned char read = seen[a->reads[r]];
+            behind = read & MADE_AGAIN || (read & BEHIND && !(read & (KEPT | STARTS)));
+        }
+        for (size_t w = 0; w < a->n_writes && behind; w++) seen[a->writes[w]] |= BEHIND;
+    }
+}
+
+mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoints_to_set *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    unsigned char *seen = mp_alloc(graph->n_storages, sizeof *seen);
+    *out = (checkpoints_to_set){.storages = mp_alloc(graph->n_storages, sizeof *out->storages)};
+    MP_REQUIRE(seen && out->storages, err, MP_NOMEM, "%zu storages", graph->n_storages);
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const mp_step *step = &plan->steps[t];
+        const mp_node *node = &graph->nodes[step->node];
+        const mp_alternative *a = &node->alternatives[step->alternative];
+        const bool again = plan->recompute && plan->recompute[t];
+        out->n_recomputed += again;
+        for (size_t k = 0; k < a->n_reads; k++) {
+            unsigned char *s = &seen[a->reads[k]];
+            if (*s & MADE_AGAIN) continue;
+            if (again && *s & MADE) *s |= STARTS;
+            if (node->phase == MP_PHASE_BACKWARD && *s & MADE) *s |= KEPT;
+        }
+        for (size_t k = 0; k < a->n_writes; k++) seen[a->writes[k]] |= again ? MADE | MADE_AGAIN : MADE;
+    }
+    mark_behind(graph, seen);
+    for (size_t k = 0; k < graph->n_nodes; k++) {
+        const mp_alternative *a = &graph->nodes[k].alternatives[0];
+        for (size_t w = 0; w < a->n_writes; w++) {
+            const int s = a->writes[w];
+            if (!is_activation(graph, s) || !(seen[s] & (STARTS | KEPT))) continue;
+            if (seen[s] & (STARTS | BEHIND))
+                out->storages[out->n++] = s;
+            else
+                out->n_beside++;
+        }
+    }
+done:
+    if (st != MP_OK) checkpoints_free(out);
+    mp_free(seen);
+    return st;
+}
+
+void checkpoints_free(checkpoints_to_set *set)
+{
+    mp_free(set->storages);
+    *set = (checkpoints_to_set){0};
+}
+
+static const char *name_of(const mp_storage *storage)
+{
+    if (storage->name && storage->name[0]) return storage->name;
+    return storage->n_tensors ? storage->tensors[0] : "";
+}
+
+mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = out->subject.graph;
+    checkpoints_to_set set = {0};
+    const char **names = NULL;
+    MP_TRY(checkpoints_find(graph, plan, &set, err));
+    MP_REQUIRE(names = mp_alloc(set.n, sizeof *names), err, MP_NOMEM, "%zu names", set.n);
+    for (size_t k = 0; k < set.n; k++) names[k] = name_of(&graph->storages[set.storages[k]]);
+    if (!set.n_recomputed) {
+        puts("\nNo checkpoints to set: nothing is recomputed.");
+        goto done;
+    }
+    putchar('\n');
+    screen_text(2, "Checkpoints to set, with all between them recomputed: %zu%s", set.n,
+                out->asked->list ? "" : " (names: --list)");
+    MP_TRY(report_tensors(names, set.n, rows, out->asked->list, err));
+    if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
+done:
+    checkpoints_free(&set);
+    mp_free(names);
+    return st;
+}
+
+mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err)
+{
+    checkpoints_to_set set;
+    const mp_status st = checkpoints_find(graph, plan, &set, err);
+    if (st != MP_OK) return st;
+    json_t *list = json_array();
+    for (size_t k = 0; k < set.n; k++) mp_json_append(&list, mp_json_text(name_of(&graph->storages[set.storages[k]])));
+    checkpoints_free(&set);
+    mp_json_set(json, "checkpoints_to_set", list);
+    return MP_OK;
+}

@@ -1,0 +1,198 @@
+/* tensor_rows.c - groups of tensors by module, and runs of groups that differ in their number only. */
+#include "cli/reports/tensor_rows.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/screen.h"
+#include "estimator/base/memory.h"
+#include "estimator/base/module_name.h"
+
+enum { DEPTH_MAX = 4, NAMED = 4, LIST_GROUPS = 32 };
+
+/* The tensors of one module. */
+typedef struct group {
+    size_t module; /* length of its part of the name */
+    size_t first;  /* in `order` */
+    size_t n;
+    size_t repeats; /* equal ones behind it */
+} group;
+
+typedef struct grouping {
+    const char *const *names;
+    size_t n_names, n;
+    group *groups;
+    size_t *order; /* names by group */
+    bool *taken;
+} grouping;
+
+/* Tensors of modules have names that begin with a slash. */
+static size_t module_length(const char *name, int depth)
+{
+    return name[0] == '/' ? mp_module_length(name, depth) : 0;
+}
+
+static const char *name_at(const grouping *g, size_t k)
+{
+    return g->names[g->order[k]];
+}
+
+static void find_groups(grouping *g, int depth)
+{
+    size_t at = 0;
+    g->n = 0;
+    memset(g->taken, 0, g->n_names * sizeof *g->taken);
+    for (size_t k = 0; k < g->n_names; k++) {
+        if (g->taken[k]) continue;
+        group *row = &g->groups[g->n++];
+        *row = (group){.module = module_length(g->names[k], depth), .first = at};
+        for (size_t j = k; j < g->n_names; j++) {
+            if (g->taken[j] || module_length(g->names[j], depth) != row->module ||
+                strncmp(g->names[j], g->names[k], row->module) != 0)
+                continue;
+            g->taken[j] = true;
+            g->order[at++] = j;
+            row->n++;
+        }
+    }
+}
+
+/* The number at *at, behind which *at stands then. */
+static unsigned long number_at(const char *name, size_t n, size_t *at)
+{
+    unsigned long value = 0;
+    for (; *at < n && isdigit((unsigned char)name[*at]); ++*at) value = 10 * value + (unsigned long)(name[*at] - '0');
+    return value;
+}
+
+/* Whether the second module is the next one after the first: "h.4" after "h.3", and "layer2.1" after "layer2.0". */
+static bool is_next(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t i = 0, j = 0;
+    bool differs = false;
+    while (i < n && j < m) {
+        if (isdigit((unsigned char)a[i]) && isdigit((unsigned char)b[j])) {
+            const unsigned long before = number_at(a, n, &i), after = number_at(b, m, &j);
+            if (after != before && after != before + 1) return false;
+            differs |= after != before;
+        } else if (a[i++] != b[j++]) {
+            return false;
+        }
+    }
+    return i == n && j == m && differs;
+}
+
+/* Whether b follows `last` and has the tensors of a. */
+static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
+{
+    if (a->n != b->n || !a->module || !b->module) return false;
+    if (!is_next(name_at(g, last->first), last->module, name_at(g, b->first), b->module)) return false;
+    for (size_t k = 0; k < a->n; k++)
+        if (strcmp(name_at(g, a->first + k) + a->module, name_at(g, b->first + k) + b->module) != 0) return false;
+    return true;
+}
+
+/* Folds groups that repeat the one before; returns how many are left. */
+static size_t fold(grouping *g)
+{
+    size_t left = 0;
+    for (size_t k = 0; k < g->n; k++) {
+        group *head = &g->groups[k];
+        head->repeats = 0;
+        while (k + 1 < g->n && repeats(g, head, &g->groups[k], &g->groups[k + 1])) {
+            head->repeats++;
+            k++;
+        }
+        left++;
+    }
+    return left;
+}
+
+/* A tensor behind its module: without what exporters put behind the operator's name. */
+static void add_leaf(char *text, size_t size, const char *leaf, const char *between)
+{
+    static const char tail[] = "_output_0";
+    while (*leaf == '/') leaf++;
+    size_t n = strlen(leaf), used = strlen(text);
+    if (n >= sizeof tail && !strcmp(leaf + n - sizeof tail + 1, tail)) n -= sizeof tail - 1;
+    snprintf(text + used, size - used, "%s%.*s", between, (int)n, leaf);
+}
+
+static const char *module_of(const grouping *g, const group *row, char *text, size_t size)
+{
+    if (!row->module) return "(no module)";
+    return mp_module_text(name_at(g, row->first), row->module, text, size);
+}
+
+static void print_group(const grouping *g, const group *row, int width)
+{
+    char first[96], last[96], leaves[1024] = "", module[200];
+    snprintf(module, sizeof module, "%s%s%s", module_of(g, row, first, sizeof first), row->repeats ? " - " : "",
+             row->repeats ? module_of(g, row + row->repeats, last, sizeof last) : "");
+    for (size_t k = 0; k < row->n && k < NAMED; k++)
+        add_leaf(leaves, sizeof leaves, name_at(g, row->first + k) + row->module, k ? ", " : "");
+    screen_row("  %-*s  %3zu%s  %s%s", width, module, row->n, row->repeats ? " each" : "", leaves,
+               row->n > NAMED ? ", ..." : "");
+}
+
+static int width_of(const grouping *g, size_t rows)
+{
+    enum { WIDEST = 30 };
+    char first[96], last[96];
+    int widest = 0;
+    for (size_t k = 0, row = 0; k < g->n && row < rows; k += 1 + g->groups[k].repeats, row++) {
+        const group *head = &g->groups[k];
+        int n = (int)strlen(module_of(g, head, first, sizeof first));
+        if (head->repeats) n += 3 + (int)strlen(module_of(g, head + head->repeats, last, sizeof last));
+        if (n > widest) widest = n;
+    }
+    return widest < WIDEST ? widest : WIDEST;
+}
+
+static void print_folded(const grouping *g, size_t rows, size_t left)
+{
+    const size_t shown = left > rows ? rows - 1 : left;
+    const int width = width_of(g, shown);
+    size_t k = 0, listed = 0, tensors = 0;
+    for (; k < g->n && listed < shown; k += 1 + g->groups[k].repeats, listed++) {
+        print_group(g, &g->groups[k], width);
+        tensors += g->groups[k].n * (1 + g->groups[k].repeats);
+    }
+    if (left > rows) screen_row("  ... and %zu more in %zu modules", g->n_names - tensors, g->n - k);
+}
+
+static void print_list(const grouping *g)
+{
+    char text[256];
+    for (size_t k = 0; k < g->n; k++) {
+        const group *row = &g->groups[k];
+        if (g->n > 1 || row->module) printf("  %s\n", module_of(g, row, text, sizeof text));
+        for (size_t j = 0; j < row->n; j++) printf("    %s\n", name_at(g, row->first + j));
+    }
+}
+
+mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool list, mp_error *err)
+{
+    mp_status st = MP_OK;
+    grouping g = {.names = names, .n_names = n};
+    size_t left = 0;
+    g.groups = mp_alloc(n, sizeof *g.groups);
+    g.order = mp_alloc(n, sizeof *g.order);
+    g.taken = mp_alloc(n, sizeof *g.taken);
+    MP_REQUIRE(g.groups && g.order && g.taken, err, MP_NOMEM, "%zu names", n);
+    for (int depth = DEPTH_MAX; depth >= 1; depth--) {
+        find_groups(&g, depth);
+        left = fold(&g);
+        if ((list ? g.n <= LIST_GROUPS : left <= rows)) break;
+    }
+    if (list)
+        print_list(&g);
+    else
+        print_folded(&g, rows, left);
+done:
+    mp_free(g.groups);
+    mp_free(g.order);
+    mp_free(g.taken);
+    return st;
+}

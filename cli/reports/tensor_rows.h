@@ -1,0 +1,16 @@
+/* tensor_rows.h - many tensors in few lines: by module, equal blocks that follow each other in one line. */
+#ifndef CLI_TENSOR_ROWS_H
+#define CLI_TENSOR_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "memplan/error.h"
+
+/* Prints tensors by the module that stands in their names ("/layer1/layer1.0/conv1/Conv_output_0" is of layer1.0.conv1), in
+ * order, in at most `rows` lines: modules are told apart as deeply as that allows, and blocks that follow each other and have
+ * the same tensors are one line ("h.0 - h.18  2 each: attn/Softmax, ln_1/Add"). `list`: every name in full instead. MP_NOMEM.
+ */
+mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool list, mp_error *err);
+
+#endif

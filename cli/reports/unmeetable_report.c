@@ -1,0 +1,177 @@
+/* unmeetable_report.c - no plan was found: what is proved, what the floor is made of, which budget would do. */
+#include "cli/reports/unmeetable_report.h"
+
+#include <stdio.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/report.h"
+#include "memplan/arena_solve.h"
+
+static void print_static(const mp_graph *graph)
+{
+    char text[1024];
+    screen_text(6, "  and %s", static_text(graph, text, sizeof text));
+}
+
+/* Whether `s` is smaller than `than`, or as large with a higher index; anything comes after -1. */
+static bool comes_after(const mp_graph *graph, int s, int than)
+{
+    if (than < 0) return true;
+    int64_t a = graph->storages[s].bytes, b = graph->storages[than].bytes;
+    return a < b || (a == b && s > than);
+}
+
+/* The floor at the end of backward: the gradients that the updates behind it read. */
+static void print_floor_at_end(const outcome *out)
+{
+    const mp_graph *graph = out->subject.graph;
+    char text[QUANTITY_MAX];
+    screen_text(0, "The floor is held by the end of backward, when the gradients of all parameters are there at once:");
+    screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
+                bytes_short(out->floor_bytes - mp_graph_static_bytes(graph), text));
+    print_static(graph);
+}
+
+/* The floor where a tensor either stays live until the node that reads it, or is recomputed on the way. */
+static void print_floor_held(const outcome *out)
+{
+    const mp_graph *graph = out->subject.graph;
+    const mp_floor_reason *why = &out->floor_reason;
+    char text[QUANTITY_MAX];
+    mp_label label;
+    char node[256], other[256];
+    screen_text(0, "The floor is held by %s, which reads %s. In any order one of these is needed at once:",
+                node_text(graph, why->node, node, sizeof node), mp_storage_title(graph, why->storage, &label));
+    char made_from[QUANTITY_MAX];
+    screen_text(16, "  %12s  to hold it, or what it is made from (%s), while %s runs", bytes_short(why->beside_bytes, text),
+                bytes_short(why->live_bytes, made_from), node_text(graph, why->beside, other, sizeof other));
+    screen_text(16, "  %12s  to make it again behind that, from %s on", bytes_short(why->again_bytes, text),
+                node_text(graph, why->producer, other, sizeof other));
+    print_static(graph);
+}
+
+/* The node that the floor is at, the largest storages it uses, and what else is live then in every order. */
+static void print_floor(const outcome *out)
+{
+    enum { HOLDERS = 5 };
+    const mp_graph *graph = out->subject.graph;
+    if (out->floor_reason.node < 0) {
+        print_floor_at_end(out);
+        return;
+    }
+    if (out->floor_reason.storage >= 0) {
+        print_floor_held(out);
+        return;
+    }
+    const mp_node *node = &graph->nodes[out->floor_reason.node];
+    const mp_alternative *alternative = &node->alternatives[0];
+    const int *const lists[] = {alternative->reads, alternative->writes, alternative->adds};
+    const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
+    int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
+    int last = -1; /* the storage shown last; the next one is the largest that comes after it by (bytes, index) */
+    char text[QUANTITY_MAX];
+    mp_label label;
+    char at[256];
+    screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node, at, sizeof at));
+    for (int line = 0;; line++) {
+        int best = -1;
+        for (int l = 0; l < 3; l++)
+            for (size_t k = 0; k < lengths[l]; k++) {
+                int s = lists[l][k];
+                if (!mp_storage_is_static(&graph->storages[s]) && comes_after(graph, s, last) &&
+                    (best < 0 || comes_after(graph, best, s)))
+                    best = s;
+            }
+        if (best < 0) break;
+        last = best;
+        rest -= graph->storages[best].bytes;
+        if (line < HOLDERS)
+            screen_row("  %12s  %s  %s", bytes_short(graph->storages[best].bytes, text),
+                       mp_kind_name(graph->storages[best].kind), mp_storage_title(graph, best, &label));
+    }
+    if (alternative->workspace_bytes) printf("  %12s  workspace\n", bytes_short(alternative->workspace_bytes, text));
+    if (rest > 0) printf("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
+    if (rest < 0) printf("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
+    print_static(graph);
+}
+
+bool is_below_floor(const outcome *out)
+{
+    return out->budget_bytes >= 0 && out->budget_bytes < out->floor_bytes;
+}
+
+bool is_refused(const outcome *out)
+{
+    return is_below_floor(out) || out->answer.bound.infeasible || !out->interrupted;
+}
+
+/* The first and the last line. */
+static void print_no(const outcome *out, const char *more)
+{
+    char title[256], bytes[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "";
+    subject_title(&out->subject, title, sizeof title);
+    if (out->asked->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(out->budget_bytes, exact));
+    bytes_short(out->budget_bytes, bytes);
+    if (is_refused(out))
+        screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit the budget of %s%s%s.", title, bytes, counted, more);
+    else
+        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits the budget of %s%s%s.", title, bytes,
+                       counted, more);
+}
+
+void print_refusal(const outcome *out)
+{
+    const mp_answer *a = &out->answer;
+    char floor[QUANTITY_MAX], over[QUANTITY_MAX];
+    print_no(out, "");
+    if (out->asked->quiet) return;
+    bytes_short(out->floor_bytes, floor);
+    if (is_below_floor(out))
+        screen_text(0, "No schedule at all fits below the floor of %s.", floor);
+    else if (a->bound.infeasible)
+        screen_text(0, "It is proved that no schedule%s fits; the floor is %s.",
+                    a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", floor);
+    else if (out->interrupted)
+        screen_text(0, "The search was stopped before it found a plan; the floor is %s, so that one might exist.", floor);
+    else if (a->smallest->peak_bytes <= out->budget_bytes)
+        screen_text(
+            0,
+            "The smallest plan's peak fits, and with its arena it needs %s too much; the floor is %s, so that one might "
+            "still exist.",
+            bytes_short(mp_plan_need(a->smallest) - out->budget_bytes, over), floor);
+    else
+        screen_text(0, "No %s was found%s; the floor is %s, so that one might still exist.",
+                    plan_is_by_modules(a->smallest) ? "set of modules" : "schedule",
+                    a->stopped ? " in the time that it had" : "", floor);
+    putchar('\n');
+    print_floor(out);
+}
+
+mp_status print_smallest(const outcome *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_plan *smallest = out->answer.smallest;
+    putchar('\n');
+    print_plan_heading(out);
+    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
+    print_plan_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "  of what was found");
+    print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
+    MP_TRY(print_plan_arena(out, smallest, err));
+    screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
+                out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
+    if (out->asked->verbose && smallest->peak_bytes > out->floor_bytes) {
+        printf("\nThe smallest plan that was found:\n");
+        MP_TRY(print_plan_peak(out, smallest, err));
+    }
+done:
+    return st;
+}
+
+void print_refusal_verdict(const outcome *out)
+{
+    char bytes[QUANTITY_MAX], more[QUANTITY_MAX + 64];
+    snprintf(more, sizeof more, "; %s would do", bytes_short(mp_plan_need(out->answer.smallest), bytes));
+    print_no(out, more);
+}

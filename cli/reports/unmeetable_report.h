@@ -1,0 +1,18 @@
+/* unmeetable_report.h - what `memplan plan` says where there is no plan within the budget. */
+#ifndef CLI_UNMEETABLE_REPORT_H
+#define CLI_UNMEETABLE_REPORT_H
+
+#include "cli/reports/plan_report.h"
+
+/* No search is needed to say no. */
+bool is_below_floor(const outcome *out);
+/* Without a plan: whether the answer is no, and not that the search was interrupted. */
+bool is_refused(const outcome *out);
+/* The verdict, what is proved, and what holds the floor; below the floor there need not be an answer yet. */
+void print_refusal(const outcome *out);
+/* What the search has found instead. */
+mp_status print_smallest(const outcome *out, mp_error *err);
+/* The verdict once more. */
+void print_refusal_verdict(const outcome *out);
+
+#endif

@@ -1,0 +1,25 @@
+# terminal.sh - what stands on a terminal: nothing wraps, a plan is told in 24 lines, Ctrl-C is heard, and nothing is said that is not so.
+screen() { python3 "$root/tests/cli/terminal.py" "$@"; }
+for columns in 60 80 200; do
+    lines=24
+    [ $columns != 60 ] || lines=0
+    holds "terminal_plan_$columns" screen --says searching $columns $lines "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 2
+    holds "terminal_no_plan_$columns" screen --status 1 --says 'searching for the smallest budget' $columns $lines \
+        "$memplan" plan resnet50.onnx --batch 32 --budget 20% --time-limit 2
+done
+holds terminal_plan_is_quiet screen --not found --not searching 80 1 "$memplan" plan mlp.onnx --batch 64 --budget floor+50% -q
+holds terminal_plan_without_progress screen --not searching 80 24 "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 1 --no-progress
+holds terminal_plan_tells_all screen --says moves/s --says ' bytes ' 200 0 "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 3 -v
+holds terminal_is_stopped screen --stop-at 'best +' --says stopping --says 'fits the budget' 80 24 "$memplan" plan resnet50.onnx --batch 32 --budget floor+40%
+holds terminal_is_stopped_early screen --stop-at 'no plan yet' --status 130 --says 'not known whether it fits' --not 'does not fit' 80 24 \
+    "$memplan" plan resnet50.onnx --batch 32 --budget floor+2% --effort thorough
+holds terminal_says_no_at_once screen --stop-at 'so far' --status 1 --says 'does not fit' --says 'until Ctrl-C' 80 24 \
+    "$memplan" plan resnet50.onnx --batch 32 --budget 20% --effort thorough
+holds terminal_train_stopped_first screen --stop-at 'run 1 of 2' --status 130 --says 'not compared' --not 'NOT the same' 80 0 \
+    "$memplan" train bert.onnx --budget 100% --steps 1000000
+holds terminal_has_color screen --says '[1;32m' 80 24 "$memplan" plan mlp.onnx --batch 64 --budget 100%
+holds terminal_has_no_color env NO_COLOR=1 python3 "$root/tests/cli/terminal.py" --not '[1;32m' 80 24 "$memplan" plan mlp.onnx --batch 64 --budget 100%
+holds terminal_is_dumb env TERM_UNDER_TEST=dumb python3 "$root/tests/cli/terminal.py" --not '[K' --not searching 80 24 \
+    "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 1
+holds color_in_a_pipe sh -c "'$memplan' plan mlp.onnx --batch 64 --budget 100% --color always | grep -q '1;32m' &&
+    ! '$memplan' plan mlp.onnx --batch 64 --budget 100% | grep -q '1;32m'"
