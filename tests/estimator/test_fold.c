@@ -183,7 +183,7 @@ static mp_model *read_tensor(const char *path, mp_dtype declared, int *tensor)
     assert_int_equal(mp_file_open(path, 1 << 28, &file, &err), MP_OK);
     Onnx__TensorProto *proto = onnx__tensor_proto__unpack(NULL, file.size, file.bytes);
     assert_int_equal(mp_model_new("value", "", &m, &err), MP_OK);
-    bool read = proto && proto->name && mp_onnx_initializer(m, proto, &err) == MP_OK;
+    bool read = proto && proto->name && mp_onnx_initializer(m, proto, -1, &err) == MP_OK;
     *tensor = read ? mp_model_find(m, proto->name) : -1;
     if (*tensor < 0) {
         mp_model_free(m);
