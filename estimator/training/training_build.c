@@ -64,6 +64,13 @@ done:
     return st;
 }
 
+/* PyTorch's cross entropy is two operators, and the gradient between them is as large as the scores'. */
+static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phase phase)
+{
+    const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
+    return is_two && phase == MP_PHASE_BACKWARD ? mp_builder_bytes(b, op->in[0]) : 0;
+}
+
 /* Bytes that the current node moves: what it reads and writes once, what it adds to twice. */
 static int64_t moved_bytes(const mp_builder *b)
 {
@@ -117,7 +124,7 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
     node->flops = flops;
     node->forward_of = forward_of;
     alternative->ticks = llround(cost.seconds / g->tick_seconds);
-    alternative->workspace_bytes = cost.workspace_bytes;
+    alternative->workspace_bytes = cost.workspace_bytes + unfused_bytes(b, op, phase);
     alternative->reads = mp_graph_list(g, b->reads.items, alternative->n_reads = b->reads.n);
     alternative->writes = mp_graph_list(g, b->writes.items, alternative->n_writes = b->writes.n);
     alternative->adds = mp_graph_list(g, b->adds.items, alternative->n_adds = b->adds.n);

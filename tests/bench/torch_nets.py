@@ -197,8 +197,10 @@ class LlamaLayer(nn.Module):
     def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         y, few = self.norm1(x), (x.shape[0], x.shape[1], 4, 64)
         k, v = turned(self.k(y).view(few).transpose(1, 2), cosine, sine), self.v(y).view(few).transpose(1, 2)
-        k, v = (t[:, :, None].expand(-1, -1, 3, -1, -1).reshape(few[0], 12, few[1], 64) for t in (k, v))
-        a = F.scaled_dot_product_attention(turned(heads(self.q(y)), cosine, sine), k, v, is_causal=True)
+        exporting = torch.onnx.is_in_onnx_export()  # that operator knows no shared heads
+        if exporting:
+            k, v = (t[:, :, None].expand(-1, -1, 3, -1, -1).reshape(few[0], 12, few[1], 64) for t in (k, v))
+        a = F.scaled_dot_product_attention(turned(heads(self.q(y)), cosine, sine), k, v, is_causal=True, enable_gqa=not exporting)
         x = x + self.out(a.transpose(1, 2).reshape(x.shape))
         y = self.norm2(x)
         z: Tensor = x + self.down(F.silu(self.gate(y)) * self.up(y))
