@@ -66,6 +66,11 @@ static const char *granularity_choice(size_t k)
     static const char *const names[] = {"tensor", "module"};
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
+static const char *framework_choice(size_t k)
+{
+    static const char *const names[] = {"pytorch", "huggingface", "paddle", "megatron", "jax", "deepspeed"};
+    return k < sizeof names / sizeof *names ? names[k] : NULL;
+}
 
 static const char *color_choice(size_t k)
 {
@@ -80,6 +85,7 @@ static const char *color_choice(size_t k)
 #define PLAN (1u << CMD_PLAN)
 #define GRAPH (1u << CMD_GRAPH)
 #define CHECK (1u << CMD_CHECK)
+#define APPLY (1u << CMD_APPLY)
 #define PACK (1u << CMD_PACK)
 #define TIMELINE (1u << CMD_TIMELINE)
 #define SWEEP (1u << CMD_SWEEP)
@@ -87,7 +93,7 @@ static const char *color_choice(size_t k)
 #define DRAW (1u << CMD_DRAW)
 #define TRAIN (1u << CMD_TRAIN)
 #define PROFILE (1u << CMD_PROFILE)
-#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | PACK | SWEEP | FIT | DRAW | TIMELINE | TRAIN | PROFILE)
+#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | DRAW | TIMELINE | TRAIN | PROFILE)
 #define OPS (1u << CMD_OPS)
 #define EVERY ((1u << N_COMMANDS) - 1)
 

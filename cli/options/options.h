@@ -64,7 +64,7 @@ typedef struct options {
     int64_t depth;                                     /* 0: not given */
     bool training;
     const char *view;
-    const char *granularity;
+    const char *granularity, *framework;
     int64_t accumulate; /* 0: not given */
     double clip_norm;   /* 0: not given */
     bool inexact, fused_attention, keep_inference_norms;

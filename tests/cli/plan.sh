@@ -10,6 +10,16 @@ try plan_graph plan chain.json --budget 350 --solver lower-set
 try plan_modules plan resnet50.onnx --batch 4 --budget 80% --granularity module -o modules.json
 try check_modules check resnet50.onnx modules.json
 holds plan_names_nodes_and_modules sh -c "grep -q '\"modules\": *\[' modules.json && grep -q '\"name\": *\"/conv1/Conv\"' modules.json"
+try apply_pytorch apply resnet50.onnx modules.json --for pytorch
+cp "$root/examples/gpt_bytes.onnx" .
+FILTER="grep -v found.by" try plan_modules_gpt plan gpt_bytes.onnx --budget 70% --granularity module -o gpt.json
+try apply_huggingface apply gpt_bytes.onnx gpt.json --for huggingface
+try apply_megatron apply gpt_bytes.onnx gpt.json --for megatron
+try apply_deepspeed apply gpt_bytes.onnx gpt.json --for deepspeed
+try apply_too_coarse apply mlp.onnx plan.json --for pytorch
+try apply_paddle apply mlp.onnx plan.json --for paddle
+try apply_jax apply mlp.onnx plan.json --for jax
+try apply_nobody apply mlp.onnx plan.json
 try plan_modules_none plan chain.json --budget 350 --granularity module
 try plan_modules_contradict plan mlp.onnx --budget 50% --granularity module --solver chen
 FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets

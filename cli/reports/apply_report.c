@@ -1,0 +1,276 @@
+/* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, between comments that
+ * say what they come to. */
+#include "cli/reports/apply_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/quantities.h"
+#include "cli/reports/blocks.h"
+#include "memplan/solver.h"
+#include "planner/segments/module_schedule.h"
+#include "planner/segments/modules.h"
+
+typedef struct applied {
+    const subject *subject;
+    const mp_graph *graph;
+    const mp_plan *plan;
+    mp_modules *modules;
+    int64_t budget_bytes; /* of the plan; its peak where it has none */
+    bool fits;
+    mp_error *err;
+} applied;
+
+/* "peak 4.79 GiB, time +10.0 %" */
+static void print_cost(const applied *x, int64_t peak_bytes, int64_t ticks)
+{
+    char bytes[QUANTITY_MAX], extra[QUANTITY_MAX];
+    printf("peak %s, time %s", bytes_short(peak_bytes, bytes),
+           extra_text((double)ticks, (double)x->plan->baseline_ticks, extra));
+}
+
+/* The first lines: what the plan is, and what is made of it. */
+static void print_head(const applied *x, const char *what, int64_t peak_bytes, int64_t ticks)
+{
+    char title[256], bytes[QUANTITY_MAX];
+    printf("# %s: %s\n#   ", subject_title(x->subject, title, sizeof title), what);
+    print_cost(x, peak_bytes, ticks);
+    printf("\n#   the plan itself: ");
+    print_cost(x, x->plan->peak_bytes, x->plan->ticks);
+    printf("; everything kept: peak %s\n", bytes_short(x->plan->baseline_peak_bytes, bytes));
+}
+
+/* What the framework can do is not enough. */
+static mp_status say_too_coarse(applied *x, const char *what, int64_t peak_bytes)
+{
+    char title[256], need[QUANTITY_MAX], budget[QUANTITY_MAX];
+    x->fits = false;
+    printf("%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n",
+           subject_title(x->subject, title, sizeof title), what, bytes_short(peak_bytes, need),
+           bytes_short(x->budget_bytes, budget));
+    return MP_OK;
+}
+
+/* ---- PyTorch ---- */
+
+/* Whether an operator that runs again writes what is always there: running statistics, say. */
+static bool writes_again(const mp_modules *m, const bool *chosen)
+{
+    for (int k = 0; k < m->n_calls; k++)
+        for (int p = m->calls[k].first; chosen[m->calls[k].module] && p < m->calls[k].again_end; p++) {
+            const mp_alternative *alternative = &m->graph->nodes[m->node[p]].alternatives[0];
+            for (size_t i = 0; i < alternative->n_writes; i++)
+                if (m->graph->storages[alternative->writes[i]].kind == MP_KIND_BUFFER) return true;
+        }
+    return false;
+}
+
+static void print_pytorch(const applied *x, const mp_plan *plan, const bool *chosen)
+{
+    char what[96];
+    int n = 0;
+    for (int m = 0; m < x->modules->n; m++) n += chosen[m];
+    snprintf(what, sizeof what, "%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s");
+    print_head(x, what, plan->peak_bytes, plan->ticks);
+    if (n) {
+        printf("import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
+        for (int m = 0; m < x->modules->n; m++)
+            if (chosen[m]) printf("    \"%s\",\n", x->modules->modules[m].name);
+        printf("]:\n    module = model.get_submodule(name)\n");
+        printf("    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
+        if (writes_again(x->modules, chosen))
+            printf("# Modules among them move their buffers (running statistics) twice in a step.\n");
+    }
+    const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
+    if (most > 0)
+        printf("# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
+               (double)(x->budget_bytes - x->plan->static_bytes) / most);
+}
+
+/* The plan, if it is one by modules; else the best one by modules within its budget. */
+static mp_status apply_pytorch(applied *x)
+{
+    mp_status st = MP_OK;
+    const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
+    mp_answer answer = {0};
+    bool is_one = false, *chosen = mp_alloc((size_t)x->modules->n, sizeof *chosen);
+    const mp_plan *plan = x->plan;
+    if (!chosen) return MP_NO_MEMORY(x->err);
+    MP_TRY(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
+    if (!is_one) {
+        MP_TRY(mp_solve(&request, &answer, x->err));
+        if (!answer.plan) {
+            st = say_too_coarse(x, "the smallest peak of checkpoints around modules is", answer.smallest->peak_bytes);
+            goto done;
+        }
+        plan = answer.plan;
+        MP_TRY(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
+    }
+    print_pytorch(x, plan, chosen);
+done:
+    mp_answer_free(&answer);
+    mp_free(chosen);
+    return st;
+}
+
+/* ---- the first of equal blocks ---- */
+
+static void print_huggingface(const applied *x, const blocks *b, int k)
+{
+    const char *name = x->modules->modules[b->module[0]].name;
+    printf("model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    if (k == b->n) return;
+    if (b->prefix > 1 && name[b->prefix - 1] == '.') {
+        printf("for block in model.get_submodule(\"%.*s\")[%d:]:\n", b->prefix - 1, name, k);
+        printf("    block.gradient_checkpointing = False\n");
+        return;
+    }
+    printf("for k in range(%d, %d):\n", k, b->n);
+    printf("    model.get_submodule(f\"%.*s{k}\").gradient_checkpointing = False\n", b->prefix, name);
+}
+
+static void print_megatron(const applied *x, const blocks *b, int k)
+{
+    (void)x;
+    (void)b;
+    printf("--recompute-granularity full --recompute-method block --recompute-num-layers %d\n", k);
+}
+
+static void print_deepspeed(const applied *x, const blocks *b, int k)
+{
+    printf("# in the configuration: \"activation_checkpointing\": {\"number_checkpoints\": %d}\n", k);
+    printf("import functools\n\nimport deepspeed\n\nfor name in [\n");
+    for (int i = 0; i < k; i++) printf("    \"%s\",\n", x->modules->modules[b->module[i]].name);
+    printf("]:\n    module = model.get_submodule(name)\n");
+    printf("    module.forward = functools.partial(deepspeed.checkpointing.checkpoint, module.forward)\n");
+}
+
+typedef void (*block_printer)(const applied *x, const blocks *b, int k);
+
+static mp_status apply_blocks(applied *x, block_printer print)
+{
+    mp_status st = MP_OK;
+    blocks b = {0};
+    int64_t peak_bytes, ticks, all_peak_bytes, all_ticks;
+    int k;
+    char what[256];
+    MP_TRY(blocks_find(x->modules, &b, x->err));
+    MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
+               x->graph->name);
+    MP_TRY(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
+    if (k < 0) {
+        st = say_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
+        goto done;
+    }
+    MP_TRY(blocks_judge(&b, b.n, &all_peak_bytes, &all_ticks, x->err));
+    snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n,
+             x->modules->modules[b.module[0]].name);
+    print_head(x, what, peak_bytes, ticks);
+    printf("#   all blocks: ");
+    print_cost(x, all_peak_bytes, all_ticks);
+    putchar('\n');
+    if (k > 0)
+        print(x, &b, k);
+    else
+        printf("# No block has to be checkpointed.\n");
+done:
+    blocks_free(&b);
+    return st;
+}
+
+/* ---- lists of tensors ---- */
+
+static const char *tensor_name(const mp_graph *graph, int storage)
+{
+    const mp_storage *row = &graph->storages[storage];
+    return row->n_tensors ? row->tensors[0] : row->name;
+}
+
+/* Leaves out of a list what is kept without being named: the peak and the time stay as they are. */
+static mp_status shorten(const applied *x, int *list, size_t *n)
+{
+    mp_status st = MP_OK;
+    int64_t peak_bytes, ticks, peak, time;
+    MP_TRY(mp_segments_on(x->graph, list, *n, &peak_bytes, &ticks, x->err));
+    for (size_t k = *n; k-- > 0;) {
+        const int left_out = list[k];
+        memmove(list + k, list + k + 1, (*n - k - 1) * sizeof *list);
+        MP_TRY(mp_segments_on(x->graph, list, *n - 1, &peak, &time, x->err));
+        if (peak <= peak_bytes && time <= ticks) {
+            peak_bytes = peak;
+            ticks = time;
+            --*n;
+            continue;
+        }
+        memmove(list + k + 1, list + k, (*n - k - 1) * sizeof *list);
+        list[k] = left_out;
+    }
+done:
+    return st;
+}
+
+static void print_paddle(const applied *x, const int *list, size_t n)
+{
+    printf("optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
+    for (size_t k = 0; k < n; k++) printf("    \"%s\",\n", tensor_name(x->graph, list[k]));
+    printf("])\n");
+    if (x->subject->model)
+        printf("# The names are the model file's; a programme built by hand may call its variables otherwise.\n");
+}
+
+static void print_jax(const applied *x, const int *list, size_t n)
+{
+    printf("# Name these values where they are made: jax.ad_checkpoint.checkpoint_name(value, \"name\").\n");
+    printf("# XLA chooses the order in which it makes the rest again; counted is: segment by segment.\n");
+    printf("policy = jax.checkpoint_policies.save_only_these_names(\n");
+    for (size_t k = 0; k < n; k++) printf("    \"%s\",\n", tensor_name(x->graph, list[k]));
+    printf(")\nloss = jax.checkpoint(loss, policy=policy)\n");
+}
+
+/* The best list of checkpoints, between which segments are recomputed, within the plan's budget. */
+static mp_status apply_list(applied *x, const char *what, void (*print)(const applied *, const int *, size_t))
+{
+    mp_status st = MP_OK;
+    const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .solver = "segments"};
+    mp_answer answer = {0};
+    int *list = NULL;
+    int64_t peak_bytes, ticks;
+    MP_TRY(mp_solve(&request, &answer, x->err));
+    if (!answer.plan) {
+        st = say_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
+        goto done;
+    }
+    size_t n = answer.plan->n_checkpoints;
+    MP_REQUIRE(list = mp_alloc(n, sizeof *list), x->err, MP_NOMEM, "out of memory");
+    if (n) memcpy(list, answer.plan->checkpoints, n * sizeof *list);
+    MP_TRY(shorten(x, list, &n));
+    MP_TRY(mp_segments_on(x->graph, list, n, &peak_bytes, &ticks, x->err));
+    print_head(x, what, peak_bytes, ticks);
+    print(x, list, n);
+done:
+    mp_free(list);
+    mp_answer_free(&answer);
+    return st;
+}
+
+mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, bool *fits, mp_error *err)
+{
+    mp_status st = MP_OK;
+    applied x = {.subject = s, .graph = s->graph, .plan = plan, .fits = true, .err = err};
+    x.budget_bytes = plan->budget_bytes >= 0 ? plan->budget_bytes : plan->peak_bytes;
+    MP_TRY(mp_modules_new(s->graph, &x.modules, err));
+    if (!strcmp(framework, "pytorch"))
+        MP_TRY(apply_pytorch(&x));
+    else if (!strcmp(framework, "paddle"))
+        MP_TRY(apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle));
+    else if (!strcmp(framework, "jax"))
+        MP_TRY(apply_list(&x, "names for jax.checkpoint", print_jax));
+    else
+        MP_TRY(apply_blocks(&x, !strcmp(framework, "huggingface") ? print_huggingface
+                                : !strcmp(framework, "megatron")  ? print_megatron
+                                                                  : print_deepspeed));
+    *fits = x.fits;
+done:
+    mp_modules_free(x.modules);
+    return st;
+}

@@ -1,0 +1,13 @@
+/* apply_report.h - a plan in the words of a framework: what to paste there, and what it comes to. */
+#ifndef CLI_APPLY_REPORT_H
+#define CLI_APPLY_REPORT_H
+
+#include "cli/reports/subject.h"
+#include "memplan/plan.h"
+
+/* Prints the lines for a framework of --for. *fits false: what the framework can do does not fit the plan's budget, which is
+ * said in place of lines to paste. MP_NOT_APPLICABLE: the network has no modules or blocks that the framework could take, or no
+ * backward phase. MP_NOMEM. */
+mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, bool *fits, mp_error *err);
+
+#endif
