@@ -5,7 +5,9 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
 #include "cli/options/commands.h"
+#include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
@@ -120,61 +122,81 @@ static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const char
                      answer_json(&a[MP_FIT_ANY]));
 }
 
-static void print_answer(mp_fit_means means, const mp_fit_answer *a)
+static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbose)
 {
-    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], time[QUANTITY_MAX], each[QUANTITY_MAX], extra[QUANTITY_MAX];
+    char bytes[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "", time[QUANTITY_MAX], each[QUANTITY_MAX],
+                                                                        extra[QUANTITY_MAX];
     if (!a->batch) {
-        printf("  %-10s %9s\n", titles[means], "none");
+        screen_row("  %-10s %7s", titles[means], "none");
         return;
     }
-    printf("  %-10s %9lld  %11s  %18s bytes  %9s  %9s  %11s  %s\n", titles[means], (long long)a->batch,
-           bytes_short(a->peak_bytes, bytes), count_text(a->peak_bytes, exact), extra_text(1 + a->overhead, 1, extra),
-           seconds_text(a->seconds, time), seconds_text(a->seconds / (double)a->batch, each), a->solver);
+    if (verbose) snprintf(exact, sizeof exact, "  %18s bytes", count_text(a->peak_bytes, count));
+    screen_row("  %-10s %7lld  %11s%s  %9s  %9s  %11s  %s", titles[means], (long long)a->batch,
+               bytes_short(a->peak_bytes, bytes), exact, extra_text(1 + a->overhead, 1, extra), seconds_text(a->seconds, time),
+               seconds_text(a->seconds / (double)a->batch, each), a->solver);
 }
 
 /* Why the batch after it is not the answer. */
 static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
 {
-    char bytes[QUANTITY_MAX], over[QUANTITY_MAX], floor[QUANTITY_MAX], extra[QUANTITY_MAX], limit[QUANTITY_MAX];
-    printf("  %-10s %9lld  ", titles[means], (long long)a->batch + 1);
+    char bytes[QUANTITY_MAX], over[QUANTITY_MAX], floor[QUANTITY_MAX], extra[QUANTITY_MAX], limit[QUANTITY_MAX], why[256];
     switch (a->end) {
     case MP_FIT_UNKNOWN:
-        puts("was not tried any more");
-        return;
+        snprintf(why, sizeof why, "was not tried any more");
+        break;
     case MP_FIT_MOST_MET:
-        puts("is more than fit tries");
-        return;
+        snprintf(why, sizeof why, "is more than fit tries");
+        break;
     case MP_FIT_TOO_SLOW:
-        extra_text(1 + a->next_overhead, 1, extra);
-        extra_text(1 + r->overhead, 1, limit);
-        printf("fits, but takes %s where %s is allowed\n", extra, limit);
-        return;
+        snprintf(why, sizeof why, "fits, but takes %s where %s is allowed", extra_text(1 + a->next_overhead, 1, extra),
+                 extra_text(1 + r->overhead, 1, limit));
+        break;
     case MP_FIT_PROVED:
-        printf("does not fit: no schedule needs less than its floor of %s\n", bytes_short(a->next_floor_bytes, floor));
-        return;
+        snprintf(why, sizeof why, "does not fit: no schedule needs less than its floor of %s",
+                 bytes_short(a->next_floor_bytes, floor));
+        break;
     case MP_FIT_OVER:
+        snprintf(why, sizeof why, "does not fit: it takes %s, %s too much", bytes_short(a->next_smallest_bytes, bytes),
+                 bytes_short(a->next_smallest_bytes - r->memory_bytes, over));
+        break;
     case MP_FIT_NOT_FOUND:
-        bytes_short(a->next_smallest_bytes, bytes);
-        bytes_short(a->next_smallest_bytes - r->memory_bytes, over);
-        if (a->end == MP_FIT_OVER)
-            printf("does not fit: it takes %s, %s too much\n", bytes, over);
-        else
-            printf("was not found to fit: the smallest plan takes %s, %s too much (floor %s)\n", bytes, over,
-                   bytes_short(a->next_floor_bytes, floor));
+        snprintf(why, sizeof why, "was not found to fit: the smallest plan takes %s, %s too much (floor %s)",
+                 bytes_short(a->next_smallest_bytes, bytes), bytes_short(a->next_smallest_bytes - r->memory_bytes, over),
+                 bytes_short(a->next_floor_bytes, floor));
     }
+    screen_text(22, "  %-10s %7lld  %s", titles[means], (long long)a->batch + 1, why);
 }
 
-static void print_fit(const mp_fit_request *r, const mp_fit *found, const char *name)
+/* "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
+static void print_verdict(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name)
 {
-    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], limit[QUANTITY_MAX];
-    printf("%s in %s (%s bytes): the largest batch that fits, keeping all, recomputing for at most %s of time, and for any\n\n",
-           name, bytes_short(r->memory_bytes, bytes), count_text(r->memory_bytes, exact),
-           extra_text(1 + r->overhead, 1, limit));
-    printf("  %-10s %9s  %11s  %24s  %9s  %9s  %11s  %s\n", "", "batch", "peak", "", "extra", "time", "per sample", "found by");
-    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k]);
+    const mp_fit_answer *a = found->answers;
+    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", limit[QUANTITY_MAX];
+    bytes_short(r->memory_bytes, bytes);
+    if (o->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(r->memory_bytes, exact));
+    if (a[MP_FIT_ANY].batch > 0)
+        screen_verdict(o->color, SCREEN_GOOD, "%s in %s%s: batch %lld keeping all, %lld at %s time, %lld at any.", name, bytes,
+                       counted, (long long)a[MP_FIT_KEEP_ALL].batch, (long long)a[MP_FIT_RECOMPUTE].batch,
+                       extra_text(1 + r->overhead, 1, limit), (long long)a[MP_FIT_ANY].batch);
+    else if (found->stopped)
+        screen_verdict(o->color, SCREEN_OPEN, "%s in %s%s: not known; the search was stopped.", name, bytes, counted);
+    else
+        screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
+}
+
+static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name)
+{
+    print_verdict(o, r, found, name);
+    if (o->quiet) return;
+    putchar('\n');
+    screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak", o->verbose ? "                          " : "",
+               "extra", "time", "per sample", "found by");
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
     puts("\nThe next batch:");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
+    putchar('\n');
+    print_verdict(o, r, found, name);
 }
 
 int cmd_fit(options *o)
@@ -199,10 +221,10 @@ int cmd_fit(options *o)
     const mp_status st = mp_fit_batch(&request, &found, &err);
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
-    if (found.stopped) complain("the search was cut short; this is what it had found");
+    if (found.stopped && !o->quiet) complain("the search was cut short; this is what it had found");
     if (o->json)
         rc = print_json(fit_json(&request, &found, b.name));
     else
-        print_fit(&request, &found, b.name);
-    return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : EXIT_NO;
+        print_fit(o, &request, &found, b.name);
+    return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
 }

@@ -11,6 +11,7 @@
 #include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
+#include "estimator/base/clock.h"
 #include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/plan_json.h"
@@ -27,6 +28,7 @@ enum { STEPS = 10 }; /* without --steps */
 typedef struct step_progress {
     const char *what; /* "keep-all", "plan" */
     bool shows, any;
+    double shown_at; /* seconds */
 } step_progress;
 
 static bool show_step(const mp_train_progress *now, void *data)
@@ -34,7 +36,8 @@ static bool show_step(const mp_train_progress *now, void *data)
     step_progress *p = data;
     char text[QUANTITY_MAX], line[4 * QUANTITY_MAX];
     if (interrupt_asked()) return false;
-    if (p->shows) {
+    if (p->shows && mp_clock_now() >= p->shown_at + 0.1) {
+        p->shown_at = mp_clock_now();
         snprintf(line, sizeof line, "%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
                  (long long)now->n_steps, now->loss, seconds_text(now->seconds, text));
         terminal_line(STDERR_FILENO, line);
@@ -256,6 +259,7 @@ int cmd_train(options *o)
         mp_status st = run(o, &files, &t, &reads, &err);
         if (st == MP_OK) {
             t.fast = o->fast;
+            t.verbose = o->verbose;
         }
         if (st == MP_OK && t.before.stopped) {
             complain("interrupted after %zu steps of the first run, which keeps all: not compared, and the plan was not run",

@@ -95,9 +95,11 @@ bool progress_show(const mp_progress *now, void *data)
 
 bool progress_next(progress *p, const char *what)
 {
+    const double t = mp_clock_now() - p->start;
     snprintf(p->what, sizeof p->what, "%s: ", what);
     p->best_ticks = p->bound_ticks = -1;
-    if (p->shows && !interrupt_asked()) {
+    if (p->shows && !interrupt_asked() && t >= p->shown_at + 0.1) {
+        p->shown_at = t;
         p->any = true;
         terminal_line(STDERR_FILENO, what);
     }

@@ -7,6 +7,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
 #include "cli/reports/attention_report.h"
 #include "cli/reports/report.h"
 #include "memplan/arena.h"
@@ -26,9 +27,10 @@ bool train_identical(const train_outcome *t)
 static void print_bytes(const train_outcome *t, const char *what, int64_t before, int64_t after)
 {
     char text[QUANTITY_MAX], exact[QUANTITY_MAX];
-    printf("  %-28s", what);
-    if (t->has_before) printf("%11s", before < 0 ? "unknown" : bytes_short(before, text));
-    printf("%14s  %18s bytes\n", after < 0 ? "unknown" : bytes_short(after, text), count_text(after, exact));
+    char first[QUANTITY_MAX] = "", counted[QUANTITY_MAX + 16] = "";
+    if (t->has_before) snprintf(first, sizeof first, "%11s", before < 0 ? "unknown" : bytes_short(before, text));
+    if (t->verbose) snprintf(counted, sizeof counted, "  %18s bytes", count_text(after, exact));
+    screen_row("  %-28s%s%14s%s", what, first, after < 0 ? "unknown" : bytes_short(after, text), counted);
 }
 
 /* Memory of the process without the two blocks that a plan counts. */
@@ -134,28 +136,45 @@ static void print_test(const train_outcome *t)
 /* Where the training began: people take drawn weights for their own otherwise. */
 static void print_origin(const train_outcome *t, const options *o)
 {
-    printf("First values: ");
     if (o->resume)
-        printf("as %s has them.\n", o->resume);
+        screen_text(2, "First values: as %s has them.", o->resume);
     else if (!t->n_drawn)
-        printf("as the model's file has them.\n");
+        puts("First values: as the model's file has them.");
     else
-        printf("%zu of %zu parameters drawn from seed %lld; the model's file has none for them.\n", t->n_drawn, t->n_parameters,
-               (long long)o->seed);
+        screen_text(2, "First values: %zu of %zu parameters drawn from seed %lld; the model's file has none for them.",
+                    t->n_drawn, t->n_parameters, (long long)o->seed);
+}
+
+/* The first line and the last. */
+static void print_verdict(const train_outcome *t, const options *o)
+{
+    const mp_report *r = &t->after;
+    const size_t n = r->n_losses;
+    char title[256], peak[QUANTITY_MAX];
+    const bool same = train_compares(t) && train_identical(t);
+    const char *compared = !t->has_before       ? ""
+                           : !train_compares(t) ? "; interrupted: not compared"
+                           : same               ? "; losses and weights of both runs are the same, bit for bit"
+                                                : "; losses and weights of both runs are NOT the same";
+    const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
+    screen_verdict(o->color, mood, "%s, %s, %zu step%s with a planned peak of %s%s.",
+                   subject_title(&t->subject, title, sizeof title), t->subject.graph->target, n, n == 1 ? "" : "s",
+                   bytes_short(r->planned_peak_bytes, peak), compared);
 }
 
 void print_train(const train_outcome *t, const options *o)
 {
-    char title[256], before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
+    char before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
     const mp_report *r = &t->after;
     size_t n = r->n_losses;
-    printf("%s, %s, %zu step%s, updates fused: %s\n\n", subject_title(&t->subject, title, sizeof title),
-           t->subject.graph->target, n, n == 1 ? "" : "s", mp_fuse_name(t->subject.graph->fuse));
+    print_verdict(t, o);
+    if (o->quiet) return;
+    putchar('\n');
     print_memory(t);
     seconds_text(r->step_seconds, after);
     if (t->has_before)
-        printf("  %-28s%11s%14s  %18s\n", "time of a step (median)", seconds_text(t->before.step_seconds, before), after,
-               extra_text(r->step_seconds, t->before.step_seconds, extra));
+        screen_row("  %-28s%11s%14s  %9s", "time of a step (median)", seconds_text(t->before.step_seconds, before), after,
+                   extra_text(r->step_seconds, t->before.step_seconds, extra));
     else
         printf("  %-28s%14s\n", "time of a step (median)", after);
     printf("  %-28s%s%14s\n", "  of it, waiting for inputs", t->has_before ? "           " : "",
@@ -165,6 +184,7 @@ void print_train(const train_outcome *t, const options *o)
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);
+    if (t->subject.graph->fuse != MP_FUSE_NONE) printf("Updates are fused: %s.\n", mp_fuse_name(t->subject.graph->fuse));
     printf("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
         printf("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
@@ -174,11 +194,8 @@ void print_train(const train_outcome *t, const options *o)
     }
     report_attention(t->subject.program);
     if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
-    if (t->has_before && !train_compares(t))
-        puts("Losses and weights of both runs: interrupted, not compared.");
-    else if (t->has_before)
-        printf("Losses and weights of both runs are %s.\n", train_identical(t) ? "the same, bit for bit" : "NOT the same");
     if (o->profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
+    print_verdict(t, o);
 }
 
 /* Null without a test; the accuracy is null where the loss is not over classes. */

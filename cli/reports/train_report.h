@@ -11,6 +11,7 @@ typedef struct train_outcome {
     mp_plan *keep_all, *plan;
     bool has_before;
     bool interrupted;             /* Ctrl-C ended the search before there was a plan */
+    bool verbose;                 /* with exact bytes */
     bool fast;                    /* other last bits were permitted */
     size_t n_parameters, n_drawn; /* of those, without values in the model's file */
     bool has_second_stream;       /* it was asked for */

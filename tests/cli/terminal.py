@@ -83,7 +83,7 @@ def main() -> int:
     for fault in faults:
         print(f"terminal: {fault}")
     if faults:
-        print(text)
+        print(text[-4000:])
     return 1 if faults else 0
 
 
