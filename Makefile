@@ -148,6 +148,8 @@ install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, h
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
 	install -D -m 755 $B/libmemplan.so $(DESTDIR)$(PREFIX)/lib/libmemplan.so
 	install -D -m 644 cli/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/memplan
+	install -D -m 644 cli/completion.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_memplan
+	install -D -m 644 cli/completion.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/memplan.fish
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
 	install -D -m 644 docs/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan

@@ -2,8 +2,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/input.h"
+#include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
+
+/* A single "-" among the operands is standard input. */
+static int keep_input(const options *o)
+{
+    size_t n = 0;
+    if (commands[o->command].max_operands < 0) return EXIT_DONE;
+    for (size_t k = 0; k < o->n_operands; k++) n += !strcmp(o->operands[k], "-");
+    if (n > 1) return usage_error("standard input is one file, and %zu are to be read from it", n);
+    return n ? input_keep() : EXIT_DONE;
+}
 
 static int run(int argc, char **argv)
 {
@@ -13,15 +25,17 @@ static int run(int argc, char **argv)
     }
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) name = "help";
-    if (!strcmp(name, "--version")) name = "version";
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) name = "version";
     const command *c = command_named(name);
     if (!c) return EXIT_USAGE;
     options o;
     int rc = options_parse((command_id)(c - commands), argc - 2, argv + 2, &o);
     if (rc == EXIT_DONE && o.help)
-        help_command(stdout, c);
-    else if (rc == EXIT_DONE)
+        (o.short_help ? help_command_short : help_command)(stdout, c);
+    else if (rc == EXIT_DONE && keep_input(&o) == EXIT_DONE)
         rc = c->run(&o);
+    else if (rc == EXIT_DONE)
+        rc = EXIT_USAGE;
     options_free(&o);
     return rc;
 }

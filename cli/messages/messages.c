@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static void speak(const char *format, va_list args)
 {
@@ -30,13 +31,14 @@ int usage_error(const char *format, ...)
 
 static void report(const mp_error *err)
 {
+    const char *input = strcmp(err->input, "-") ? err->input : "standard input";
     const char *text = err->message[0] ? err->message : mp_status_text(err->code);
     if (!err->input[0])
         complain("%s", text);
     else if (err->line > 0)
-        complain("%s:%d:%d: %s", err->input, err->line, err->column, text);
+        complain("%s:%d:%d: %s", input, err->line, err->column, text);
     else
-        complain("%s: %s", err->input, text);
+        complain("%s: %s", input, text);
 }
 
 int input_failed(const mp_error *err)

@@ -1,58 +1,176 @@
-/* help.c - the tables of commands and options as text for a terminal. */
+/* help.c - the tables of commands and options as text for a terminal of 80 columns. */
 #include "cli/options/help.h"
 
 #include <string.h>
 
-void help_overview(FILE *to)
-{
-    fputs("memplan - how much memory a training step needs, and what to recompute to need less\n\n"
-          "usage: memplan COMMAND ...\n\n",
-          to);
-    for (size_t k = 0; k < N_COMMANDS; k++) {
-        char usage[64];
-        snprintf(usage, sizeof usage, "%s %s", commands[k].name, commands[k].operands);
-        fprintf(to, "  %-20s %s\n", usage, commands[k].summary);
-    }
-    fputs("\nMODEL is an ONNX file, or a training graph: one that 'memplan graph' wrote (its name ends in .json),\nor one in "
-          "Graphviz's DOT (.dot, .gv).\n"
-          "'memplan help COMMAND' lists the options of a command.\n"
-          "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or bad input;\n130 stopped by Ctrl-C "
-          "before there was an answer.\n",
-          to);
-}
+enum { COLUMNS = 79, LEFT = 26 }; /* LEFT: where explanations begin */
 
-static void help_option(FILE *to, const option_row *row)
+/* Prints words up to COLUMNS, further lines begin at `indent`; `column` is where the cursor stands. Ends the line. */
+static void wrapped(FILE *to, const char *text, int indent, int column)
 {
-    char left[64];
-    snprintf(left, sizeof left, "%s%s%s%s", row->name[1] ? "--" : "-", row->name, row->argument ? " " : "",
-             row->argument ? row->argument : "");
-    fprintf(to, "  %-24s %s", left, row->help);
-    if (row->choice) {
-        fputs("\n                           ", to);
-        for (size_t k = 0; row->choice(k); k++) fprintf(to, "%s%s", k ? ", " : "one of ", row->choice(k));
-        fprintf(to, " (default: %s)", row->otherwise);
+    bool any = false;
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (any && column + 1 + length > COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        } else if (any) {
+            fputc(' ', to);
+            column++;
+        }
+        fprintf(to, "%.*s", length, text);
+        column += length;
+        any = true;
+        text += length + (text[length] == ' ');
     }
     fputc('\n', to);
 }
 
-/* Those that the row says are for experiments, or the others; `heading` goes before the first. */
-static void help_options(FILE *to, const command *c, bool for_experiments, const char *heading)
+/* A row of two columns. */
+static void row_of(FILE *to, const char *left, const char *text)
 {
+    int n = fprintf(to, "  %-*s", LEFT - 4, left);
+    if (n > LEFT - 2) n = fprintf(to, "\n%*s", LEFT - 2, "") - 1;
+    fputs("  ", to);
+    wrapped(to, text, LEFT, n + 2);
+}
+
+/* ---- all commands ---- */
+
+static void command_line(FILE *to, const command *c)
+{
+    char usage[64];
+    snprintf(usage, sizeof usage, "%s %s", c->name, c->operands);
+    row_of(to, usage, c->summary);
+}
+
+void help_overview(FILE *to)
+{
+    static const struct {
+        const char *title;
+        command_id commands[6];
+        size_t n;
+    } groups[] = {{"What you need first:", {CMD_ESTIMATE, CMD_PLAN, CMD_FIT}, 3},
+                  {"Pictures:", {CMD_TIMELINE, CMD_DRAW, CMD_SWEEP}, 3},
+                  {"Running and checking:", {CMD_CHECK, CMD_TRAIN, CMD_PROFILE}, 3}};
+    bool shown[N_COMMANDS] = {0};
+    fputs("memplan - the memory of a training step, and what to recompute to need less\n\n"
+          "usage: memplan COMMAND ...\n",
+          to);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        fprintf(to, "\n%s\n", groups[g].title);
+        for (size_t k = 0; k < groups[g].n; k++) {
+            command_line(to, &commands[groups[g].commands[k]]);
+            shown[groups[g].commands[k]] = true;
+        }
+    }
+    fputs("\nMore:\n", to);
+    for (size_t k = 0; k < N_COMMANDS; k++)
+        if (!shown[k]) command_line(to, &commands[k]);
+    fputs("\nMODEL is an ONNX file, or a training graph: one that 'memplan graph' wrote (its\nname ends in .json), or one in "
+          "Graphviz's DOT (.dot, .gv).\n"
+          "'memplan help COMMAND' lists the options of a command, 'memplan COMMAND -h'\nthose that one needs first.\n"
+          "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or\nbad input; 130 stopped by Ctrl-C "
+          "before there was an answer.\n",
+          to);
+}
+
+/* ---- one command ---- */
+
+static bool takes(const command *c, const option_row *row)
+{
+    return row->commands >> (c - commands) & 1;
+}
+
+/* What an option is about, in the order of help. */
+typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
+
+static group group_of(const command *c, const option_row *row)
+{
+    static const struct {
+        option_id option;
+        unsigned commands; /* 0: all that take it */
+    } first[] = {{OPT_BATCH, 0},
+                 {OPT_BUDGET, 0},
+                 {OPT_MEMORY, 0},
+                 {OPT_PLAN, 0},
+                 {OPT_OUT, 0},
+                 {OPT_PICTURE, 0},
+                 {OPT_CAPACITY, 0},
+                 {OPT_DEVICE, 0},
+                 {OPT_OVERHEAD, 0},
+                 {OPT_DATA, 1u << CMD_TRAIN},
+                 {OPT_STEPS, 1u << CMD_TRAIN},
+                 {OPT_LR, 0},
+                 {OPT_JSON, 0},
+                 {OPT_TIME_LIMIT, 0}};
+    if (row->for_experiments) return EXPERIMENTS;
+    for (size_t k = 0; k < sizeof first / sizeof *first; k++)
+        if (row == &option_rows[first[k].option] && (!first[k].commands || first[k].commands >> (c - commands) & 1))
+            return FIRST;
+    return row->key ? MODELS : OTHERS;
+}
+
+static void help_option(FILE *to, const option_row *row)
+{
+    char left[64], text[1024];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", row->help);
+    snprintf(left, sizeof left, "%s%s%s%s", row->name[1] ? "--" : "-", row->name, row->argument ? " " : "",
+             row->argument ? row->argument : "");
+    if (row->choice) {
+        for (size_t k = 0; row->choice(k) && n < sizeof text; k++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", k ? ", " : "; one of ", row->choice(k));
+        if (n < sizeof text) snprintf(text + n, sizeof text - n, " (default: %s)", row->otherwise);
+    }
+    row_of(to, left, text);
+}
+
+/* False: the command has none of this group. */
+static bool help_group(FILE *to, const command *c, group wanted, const char *heading)
+{
+    bool any = false;
     for (int k = 0; k < N_OPTIONS; k++) {
         const option_row *row = &option_rows[k];
-        if (!(row->commands >> (c - commands) & 1) || row->for_experiments != for_experiments) continue;
-        fputs(heading, to);
-        heading = "";
+        if (!takes(c, row) || group_of(c, row) != wanted) continue;
+        if (!any) fputs(heading, to);
+        any = true;
         help_option(to, row);
     }
+    return any;
+}
+
+static void help_data(FILE *to)
+{
+    fputs("\nwhat --data takes in train (docs/training.md has examples):\n", to);
+    row_of(to, "synthetic", "random numbers that suit what each input means to the network (the default)");
+    row_of(to, "NAME=FILE", "for each input: .npy, or IDX as MNIST has it; the first dimension counts samples");
+    row_of(to, "target=FILE", "what the appended loss compares with: class numbers, or values for mse");
+    row_of(to, "text=FILE", "for language models: windows of the file's bytes, and the byte that follows each");
+    row_of(to, "vocabulary=FILE", "with text=FILE: which bytes or tokens there are");
+    row_of(to, "NAME", "says only that this input is data and no parameter");
+}
+
+static void usage(FILE *to, const command *c)
+{
+    fprintf(to, "usage: memplan %s%s%s%s\n\n", c->name, *c->operands ? " " : "", c->operands,
+            c->max_operands >= 0 ? " [OPTION...]" : "");
+    wrapped(to, c->summary, 0, 0);
+    fprintf(to, "\nexample:\n  %s\n", c->example);
 }
 
 void help_command(FILE *to, const command *c)
 {
-    bool any = c->max_operands >= 0;
-    fprintf(to, "usage: memplan %s%s%s%s\n\n%s\n\noptions:\n", c->name, *c->operands ? " " : "", c->operands,
-            any ? " [OPTION...]" : "", c->summary);
-    help_options(to, c, false, "");
-    help_options(to, c, true, "for experiments:\n");
-    fprintf(to, "\nexample:\n  %s\n", c->example);
+    usage(to, c);
+    const bool any = help_group(to, c, FIRST, "\nwhat you need first:\n");
+    help_group(to, c, OTHERS, any ? "\nmore:\n" : "\noptions:\n");
+    help_group(to, c, MODELS, "\nabout the model and how it trains:\n");
+    help_group(to, c, EXPERIMENTS, "\nfor experiments:\n");
+    if (c == &commands[CMD_TRAIN]) help_data(to);
+}
+
+void help_command_short(FILE *to, const command *c)
+{
+    usage(to, c);
+    help_group(to, c, FIRST, "\nwhat you need first:\n");
+    fprintf(to, "\n'memplan help %s' lists all options.\n", c->name);
 }

@@ -8,5 +8,7 @@
 
 void help_overview(FILE *to);
 void help_command(FILE *to, const command *c);
+/* -h: what one needs first. */
+void help_command_short(FILE *to, const command *c);
 
 #endif

@@ -186,6 +186,7 @@ static int take_option(options *o, int argc, char **argv, int *k)
     bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given[id] = true;
+    o->short_help |= id == OPT_HELP && n_dashes == 1;
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
     if (equals) return store(o, row, equals + 1);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/input.h"
 #include "cli/messages/nearest.h"
 #include "cli/options/options_json.h"
 #include "cli/reports/inference_report.h"
@@ -19,9 +20,15 @@
 #include "memplan/graph_json.h"
 #include "memplan/onnx.h"
 
+static bool is_dot(const char *path)
+{
+    return strcmp(path, "-") ? mp_graph_dot_is(path) : input_kind() == 'd';
+}
+
 bool subject_is_graph(const char *path)
 {
     size_t n = strlen(path);
+    if (!strcmp(path, "-")) return input_kind() != 'o';
     return (n >= 5 && !strcmp(path + n - 5, ".json")) || mp_graph_dot_is(path);
 }
 
@@ -180,7 +187,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     *out = (subject){.path = path};
     if (subject_is_graph(path)) {
         MP_TRY(no_model_options(o, err));
-        MP_TRY(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
+        MP_TRY(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
         MP_TRY(read_model(path, o, &out->model, err));
         out->inference = mp_model_inference_form(out->model);

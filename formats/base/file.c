@@ -34,8 +34,9 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
     mp_status st = MP_OK;
     struct stat info;
     mp_file file = {.bytes = (const uint8_t *)""};
+    const bool is_input = !strcmp(path, "-");
     /* Not blocking: a named pipe without a writer would hold the open forever. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = is_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) MP_TRY(system_failure(err, "the file cannot be opened"));
     if (fstat(fd, &info) != 0) MP_TRY(system_failure(err, "the file cannot be examined"));
     MP_REQUIRE(!S_ISDIR(info.st_mode), err, MP_IO, "a file is needed, this is a directory");

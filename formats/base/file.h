@@ -14,8 +14,9 @@ typedef struct mp_file {
     void *mapping; /* private */
 } mp_file;
 
-/* Opens a regular file of at most limit_bytes. MP_IO: it cannot be opened or read, is a directory, ...; MP_PARSE: larger than
- * the limit. The message is a sentence without the path; err->input carries the path. Close with mp_file_close. */
+/* Opens a regular file of at most limit_bytes; "-" is standard input, if a regular file stands there. MP_IO: it cannot be
+ * opened or read, is a directory, ...; MP_PARSE: larger than the limit. The message is a sentence without the path; err->input
+ * carries the path. Close with mp_file_close. */
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
 void mp_file_close(mp_file *file); /* zeroed is fine */
 

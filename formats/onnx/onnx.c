@@ -52,6 +52,7 @@ static mp_status new_model(const char *path, mp_model **out, mp_error *err)
 {
     mp_status st = MP_OK;
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    if (!strcmp(path, "-")) base = "standard input", dot = NULL;
     size_t length = dot && dot != base ? (size_t)(dot - base) : strlen(base);
     char *name = mp_alloc(length + 1, 1);
     MP_REQUIRE(name, err, MP_NOMEM, "no memory for a model");

@@ -21,3 +21,14 @@ printf 'PK\003\004checkpoint' > checkpoint.pth
 printf '\012\005hello' > saved_model.pb
 try bad_checkpoint_file estimate checkpoint.pth --batch 4
 try bad_tensorflow estimate saved_model.pb --batch 4
+
+# ---- standard input: through a pipe, from a file, and of each kind
+holds standard_input sh -c "
+    '$memplan' estimate mlp.onnx --batch 64 --json | grep -v '\"model\"' > by_name.json
+    cat mlp.onnx | '$memplan' estimate - --batch 64 --json | grep -v '\"model\"' | cmp - by_name.json &&
+    '$memplan' estimate - --batch 64 --json < mlp.onnx | grep -v '\"model\"' | cmp - by_name.json &&
+    '$memplan' graph mlp.onnx --batch 64 | '$memplan' estimate - --json | grep -q peak_bytes &&
+    cat branch.dot | '$memplan' estimate - | grep -q peak &&
+    '$memplan' plan mlp.onnx --batch 64 --budget 100% -o - | '$memplan' check mlp.onnx - | grep -q holds &&
+    head -c 300 mlp.onnx | '$memplan' estimate - 2>&1 | grep -q '^memplan: standard input: '"
+holds standard_input_is_one_file sh -c "cat mlp.onnx | '$memplan' check - - 2>&1 | grep -q 'is one file'"
