@@ -1,11 +1,15 @@
 /* cmd_profile.c - measures what each node of the training step takes on the machine at hand. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/reports/interrupt.h"
 #include "cli/reports/train_report.h"
+#include "estimator/base/clock.h"
 #include "executor/run/algorithms.h"
 #include "memplan/costs_json.h"
 
@@ -41,8 +45,34 @@ static void free_costs(mp_node_cost *costs, size_t n)
     mp_free(costs);
 }
 
-/* Trains with everything kept, every node in its alternative number `round` or its last, and records the seconds of each. */
-static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, mp_error *err)
+/* What is being measured, for the line of progress, and until when. */
+typedef struct watch {
+    size_t round, n_rounds;
+    double start, end; /* by mp_clock_now; end 0: no limit */
+    double shown_at;
+    bool shows, any, stopped;
+} watch;
+
+static bool look(const mp_train_progress *now, void *data)
+{
+    watch *w = data;
+    char line[160];
+    const double clock = mp_clock_now();
+    w->stopped |= interrupt_asked() || (w->end > 0 && clock > w->end && (w->round > 0 || now->step > 1));
+    if (w->shows && clock >= w->shown_at + 0.1) {
+        snprintf(line, sizeof line, "measuring  %.0f s  round %zu of %zu, step %lld of %lld  (Ctrl-C keeps what there is)",
+                 clock - w->start, w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps);
+        terminal_line(STDERR_FILENO, line);
+        w->shown_at = clock;
+        w->any = true;
+    }
+    return !w->stopped;
+}
+
+/* Trains with everything kept, every node in its alternative number `round` or its last, and records the seconds of each.
+ * *measured: there was time for a step that counts. */
+static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
+                               mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *g = t->subject.graph;
@@ -56,6 +86,8 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     MP_TRY(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
     MP_TRY(mp_train(request, &report, err));
+    *measured = report.n_losses > 1; /* the first step warms up */
+    if (!*measured) goto done;
     const double steps = (double)(report.n_losses - 1);
     for (size_t i = 0; i < g->n_nodes; i++) {
         const double seconds = report.node_seconds[i] /= steps;
@@ -73,12 +105,22 @@ done:
     return st;
 }
 
-static mp_status measure(const options *o, train_outcome *t, mp_node_cost **costs, mp_error *err)
+/* Algorithms beyond the first `n` have not been measured: they go. */
+static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
+{
+    for (size_t i = 0; i < n_nodes; i++)
+        if (costs[i].n_algorithms > n) costs[i].n_algorithms = n;
+}
+
+/* *left_out: rounds that were not measured any more. */
+static mp_status measure(const options *o, train_outcome *t, mp_node_cost **costs, size_t *left_out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_feed *feed = NULL;
     mp_parameter_source *source = NULL;
     size_t n_rounds = 1;
+    bool catches = false;
+    watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->shows_progress && terminal_rewrites(STDERR_FILENO)};
     mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
     mp_train_request request = {.program = t->subject.program,
                                 .execution = {.hyper = hyper, .seed = (uint64_t)o->seed, .profile = true},
@@ -89,10 +131,26 @@ static mp_status measure(const options *o, train_outcome *t, mp_node_cost **cost
     MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->seed, &feed, err));
     request.feed = feed;
     request.parameters = source;
+    request.progress = look;
+    request.progress_data = &w;
+    if (o->time_limit > 0) w.end = w.start + o->time_limit;
     for (size_t i = 0; i < t->subject.graph->n_nodes; i++)
         if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
-    for (size_t round = 0; round < n_rounds; round++) MP_TRY(measure_round(&request, round, *costs, t, err));
+    w.n_rounds = n_rounds;
+    interrupt_catch(false, !w.shows);
+    catches = true;
+    for (; w.round < n_rounds && !w.stopped; w.round++) {
+        bool measured = false;
+        MP_TRY(measure_round(&request, w.round, *costs, t, &measured, err));
+        if (!measured) break;
+    }
+    MP_REQUIRE(w.round > 0, err, MP_INFEASIBLE,
+               "stopped before the second step, and the first only warms up: nothing is measured");
+    keep_algorithms(*costs, t->subject.graph->n_nodes, w.round);
+    *left_out = n_rounds - w.round;
 done:
+    if (w.any) terminal_clear(STDERR_FILENO);
+    if (catches) interrupt_release();
     mp_feed_free(feed);
     mp_parameter_source_free(source);
     return st;
@@ -124,6 +182,7 @@ int cmd_profile(options *o)
     mp_error err = {0};
     train_outcome t = {0};
     mp_node_cost *costs = NULL;
+    size_t left_out = 0;
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("profile needs a file to write: -o costs.json");
     if (!option_given(o, OPT_DEVICE)) o->device = "cpu";
@@ -133,12 +192,15 @@ int cmd_profile(options *o)
         st = MP_FAIL(&err, MP_INVALID, "a training step has a loss, so --loss none is not for profile");
     if (st != MP_OK) {
         rc = input_failed(&err);
-    } else if (measure(o, &t, &costs, &err) != MP_OK || mp_costs_write(o->out, t.subject.graph, costs, &err) != MP_OK) {
+    } else if (measure(o, &t, &costs, &left_out, &err) != MP_OK ||
+               mp_costs_write(o->out, t.subject.graph, costs, &err) != MP_OK) {
         rc = output_failed(&err);
     } else if (strcmp(o->out, "-") != 0) {
         char title[256], text[QUANTITY_MAX];
         printf("%s, %s: a step takes %s with everything kept.\n", subject_title(&t.subject, title, sizeof title),
                t.subject.graph->target, seconds_text(t.after.step_seconds, text));
+        if (left_out)
+            printf("Stopped before all was measured: %zu more rounds would have compared other algorithms.\n", left_out);
         print_algorithms(costs, t.subject.graph->n_nodes);
         print_profile(t.subject.graph, t.after.node_seconds, 1);
     }

@@ -22,3 +22,11 @@ try costs_other_batch plan fashion_cnn.onnx --batch 8 --device cpu --costs algor
 sed 's/"target":"[^"]*"/"target":"cpu, 96 threads"/' algorithms.json > elsewhere.json
 holds costs_of_another_machine_are_refused sh -c "
     '$memplan' plan fashion_cnn.onnx --batch 4 --device a100 --costs elsewhere.json --budget 100% 2>&1 | grep -q \"measured on 'cpu, 96 threads'\""
+holds profile_keeps_what_there_is sh -c "
+    '$memplan' profile fashion_cnn.onnx --batch 4 --steps 50 --time-limit 0.001 -o partial.json | grep -q 'Stopped before all was measured' &&
+    '$memplan' plan fashion_cnn.onnx --batch 4 --device cpu --costs partial.json --budget 100% > /dev/null
+    ! grep -q 'algorithms.*algorithms.*name.*name.*name' partial.json"
+# Ctrl-C, once a step has been measured
+holds profile_interrupted sh -c "
+    timeout --preserve-status -s INT 3 '$memplan' profile fashion_cnn.onnx --batch 4 --steps 100000 -o stopped.json > stopped.txt &&
+    grep -q 'Stopped before all was measured' stopped.txt && '$memplan' plan fashion_cnn.onnx --batch 4 --device cpu --costs stopped.json --budget 100%"
