@@ -4,9 +4,12 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/reports/attention_report.h"
+#include "cli/reports/estimate_savings.h"
 #include "cli/reports/estimate_updates.h"
+#include "cli/reports/module_rows.h"
 #include "cli/reports/report.h"
 #include "cli/reports/roles_report.h"
 #include "cli/reports/subject.h"
@@ -18,7 +21,7 @@
 #include "memplan/summary.h"
 #include "planner/order/dag.h"
 
-enum { CUT_ROWS = 6 };
+enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 
 typedef struct estimate {
     subject subject;
@@ -31,6 +34,7 @@ typedef struct estimate {
     size_t n_cuts;
     bool has_updates; /* --fuse was given */
     update_comparison updates;
+    savings savings;
     const options *asked; /* the caller's */
 } estimate;
 
@@ -63,12 +67,16 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     e->rules = rules_of(&e->subject);
     e->n_parameters = count_parameters(&e->subject);
     MP_TRY(mp_summarize(graph, e->rules, &e->summary, err));
-    MP_TRY(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
+    if (graph->fuse == MP_FUSE_BACKWARD)
+        MP_TRY(early_updates_timeline(graph, &e->timeline, &e->peak_node, err));
+    else
+        MP_TRY(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
     MP_REQUIRE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
     MP_TRY(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_TRY(compare_updates(o, &e->updates, err));
+    if (!o->quiet) MP_TRY(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
 done:
     return st;
 }
@@ -131,28 +139,33 @@ static json_t *estimate_json(const estimate *e, const options *o)
     if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
     if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
+    mp_json_set(&json, "modules", modules_json(graph, sum));
+    mp_json_set(&json, "savings", savings_json(&e->savings));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
 }
 
-static void print_row(const char *name, int64_t bytes, const char *note)
+static void print_row(const options *o, const char *name, int64_t bytes, const char *note)
 {
-    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
-    printf("  %-18s %12s  %20s bytes%s%s\n", name, bytes_short(bytes, text), count_text(bytes, exact), *note ? "  " : "", note);
+    char text[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "";
+    if (o->verbose) snprintf(exact, sizeof exact, "  %20s bytes", count_text(bytes, count));
+    screen_row("  %-18s %12s%s%s%s", name, bytes_short(bytes, text), exact, *note ? "  " : "", note);
 }
 
-/* "fits the 80 GiB of NVIDIA A100 ..." */
-static void print_fit(const estimate *e)
+/* The first line and the last: what it needs, and whether the device has that. */
+static void print_verdict(const options *o, const estimate *e)
 {
-    char text[QUANTITY_MAX];
+    char title[256], peak[QUANTITY_MAX], memory[QUANTITY_MAX];
     own_device own;
-    if (!device_read(e->subject.graph->target, &own)) {
-        putchar('\n');
-        return;
-    }
-    const mp_device *device = &own.profile;
-    bool fits = e->timeline->peak_bytes <= device->memory_bytes;
-    printf(" %s the %s of %s.\n", fits ? "Fits" : "Does not fit", bytes_short(device->memory_bytes, text), device->title);
+    const mp_device *device = device_read(e->subject.graph->target, &own) ? &own.profile : NULL;
+    const bool fits = device && e->timeline->peak_bytes <= device->memory_bytes;
+    subject_title(&e->subject, title, sizeof title);
+    bytes_short(e->timeline->peak_bytes, peak);
+    if (device && option_given(o, OPT_DEVICE))
+        screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s: keeping everything takes %s. %s the %s of %s.", title,
+                       peak, fits ? "Fits" : "Does not fit", bytes_short(device->memory_bytes, memory), device->title);
+    else
+        screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }
 
 static void print_simplified(const mp_simplify_report *r)
@@ -224,28 +237,9 @@ static void print_operators(const estimate *e)
     }
 }
 
-static mp_status print_estimate(const options *o, const estimate *e, mp_error *err)
+/* With -v: where the figures come from. */
+static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
-    const mp_graph *graph = e->subject.graph;
-    const mp_summary *sum = &e->summary;
-    char title[256], note[QUANTITY_MAX + 16] = "", count[QUANTITY_MAX], forward[QUANTITY_MAX], backward[QUANTITY_MAX],
-                                         flops[QUANTITY_MAX];
-    printf("%s: one training step, everything kept (%s rules)\n\n", subject_title(&e->subject, title, sizeof title),
-           mp_rules_name(e->rules));
-    if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
-    print_row("peak", e->timeline->peak_bytes, "");
-    print_row("parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
-    print_row("gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
-    print_row("optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
-    print_row("saved activations", sum->saved_activation_bytes, "(held when forward ends)");
-    print_row("largest workspace", sum->workspace_bytes, "");
-    printf("\nForward %s in %s, backward %s.", flops_text(sum->forward_flops, flops),
-           seconds_text((double)sum->forward_ticks * graph->tick_seconds, forward),
-           seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward));
-    print_fit(e);
-    putchar('\n');
-    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, false);
-    if (e->has_updates) print_update_comparison(&e->updates);
     if (e->subject.model) report_roles(e->subject.model, o);
     if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
     if (e->subject.model) print_simplified(&e->subject.simplified);
@@ -254,9 +248,46 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
         printf("Sequences cut into chunks: %d recurrent layer%s, %d chunks (--chunk-steps)\n", cut->n_layers,
                cut->n_layers == 1 ? "" : "s", cut->n_chunks);
     report_attention_form(&e->subject.attention);
-    if (print_cuts(e, err) != MP_OK) return err->code;
-    if (o->per_op) print_operators(e);
     return MP_OK;
+}
+
+static mp_status print_estimate(const options *o, const estimate *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = e->subject.graph;
+    const mp_summary *sum = &e->summary;
+    const bool all = o->verbose || o->list;
+    char note[QUANTITY_MAX + 16] = "", count[QUANTITY_MAX], forward[QUANTITY_MAX], backward[QUANTITY_MAX], flops[QUANTITY_MAX];
+    print_verdict(o, e);
+    if (o->quiet) return MP_OK;
+    putchar('\n');
+    if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
+    snprintf(forward, sizeof forward, "(%s rules)", mp_rules_name(e->rules));
+    print_row(o, "peak", e->timeline->peak_bytes, forward);
+    print_row(o, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
+    print_row(o, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
+    print_row(o, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
+    print_row(o, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
+    print_row(o, "largest workspace", sum->workspace_bytes, "");
+    own_device own;
+    const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
+    screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops, flops),
+                seconds_text((double)sum->forward_ticks * graph->tick_seconds, forward),
+                seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward), device ? " (" : "",
+                device ? device->title : "", device ? ")" : "");
+    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
+    MP_TRY(report_modules(graph, sum, all ? MODULE_ROWS_ALL : MODULE_ROWS, err));
+    report_savings(&e->savings);
+    if (e->has_updates) print_update_comparison(&e->updates);
+    if (o->verbose)
+        MP_TRY(print_details(o, e, err));
+    else if (e->subject.attention.n_missed)
+        report_attention_form(&e->subject.attention);
+    if (all) MP_TRY(print_cuts(e, err));
+    if (o->per_op) print_operators(e);
+    print_verdict(o, e);
+done:
+    return st;
 }
 
 int cmd_estimate(options *o)

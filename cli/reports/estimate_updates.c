@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
 #include "cli/reports/subject.h"
 #include "estimator/training/target.h"
 #include "formats/json/json.h"
@@ -32,13 +33,13 @@ done:
 
 static void print_line(const update_comparison *c, const char *what, size_t offset)
 {
-    char text[QUANTITY_MAX];
-    printf("  %-36s", what);
+    char text[QUANTITY_MAX], line[8 * QUANTITY_MAX];
+    int n = snprintf(line, sizeof line, "  %-36s", what);
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         const int64_t bytes = *(const int64_t *)((const char *)&c->effects[fuse] + offset);
-        printf("%14s", c->is_possible[fuse] ? bytes_short(bytes, text) : "-");
+        n += snprintf(line + n, sizeof line - (size_t)n, "%14s", c->is_possible[fuse] ? bytes_short(bytes, text) : "-");
     }
-    putchar('\n');
+    screen_row("%s", line);
 }
 
 void print_update_comparison(const update_comparison *c)

@@ -14,11 +14,13 @@
 #include "executor/run/algorithms.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
+#include "formats/onnx/onnx_dimensions.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
 #include "memplan/graph_dot.h"
 #include "memplan/graph_json.h"
 #include "memplan/onnx.h"
+#include "planner/order/updates.h"
 
 static bool is_dot(const char *path)
 {
@@ -292,12 +294,19 @@ mp_graph *subject_take_graph(subject *s)
 int64_t subject_batch(const subject *s)
 {
     const mp_model *m = s->model;
+    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL, *dims, *size;
+    const char *name;
+    if (json_is_integer(batch)) return json_integer_value(batch);
+    dims = s->options ? json_object_get(s->options, "dims") : NULL;
+    json_object_foreach(dims, name, size)
+    {
+        if (mp_onnx_is_batch_name(name) && json_is_integer(size)) return json_integer_value(size);
+    }
     for (size_t k = 0; m && k < m->n_inputs; k++) {
         const mp_tensor *t = &m->tensors[m->inputs[k]];
         if (t->role == MP_ROLE_DATA && t->rank > 0) return t->dims[0];
     }
-    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL;
-    return batch ? json_integer_value(batch) : 0;
+    return 0;
 }
 
 const char *subject_title(const subject *s, char *text, size_t size)
@@ -309,6 +318,19 @@ const char *subject_title(const subject *s, char *text, size_t size)
     else
         snprintf(text, size, "%s", name);
     return text;
+}
+
+mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = NULL;
+    size_t n;
+    MP_TRY(mp_updates_place_early(graph, &steps, &n, err));
+    MP_TRY(mp_timeline_build(graph, steps, n, out, err));
+    *peak_node = (*out)->peak_step < 0 ? -1 : steps[(*out)->peak_step].node;
+done:
+    mp_free(steps);
+    return st;
 }
 
 mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)

@@ -59,6 +59,8 @@ const char *subject_title(const subject *s, char *text, size_t size);
 /* The batch of the data inputs; 0: not known. */
 int64_t subject_batch(const subject *s);
 
+/* The same as below with updates that are fused into backward where their gradients are complete. */
+mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
 /* The timeline of keep-all, and the node that runs at its peak (-1: no nodes). Release with mp_timeline_free. */
 mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
 

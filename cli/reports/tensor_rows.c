@@ -66,8 +66,7 @@ static unsigned long number_at(const char *name, size_t n, size_t *at)
     return value;
 }
 
-/* Whether the second module is the next one after the first: "h.4" after "h.3", and "layer2.1" after "layer2.0". */
-static bool is_next(const char *a, size_t n, const char *b, size_t m)
+bool module_is_next(const char *a, size_t n, const char *b, size_t m)
 {
     size_t i = 0, j = 0;
     bool differs = false;
@@ -87,7 +86,7 @@ static bool is_next(const char *a, size_t n, const char *b, size_t m)
 static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
 {
     if (a->n != b->n || !a->module || !b->module) return false;
-    if (!is_next(name_at(g, last->first), last->module, name_at(g, b->first), b->module)) return false;
+    if (!module_is_next(name_at(g, last->first), last->module, name_at(g, b->first), b->module)) return false;
     for (size_t k = 0; k < a->n; k++)
         if (strcmp(name_at(g, a->first + k) + a->module, name_at(g, b->first + k) + b->module) != 0) return false;
     return true;

@@ -17,6 +17,7 @@
 #include "formats/curves/timeline_labels.h"
 #include "formats/curves/timeline_panels.h"
 #include "formats/curves/timeline_scale.h"
+#include "planner/order/updates.h"
 
 #define WIDTH 1260.0
 #define LEFT 98.0
@@ -349,7 +350,10 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
     MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
                plan ? "the plan has no offsets, so there are no addresses to draw"
                     : "an address map needs a plan with offsets");
-    if (!plan) {
+    if (!plan && graph->fuse == MP_FUSE_BACKWARD) {
+        size_t n;
+        MP_TRY(mp_updates_place_early(graph, &keep_all, &n, err));
+    } else if (!plan) {
         keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
         MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", graph->n_nodes);
         mp_keep_all(graph, keep_all);

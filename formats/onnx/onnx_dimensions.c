@@ -193,10 +193,8 @@ static mp_status apply_dim_options(binder *b)
     return MP_OK;
 }
 
-static bool sounds_like_batch(const Onnx__TensorShapeProto__Dimension *d)
+bool mp_onnx_is_batch_name(const char *name)
 {
-    const char *name = file_symbol(d);
-    if (!name) return false;
     if (!strcasecmp(name, "N") || !strcasecmp(name, "B") || !strcasecmp(name, "bs")) return true;
     for (; *name; name++)
         if (!strncasecmp(name, "batch", 5)) return true;
@@ -208,7 +206,7 @@ static int batch_axis(const Onnx__TensorShapeProto *shape, const mp_onnx_options
 {
     int named = -1;
     for (size_t d = shape->n_dim; d-- > 0;)
-        if (sounds_like_batch(shape->dim[d])) named = (int)d;
+        if (file_symbol(shape->dim[d]) && mp_onnx_is_batch_name(file_symbol(shape->dim[d]))) named = (int)d;
     if (named >= 0) return named;
     return shape->n_dim && input_size(shape, 0, options) == OPEN ? 0 : -1;
 }

@@ -15,4 +15,7 @@ mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const m
  * open; MP_NOMEM. */
 mp_status mp_onnx_bind(mp_model *model, const Onnx__GraphProto *graph, const mp_onnx_options *options, mp_error *err);
 
+/* Whether a symbolic dimension of this name is a batch: "N", "batch_size". */
+bool mp_onnx_is_batch_name(const char *name);
+
 #endif

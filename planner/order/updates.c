@@ -144,3 +144,17 @@ done:
     mp_free(put_off);
     return st;
 }
+
+mp_status mp_updates_place_early(const mp_graph *graph, mp_step **out, size_t *n_out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *others = mp_alloc(graph->n_nodes, sizeof *others);
+    size_t n_others = 0;
+    MP_REQUIRE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    for (size_t k = 0; k < graph->n_nodes; k++)
+        if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){.node = (int)k};
+    MP_TRY(mp_updates_place(graph, others, n_others, out, n_out, err));
+done:
+    mp_free(others);
+    return st;
+}

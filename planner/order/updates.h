@@ -13,6 +13,9 @@
  * with mp_free. MP_NOMEM. O(list lengths + n). */
 mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err);
 
+/* Keep-all with its updates so: all nodes but updates in the order of the list. As mp_updates_place. */
+mp_status mp_updates_place_early(const mp_graph *graph, mp_step **out, size_t *n_out, mp_error *err);
+
 /* The same, but updates whose step would be over the budget (their workspace is live beside their gradients) are put off until
  * all other nodes have run; MP_FUSE_FORWARD: all other updates. Some may be over the budget even there. MP_NOMEM. O(list
  * lengths

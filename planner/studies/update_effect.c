@@ -20,15 +20,12 @@ static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, 
 mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_update_effect *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_step *others = mp_alloc(graph->n_nodes, sizeof *others), *steps = NULL;
+    mp_step *steps = NULL;
     int64_t *live = NULL, always = 0;
     mp_timeline *timeline = NULL;
-    size_t n_others = 0, n;
+    size_t n;
     mp_update_effect e = {0};
-    MP_REQUIRE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
-    for (size_t k = 0; k < graph->n_nodes; k++)
-        if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){.node = (int)k};
-    MP_TRY(mp_updates_place(graph, others, n_others, &steps, &n, err));
+    MP_TRY(mp_updates_place_early(graph, &steps, &n, err));
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
     MP_REQUIRE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
     count_gradients(graph, timeline, live);
@@ -47,7 +44,6 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     *out = e;
 done:
     mp_timeline_free(timeline);
-    mp_free(others);
     mp_free(steps);
     mp_free(live);
     return st;

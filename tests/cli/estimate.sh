@@ -1,5 +1,8 @@
 # estimate.sh - estimate: figures of a training step.
 try estimate estimate mlp.onnx --batch 64
+try estimate_verbose estimate mlp.onnx --batch 64 -v
+try estimate_quiet estimate mlp.onnx --batch 64 -q
+FILTER='sed -n /Modules/,$p' try estimate_modules estimate resnet50.onnx --batch 8
 try estimate_per_op estimate mlp.onnx --batch 64 --per-op
 try estimate_json estimate mlp.onnx --batch 64 --json
 try estimate_pytorch estimate mlp.onnx --batch 64 --rules pytorch --optimizer sgd
@@ -10,8 +13,8 @@ try estimate_freeze estimate mlp.onnx --batch 64 --freeze 'up.*'
 try estimate_graph estimate chain.json
 try estimate_graph_json estimate chain.json --json
 # What the exporter has computed is no parameter: sums that start at zero, a count of ones.
-FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_constants estimate gcn.dynamo.onnx
-FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_train estimate gcn.dynamo.onnx --train 'zeros*' --freeze 'l.0.*'
+FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_constants estimate gcn.dynamo.onnx -v
+FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_train estimate gcn.dynamo.onnx --train 'zeros*' --freeze 'l.0.*' -v
 FILTER='sed -n /"inputs"/,$p' try estimate_constants_json estimate gcn.dynamo.onnx --json
 # Inference graphs: a batch normalization that is gone, and five that are in inference mode.
 cp "$root/tests/gradients/fixed.onnx" .
@@ -20,3 +23,17 @@ FILTER='sed -n /"inference_form"/,/}/p' try estimate_folded_json estimate dropou
 FILTER='sed -n /saved/p' try estimate_inference_norms estimate fixed.onnx
 FILTER='sed -n /saved/p' try estimate_kept_norms estimate fixed.onnx --keep-inference-norms
 FILTER='sed -n 1p' try plan_inference_norms plan fixed.onnx --budget 80% --effort quick --device cpu
+# What would help is what the option itself comes to.
+holds estimate_savings_are_what_they_say sh -c "
+    '$memplan' estimate resnet50.onnx --batch 8 --json > all.txt
+    for option in '--optimizer sgd' '--dtype bf16'; do
+        peak=\$('$memplan' estimate resnet50.onnx --batch 8 \$option --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p')
+        grep -A 1 \"\\\"what\\\": \\\"\$option\" all.txt | grep -q \"peak_bytes\\\": \$peak,\" || exit 1
+    done
+    peak=\$('$memplan' estimate resnet50.onnx --batch 4 --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p')
+    grep -A 1 -e '--batch 4' all.txt | grep -q \"\$peak\""
+# Updates within backward: the headline is what the table says.
+FILTER='grep -e takes -e peak' try estimate_fused estimate resnet50.onnx --batch 8 --fuse backward
+# The batch in the headline is the axis that is called so, and not the first one.
+try estimate_batch_axis estimate seqfirst.onnx --dim seq=8 --dim batch=128 -q
+try estimate_batch_option estimate seqfirst.onnx --dim seq=128 --batch 8 -q

@@ -28,3 +28,8 @@ for columns in 60 80 200; do
     holds "terminal_sweep_$columns" screen --says 'At least' $columns 0 "$memplan" sweep mlp.onnx --batch 4096 --solvers chen,priced --budgets 90%,floor+25%,1MiB
     holds "terminal_train_$columns" screen --says 'bit for bit' $columns 24 "$memplan" train bert.onnx --budget 100% --steps 20
 done
+for columns in 60 80 200; do
+    lines=24
+    [ $columns != 60 ] || lines=0
+    holds "terminal_estimate_$columns" screen --says 'What would help' $columns $lines "$memplan" estimate resnet50.onnx --batch 32
+done

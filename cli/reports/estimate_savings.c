@@ -1,0 +1,112 @@
+/* estimate_savings.c - the graph once more with one option changed, and the spread of checkpoints. */
+#include "cli/reports/estimate_savings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "formats/json/json.h"
+#include "memplan/spread.h"
+#include "memplan/update_effect.h"
+
+/* Where a graph is so large that building it again takes seconds, nothing is tried. */
+enum { MOST_NODES = 20000, MOST_POINTS = 24 };
+
+static void add(savings *out, const char *what, int64_t peak_bytes, int64_t ticks)
+{
+    if (out->n == SAVINGS_MAX || peak_bytes >= out->peak_bytes) return;
+    saving *row = &out->rows[out->n++];
+    *row = (saving){.peak_bytes = peak_bytes, .ticks = ticks};
+    snprintf(row->what, sizeof row->what, "%s", what);
+}
+
+/* A combination that is refused (clipping within backward, an operator without a kernel for the type) is no saving. */
+static void try_options(const options *asked, const char *what, savings *out)
+{
+    mp_error ours = {0};
+    mp_update_effect effect;
+    subject s;
+    if (subject_load(asked->operands[0], asked, &s, &ours) == MP_OK && mp_update_effect_of(s.graph, 1, &effect, &ours) == MP_OK)
+        add(out, what, effect.peak_bytes, -1);
+    subject_free(&s);
+}
+
+static mp_status try_segments(const subject *s, savings *out, mp_error *err)
+{
+    mp_error ours = {0};
+    mp_spread_point *points = NULL;
+    size_t n = 0, best = 0;
+    char what[64];
+    const mp_status st = mp_spread(s->graph, MOST_POINTS, &points, &n, &ours);
+    if (st != MP_OK && st != MP_NOT_APPLICABLE) {
+        *err = ours;
+        return st;
+    }
+    for (size_t k = 0; k < n; k++)
+        if (points[k].peak_bytes < points[best].peak_bytes) best = k;
+    if (n) {
+        snprintf(what, sizeof what, "recomputing all between %zu checkpoint%s", points[best].n_checkpoints,
+                 points[best].n_checkpoints == 1 ? "" : "s");
+        add(out, what, points[best].peak_bytes, points[best].ticks);
+    }
+    mp_free(points);
+    return MP_OK;
+}
+
+mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    char what[64];
+    options asked = *o;
+    *out = (savings){.peak_bytes = peak_bytes};
+    for (size_t k = 0; k < s->graph->n_nodes; k++) out->ticks += s->graph->nodes[k].alternatives[0].ticks;
+    if (!s->model || s->graph->n_nodes > MOST_NODES) return MP_OK;
+    if (strcmp(o->fuse, "backward") != 0 && o->clip_norm <= 0 && o->accumulate <= 1) {
+        asked.fuse = "backward";
+        try_options(&asked, "--fuse backward", out);
+    }
+    asked = *o;
+    asked.optimizer = "sgd";
+    if (strcmp(o->optimizer, "sgd") != 0 && strcmp(o->optimizer, "none") != 0) try_options(&asked, "--optimizer sgd", out);
+    asked = *o;
+    asked.dtype = "bf16";
+    if (!strcmp(o->dtype, "fp32")) try_options(&asked, "--dtype bf16", out);
+    asked = *o;
+    asked.batch = o->batch / 2;
+    snprintf(what, sizeof what, "--batch %lld", (long long)asked.batch);
+    if (asked.batch > 0) try_options(&asked, what, out);
+    MP_TRY(try_segments(s, out, err));
+done:
+    return st;
+}
+
+void report_savings(const savings *s)
+{
+    char bytes[QUANTITY_MAX], extra[QUANTITY_MAX], less[QUANTITY_MAX], time[QUANTITY_MAX + 16] = "";
+    if (!s->n) return;
+    puts("What would help, each by itself:");
+    for (size_t k = 0; k < s->n; k++) {
+        const saving *row = &s->rows[k];
+        const int64_t saved = s->peak_bytes - row->peak_bytes;
+        *time = 0;
+        if (row->ticks >= 0) snprintf(time, sizeof time, "  %s time", extra_text((double)row->ticks, (double)s->ticks, extra));
+        snprintf(less, sizeof less, "-%s", bytes_short(saved, bytes));
+        screen_row("  %-38s %12s  %+6.1f %%%s", row->what, less, -100.0 * (double)saved / (double)s->peak_bytes, time);
+    }
+}
+
+json_t *savings_json(const savings *s)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < s->n; k++) {
+        const saving *row = &s->rows[k];
+        mp_json_append(&list, json_pack("{s:o, s:I, s:o}", "what", mp_json_text(row->what), "peak_bytes",
+                                        (json_int_t)row->peak_bytes, "overhead",
+                                        mp_json_real_if(row->ticks >= 0 && s->ticks > 0,
+                                                        s->ticks > 0 ? (double)row->ticks / (double)s->ticks - 1 : 0)));
+    }
+    return list;
+}

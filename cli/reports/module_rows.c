@@ -1,0 +1,198 @@
+/* module_rows.c - operators summed up by the module that stands in their names. */
+#include "cli/reports/module_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/tensor_rows.h"
+#include "estimator/base/memory.h"
+#include "estimator/base/module_name.h"
+#include "formats/json/json.h"
+
+enum { DEPTH_MAX = 3 };
+
+typedef struct module {
+    const char *name; /* of its first operator */
+    size_t length;    /* of the module's part of it; 0: in none */
+    size_t repeats;   /* equal ones behind it, up to ... */
+    const char *last;
+    size_t last_length;
+    size_t n_others; /* it stands for so many modules */
+    int64_t saved_bytes, parameter_bytes, ticks;
+} module;
+
+typedef struct table {
+    const mp_graph *graph;
+    const mp_summary *summary;
+    size_t n;
+    module *modules;
+    int64_t *parameters; /* bytes, per operator of the summary */
+} table;
+
+/* Each parameter counts for the operator that reads it first. */
+static mp_status find_parameters(table *t, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *row_of = mp_alloc(t->graph->n_nodes, sizeof *row_of);
+    t->parameters = mp_alloc(t->summary->n_operators, sizeof *t->parameters);
+    MP_REQUIRE(row_of && t->parameters, err, MP_NOMEM, "%zu operators", t->summary->n_operators);
+    for (size_t k = 0; k < t->graph->n_nodes; k++) row_of[k] = -1;
+    for (size_t k = 0; k < t->summary->n_operators; k++) row_of[t->summary->operators[k].node] = (int)k;
+    for (size_t s = 0; s < t->graph->n_storages; s++) {
+        if (t->graph->storages[s].kind != MP_KIND_PARAMETER) continue;
+        for (int r = t->graph->readers_start[s]; r < t->graph->readers_start[s + 1]; r++) {
+            const int row = row_of[t->graph->readers[r]];
+            if (row < 0) continue;
+            t->parameters[row] += t->graph->storages[s].bytes;
+            break;
+        }
+    }
+done:
+    mp_free(row_of);
+    return st;
+}
+
+static void sum_up(table *t, int depth)
+{
+    t->n = 0;
+    for (size_t k = 0; k < t->summary->n_operators; k++) {
+        const mp_operator_summary *row = &t->summary->operators[k];
+        const char *name = t->graph->nodes[row->node].name ? t->graph->nodes[row->node].name : "";
+        const size_t length = name[0] == '/' && mp_module_depth(name) > 0 ? mp_module_length(name, depth) : 0;
+        size_t m = 0;
+        while (m < t->n && (t->modules[m].length != length || strncmp(t->modules[m].name, name, length) != 0)) m++;
+        if (m == t->n) t->modules[t->n++] = (module){.name = name, .length = length, .n_others = 1};
+        t->modules[m].saved_bytes += row->saved_bytes;
+        t->modules[m].parameter_bytes += t->parameters[k];
+        t->modules[m].ticks += row->forward_ticks + row->backward_ticks;
+    }
+}
+
+static bool is_repeated(const module *head, const module *next)
+{
+    return head->length && next->length && next->saved_bytes == head->saved_bytes && next->ticks == head->ticks &&
+           next->parameter_bytes == head->parameter_bytes &&
+           module_is_next(head->last, head->last_length, next->name, next->length);
+}
+
+/* Equal neighbours as one row. */
+static void fold(table *t)
+{
+    size_t left = 0;
+    for (size_t k = 0; k < t->n; k++) {
+        module head = t->modules[k];
+        head.last = head.name;
+        head.last_length = head.length;
+        for (; k + 1 < t->n && is_repeated(&head, &t->modules[k + 1]); head.repeats++, k++) {
+            head.last = t->modules[k + 1].name;
+            head.last_length = t->modules[k + 1].length;
+        }
+        t->modules[left++] = head;
+    }
+    t->n = left;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const module *x = a, *y = b;
+    const int64_t p = x->saved_bytes * (int64_t)(1 + x->repeats), q = y->saved_bytes * (int64_t)(1 + y->repeats);
+    if (p != q) return p < q ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* The outermost modules, those that keep the most first, and the rest as one. */
+static void keep_largest(table *t, size_t rows)
+{
+    module rest = {.name = ""};
+    qsort(t->modules, t->n, sizeof *t->modules, by_bytes);
+    for (size_t k = rows - 1; k < t->n; k++) {
+        const module *m = &t->modules[k];
+        const int64_t n = 1 + (int64_t)m->repeats;
+        rest.saved_bytes += n * m->saved_bytes;
+        rest.parameter_bytes += n * m->parameter_bytes;
+        rest.ticks += n * m->ticks;
+        rest.n_others += 1 + m->repeats;
+    }
+    t->modules[rows - 1] = rest;
+    t->n = rows;
+}
+
+static const char *title_of(const module *m, char *text, size_t size)
+{
+    char first[64], last[64];
+    if (m->n_others > 1)
+        snprintf(text, size, "%zu others", m->n_others);
+    else if (!m->length)
+        snprintf(text, size, "(no module)");
+    else if (m->repeats)
+        snprintf(text, size, "%s - %s, each", mp_module_text(m->name, m->length, first, sizeof first),
+                 mp_module_text(m->last, m->last_length, last, sizeof last));
+    else
+        snprintf(text, size, "%s", mp_module_text(m->name, m->length, first, sizeof first));
+    return text;
+}
+
+static mp_status make(table *t, const mp_graph *graph, const mp_summary *summary, mp_error *err)
+{
+    mp_status st = MP_OK;
+    *t = (table){.graph = graph, .summary = summary, .modules = mp_alloc(summary->n_operators, sizeof *t->modules)};
+    MP_REQUIRE(t->modules, err, MP_NOMEM, "%zu operators", summary->n_operators);
+    MP_TRY(find_parameters(t, err));
+done:
+    return st;
+}
+
+static void clear(table *t)
+{
+    mp_free(t->modules);
+    mp_free(t->parameters);
+}
+
+mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, mp_error *err)
+{
+    mp_status st = MP_OK;
+    table t;
+    char title[160], saved[QUANTITY_MAX], parameters[QUANTITY_MAX], time[QUANTITY_MAX];
+    MP_TRY(make(&t, graph, summary, err));
+    for (int depth = DEPTH_MAX; depth >= 1; depth--) {
+        sum_up(&t, depth);
+        fold(&t);
+        if (t.n <= rows) break;
+    }
+    if (t.n < 2 && !(t.n && t.modules[0].repeats)) goto done;
+    if (t.n > rows) keep_largest(&t, rows);
+    screen_row("  %-30s %12s  %12s  %9s", "Modules", "kept", "parameters", "time");
+    for (size_t k = 0; k < t.n; k++) {
+        const module *m = &t.modules[k];
+        screen_row("  %-30s %12s  %12s  %9s", title_of(m, title, sizeof title), bytes_short(m->saved_bytes, saved),
+                   bytes_short(m->parameter_bytes, parameters), seconds_text((double)m->ticks * graph->tick_seconds, time));
+    }
+done:
+    clear(&t);
+    return st;
+}
+
+json_t *modules_json(const mp_graph *graph, const mp_summary *summary)
+{
+    table t;
+    mp_error err = {0};
+    char title[160];
+    json_t *list = json_array();
+    if (make(&t, graph, summary, &err) == MP_OK) {
+        sum_up(&t, 1);
+        for (size_t k = 0; k < t.n; k++) {
+            const module *m = &t.modules[k];
+            mp_json_append(&list, json_pack("{s:o, s:I, s:I, s:f}", "module", mp_json_text(title_of(m, title, sizeof title)),
+                                            "saved_bytes", (json_int_t)m->saved_bytes, "parameter_bytes",
+                                            (json_int_t)m->parameter_bytes, "seconds", (double)m->ticks * graph->tick_seconds));
+        }
+    } else {
+        json_decref(list);
+        list = NULL;
+    }
+    clear(&t);
+    return list;
+}

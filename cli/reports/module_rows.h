@@ -1,0 +1,16 @@
+/* module_rows.h - what each module of a model keeps, trains and takes: a table of few rows. */
+#ifndef CLI_MODULE_ROWS_H
+#define CLI_MODULE_ROWS_H
+
+#include <jansson.h>
+
+#include "memplan/summary.h"
+
+/* Prints at most `rows` lines: modules told apart as deeply as that allows, blocks that follow each other and are equal as one
+ * line, and where even the outermost modules are too many, those that keep the most. Nothing where names tell of no modules.
+ * MP_NOMEM. */
+mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, mp_error *err);
+/* The outermost modules, a new reference; NULL: memory is short. */
+json_t *modules_json(const mp_graph *graph, const mp_summary *summary);
+
+#endif
