@@ -5,6 +5,7 @@
 #include "cli/options/commands.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
+#include "formats/pages/trace.h"
 #include "memplan/timeline_picture.h"
 
 static mp_timeline_view view_of(const options *o)
@@ -21,13 +22,18 @@ int cmd_timeline(options *o)
     char title[256];
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
-    if (mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    const bool trace = mp_is_trace_path(o->out);
+    if (!trace && mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
+    if (trace && option_given(o, OPT_VIEW)) return usage_error("--view is for pictures, not for a trace (-o FILE.json)");
     if (view_of(o) == MP_VIEW_ARENA && !o->plan) return usage_error("--view arena needs --plan, a plan with offsets");
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
         complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->plan);
         rc = EXIT_NO;
+    } else if (trace) {
+        if (mp_trace_write(s.graph, plan, subject_title(&s, title, sizeof title), o->out, &err) != MP_OK)
+            rc = output_failed(&err);
     } else if (mp_timeline_picture(s.graph, plan, subject_title(&s, title, sizeof title), view_of(o), o->out, &err) != MP_OK) {
         rc = output_failed(&err);
     }

@@ -51,7 +51,7 @@ void help_overview(FILE *to)
         command_id commands[6];
         size_t n;
     } groups[] = {{"What you need first:", {CMD_ESTIMATE, CMD_PLAN, CMD_APPLY, CMD_FIT}, 4},
-                  {"Pictures:", {CMD_TIMELINE, CMD_DRAW, CMD_SWEEP}, 3},
+                  {"Pictures:", {CMD_REPORT, CMD_TIMELINE, CMD_DRAW, CMD_SWEEP}, 4},
                   {"Running and checking:", {CMD_CHECK, CMD_TRAIN, CMD_PROFILE}, 3}};
     bool shown[N_COMMANDS] = {0};
     fputs("memplan - the memory of a training step, and what to recompute to need less\n\n"

@@ -25,6 +25,12 @@ const char *mp_layer_color(mp_layer layer)
     return layers[layer].color;
 }
 
+const char *mp_activity_name(mp_activity activity)
+{
+    static const char *const names[MP_N_ACTIVITIES] = {"forward", "recompute", "backward", "update"};
+    return names[activity];
+}
+
 mp_layer mp_layer_of_kind(mp_kind kind)
 {
     static const mp_layer of[MP_N_KINDS] = {[MP_KIND_PARAMETER] = MP_LAYER_PARAMETERS,

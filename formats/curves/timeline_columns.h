@@ -64,5 +64,6 @@ int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, dou
 /* The layer of what is always live. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
+const char *mp_activity_name(mp_activity activity);
 
 #endif

@@ -45,12 +45,8 @@ typedef struct picture {
 } picture;
 
 /* In the colours of what they make, or touch: one legend is enough. */
-static const struct {
-    const char *name, *color;
-} activities[MP_N_ACTIVITIES] = {[MP_ACTIVITY_FORWARD] = {"forward", MP_COLOR_FORWARD_ONLY},
-                                 [MP_ACTIVITY_RECOMPUTE] = {"recompute", MP_COLOR_RECOMPUTED},
-                                 [MP_ACTIVITY_BACKWARD] = {"backward", MP_COLOR_GRADIENT},
-                                 [MP_ACTIVITY_UPDATE] = {"update", MP_COLOR_STATE}};
+static const char *const activity_colors[MP_N_ACTIVITIES] = {MP_COLOR_FORWARD_ONLY, MP_COLOR_RECOMPUTED, MP_COLOR_GRADIENT,
+                                                             MP_COLOR_STATE};
 
 static double height_of(const picture *p, int64_t bytes)
 {
@@ -92,7 +88,7 @@ static mp_status draw_headline(const picture *p, double top)
     for (int k = 0; k < MP_N_ACTIVITIES; k++)
         if (c->n_activity[k])
             n += (size_t)snprintf(text + n, sizeof text - n, "%s %zu %s", text[n - 1] == ':' ? "" : ",", c->n_activity[k],
-                                  activities[k].name);
+                                  mp_activity_name((mp_activity)k));
     if (p->saves && c->keep_all->ticks > 0)
         n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   time %+.1f %%",
                               100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
@@ -244,7 +240,7 @@ static mp_status draw_tooltips(const picture *p)
         char text[MP_TOOLTIP_MAX], node[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
         double left = column_left(p, k);
         int n = snprintf(text, sizeof text, "step %d of %zu, %s: %s\n%s", column->shown + 1, c->n_steps,
-                         activities[c->activity[column->shown]].name,
+                         mp_activity_name(c->activity[column->shown]),
                          mp_node_title(c->graph, c->steps[column->shown].node, node, sizeof node),
                          mp_bytes_text(column->total, bytes));
         for (int layer = 0; layer < MP_N_LAYERS; layer++)
@@ -290,10 +286,10 @@ static mp_status draw_ribbon(const picture *p, double high)
         mp_activity activity = c->columns[k].activity;
         for (end = k + 1; end < c->n && c->columns[end].activity == activity; end++) continue;
         double from = column_left(p, k), to = column_left(p, end);
-        MP_TRY(mp_canvas_box(p->canvas, from, low, to - from, 18, activities[activity].color, NULL, NULL, p->err));
-        if (to - from > mp_canvas_text_width(activities[activity].name, 12, false) + 8)
+        MP_TRY(mp_canvas_box(p->canvas, from, low, to - from, 18, activity_colors[activity], NULL, NULL, p->err));
+        if (to - from > mp_canvas_text_width(mp_activity_name(activity), 12, false) + 8)
             MP_TRY(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, MP_COLOR_TEXT,
-                                  activities[activity].name, p->err));
+                                  mp_activity_name(activity), p->err));
     }
     MP_TRY(mp_step_axis(c, p->canvas, &frame, p->err));
     if (c->n < c->n_steps) {

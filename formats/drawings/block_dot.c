@@ -8,15 +8,10 @@
 #include "estimator/base/memory.h"
 #include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
+#include "formats/base/text_builder.h"
 #include "formats/canvas/canvas_text.h"
 
 enum { LINE_MAX_BYTES = 4 * MP_BLOCK_TEXT, COLORS_MAX = 128 };
-
-typedef struct output {
-    char *text;
-    size_t length, capacity;
-    bool failed; /* memory ran out */
-} output;
 
 bool mp_is_dot_path(const char *path)
 {
@@ -24,26 +19,15 @@ bool mp_is_dot_path(const char *path)
     return point && !strcasecmp(point, ".dot");
 }
 
-static void put(output *out, const char *text)
-{
-    const size_t n = strlen(text);
-    if (out->failed || !mp_grow(&out->text, &out->capacity, out->length + n + 1, 1)) {
-        out->failed = true;
-        return;
-    }
-    memcpy(out->text + out->length, text, n + 1);
-    out->length += n;
-}
-
 /* Any text as a part of a quoted string: clean UTF-8, with quotes and backslashes escaped. */
-static void put_escaped(output *out, const char *text)
+static void put_escaped(mp_text_builder *out, const char *text)
 {
     char clean[3 * LINE_MAX_BYTES + 1], cut[LINE_MAX_BYTES];
     snprintf(cut, sizeof cut, "%s", text);
     mp_canvas_clean(cut, false, clean);
     for (const char *at = clean; *at; at++) {
         const char piece[] = {'\\', *at, '\0'};
-        put(out, *at == '"' || *at == '\\' ? piece : piece + 1);
+        mp_text_put(out, *at == '"' || *at == '\\' ? piece : piece + 1);
     }
 }
 
@@ -69,7 +53,7 @@ static size_t share_colors(const mp_block_fact *fact, char *text)
     return n;
 }
 
-static void put_block(output *out, const mp_block_facts *facts, size_t k)
+static void put_block(mp_text_builder *out, const mp_block_facts *facts, size_t k)
 {
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
@@ -77,41 +61,41 @@ static void put_block(output *out, const mp_block_facts *facts, size_t k)
     int64_t total = 0;
     for (size_t f = 0; f < MP_N_FATES; f++) total += fact->bytes[f];
     snprintf(text, sizeof text, "  b%zu [label=\"", k);
-    put(out, text);
+    mp_text_put(out, text);
     put_escaped(out, block->title);
-    put(out, *block->subtitle ? "\\n" : "");
+    mp_text_put(out, *block->subtitle ? "\\n" : "");
     put_escaped(out, block->subtitle);
-    put(out, "\\n");
-    put(out, mp_bytes_text(total, bytes));
+    mp_text_put(out, "\\n");
+    mp_text_put(out, mp_bytes_text(total, bytes));
     if (block->n > 1 && fact->n_checkpoints) {
         snprintf(text, sizeof text, ", %zu checkpoint%s", fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
-        put(out, text);
+        mp_text_put(out, text);
     }
     const size_t n = share_colors(fact, colors);
     snprintf(text, sizeof text, "\", style=%s, fillcolor=\"%s\"", n > 1 ? "striped" : "filled", colors);
-    put(out, text);
-    put(out, fact->ends_in_checkpoint ? ", penwidth=2.5];\n" : "];\n");
+    mp_text_put(out, text);
+    mp_text_put(out, fact->ends_in_checkpoint ? ", penwidth=2.5];\n" : "];\n");
 }
 
 mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
                              mp_error *err)
 {
     mp_status st = MP_OK;
-    output out = {0};
+    mp_text_builder out = {0};
     char text[96];
-    put(&out, "digraph \"");
+    mp_text_put(&out, "digraph \"");
     put_escaped(&out, title);
-    put(&out, "\" {\n  graph [labelloc=t, fontname=\"DejaVu Sans\", label=\"");
+    mp_text_put(&out, "\" {\n  graph [labelloc=t, fontname=\"DejaVu Sans\", label=\"");
     put_escaped(&out, title);
-    put(&out, "\\n");
+    mp_text_put(&out, "\\n");
     put_escaped(&out, subtitle);
-    put(&out, "\"];\n  node [shape=box, fontname=\"DejaVu Sans\", fontsize=11];\n");
+    mp_text_put(&out, "\"];\n  node [shape=box, fontname=\"DejaVu Sans\", fontsize=11];\n");
     for (size_t k = 0; k < facts->blocks->n; k++) put_block(&out, facts, k);
     for (size_t k = 0; k < facts->blocks->n_edges; k++) {
         snprintf(text, sizeof text, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
-        put(&out, text);
+        mp_text_put(&out, text);
     }
-    put(&out, "}\n");
+    mp_text_put(&out, "}\n");
     MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a graph of %zu boxes", facts->blocks->n);
     MP_TRY(mp_file_write(path, out.text, out.length, err));
 done:

@@ -1,13 +1,13 @@
 # help.sh - help, version and completion: what the tables say.
 try help help
 try version version
-for command in estimate plan graph check timeline draw sweep fit pack ops solvers devices help version complete; do try "help_$command" help "$command"; done
+for command in estimate plan graph check timeline report draw sweep fit pack ops solvers devices help version complete; do try "help_$command" help "$command"; done
 try help_long plan --help
 try help_short plan -h
 try help_train help train
 try help_profile help profile
 holds help_fits_80_columns sh -c "
-    for command in '' estimate plan graph check timeline draw sweep fit pack train profile ops; do
+    for command in '' estimate plan graph check timeline report draw sweep fit pack train profile ops; do
         '$memplan' help \$command | awk -v c=\"\$command\" 'length > 80 && !/^  memplan/ { print c \": \" \$0; bad = 1 } END { exit bad }' || exit 1
     done"
 # what help shows as an example is done, in this order: the first plan is what the others read

@@ -8,6 +8,11 @@ holds timeline_says_what_plan_said sh -c "
     grep -q \"instead of \" timeline.svg && grep -q 'fullest\|>budget<' timeline.svg && grep -q '>keep everything: ' timeline.svg"
 try timeline_no_file timeline mlp.onnx --plan plan.json
 try timeline_ending timeline mlp.onnx --plan plan.json -o timeline.jpeg
+holds timeline_trace sh -c "'$memplan' timeline mlp.onnx --plan plan.json -o trace.json && cp trace.json once.json &&
+    '$memplan' timeline mlp.onnx --plan plan.json -o trace.json && cmp once.json trace.json && '$memplan' timeline resnet50.onnx --batch 2 -o trace_all.json"
+holds timeline_trace_adds_up sh -c "command -v python3 > /dev/null || exit 0
+    python3 -B '$root/tests/cli/trace.py' trace.json plan.json && python3 -B '$root/tests/cli/trace.py' trace_all.json"
+try timeline_trace_view timeline mlp.onnx --plan plan.json --view all -o trace.json
 try timeline_dot timeline mlp.onnx --plan plan.json -o timeline.dot
 try timeline_view timeline mlp.onnx --plan plan.json -o timeline.svg --view addresses
 try timeline_no_plan timeline mlp.onnx --batch 64 -o none.svg --view arena

@@ -1,0 +1,126 @@
+/* cmd_report.c - one page about a model: what its step needs, as a plan runs it or with everything kept. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
+#include "cli/options/commands.h"
+#include "cli/reports/interrupt.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/subject.h"
+#include "formats/base/bytes_text.h"
+#include "formats/base/file.h"
+#include "formats/pages/report_page.h"
+#include "memplan/arena_solve.h"
+#include "memplan/floor.h"
+#include "memplan/sweep.h"
+
+static bool show(size_t k, size_t n, const mp_progress *search, void *p)
+{
+    char what[48];
+    snprintf(what, sizeof what, "curve: %zu of %zu", k, n);
+    return search ? progress_show(search, p) : progress_next(p, what);
+}
+
+/* Finds a plan for the budget; *plan stays NULL where there is none, which is said. */
+static mp_status search(const options *o, const budget *b, const subject *s, int64_t keep_all_bytes, int64_t floor_bytes,
+                        mp_plan **plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_answer answer = {0};
+    progress shown;
+    char bytes[MP_BYTES_TEXT_MAX];
+    mp_request request = {.graph = s->graph,
+                          .solver = o->solver,
+                          .seed = (uint64_t)o->seed,
+                          .time_limit = o->time_limit,
+                          .effort = (mp_effort)mp_effort_find(o->effort),
+                          .progress = progress_show,
+                          .progress_data = &shown};
+    MP_TRY(subject_budget(s, b, keep_all_bytes, floor_bytes, &request.budget_bytes, err));
+    progress_start(&shown, o, floor_bytes, request.budget_bytes);
+    st = mp_solve_with_arena(&request, &answer, err);
+    progress_end(&shown);
+    if (st != MP_OK) goto done;
+    if (answer.plan) {
+        *plan = answer.plan;
+        if (answer.smallest == answer.plan) answer.smallest = NULL;
+        answer.plan = NULL;
+    } else {
+        complain("no plan was found within %s; 'memplan plan' says what would fit", mp_bytes_text(request.budget_bytes, bytes));
+    }
+done:
+    mp_answer_free(&answer);
+    return st;
+}
+
+/* A quick trade-off curve; none where the searchers have nothing to search. */
+static mp_status find_curve(const options *o, const subject *s, int64_t floor_bytes, mp_sweep *sweep, bool *found,
+                            mp_error *err)
+{
+    static const char *const solvers[] = {"segments", "priced"};
+    progress shown;
+    mp_sweep_request request = {.graph = s->graph,
+                                .solvers = solvers,
+                                .n_solvers = sizeof solvers / sizeof *solvers,
+                                .seed = (uint64_t)o->seed,
+                                .effort = MP_EFFORT_QUICK,
+                                .progress = show,
+                                .progress_data = &shown};
+    progress_start(&shown, o, floor_bytes, INT64_MAX);
+    const mp_status st = mp_sweep_budgets(&request, sweep, err);
+    progress_end(&shown);
+    *found = st == MP_OK && sweep->n_curves > 0;
+    return st == MP_NOT_APPLICABLE ? MP_OK : st;
+}
+
+int cmd_report(options *o)
+{
+    mp_error err = {0};
+    subject s = {0};
+    mp_plan *plan = NULL;
+    mp_sweep sweep = {0};
+    mp_timeline *keep_all = NULL;
+    budget b;
+    bool has_curve = false;
+    char title[256];
+    const char *why = NULL, *ending = o->out ? strrchr(o->out, '.') : NULL;
+    int unused, rc = EXIT_DONE;
+    mp_report_request request = {0};
+    if (!o->out) return usage_error("report needs a file to write: -o report.html");
+    if (strcmp(o->out, "-") && (!ending || strcasecmp(ending, ".html")))
+        return usage_error("-o: a report's name must end in .html");
+    if (o->plan && o->budget) return usage_error("--plan gives a plan, --budget searches for one: give one of them");
+    if (o->budget && !budget_parse(o->budget, &b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
+    if (mp_file_try(o->out, &err) != MP_OK) {
+        rc = output_failed(&err);
+        goto done;
+    }
+    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK ||
+        keep_all_timeline(s.graph, &keep_all, &unused, &err) != MP_OK ||
+        mp_floor(s.graph, &request.floor_bytes, &unused, &err) != MP_OK ||
+        (o->budget && search(o, &b, &s, keep_all->peak_bytes, request.floor_bytes, &plan, &err) != MP_OK)) {
+        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        goto done;
+    }
+    if (o->budget && !plan) {
+        rc = interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
+        goto done;
+    }
+    if (o->curve && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {
+        rc = input_failed(&err);
+        goto done;
+    }
+    request.graph = s.graph;
+    request.plan = plan;
+    request.sweep = has_curve ? &sweep : NULL;
+    request.title = subject_title(&s, title, sizeof title);
+    if (mp_report_page(&request, o->out, &err) != MP_OK) rc = output_failed(&err);
+done:
+    mp_sweep_free(&sweep);
+    mp_timeline_free(keep_all);
+    mp_plan_free(plan);
+    subject_free(&s);
+    return rc;
+}

@@ -1,0 +1,213 @@
+/* report_page.c - the page: what can be read without a script is plain HTML, the rest is drawn from the data in it. */
+#include "formats/pages/report_page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "formats/base/bytes_text.h"
+#include "formats/base/file.h"
+#include "formats/base/short_name.h"
+#include "formats/base/text_builder.h"
+#include "formats/canvas/canvas_text.h"
+#include "formats/curves/timeline_panels.h"
+#include "formats/drawings/block_drawing.h"
+#include "formats/pages/report_data.h"
+#include "memplan/graph_picture.h"
+
+enum { COLUMNS_MAX = 3000, NAME_MAX_BYTES = 512 };
+
+static const char style[] =
+#include "formats/pages/report_style.def"
+    ;
+static const char script[] =
+#include "formats/pages/report_script.def"
+    ;
+
+/* Any text as HTML shows it. */
+static void put_html(mp_text_builder *out, const char *text)
+{
+    char cut[NAME_MAX_BYTES], clean[3 * NAME_MAX_BYTES + 1];
+    snprintf(cut, sizeof cut, "%s", text);
+    mp_canvas_clean(cut, false, clean);
+    for (const char *at = clean; *at; at++) {
+        const char one[] = {*at, '\0'};
+        mp_text_put(out, *at == '&' ? "&amp;" : *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : *at == '"' ? "&quot;" : one);
+    }
+}
+
+static void put_tile(mp_text_builder *out, const char *value, const char *name)
+{
+    mp_text_format(out, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", value, name);
+}
+
+static void put_summary(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c)
+{
+    char title[NAME_MAX_BYTES], name[NAME_MAX_BYTES], text[128], bytes[MP_BYTES_TEXT_MAX];
+    mp_saving_title(request->title, request->plan, title, sizeof title);
+    mp_text_put(out, "<h1>");
+    put_html(out, title);
+    mp_text_put(out, "</h1>\n");
+    mp_text_format(out, "<p>one training step of %zu operator runs, %s; the peak is at run %d, ", c->n_steps,
+                   request->plan ? "as a plan runs it" : "everything kept", c->timeline->peak_step + 1);
+    put_html(out, mp_short_name(mp_node_title(c->graph, c->steps[c->timeline->peak_step].node, title, sizeof title), name,
+                                sizeof name));
+    mp_text_put(out, "</p>\n<div class=\"tiles\">\n");
+    put_tile(out, mp_bytes_text(c->timeline->peak_bytes, bytes), "peak");
+    if (request->plan) put_tile(out, mp_bytes_text(c->keep_all->peak_bytes, bytes), "peak with everything kept");
+    if (request->plan && request->plan->budget_bytes >= 0)
+        put_tile(out, mp_bytes_text(request->plan->budget_bytes, bytes), "budget");
+    put_tile(out, mp_bytes_text(c->timeline->static_bytes, bytes), "always there: parameters, optimizer, batch");
+    put_tile(out, mp_bytes_text(request->floor_bytes, bytes), "floor: no order of steps takes less");
+    if (request->plan && c->keep_all->ticks > 0) {
+        snprintf(text, sizeof text, "%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
+        put_tile(out, text, "extra time");
+        snprintf(text, sizeof text, "%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]);
+        put_tile(out, text, "operators run again");
+        snprintf(text, sizeof text, "%zu", request->plan->n_checkpoints);
+        put_tile(out, text, "checkpoints");
+    }
+    mp_text_put(out, "</div>\n");
+}
+
+static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t k)
+{
+    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY};
+    const mp_graph_block *block = &facts->blocks->blocks[k];
+    const mp_block_fact *fact = &facts->of[k];
+    char bytes[MP_BYTES_TEXT_MAX];
+    double total = 0;
+    for (int f = 0; f < MP_N_FATES; f++) total += (double)fact->bytes[f];
+    mp_text_put(out, "<tr><td class=\"name\">");
+    put_html(out, block->title);
+    for (size_t i = 0; i < block->n; i++) { /* the first line that is known */
+        const char *source = facts->graph->nodes[facts->blocks->nodes[block->first + i]].source;
+        if (!source) continue;
+        mp_text_put(out, "<div class=\"src\">");
+        put_html(out, source);
+        mp_text_put(out, "</div>");
+        break;
+    }
+    mp_text_put(out, "</td><td>");
+    put_html(out, block->subtitle);
+    mp_text_put(out, "</td><td><div class=\"share\">");
+    for (size_t i = 0; i < sizeof order / sizeof *order && total > 0; i++)
+        if (fact->bytes[order[i]] > 0)
+            mp_text_format(out, "<i style=\"width:%.2f%%;background:%s\"></i>", 100 * (double)fact->bytes[order[i]] / total,
+                           mp_fate_color(order[i]));
+    mp_text_put(out, "</div></td>");
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        mp_text_format(out, "<td class=\"n\">%s</td>",
+                       fact->bytes[order[i]] ? mp_bytes_text(fact->bytes[order[i]], bytes) : "");
+    if (facts->plan) mp_text_format(out, "<td class=\"n\">%zu</td>", fact->n_checkpoints);
+    mp_text_put(out, "</tr>\n");
+}
+
+static void put_modules(mp_text_builder *out, const mp_block_facts *facts)
+{
+    mp_text_put(out, "<h2>Modules</h2>\n<p>what the forward pass of each produces, and what becomes of it; equal modules in a "
+                     "row are one line</p>\n<div class=\"scroll\"><table id=\"modules\"><tr><th>module</th><th></th><th></th>"
+                     "<th class=\"n\">kept</th><th class=\"n\">made again</th><th class=\"n\">forward only</th>");
+    mp_text_put(out, facts->plan ? "<th class=\"n\">checkpoints</th></tr>\n" : "</tr>\n");
+    for (size_t k = 0; k < facts->blocks->n; k++) put_module(out, facts, k);
+    mp_text_put(out, "</table></div>\n");
+}
+
+static void put_checkpoints(mp_text_builder *out, const mp_graph *graph, const mp_plan *plan)
+{
+    char name[NAME_MAX_BYTES], bytes[MP_BYTES_TEXT_MAX];
+    mp_label label;
+    mp_text_put(out, "<h2>Checkpoints</h2>\n<p>tensors of the forward pass that are kept for backward; what else backward "
+                     "needs is made again</p>\n<div class=\"scroll\"><table id=\"checkpoints\">\n");
+    for (size_t k = 0; k < plan->n_checkpoints; k++) {
+        const int s = plan->checkpoints[k];
+        mp_text_put(out, "<tr><td class=\"name\">");
+        put_html(out, mp_short_name(mp_storage_title(graph, s, &label), name, sizeof name));
+        mp_text_format(out, "</td><td class=\"n\">%s</td></tr>\n", mp_bytes_text(graph->storages[s].bytes, bytes));
+    }
+    mp_text_put(out, "</table></div>\n");
+}
+
+/* The data for the script; "<" is written so that no name can end the element it stands in. */
+static void put_data(mp_text_builder *out, const char *json)
+{
+    mp_text_put(out, "<script type=\"application/json\" id=\"data\">");
+    for (const char *at = json, *next; *at; at = next) {
+        char piece[256];
+        const size_t n = strcspn(at, "<");
+        next = at + (n < sizeof piece ? n : sizeof piece - 1);
+        snprintf(piece, sizeof piece, "%.*s", (int)(next - at), at);
+        mp_text_put(out, piece);
+        if (*next != '<') continue;
+        mp_text_put(out, "\\u003c");
+        next++;
+    }
+    mp_text_put(out, "</script>\n");
+}
+
+static void put_page(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c,
+                     const mp_block_facts *facts, const char *json)
+{
+    mp_text_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+                     "script-src 'unsafe-inline'\">\n<title>");
+    put_html(out, request->title);
+    mp_text_put(out, "</title>\n<style>\n");
+    mp_text_put(out, style);
+    mp_text_put(out, "</style>\n</head>\n<body>\n");
+    put_summary(out, request, c);
+    mp_text_put(out, "<h2>Memory over the step</h2>\n<p>wheel or + and - zoom, dragging or the arrow keys move, <button "
+                     "id=\"all\">whole step</button></p>\n<div class=\"legend\" id=\"legend\"></div>\n<div class=\"box\">"
+                     "<canvas id=\"chart\"></canvas></div>\n<h2>Tensors</h2>\n<p><input id=\"search\" placeholder=\"search: "
+                     "layer3 gradients\"> <span id=\"found\"></span>; a click shows one in the picture above</p>\n<div "
+                     "class=\"scroll\"><table id=\"tensor-table\"><thead><tr><th data-by=\"name\">tensor</th><th class=\"n\" "
+                     "data-by=\"bytes\">size</th><th data-by=\"kind\">kind</th><th data-by=\"maker\">made by</th><th "
+                     "data-by=\"begin\">in memory</th></tr></thead><tbody id=\"tensors\"></tbody></table></div>\n");
+    if (request->sweep)
+        mp_text_put(out, "<h2>Memory against time</h2>\n<p>each point is a plan that was found and checked</p>\n<div "
+                         "class=\"legend\" id=\"curve-legend\"></div>\n<div class=\"box\" id=\"curve\"></div>\n");
+    put_modules(out, facts);
+    if (request->plan && request->plan->n_checkpoints) put_checkpoints(out, request->graph, request->plan);
+    mp_text_put(out, "<div id=\"tip\"></div>\n<noscript><p>The timeline, the tensors and the curve need JavaScript."
+                     "</p></noscript>\n");
+    put_data(out, json);
+    mp_text_put(out, "<script>\n");
+    mp_text_put(out, script);
+    mp_text_put(out, "</script>\n</body>\n</html>\n");
+}
+
+mp_status mp_report_page(const mp_report_request *request, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = request->graph;
+    const mp_plan *plan = request->plan;
+    mp_text_builder out = {0};
+    mp_timeline_columns *columns = NULL;
+    mp_graph_blocks *blocks = NULL;
+    mp_block_facts facts = {0};
+    json_t *data = NULL;
+    char *json = NULL;
+    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
+    MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a report");
+    mp_keep_all(graph, keep_all);
+    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
+                                   &columns, err));
+    MP_TRY(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
+    MP_TRY(mp_block_facts_find(graph, blocks, plan, &facts, err));
+    MP_REQUIRE(data = mp_report_data(request, columns), err, MP_NOMEM, "no memory for a report");
+    MP_REQUIRE(json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII), err, MP_NOMEM, "no memory for a report");
+    put_page(&out, request, columns, &facts, json);
+    MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a report");
+    MP_TRY(mp_file_write(path, out.text, out.length, err));
+done:
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    free(json);
+    json_decref(data);
+    mp_free(out.text);
+    mp_block_facts_free(&facts);
+    mp_graph_blocks_free(blocks);
+    mp_timeline_columns_free(columns);
+    mp_free(keep_all);
+    return st;
+}

@@ -1,0 +1,119 @@
+/* trace.c - steps as slices, live bytes as counters. */
+#include "formats/pages/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "estimator/base/memory.h"
+#include "formats/base/file.h"
+#include "formats/base/short_name.h"
+#include "formats/curves/timeline_columns.h"
+#include "formats/curves/timeline_panels.h"
+#include "formats/json/json.h"
+
+enum { PROCESS = 1, STREAM = 1, SECOND_STREAM = 2, NAME_MAX_BYTES = 512 };
+#define MICROSECONDS 1e6
+
+bool mp_is_trace_path(const char *path)
+{
+    const char *point = strrchr(path, '.');
+    return point && !strcasecmp(point, ".json");
+}
+
+static json_t *event(const char *phase, const char *name, int thread)
+{
+    json_t *e = json_object();
+    mp_json_set(&e, "ph", json_string(phase));
+    mp_json_set(&e, "name", mp_json_text(name));
+    mp_json_set(&e, "pid", json_integer(PROCESS));
+    mp_json_set(&e, "tid", json_integer(thread));
+    return e;
+}
+
+/* A name for a process or a thread. */
+static json_t *naming(const char *what, int thread, const char *name)
+{
+    json_t *e = event("M", what, thread), *args = json_object();
+    mp_json_set(&args, "name", mp_json_text(name));
+    mp_json_set(&e, "args", args);
+    return e;
+}
+
+static json_t *slice(const mp_timeline_columns *c, size_t t, double start, double duration)
+{
+    const mp_node *node = &c->graph->nodes[c->steps[t].node];
+    char title[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
+    mp_short_name(mp_node_title(c->graph, c->steps[t].node, title, sizeof title), name, sizeof name);
+    json_t *e = event("X", name, c->steps[t].until ? SECOND_STREAM : STREAM), *args = json_object();
+    mp_json_set(&args, "step", json_integer((json_int_t)t + 1));
+    mp_json_set(&args, "operator", mp_json_text(node->op));
+    if (node->source) mp_json_set(&args, "source", mp_json_text(node->source));
+    mp_json_set(&e, "cat", json_string(mp_activity_name(c->activity[t])));
+    mp_json_set(&e, "ts", json_real(start));
+    mp_json_set(&e, "dur", json_real(duration));
+    mp_json_set(&e, "args", args);
+    return e;
+}
+
+static json_t *counter(const mp_timeline_column *column, const bool *used, double start)
+{
+    json_t *e = event("C", "live bytes", STREAM), *args = json_object();
+    for (int layer = 0; layer < MP_N_LAYERS; layer++)
+        if (used[layer]) mp_json_set(&args, mp_layer_name((mp_layer)layer), json_integer(column->bytes[layer]));
+    mp_json_set(&e, "ts", json_real(start));
+    mp_json_set(&e, "args", args);
+    return e;
+}
+
+static json_t *event_list(const mp_timeline_columns *c, const char *title)
+{
+    json_t *list = json_array();
+    bool used[MP_N_LAYERS] = {false}, second = false;
+    int64_t ticks = 0;
+    for (size_t t = 0; t < c->n_steps; t++) {
+        for (int layer = 0; layer < MP_N_LAYERS; layer++) used[layer] |= c->columns[t].bytes[layer] > 0;
+        second |= c->steps[t].until != 0;
+    }
+    mp_json_append(&list, naming("process_name", STREAM, title));
+    mp_json_append(&list, naming("thread_name", STREAM, "steps"));
+    if (second) mp_json_append(&list, naming("thread_name", SECOND_STREAM, "second stream"));
+    for (size_t t = 0; t < c->n_steps; t++) {
+        const int64_t own = c->graph->nodes[c->steps[t].node].alternatives[c->steps[t].alternative].ticks;
+        const double unit = c->graph->tick_seconds * MICROSECONDS, start = (double)ticks * unit;
+        mp_json_append(&list, slice(c, t, start, (double)own * unit));
+        mp_json_append(&list, counter(&c->columns[t], used, start));
+        ticks += own;
+    }
+    return list;
+}
+
+mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char *title, const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_timeline_columns *columns = NULL;
+    json_t *trace = NULL, *other = NULL;
+    char *text = NULL;
+    const size_t n = plan ? plan->n_steps : graph->n_nodes;
+    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
+    MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a trace of %zu steps", n);
+    mp_keep_all(graph, keep_all);
+    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, n, n ? n : 1, &columns, err));
+    trace = json_object();
+    other = json_object();
+    mp_json_set(&other, "peak_bytes", json_integer(columns->timeline->peak_bytes));
+    mp_json_set(&other, "peak_step", json_integer(columns->timeline->peak_step + 1));
+    if (plan && plan->budget_bytes >= 0) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
+    mp_json_set(&trace, "displayTimeUnit", json_string("ms"));
+    mp_json_set(&trace, "otherData", other);
+    mp_json_set(&trace, "traceEvents", event_list(columns, title));
+    MP_REQUIRE(trace && (text = json_dumps(trace, JSON_COMPACT)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);
+    MP_TRY(mp_file_write(path, text, strlen(text), err));
+done:
+    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    free(text);
+    json_decref(trace);
+    mp_timeline_columns_free(columns);
+    mp_free(keep_all);
+    return st;
+}

@@ -1,0 +1,55 @@
+"""report_page.py PAGE...: what a report must be, by a parser that is not ours.
+
+Elements are closed in order, there are two scripts whatever names say, nothing is loaded from anywhere, and the data add up.
+"""
+import html.parser
+import json
+import sys
+
+VOID = {"meta", "input", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.scripts, self.data, self.ids, self.texts = [], 0, "", set(), []
+
+    def handle_starttag(self, tag, attributes):
+        at = dict(attributes)
+        assert not {"src", "href"} & set(at), f"<{tag}> loads something: {at}"
+        if tag == "script":
+            self.scripts += 1
+        if "id" in at:
+            self.ids.add(at["id"])
+        if tag not in VOID:
+            self.open.append((tag, at.get("id")))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1][0] == tag, f"</{tag}> closes {self.open[-1:]}"
+        self.open.pop()
+
+    def handle_data(self, text):
+        if self.open and self.open[-1] == ("script", "data"):
+            self.data += text
+        self.texts.append(text)
+
+
+for path in sys.argv[1:]:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert not page.open, f"{path}: {page.open} is never closed"
+    assert page.scripts == 2, f"{path}: {page.scripts} scripts"
+    assert {"chart", "tensors", "modules", "search"} <= page.ids, path
+    assert "default-src 'none'" in text and "url(" not in text and "import" not in text and "fetch(" not in text
+    data = json.loads(page.data)
+    columns = data["columns"]
+    assert columns[0]["first"] == 0 and columns[-1]["end"] == data["steps"]
+    assert all(a["end"] == b["first"] for a, b in zip(columns, columns[1:]))
+    assert max(sum(c["bytes"]) for c in columns) == data["peak"], path
+    assert max(data["keep_all_curve"]) == data["keep_all"], path
+    assert all(0 <= t["begin"] < t["end"] <= data["steps"] for t in data["tensors"])
+    sizes = [t["bytes"] for t in data["tensors"]]
+    assert sizes == sorted(sizes, reverse=True)
