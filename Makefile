@@ -74,8 +74,12 @@ EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
 	@echo "built $B/memplan ($(CC)$(if $(SAN_FLAGS),$(comma) sanitizers), CUDA=$(CUDA))"
 
-demo: $B/memplan | $B/demo-packages ## the main job on a real model
+demo: $B/memplan ## the main job on a real model, within a minute
 	@examples/demo.sh $B/memplan $B/demo
+demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget, some minutes
+	@examples/demo_training.sh $B/memplan $B/demo
+deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system that it is built on
+	@packaging/deb.sh $B $(VERSION) "$(MAKE)"
 
 test: all $(TESTS) $B/memplan_cuda_twin.so $B/package/libmemplan.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS)
@@ -275,5 +279,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
--include $(shell find $B -name '*.d' 2>/dev/null)
+.PHONY: all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+-include $(shell find $B -type f -name '*.d' 2>/dev/null)

@@ -77,7 +77,7 @@ static bool markdown_option(const option_row *row)
     escaped(to, row->help);
     if (row->choice) {
         for (size_t k = 0; row->choice(k); k++) fprintf(to, "%s`%s`", k ? ", " : "; one of ", row->choice(k));
-        fprintf(to, " (default: `%s`)", row->otherwise);
+        if (row->otherwise) fprintf(to, " (default: `%s`)", row->otherwise);
     }
     for (size_t k = 0; is_shared(row) && k < N_COMMANDS; k++)
         if (takes(&commands[k], &option_rows[OPT_DIM]) && !takes(&commands[k], row))
@@ -174,9 +174,11 @@ static void roff_option(const option_row *row)
             printf("%s", k ? ", " : "; one of ");
             roff(row->choice(k));
         }
-        printf(" (default: ");
-        roff(row->otherwise);
-        printf(")");
+        if (row->otherwise) {
+            printf(" (default: ");
+            roff(row->otherwise);
+            printf(")");
+        }
     }
     puts(row->for_experiments ? " (for experiments)" : "");
 }

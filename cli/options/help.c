@@ -102,6 +102,7 @@ static group group_of(const command *c, const option_row *row)
                  {OPT_DATA, 1u << CMD_TRAIN},
                  {OPT_STEPS, 1u << CMD_TRAIN},
                  {OPT_LR, 0},
+                 {OPT_FOR, 0},
                  {OPT_JSON, 0},
                  {OPT_TIME_LIMIT, 0}};
     if (row->for_experiments) return EXPERIMENTS;
@@ -120,7 +121,7 @@ static void help_option(FILE *to, const option_row *row)
     if (row->choice) {
         for (size_t k = 0; row->choice(k) && n < sizeof text; k++)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", k ? ", " : "; one of ", row->choice(k));
-        if (n < sizeof text) snprintf(text + n, sizeof text - n, " (default: %s)", row->otherwise);
+        if (n < sizeof text && row->otherwise) snprintf(text + n, sizeof text - n, " (default: %s)", row->otherwise);
     }
     row_of(to, left, text);
 }
