@@ -2,8 +2,10 @@
 holds report_plan sh -c "'$memplan' report mlp.onnx --plan plan.json -o report.html && cp report.html once.html &&
     '$memplan' report mlp.onnx --plan plan.json -o report.html && cmp once.html report.html"
 holds report_keep_all "$memplan" report resnet50.onnx --batch 2 --no-curve -o keep_all.html
-sed 's#"name": *"[^"]*"#"name": "</script><b>\\"x\\" \\\\ \&amp;"#' chain.json > hostile_names.json
+sed -e 's#"name": *"[^"]*"#"name": "</script><b>\\"x\\" \\\\ \&amp;"#' -e 's#"phase":#"source": "net.py:6: </script><i>", "phase":#' \
+    chain.json > hostile_names.json
 holds report_hostile_names "$memplan" report hostile_names.json --no-curve -o hostile.html
+holds report_source_lines sh -c "grep -q 'class=.src.>net.py:6: &lt;/script&gt;&lt;i&gt;<' hostile.html && grep -q '.source.:.net.py:6: .u003c/script>' hostile.html"
 holds report_budget sh -c "'$memplan' report fashion_cnn.onnx --batch 64 --budget floor+50% --no-curve -o budget.html && grep -q '<h2>Checkpoints' budget.html"
 holds report_is_html sh -c "command -v python3 > /dev/null || exit 0
     python3 -B '$root/tests/cli/report_page.py' report.html keep_all.html hostile.html budget.html"
