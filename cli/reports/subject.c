@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/messages/input.h"
+#include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
 #include "cli/options/options_json.h"
 #include "cli/reports/inference_report.h"
@@ -183,6 +184,18 @@ done:
     return st;
 }
 
+/* A file may claim whatever version it likes; operators are read as the last one that is known has them. */
+static void warn_of_version(const char *path, const mp_model *model)
+{
+    enum { KNOWN = 28 }; /* of ONNX's own operator set, at onnx 1.23 */
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (!*model->operators[k].domain && model->operators[k].version > KNOWN) {
+            complain("%s: warning: the file is of operator set %d; those up to %d are known, and operators are read as there",
+                     path, model->operators[k].version, KNOWN);
+            return;
+        }
+}
+
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -192,6 +205,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_TRY(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
         MP_TRY(read_model(path, o, &out->model, err));
+        warn_of_version(path, out->model);
         out->inference = mp_model_inference_form(out->model);
         if (o->keep_inference_norms) MP_TRY(mp_model_keep_inference_norms(out->model, err));
         MP_TRY(build_graph(out, o, err));
