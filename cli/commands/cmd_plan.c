@@ -166,7 +166,9 @@ static int answer(const options *o, outcome *out, mp_error *err)
     int rc = out->answer.plan ? EXIT_DONE : is_refused(out) ? EXIT_NO : EXIT_INTERRUPTED;
     if (out->answer.plan && o->out) written = mp_plan_write(out->answer.plan, out->subject.graph, o->out, &unwritten);
     if (out->answer.plan && o->out && written == MP_OK) out->written = o->out;
-    if (out->answer.stopped && !o->quiet) complain("the search was cut short; this is the best it had found");
+    const bool is_optimal =
+        out->answer.plan && out->answer.bound.ticks >= 0 && out->answer.plan->ticks <= out->answer.bound.ticks;
+    if (out->answer.stopped && !is_optimal && !o->quiet) complain("the search was cut short; this is the best it had found");
     if (o->json)
         printed = print_plan_json(out, err);
     else if (prints_text(o))
