@@ -43,6 +43,9 @@ typedef struct mp_bindings {
 /* The tensors of a parameter's size that an optimizer keeps in its state: Adam(W) 2, momentum 1, others 0. The float32 copy of
  * a 16-bit parameter comes behind them. */
 int mp_optimizer_moments(mp_optimizer optimizer);
+/* What an optimizer keeps for a parameter: its moments in fp32; of 8 bits, a byte for each element and moment and the largest
+ * of every 256 in fp32, but fp32 for parameters of less than 4096. -1: more than fits into a number. */
+int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements);
 
 void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
 

@@ -18,7 +18,7 @@ static const double tick_seconds = 1e-9; /* of every graph that is built here */
 
 static const char *const loss_names[] = {"auto",  "cross-entropy", "mse",    "l1",     "smooth-l1",
                                          "huber", "bce",           "kl-div", "cosine", "none"};
-static const char *const optimizer_names[] = {"adamw", "adam", "sgd", "momentum", "none"};
+static const char *const optimizer_names[] = {"adamw", "adam", "sgd", "momentum", "none", "adamw8bit"};
 static const char *const rules_names[] = {"executor", "pytorch"};
 
 static int find(const char *const *names, int n, const char *name)

@@ -63,10 +63,11 @@ mp_status mp_build_updates(mp_builder *b)
         if (!is_trained(b, t)) continue;
         const mp_tensor *parameter = &b->model->tensors[t];
         int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
-        int64_t copies = mp_optimizer_moments(b->options->optimizer) + master, bytes, state = -1;
+        const int64_t room = mp_tensor_room(parameter), kept = mp_optimizer_state_bytes(b->options->optimizer, room);
+        int64_t bytes, state = -1;
         mp_builder_task(b, MP_TASK_UPDATE, -1);
-        MP_REQUIRE(mp_multiply(mp_tensor_room(parameter), 4 * copies, &bytes), b->err, MP_INVALID, "'%s' is too large",
-                   parameter->name);
+        MP_REQUIRE(kept >= 0 && mp_multiply(room, 4 * master, &bytes) && mp_add(bytes, kept, &bytes), b->err, MP_INVALID,
+                   "'%s' is too large", parameter->name);
         MP_TRY(mp_builder_put(b, &b->reads, b->storage[t]));
         MP_TRY(mp_builder_put(b, &b->reads, b->gradient[t].storage));
         MP_TRY(mp_builder_put(b, &b->writes, b->storage[t]));

@@ -35,6 +35,7 @@ typedef enum mp_optimizer {
     MP_OPTIMIZER_SGD,
     MP_OPTIMIZER_MOMENTUM,
     MP_OPTIMIZER_NONE,
+    MP_OPTIMIZER_ADAMW_8BIT, /* moments as bitsandbytes' AdamW8bit has them; for plans, no backend runs it */
     MP_N_OPTIMIZERS
 } mp_optimizer;
 

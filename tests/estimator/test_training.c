@@ -239,6 +239,26 @@ static void adam_in_mixed_precision_takes_sixteen_bytes_per_parameter(void **sta
     mp_model_free(m);
 }
 
+/* By hand, as bitsandbytes 0.50 allocates: 100 x 41 = 4100 elements are 2 x (4100 + 17 x 4) bytes, 4095 are 2 x 4 x 4095. */
+static void moments_of_8_bits_are_a_byte_and_the_largest_of_256(void **state)
+{
+    (void)state;
+    assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, 4095), 32760);
+    assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, 4096), 2 * (4096 + 16 * 4));
+    assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, INT64_MAX / 2), -1);
+    mp_model *m = new_model();
+    hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 8, 100);
+    hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 100, 41);
+    hand_operator(m, "MatMul", "data w", "y");
+    hand_output(m, "y");
+    mp_training_options options = plain;
+    options.optimizer = MP_OPTIMIZER_ADAMW_8BIT;
+    mp_graph *g = train(m, &options);
+    assert_int_equal(g->storages[storage_named(g, "optimizer state of w")].payload_bytes, 2 * (4100 + 17 * 4));
+    mp_graph_free(g);
+    mp_model_free(m);
+}
+
 static void frozen_parameters_have_no_gradient_and_keep_no_input(void **state)
 {
     (void)state;
@@ -446,6 +466,7 @@ int main(void)
         cmocka_unit_test(what_needs_only_a_shape_keeps_nothing_alive),
         cmocka_unit_test(views_share_a_storage_and_a_gradient),
         cmocka_unit_test(adam_in_mixed_precision_takes_sixteen_bytes_per_parameter),
+        cmocka_unit_test(moments_of_8_bits_are_a_byte_and_the_largest_of_256),
         cmocka_unit_test(frozen_parameters_have_no_gradient_and_keep_no_input),
         cmocka_unit_test(shared_weights_have_one_gradient_that_is_a_sum),
         cmocka_unit_test(updates_stand_in_front_when_fused_into_forward),
