@@ -1,5 +1,5 @@
-/* test_report_page.c - report and trace: every lack of memory is reported and loses nothing, and the same input gives the same
- * file. What stands in them is judged by parsers that are not ours: tests/cli/report_page.py and trace.py. */
+/* test_report_page.c - report and trace: every lack of memory is reported and loses nothing. What stands in them is judged by
+ * parsers that are not ours: tests/cli/report_page.py and trace.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
