@@ -33,7 +33,7 @@ try complete_file complete plan ''
 holds completion_bash sh -c "command -v bash > /dev/null || exit 0; PATH='$build':\$PATH bash -c '
     . \"$root/cli/completion.bash\"; COMP_WORDS=(memplan pl); COMP_CWORD=1; _memplan; test \"\${COMPREPLY[*]}\" = plan'"
 holds completion_zsh sh -c "command -v zsh > /dev/null || exit 0; PATH='$build':\$PATH zsh -fc '
-    compadd() { print -r -- \${(P)2}; }; words=(memplan estimate m.onnx --optimizer adamw); CURRENT=5
-    out=\$(. \"$root/cli/completion.zsh\"); test \"\$out\" = adamw'"
+    compadd() { print -r -- \${(P)2}; }; words=(memplan estimate m.onnx --optimizer momentum); CURRENT=5
+    out=\$(. \"$root/cli/completion.zsh\"); test \"\$out\" = momentum'"
 holds completion_fish sh -c "command -v fish > /dev/null || exit 0; PATH='$build':\$PATH fish --no-config -c '
     source \"$root/cli/completion.fish\"; complete -C \"memplan pl\"' | grep -q '^plan'"
