@@ -22,7 +22,8 @@ JUDGED = "sm_90"
 PERMITTED = (
     ("elementwise/elementwise", "floats_placed", "sin, cos and tan of large numbers keep the digits of 2/pi in an array"),
     ("elementwise/randoms", "draws_of", "normal numbers take a cosine: likewise"),
-    ("rows/losses", "differences_of", "registers are kept while a number of a rare type is read by a call"),
+    ("rows/losses", "entropy_gradient_lines", "registers are kept while a class weight of a rare type is read by a call"),
+    ("rows/losses", "weight_total", "likewise"),
     ("rows/normalize", "forward_rowsIL8mp_dtype16ELb0", "at 32 registers a thread ptxas keeps four of a row's outside its loops"),
     ("reductions/determinants", "eliminated", "likewise"),
 )
