@@ -10,23 +10,21 @@ PyTorch runs its attention operator by operator.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed._tools.mem_tracker import MemTracker
-from torch.nn import functional as F
+from torch import nn
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "bench"))
 
 import torch_nets
+from torch_step import Network, tracked_peak, write_file
 
 BATCHES = {
     "gpt2_small": 2, "llama": 2, "bert_base": 2, "vit_b_16": 8,
@@ -34,7 +32,7 @@ BATCHES = {
 }  # fmt: skip
 
 
-def make(name: str, dropout: bool) -> tuple[nn.Module, tuple[Tensor, ...], Tensor]:
+def make(name: str, dropout: bool) -> Network:
     """The network in training mode, its inputs and labels."""
     batch = BATCHES[name]
     if name in torch_nets.NAMES and name not in torch_nets.IMAGES:
@@ -51,32 +49,10 @@ def make(name: str, dropout: bool) -> tuple[nn.Module, tuple[Tensor, ...], Tenso
     return net.train(), inputs, labels
 
 
-def tracked(name: str, dropout: bool) -> int:
-    """The most bytes of tensors that PyTorch holds at once in a step."""
-    with FakeTensorMode():
-        net, inputs, labels = make(name, dropout)
-        optimizer = torch.optim.AdamW(net.parameters(), fused=True)
-        tracker = MemTracker()
-        tracker.track_external(net, optimizer, *inputs, labels)
-        with tracker:
-            for _ in range(2):
-                tracker.reset_mod_stats()
-                optimizer.zero_grad()
-                F.cross_entropy(net(*inputs), labels).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-        peak = tracker.get_tracker_snapshot("peak")
-    return int(next(iter(peak.values()))["Total"])
-
-
 def estimated(program: str, name: str, dropout: bool, folder: Path) -> int:
     path = folder / f"{name}.onnx"
     net, inputs, _ = make(name, dropout)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            net, inputs, str(path), export_params=False, do_constant_folding=False, opset_version=17, dynamo=False,
-            training=torch.onnx.TrainingMode.TRAINING,
-        )  # fmt: skip
+    write_file(net, inputs, path)
     done = subprocess.run([program, "estimate", str(path), "--rules", "pytorch", "--json"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
@@ -91,7 +67,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         for name in args.names:
-            truth, ours = tracked(name, not args.no_dropout), estimated(args.memplan, name, not args.no_dropout, Path(scratch))
+            truth, ours = tracked_peak(functools.partial(make, name, not args.no_dropout)), estimated(args.memplan, name, not args.no_dropout, Path(scratch))
             print(f"{name:14} batch {BATCHES[name]:2}  PyTorch {truth:14,}  memplan {ours:14,}  {100 * (ours / truth - 1):+.2f} %", flush=True)
 
 

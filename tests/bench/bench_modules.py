@@ -16,17 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import torch
 import torch_nets
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
+from torch_step import Network, tracked_peak, write_file
 
 BATCHES = {"resnet50": 8, "bert_base": 1, "gpt2_small": 1, "unet": 1}
 BLOCKS = (torch_nets.Bottleneck, torch_nets.BertLayer, torch_nets.GptLayer)
@@ -61,7 +60,7 @@ class UNet(nn.Module):
         return y
 
 
-def make(name: str) -> tuple[nn.Module, tuple[Tensor, ...], Tensor]:
+def make(name: str) -> Network:
     """The network in training mode, its inputs and labels."""
     torch.manual_seed(0)
     batch = BATCHES[name]
@@ -84,21 +83,14 @@ def blocks_of(net: nn.Module) -> list[str]:
 
 
 def tracked(name: str, names: list[str]) -> int:
-    """The most bytes of tensors that PyTorch holds at once in a step."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    """The peak of a step in which these modules are wrapped."""
+
+    def wrapped() -> Network:
         net, inputs, labels = make(name)
         wrap(net, names)
-        optimizer = torch.optim.AdamW(net.parameters(), fused=True)
-        tracker = MemTracker()
-        tracker.track_external(net, optimizer, *inputs, labels)
-        with tracker:
-            for _ in range(2):
-                tracker.reset_mod_stats()
-                optimizer.zero_grad()
-                F.cross_entropy(net(*inputs), labels).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-        peak = tracker.get_tracker_snapshot("peak")
-    return int(next(iter(peak.values()))["Total"])
+        return net, inputs, labels
+
+    return tracked_peak(wrapped)
 
 
 def flops(name: str, names: list[str]) -> int:
@@ -128,12 +120,7 @@ def planned(program: str, name: str, budget: int, folder: Path) -> tuple[dict[st
     model, plan = folder / f"{name}.onnx", folder / "plan.json"
     if not model.exists():
         net, inputs, _ = make(name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                net, inputs, str(model), export_params=False, do_constant_folding=False, opset_version=17, dynamo=False,
-                training=torch.onnx.TrainingMode.TRAINING,
-            )  # fmt: skip
+        write_file(net, inputs, model)
     answers = []
     for command in (
         ["plan", str(model), "--granularity", "module", "--budget", str(budget), "-o", str(plan), "--json"],

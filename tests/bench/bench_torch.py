@@ -123,15 +123,6 @@ def largest_batch(a: argparse.Namespace) -> int:
     return low
 
 
-def export(a: argparse.Namespace) -> None:
-    net, (inputs, _) = make_net(a.net, not a.no_mask).train(), make_inputs(a.net, a.batch)
-    names = [f"input{k}" for k in range(len(inputs))]
-    torch.onnx.export(
-        net, inputs, a.export, input_names=names, output_names=["logits"], dynamic_axes={name: {0: "batch"} for name in names},
-        training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17, dynamo=False,
-    )  # fmt: skip
-
-
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, epilog=HOW, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("net", choices=NAMES)
@@ -158,7 +149,10 @@ def main() -> None:
     if a.threads:
         torch.set_num_threads(a.threads)
     if a.export:
-        export(a)
+        from torch_step import write_file  # imports PyTorch's tracker, which not every version has
+
+        net, (inputs, _) = make_net(a.net, not a.no_mask).train(), make_inputs(a.net, a.batch)
+        write_file(net, inputs, a.export, with_values=True, open_batch=True)
         return
     batch = largest_batch(a) if a.largest else a.batch
     if batch == 0:

@@ -1,0 +1,45 @@
+"""torch_step.py - a network as PyTorch trains it: the peak of a step by its own tracker, and the file of the training graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.nn import functional as F
+
+Network = tuple[nn.Module, tuple[Tensor, ...], Tensor]  # in training mode, its inputs and labels
+
+
+def tracked_peak(make: Callable[[], Network]) -> int:
+    """The most bytes of tensors that PyTorch holds at once in the second step with AdamW (fused: without temporaries), by MemTracker;
+    tensors have no memory, so that networks of any size take seconds."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        net, inputs, labels = make()
+        optimizer = torch.optim.AdamW(net.parameters(), fused=True)
+        tracker = MemTracker()
+        tracker.track_external(net, optimizer, *inputs, labels)
+        with tracker:
+            for _ in range(2):
+                tracker.reset_mod_stats()
+                optimizer.zero_grad()
+                F.cross_entropy(net(*inputs), labels).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        peak = tracker.get_tracker_snapshot("peak")
+    return int(next(iter(peak.values()))["Total"])
+
+
+def write_file(net: nn.Module, inputs: tuple[Tensor, ...], path: Path, with_values: bool = False, open_batch: bool = False) -> None:
+    """The training graph as an ONNX file, with or without the values of parameters."""
+    names = [f"input{k}" for k in range(len(inputs))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            net, inputs, str(path), input_names=names, output_names=["logits"], export_params=with_values,
+            dynamic_axes={name: {0: "batch"} for name in names} if open_batch else None, do_constant_folding=False,
+            opset_version=17, dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
+        )  # fmt: skip
