@@ -1,7 +1,6 @@
 /* twin_recurrents.c - LSTM, GRU and RNN of the twin: products are plain loops. */
 #include "executor/cuda/twin_recurrents.h"
 
-#include "estimator/base/memory.h"
 #include "executor/cuda/moves/boxes.h"
 #include "executor/cuda/recurrent/cells.h"
 #include "executor/operators/recurrent/recurrence_run.h"
@@ -53,14 +52,8 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
     call->run = run;
-    MP_TRY(mp_recurrence_prepare(x, &engine, s, &s->recurrence, call, err));
-done:
-    return st;
+    return mp_recurrence_prepare(x, &engine, sizeof(state), call, err);
 }
 
 const mp_kernel mp_twin_recurrents[] = {

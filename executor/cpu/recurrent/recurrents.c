@@ -100,7 +100,7 @@ static const mp_recurrent_engine engine = {prepare_product, multiply, run_cells,
 static void release(mp_call *call)
 {
     state *s = call->state;
-    for (int k = 0; k < MP_N_RECURRENT_PRODUCTS; k++) mp_dnnl_release(&s->products[k]);
+    for (int k = 0; s && k < MP_N_RECURRENT_PRODUCTS; k++) mp_dnnl_release(&s->products[k]);
 }
 
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -112,15 +112,9 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
     call->release = release;
     call->run = run;
-    MP_TRY(mp_recurrence_prepare(x, &engine, s, &s->recurrence, call, err));
-done:
-    return st;
+    return mp_recurrence_prepare(x, &engine, sizeof(state), call, err);
 }
 
 const mp_kernel mp_cpu_recurrents[] = {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "executor/operators/recurrent/recurrence_places.h"
 
 enum { ALIGNMENT = 256 };
@@ -193,12 +194,13 @@ static void size_blocks(mp_recurrence *r)
     r->rest = r->sizes.n_steps % r->steps;
 }
 
-mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, void *state, mp_recurrence *out,
-                                mp_call *call, mp_error *err)
+mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
+                                mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_recurrence *r = out;
-    preparing p = {.x = x, .engine = engine, .state = state, .r = r, .err = err};
+    mp_recurrence *r = mp_alloc(1, bytes);
+    preparing p = {.x = x, .engine = engine, .state = r, .r = r, .err = err};
+    MP_REQUIRE(call->state = r, err, MP_NOMEM, "out of memory");
     *r = (mp_recurrence){.sizes = mp_recurrent_read(x->model, x->op), .reserve = mp_reserve_of(x->model, x->op)};
     const char *unknown = mp_cell_read(x->op, &r->cell);
     if (unknown) return MP_NO_KERNEL(x, err, unknown);

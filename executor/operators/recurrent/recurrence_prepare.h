@@ -4,8 +4,9 @@
 
 #include "executor/operators/recurrent/recurrence.h"
 
-/* `state` is what the engine's functions get. MP_UNSUPPORTED names what is not computed here. */
-mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, void *state, mp_recurrence *out,
-                                mp_call *call, mp_error *err);
+/* A call's state of `bytes`, which begins with an mp_recurrence and is what the engine's functions get; call->run and
+ * call->release are the backend's. MP_UNSUPPORTED names what is not computed here; MP_NOMEM. */
+mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
+                                mp_error *err);
 
 #endif
