@@ -24,11 +24,12 @@ CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 def run(columns: int, command: list[str], stop_at: str | None) -> tuple[str, int]:
     """What the command writes to a terminal, and its exit status (130 where SIGINT killed it)."""
+    size = struct.pack("HHHH", 24, columns, 0, 0)
     pid, fd = pty.fork()
     if not pid:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, size)
         os.environ["TERM"] = os.environ.get("TERM_UNDER_TEST", "xterm")
         os.execvp(command[0], command)
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     text, stopped = b"", False
     while True:
         ready, _, _ = select.select([fd], [], [], 0.05)

@@ -10,8 +10,9 @@ for columns in 60 80 200; do
 done
 holds terminal_plan_is_quiet screen --not found --not searching 80 1 "$memplan" plan mlp.onnx --batch 64 --budget floor+50% -q
 holds terminal_plan_without_progress screen --not searching 80 24 "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 1 --no-progress
-holds terminal_plan_tells_all screen --says moves/s --says ' bytes ' 200 0 "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 3 -v
-holds terminal_is_stopped screen --stop-at 'best +' --says stopping --says 'fits the budget' 80 24 "$memplan" plan resnet50.onnx --batch 32 --budget floor+40%
+holds terminal_plan_tells_all screen --says ' tried' --says ' bytes ' 200 0 "$memplan" plan resnet50.onnx --batch 32 --budget 60% --time-limit 3 -v
+holds terminal_is_stopped screen --stop-at 'best +' --says stopping --says 'fits the budget' 80 24 \
+    "$memplan" plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough
 holds terminal_is_stopped_early screen --stop-at 'no plan yet' --status 130 --says 'not known whether it fits' --not 'does not fit' 80 24 \
     "$memplan" plan resnet50.onnx --batch 32 --budget floor+2% --effort thorough
 holds terminal_says_no_at_once screen --stop-at 'so far' --status 1 --says 'does not fit' --says 'until Ctrl-C' 80 24 \
