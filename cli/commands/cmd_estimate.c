@@ -7,6 +7,7 @@
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/reports/attention_report.h"
+#include "cli/reports/device_room.h"
 #include "cli/reports/estimate_savings.h"
 #include "cli/reports/estimate_updates.h"
 #include "cli/reports/module_rows.h"
@@ -35,6 +36,7 @@ typedef struct estimate {
     bool has_updates; /* --fuse was given */
     update_comparison updates;
     savings savings;
+    device_room room;     /* of the device that was named; nameless without one */
     const options *asked; /* the caller's */
 } estimate;
 
@@ -64,6 +66,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     const mp_graph *graph;
     MP_TRY(subject_load(o->operands[0], o, &e->subject, err));
     graph = e->subject.graph;
+    if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
     e->rules = rules_of(&e->subject);
     e->n_parameters = count_parameters(&e->subject);
     MP_TRY(mp_summarize(graph, e->rules, &e->summary, err));
@@ -140,6 +143,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
     mp_json_set(&json, "modules", modules_json(graph, sum));
+    mp_json_set(&json, "reserve_bytes", mp_json_integer_if(*e->room.name, e->room.reserve_bytes));
     mp_json_set(&json, "savings", savings_json(&e->savings));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
@@ -155,15 +159,13 @@ static void print_row(const options *o, const char *name, int64_t bytes, const c
 /* The first line and the last: what it needs, and whether the device has that. */
 static void print_verdict(const options *o, const estimate *e)
 {
-    char title[256], peak[QUANTITY_MAX], memory[QUANTITY_MAX];
-    own_device own;
-    const mp_device *device = device_read(e->subject.graph->target, &own) ? &own.profile : NULL;
-    const bool fits = device && e->timeline->peak_bytes <= device->memory_bytes;
+    char title[256], peak[QUANTITY_MAX], room[ROOM_TEXT_MAX];
+    const bool fits = e->timeline->peak_bytes <= room_bytes(&e->room);
     subject_title(&e->subject, title, sizeof title);
     bytes_short(e->timeline->peak_bytes, peak);
-    if (device && option_given(o, OPT_DEVICE))
-        screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s: keeping everything takes %s. %s the %s of %s.", title,
-                       peak, fits ? "Fits" : "Does not fit", bytes_short(device->memory_bytes, memory), device->title);
+    if (*e->room.name)
+        screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s: keeping everything takes %s. %s %s.", title, peak,
+                       fits ? "Fits" : "Does not fit", room_text(&e->room, room));
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }
@@ -269,6 +271,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     print_row(o, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
     print_row(o, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
     print_row(o, "largest workspace", sum->workspace_bytes, "");
+    if (e->room.reserve_bytes) print_row(o, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
     own_device own;
     const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
     screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops, flops),

@@ -7,6 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
+#include "cli/reports/device_room.h"
 #include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
@@ -24,17 +25,27 @@ static bool is_plain_number(const char *text)
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-static int settle(const options *o, int64_t *memory_bytes, double *overhead)
+/* within: "2.00 GiB", or what of a device. */
+static int settle(const options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
-    budget b, share;
-    if (!o->memory) return usage_error("fit needs to know the memory: --memory 24GiB");
-    if (!budget_parse(o->memory, &b, &why) || b.kind != BUDGET_BYTES) return usage_error("--memory: '%s' %s", o->memory, why);
+    budget b = {.kind = BUDGET_DEVICE}, share;
+    if (o->memory && (!budget_parse(o->memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
+        return usage_error("--memory: '%s' %s", o->memory, why);
     char less[2 * QUANTITY_MAX];
     if (budget_lacks_unit(&b, INT64_MAX, less))
         return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->memory, (long long)b.bytes, o->memory);
     if (!budget_parse(o->overhead, &share, &why) || (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->overhead)))
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->overhead);
+    if (b.kind == BUDGET_DEVICE) {
+        mp_error err = {0};
+        device_room room;
+        if (room_of_options(o, &room, &err) != MP_OK) return input_failed(&err);
+        room_text(&room, within);
+        b.bytes = room_bytes(&room);
+    } else {
+        bytes_short(b.bytes, within);
+    }
     *memory_bytes = b.bytes;
     *overhead = is_plain_number(o->overhead) ? strtod(o->overhead, NULL) / 100 : share.percent / 100;
     return EXIT_DONE;
@@ -168,11 +179,10 @@ static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_
 }
 
 /* "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
-static void print_verdict(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name)
+static void print_verdict(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *bytes)
 {
     const mp_fit_answer *a = found->answers;
-    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", limit[QUANTITY_MAX];
-    bytes_short(r->memory_bytes, bytes);
+    char exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", limit[QUANTITY_MAX];
     if (o->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(r->memory_bytes, exact));
     if (a[MP_FIT_ANY].batch > 0)
         screen_verdict(o->color, SCREEN_GOOD, "%s in %s%s: batch %lld keeping all, %lld at %s time, %lld at any.", name, bytes,
@@ -184,9 +194,9 @@ static void print_verdict(const options *o, const mp_fit_request *r, const mp_fi
         screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
 }
 
-static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name)
+static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *within)
 {
-    print_verdict(o, r, found, name);
+    print_verdict(o, r, found, name, within);
     if (o->quiet) return;
     putchar('\n');
     screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak", o->verbose ? "                          " : "",
@@ -196,7 +206,7 @@ static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *f
     puts("\nThe next batch:");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
     putchar('\n');
-    print_verdict(o, r, found, name);
+    print_verdict(o, r, found, name, within);
 }
 
 int cmd_fit(options *o)
@@ -214,7 +224,8 @@ int cmd_fit(options *o)
                               .keep_order = o->keep_order,
                               .progress = show,
                               .progress_data = &shown};
-    int rc = settle(o, &request.memory_bytes, &request.overhead);
+    char within[ROOM_TEXT_MAX];
+    int rc = settle(o, &request.memory_bytes, within, &request.overhead);
     if (rc) return rc;
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
     progress_start(&shown, o, 0, request.memory_bytes);
@@ -225,6 +236,6 @@ int cmd_fit(options *o)
     if (o->json)
         rc = print_json(fit_json(&request, &found, b.name));
     else
-        print_fit(o, &request, &found, b.name);
+        print_fit(o, &request, &found, b.name, within);
     return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
 }

@@ -45,8 +45,7 @@ static int settle(options *o, budget *b)
     if (o->checkpoints && o->moves) return usage_error("--checkpoints says what to keep, so there are no --moves to try");
     if (o->checkpoints) o->solver = "segments";
     if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (!o->budget && !o->checkpoints && strcmp(o->solver, "none"))
-        return usage_error("plan needs a budget: --budget 8GiB, --budget 60%% or --budget floor+50%%");
+    if (!o->budget && !o->checkpoints && strcmp(o->solver, "none")) o->budget = "device";
     if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
     if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
     return is_by_modules(o) ? settle_modules(o) : EXIT_DONE;
@@ -132,8 +131,11 @@ static mp_status prepare(const options *o, const budget *b, outcome *out, mp_err
     MP_TRY(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
     MP_TRY(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
     out->budget_bytes = -1;
-    if (o->budget)
-        MP_TRY(subject_budget(&out->subject, b, out->keep_all->peak_bytes, out->floor_bytes, &out->budget_bytes, err));
+    if (o->budget) {
+        out->fills_device = budget_is_of_device(b);
+        MP_TRY(
+            room_budget(&out->subject, o, b, out->keep_all->peak_bytes, out->floor_bytes, &out->room, &out->budget_bytes, err));
+    }
 done:
     return st;
 }

@@ -6,6 +6,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/reports/device_room.h"
 #include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
@@ -30,6 +31,7 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
     mp_status st = MP_OK;
     mp_answer answer = {0};
     progress shown;
+    device_room room;
     char bytes[MP_BYTES_TEXT_MAX];
     mp_request request = {.graph = s->graph,
                           .solver = o->solver,
@@ -38,7 +40,7 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
                           .effort = (mp_effort)mp_effort_find(o->effort),
                           .progress = progress_show,
                           .progress_data = &shown};
-    MP_TRY(subject_budget(s, b, keep_all_bytes, floor_bytes, &request.budget_bytes, err));
+    MP_TRY(room_budget(s, o, b, keep_all_bytes, floor_bytes, &room, &request.budget_bytes, err));
     progress_start(&shown, o, floor_bytes, request.budget_bytes);
     st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);

@@ -86,7 +86,7 @@ static int read_budgets(const options *o, wanted *w)
     }
     for (size_t k = 0; k < n; k++) {
         why = "is for plan and train: a sweep needs numbers";
-        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why) || w->budgets[k].kind == BUDGET_FREE)
+        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
             return usage_error("--budgets: '%s' %s", w->budget_texts.items[k], why);
     }
     return EXIT_DONE;

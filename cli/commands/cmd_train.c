@@ -8,6 +8,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/reports/device_room.h"
 #include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
@@ -75,9 +76,10 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     int floor_node;
     const mp_graph *g = t->subject.graph;
     int64_t budget_bytes;
+    device_room room;
     char text[QUANTITY_MAX], needs[QUANTITY_MAX], least[QUANTITY_MAX];
     MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
-    MP_TRY(subject_budget(&t->subject, b, t->keep_all->peak_bytes, floor_bytes, &budget_bytes, err));
+    MP_TRY(room_budget(&t->subject, o, b, t->keep_all->peak_bytes, floor_bytes, &room, &budget_bytes, err));
     mp_request request = {.graph = g,
                           .budget_bytes = budget_bytes,
                           .solver = o->solver,

@@ -67,7 +67,7 @@ static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char
     double value;
     int64_t exact;
     if (!parse_number(text, &end, &value, &exact)) {
-        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60%, floor+50% or auto";
+        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60%, floor+50%, device or auto";
         return false;
     }
     while (*end == ' ') end++;
@@ -86,14 +86,19 @@ static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char
     return false;
 }
 
+bool budget_is_of_device(const budget *b)
+{
+    return b->kind == BUDGET_FREE || b->kind == BUDGET_DEVICE;
+}
+
 bool budget_parse(const char *text, budget *out, const char **why)
 {
     bool above = !strncmp(text, "floor+", 6);
     const char *number = above ? text + 6 : text, *end;
     size_t length = strlen(number);
     int64_t exact;
-    *out = (budget){.kind = strcmp(text, "auto") ? BUDGET_BYTES : BUDGET_FREE};
-    if (out->kind == BUDGET_FREE) return true;
+    *out = (budget){.kind = !strcmp(text, "auto") ? BUDGET_FREE : !strcmp(text, "device") ? BUDGET_DEVICE : BUDGET_BYTES};
+    if (budget_is_of_device(out)) return true;
     if (!length || number[length - 1] != '%') {
         if (!above) {
             bool bare = false;

@@ -36,7 +36,7 @@ static const char *device_choice(size_t k)
 /* What --device takes besides those names. */
 static bool is_other_device(const char *name)
 {
-    return mp_backend_is_name(name) || device_is_own(name);
+    return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);
 }
 static const char *solver_choice(size_t k)
 {

@@ -10,6 +10,7 @@
 #include "cli/messages/nearest.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/own_device.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 
@@ -149,7 +150,7 @@ static int store(options *o, const option_row *row, const char *value)
     case KIND_BYTES: {
         budget b;
         const char *why = "is a share, and not a number of bytes like 64MiB";
-        if (!budget_parse(value, &b, &why) || b.kind != BUDGET_BYTES || b.bytes < 1)
+        if (!budget_parse(value, &b, &why) || b.kind != BUDGET_BYTES || b.bytes < row->least)
             return usage_error("--%s: '%s' %s", row->name, value, why);
         *(int64_t *)field = b.bytes;
         break;
@@ -206,6 +207,16 @@ static int count_operands(const options *o)
     return EXIT_DONE;
 }
 
+/* A file of a device becomes the text that says the same. */
+static int read_device_file(options *o)
+{
+    mp_error err = {0};
+    if (!o->device || !device_is_file(o->device)) return EXIT_DONE;
+    if (device_file_read(o->device, &o->device_text, &err) != MP_OK) return input_failed(&err);
+    o->device = o->device_text;
+    return EXIT_DONE;
+}
+
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
     *o = (options){.command = command};
@@ -230,7 +241,9 @@ int options_parse(command_id command, int argc, char **argv, options *o)
             o->operands[o->n_operands++] = argv[k];
         }
     }
-    return raw || o->help ? EXIT_DONE : count_operands(o);
+    if (raw || o->help) return EXIT_DONE;
+    const int rc = count_operands(o);
+    return rc ? rc : read_device_file(o);
 }
 
 void options_free(options *o)
@@ -238,5 +251,6 @@ void options_free(options *o)
     for (int k = 0; k < N_OPTIONS; k++)
         if (is_list(&option_rows[k])) mp_free(((text_list *)field_of(o, &option_rows[k]))->items);
     mp_free(o->operands);
+    mp_free(o->device_text);
     if (o->source) json_decref(o->source);
 }

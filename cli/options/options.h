@@ -70,6 +70,7 @@ typedef struct options {
     bool inexact, fused_attention, keep_inference_norms;
     bool tf32, fast;
     int64_t workspace_limit; /* bytes; 0: not given */
+    int64_t reserve;         /* bytes, where it was given */
     const char *costs;       /* NULL: not given */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
@@ -82,6 +83,7 @@ typedef struct options {
     const char **operands;
     command_id command;
     bool given[N_OPTIONS]; /* on the command line */
+    char *device_text;     /* owns what --device FILE said; NULL: it named none */
     json_t *source;        /* owns the texts that options_adopt took */
 } options;
 

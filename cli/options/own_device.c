@@ -7,37 +7,80 @@
 #include <string.h>
 
 #include "cli/messages/quantities.h"
+#include "estimator/base/memory.h"
 #include "executor/kernel/backend.h"
+#include "formats/base/file.h"
+#include "formats/base/text_builder.h"
+#include "formats/json/json.h"
 
-/* "fp16=60", `length` bytes of it, into the profile. */
-static bool read_change(mp_device *d, const char *text, size_t length)
+enum { CHANGE_MAX = 64 }; /* bytes of a value */
+
+typedef struct change {
+    const char *key;
+    size_t offset; /* in mp_device */
+    double unit;   /* of a positive number; 0: bytes */
+    int64_t least; /* of bytes */
+} change;
+
+static const change changes[] = {{"memory", offsetof(mp_device, memory_bytes), 0, 1},
+                                 {"reserve", offsetof(mp_device, reserve_bytes), 0, 0},
+                                 {"cache", offsetof(mp_device, cache_bytes), 0, 1},
+                                 {"alignment", offsetof(mp_device, alignment), 0, 1},
+                                 {"fp32", offsetof(mp_device, fp32_flops), 1e12, 0},
+                                 {"tf32", offsetof(mp_device, tf32_flops), 1e12, 0},
+                                 {"fp16", offsetof(mp_device, fp16_flops), 1e12, 0},
+                                 {"bf16", offsetof(mp_device, bf16_flops), 1e12, 0},
+                                 {"bandwidth", offsetof(mp_device, bytes_per_second), 1e9, 0},
+                                 {"launch", offsetof(mp_device, launch_seconds), 1e-6, 0}};
+
+static bool is_plain_name(const char *text)
 {
-    const struct {
-        const char *key;
-        double *field, unit;
-    } numbers[] = {{"fp32=", &d->fp32_flops, 1e12},           {"tf32=", &d->tf32_flops, 1e12},
-                   {"fp16=", &d->fp16_flops, 1e12},           {"bf16=", &d->bf16_flops, 1e12},
-                   {"bandwidth=", &d->bytes_per_second, 1e9}, {"launch=", &d->launch_seconds, 1e-6}};
-    char word[64], *end;
+    const size_t n = strlen(text);
+    return n > 0 && n < DEVICE_NAME_MAX &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
+}
+
+/* One change of a device. On failure *why is the end of a sentence. */
+static bool make_change(own_device *d, const char *key, const char *value, const char **why)
+{
+    if (!strcmp(key, "name")) {
+        *why = "is no name of at most 31 letters, digits, - and _";
+        if (!is_plain_name(value)) return false;
+        snprintf(d->name, sizeof d->name, "%s", value);
+        return true;
+    }
+    for (size_t k = 0; k < sizeof changes / sizeof *changes; k++) {
+        const change *c = &changes[k];
+        char *field = (char *)&d->profile + c->offset, *end;
+        if (strcmp(key, c->key)) continue;
+        if (!c->unit) {
+            budget b;
+            *why = "is no number of bytes like 40GiB";
+            if (!budget_parse(value, &b, why) || b.kind != BUDGET_BYTES || b.bytes < c->least) return false;
+            memcpy(field, &b.bytes, sizeof b.bytes);
+            return true;
+        }
+        const double number = strtod(value, &end) * c->unit;
+        *why = "is no positive number";
+        if (end == value || *end || !isfinite(number) || number <= 0) return false;
+        memcpy(field, &number, sizeof number);
+        return true;
+    }
+    *why = "is no key of a device: memory, reserve, cache, alignment, fp32, tf32, fp16, bf16, bandwidth, launch, name";
+    return false;
+}
+
+/* "fp16=60", `length` bytes of it. */
+static bool read_change(own_device *d, const char *text, size_t length)
+{
+    char word[2 * CHANGE_MAX], *equals;
+    const char *why;
     if (length >= sizeof word) return false;
     memcpy(word, text, length);
     word[length] = 0;
-    if (!strncmp(word, "memory=", 7)) {
-        budget b;
-        const char *why;
-        if (!budget_parse(word + 7, &b, &why) || b.kind != BUDGET_BYTES || b.bytes < 1) return false;
-        d->memory_bytes = b.bytes;
-        return true;
-    }
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-        const size_t n = strlen(numbers[k].key);
-        if (strncmp(word, numbers[k].key, n)) continue;
-        const double value = strtod(word + n, &end);
-        if (end == word + n || *end || !isfinite(value) || value <= 0) return false;
-        *numbers[k].field = value * numbers[k].unit;
-        return true;
-    }
-    return false;
+    equals = strchr(word, '=');
+    if (equals) *equals = 0;
+    return equals && make_change(d, word, equals + 1, &why);
 }
 
 bool device_read(const char *text, own_device *out)
@@ -51,13 +94,17 @@ bool device_read(const char *text, own_device *out)
     const mp_device *row = mp_device_find(base);
     if (!row || (comma && mp_backend_is_name(row->name))) return false;
     *out = (own_device){.profile = *row};
+    snprintf(out->name, sizeof out->name, "%s", row->name);
     if (!comma) return true;
     for (const char *at = comma; at;) {
         const char *next = strchr(at + 1, ',');
-        if (!read_change(&out->profile, at + 1, next ? (size_t)(next - at - 1) : strlen(at + 1))) return false;
+        if (!read_change(out, at + 1, next ? (size_t)(next - at - 1) : strlen(at + 1))) return false;
         at = next;
     }
-    snprintf(out->title, sizeof out->title, "%s, changed: %s", row->title, comma + 1);
+    if (strcmp(out->name, row->name))
+        snprintf(out->title, sizeof out->title, "%s, like %s", out->name, row->title);
+    else
+        snprintf(out->title, sizeof out->title, "%s, changed: %s", row->title, comma + 1);
     out->profile.name = text;
     out->profile.title = out->title;
     return true;
@@ -67,4 +114,85 @@ bool device_is_own(const char *text)
 {
     own_device own;
     return strchr(text, ',') && device_read(text, &own);
+}
+
+bool device_is_file(const char *text)
+{
+    const size_t n = strlen(text);
+    return n > 5 && !strcmp(text + n - 5, ".json");
+}
+
+/* Where a key stands for the first time; the file could be read before. */
+static void locate_key(const char *path, const char *key, mp_error *err)
+{
+    mp_file file;
+    char quoted[CHANGE_MAX];
+    const size_t n = (size_t)snprintf(quoted, sizeof quoted, "\"%.48s\"", key);
+    int line = 1, column = 1;
+    if (mp_file_open(path, INT64_C(1) << 20, &file, NULL) != MP_OK) return;
+    for (size_t k = 0; k + n <= file.size; k++, column++) {
+        if (!memcmp(file.bytes + k, quoted, n)) {
+            mp_error_locate(err, path, line, column);
+            break;
+        }
+        if (file.bytes[k] != '\n') continue;
+        line++;
+        column = 0;
+    }
+    mp_file_close(&file);
+}
+
+/* A number or a text of the file, as --device would have it written. */
+static bool value_text(const json_t *value, char *text)
+{
+    const char *string = json_string_value(value);
+    int n = -1;
+    if (string && !strpbrk(string, ",="))
+        n = snprintf(text, CHANGE_MAX, "%s", string);
+    else if (json_is_integer(value))
+        n = snprintf(text, CHANGE_MAX, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        n = snprintf(text, CHANGE_MAX, "%.17g", json_real_value(value));
+    return n > 0 && n < CHANGE_MAX;
+}
+
+static mp_status read_keys(const char *path, json_t *object, mp_text_builder *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *key = "like", *like = json_string_value(json_object_get(object, "like")), *why = NULL;
+    json_t *value;
+    own_device device;
+    char text[CHANGE_MAX];
+    MP_REQUIRE(like, err, MP_PARSE, "\"like\" is missing: the device that has all that the file does not say");
+    MP_REQUIRE(!strchr(like, ',') && device_read(like, &device) && !mp_backend_is_name(device.profile.name), err, MP_PARSE,
+               "\"like\": '%.64s' is no card that 'memplan devices' lists", like);
+    mp_text_put(out, device.profile.name);
+    json_object_foreach(object, key, value)
+    {
+        if (!strcmp(key, "format") || !strcmp(key, "version") || !strcmp(key, "like")) continue;
+        why = "is neither a number nor a short text";
+        MP_REQUIRE(value_text(value, text) && make_change(&device, key, text, &why), err, MP_PARSE, "\"%.48s\" %s", key, why);
+        mp_text_format(out, ",%s=%s", key, text);
+    }
+done:
+    if (st == MP_PARSE) locate_key(path, key, err);
+    return st;
+}
+
+mp_status device_file_read(const char *path, char **text, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *object = NULL;
+    mp_text_builder out = {0};
+    MP_TRY(mp_json_read(path, "memplan-device", &object, err));
+    st = read_keys(path, object, &out, err);
+    if (st != MP_OK && !err->line) mp_error_locate(err, path, 0, 0);
+    MP_TRY(st);
+    MP_REQUIRE(!out.failed, err, MP_NOMEM, "a device");
+    *text = out.text;
+    out.text = NULL;
+done:
+    mp_free(out.text);
+    json_decref(object);
+    return st;
 }

@@ -1,25 +1,34 @@
 /* own_device.h - a card that is not in the table of devices: one that is, and what differs, as --device takes it.
  *
  *     a100,memory=40GiB          bandwidth in GB/s, fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds
- *     t4,memory=15GiB,fp16=60,bandwidth=280
+ *     t4,memory=15GiB,fp16=60,bandwidth=280,reserve=1GiB,name=ours
+ *
+ * A file says the same (docs/formats.md); it is read into such a text, so that plans and graphs carry all of it.
  */
 #ifndef CLI_OWN_DEVICE_H
 #define CLI_OWN_DEVICE_H
 
 #include <stdbool.h>
 
+#include "memplan/error.h"
 #include "memplan/target.h"
 
-enum { DEVICE_TITLE_MAX = 128 };
+enum { DEVICE_TITLE_MAX = 128, DEVICE_NAME_MAX = 32 };
 
 typedef struct own_device {
     mp_device profile; /* its name is the text that was read, its title the one below */
     char title[DEVICE_TITLE_MAX];
+    char name[DEVICE_NAME_MAX]; /* the short one: of the device it is like, or its own */
 } own_device;
 
 /* The profile that a name or such a text means; it points into *out and `text`. False: there is none, or a part is wrong. */
 bool device_read(const char *text, own_device *out);
 /* Whether a text is a device with changes. */
 bool device_is_own(const char *text);
+
+/* Whether --device names a file; and the text that the file says, to be released with mp_free. MP_IO, MP_PARSE, with the file,
+ * the line and the key. */
+bool device_is_file(const char *text);
+mp_status device_file_read(const char *path, char **text, mp_error *err);
 
 #endif

@@ -144,26 +144,33 @@ static void print_bound(const outcome *out)
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->verbose ? "" : " (--effort thorough goes on)");
 }
 
+const char *plan_budget_text(const outcome *out, char *text)
+{
+    char budget[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", room[ROOM_TEXT_MAX];
+    if (out->asked->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(out->budget_bytes, exact));
+    if (out->fills_device)
+        snprintf(text, BUDGET_TEXT_MAX, "%s%s", room_text(&out->room, room), counted);
+    else
+        snprintf(text, BUDGET_TEXT_MAX, "the budget of %s%s", bytes_short(out->budget_bytes, budget), counted);
+    return text;
+}
+
 /* The last line says it once more: the first has scrolled away. */
 static void print_verdict(const outcome *out, const char *title)
 {
     const mp_plan *plan = out->answer.plan;
-    char budget[QUANTITY_MAX], exact[QUANTITY_MAX], need[QUANTITY_MAX], extra[QUANTITY_MAX], time[QUANTITY_MAX + 8],
-        counted[QUANTITY_MAX + 16] = "";
+    char budget[BUDGET_TEXT_MAX], need[QUANTITY_MAX], extra[QUANTITY_MAX], time[QUANTITY_MAX + 8];
     const bool free_of_cost = plan->ticks == out->keep_all->ticks;
     extra_text((double)plan->ticks, (double)out->keep_all->ticks, extra);
     snprintf(time, sizeof time, "%s time", free_of_cost ? "no extra" : extra);
     bytes_short(mp_plan_need(plan), need);
-    if (out->asked->verbose && out->budget_bytes >= 0)
-        snprintf(counted, sizeof counted, " (%s bytes)", count_text(out->budget_bytes, exact));
     if (out->budget_bytes < 0)
         screen_verdict(out->asked->color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s.", title, need, time);
     else if (plan->n_steps == out->subject.graph->n_nodes && plan->ticks <= out->keep_all->ticks)
-        screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits the budget of %s%s without recomputation.", title,
-                       bytes_short(out->budget_bytes, budget), counted);
+        screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits %s without recomputation.", title,
+                       plan_budget_text(out, budget));
     else
-        screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits the budget of %s%s, %s.", title,
-                       bytes_short(out->budget_bytes, budget), counted, time);
+        screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits %s, %s.", title, plan_budget_text(out, budget), time);
 }
 
 static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
@@ -187,7 +194,11 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
         print_plan_line(out, "segments", segments_peak, segments_ticks,
                         over ? "  over: --solver segments" : "  on the same checkpoints");
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
+    if (out->fills_device && out->room.reserve_bytes)
+        screen_row("  %-10s %11s  for context, libraries and allocator (--reserve)", "reserve",
+                   bytes_short(out->room.reserve_bytes, text));
     print_bound(out);
+    if (out->budget_bytes >= 0 && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_TRY(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
     report_attention(out->subject.program);
@@ -231,6 +242,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     MP_TRY(on_segments(graph, plan, &segments, &peak, &ticks, err));
     json = mp_plan_header_json(plan, graph);
     mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes >= 0, out->budget_bytes));
+    mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
     mp_json_set(&json, "feasible", json_boolean(out->answer.plan));
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));

@@ -2,6 +2,7 @@
 #ifndef CLI_PLAN_REPORT_H
 #define CLI_PLAN_REPORT_H
 
+#include "cli/reports/device_room.h"
 #include "cli/reports/subject.h"
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
@@ -11,6 +12,8 @@ typedef struct outcome {
     subject subject;
     mp_timeline *keep_all;
     int64_t budget_bytes; /* -1: none */
+    bool fills_device;    /* the budget is the room of a device */
+    device_room room;     /* of the device that the graph is for */
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
@@ -25,6 +28,9 @@ typedef struct outcome {
     bool has_refusal;     /* print_refusal has been called */
 } outcome;
 
+/* "the budget of 8.00 GiB", or what of a device, into `text` of BUDGET_TEXT_MAX; with -v in bytes too. Returns it. */
+enum { BUDGET_TEXT_MAX = 256 };
+const char *plan_budget_text(const outcome *out, char *text);
 mp_status print_plan(const outcome *out, mp_error *err);
 /* Whether it says which modules to wrap, and not single tensors. */
 bool plan_is_by_modules(const mp_plan *plan);

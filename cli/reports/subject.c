@@ -104,7 +104,7 @@ mp_status subject_device(const options *o, const mp_backend **backend, own_devic
     if (*backend)
         *device = (own_device){.profile = *(*backend)->device(*backend)};
     else
-        device_read(o->device, device); /* the option table has made sure that there is one */
+        MP_REQUIRE(device_read(o->device, device), err, MP_INVALID, "there is no device '%s'", o->device);
 done:
     return st;
 }
@@ -273,28 +273,6 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     if (s->options) json_decref(s->options);
-}
-
-mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, int64_t floor_bytes, int64_t *bytes,
-                         mp_error *err)
-{
-    mp_status st = MP_OK;
-    const int64_t reserve_bytes = INT64_C(1) << 30; /* what libraries load and captured graphs take when the steps run */
-    const mp_backend *backend = s->program ? s->program->backend : NULL;
-    mp_backend_memory now;
-    char text[QUANTITY_MAX], why[2 * QUANTITY_MAX];
-    MP_REQUIRE(!budget_lacks_unit(b, peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
-    *bytes = budget_resolve(b, peak_bytes, floor_bytes);
-    if (b->kind != BUDGET_FREE) goto done;
-    MP_REQUIRE(backend && backend->memory, err, MP_INVALID,
-               "--budget auto is what is free on the GPU, so it needs --device cuda");
-    MP_TRY(backend->open(backend, err));
-    MP_TRY(backend->memory(backend, &now, err));
-    MP_REQUIRE(now.free_bytes > reserve_bytes, err, MP_INFEASIBLE,
-               "--budget auto: of the GPU's memory %s are free, and 1 GiB is reserved", bytes_short(now.free_bytes, text));
-    *bytes = now.free_bytes - reserve_bytes;
-done:
-    return st;
 }
 
 mp_graph *subject_take_graph(subject *s)

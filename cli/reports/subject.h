@@ -50,10 +50,6 @@ bool subject_is_graph(const char *path);
  * backend that this build lacks. */
 mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err);
 
-/* The bytes that a budget comes to, between these. MP_INVALID, MP_UNSUPPORTED: auto without a GPU. */
-mp_status subject_budget(const subject *s, const budget *b, int64_t peak_bytes, int64_t floor_bytes, int64_t *bytes,
-                         mp_error *err);
-
 /* "resnet50, batch 32" into `text` of `size` bytes. */
 const char *subject_title(const subject *s, char *text, size_t size);
 /* The batch of the data inputs; 0: not known. */

@@ -110,15 +110,13 @@ bool is_refused(const outcome *out)
 /* The first and the last line. */
 static void print_no(const outcome *out, const char *more)
 {
-    char title[256], bytes[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "";
+    char title[256], budget[BUDGET_TEXT_MAX];
     subject_title(&out->subject, title, sizeof title);
-    if (out->asked->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(out->budget_bytes, exact));
-    bytes_short(out->budget_bytes, bytes);
+    plan_budget_text(out, budget);
     if (is_refused(out))
-        screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit the budget of %s%s%s.", title, bytes, counted, more);
+        screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
-        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits the budget of %s%s%s.", title, bytes,
-                       counted, more);
+        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits %s%s.", title, budget, more);
 }
 
 void print_refusal(const outcome *out)

@@ -5,17 +5,18 @@
 
 #include "estimator/base/names.h"
 
-#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, cache, alignment) \
-    {name,                                                                                       \
-     title,                                                                                      \
-     (fp32)*1e12,                                                                                \
-     (tf32)*1e12,                                                                                \
-     (fp16)*1e12,                                                                                \
-     (bf16)*1e12,                                                                                \
-     (bandwidth)*1e9,                                                                            \
-     (launch)*1e-6,                                                                              \
-     (memory) * (1LL << 30),                                                                     \
-     (cache) * (1LL << 20),                                                                      \
+#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, reserve, cache, alignment) \
+    {name,                                                                                                \
+     title,                                                                                               \
+     (fp32)*1e12,                                                                                         \
+     (tf32)*1e12,                                                                                         \
+     (fp16)*1e12,                                                                                         \
+     (bf16)*1e12,                                                                                         \
+     (bandwidth)*1e9,                                                                                     \
+     (launch)*1e-6,                                                                                       \
+     (memory) * (1LL << 30),                                                                              \
+     (int64_t)((reserve) * (1LL << 30)),                                                                  \
+     (cache) * (1LL << 20),                                                                               \
      alignment},
 static const mp_device devices[] = {
 #include "estimator/training/devices.def"

@@ -33,8 +33,9 @@ typedef struct mp_device {
     double bytes_per_second; /* memory bandwidth */
     double launch_seconds;   /* fixed cost of one node */
     int64_t memory_bytes;
-    int64_t cache_bytes; /* the last level */
-    int64_t alignment;   /* of every allocation */
+    int64_t reserve_bytes; /* of that memory: what the card keeps back, its driver, libraries and allocators take */
+    int64_t cache_bytes;   /* the last level */
+    int64_t alignment;     /* of every allocation */
 } mp_device;
 
 /* All rows, in the order of devices.def. */

@@ -17,7 +17,7 @@ try devices_changed_wrongly estimate mlp.onnx --batch 4 --device a100,memry=40Gi
 try usage_choice_far estimate mlp.onnx --fuse sideways
 try usage_operand_missing check mlp.onnx
 try usage_operand_more estimate mlp.onnx other.onnx
-try usage_budget_missing plan mlp.onnx --batch 64
+try usage_budget_missing plan mlp.onnx --batch 64 -q
 try usage_budget_unit plan mlp.onnx --batch 64 --budget 8Q
 try usage_budget_word plan mlp.onnx --batch 64 --budget lots
 try usage_budget_floor plan mlp.onnx --batch 64 --budget floor+8GiB
@@ -36,7 +36,7 @@ try usage_sweep_empty sweep mlp.onnx --batch 64 --budgets 60%,,70%
 try usage_sweep_picture sweep mlp.onnx --batch 64 -o curve.jpg
 try usage_second_stream plan mlp.onnx --batch 64 --budget 60% --second-stream
 try usage_second_stream_plan train mlp.onnx --plan plan.json --second-stream
-try usage_fit_memory fit mlp.onnx
+try usage_fit_memory fit mlp.onnx --effort quick -q
 try usage_fit_share fit mlp.onnx --memory 60%
 try usage_fit_overhead fit mlp.onnx --memory 1GiB --overhead much
 try usage_fit_batch fit mlp.onnx --memory 1GiB --batch 4
@@ -48,6 +48,32 @@ holds units_as_people_write_them sh -c "
         '$memplan' plan mlp.onnx --batch 64 --budget \$unit -v | grep -q 'budget of 800.00 MiB (838,860,800 bytes)' || exit 1
     done
     '$memplan' plan mlp.onnx --batch 64 --budget 800mb -v | grep -q '(800,000,000 bytes)'"
+try devices_reserve estimate mlp.onnx --batch 64 --device t4,memory=7MiB --reserve 1MiB -q
+try devices_no_reserve estimate mlp.onnx --batch 64 --device t4,memory=7MiB --reserve 0 -q
+try devices_all_reserved plan mlp.onnx --batch 64 --device t4,memory=1GiB
+try devices_filled plan mlp.onnx --batch 64 --device t4,memory=6660KiB --reserve 100KiB
+try devices_named plan mlp.onnx --batch 64 --device t4,memory=6660KiB,reserve=100KiB --budget device -q
+try devices_exceeded plan mlp.onnx --batch 64 --device t4,memory=6660KiB,reserve=100KiB --budget 6600KiB
+try devices_fit fit mlp.onnx --device t4,memory=6660KiB --reserve 100KiB -q
+try devices_of_a_graph plan chain.json -q
+device_file() { # KEY-AND-VALUE: a file of a device on standard output
+    printf '{"format": "memplan-device",\n "like": "a100", "name": "mine", "reserve": 1048576,\n  %s}\n' "$1"
+}
+device_file '"memory": "8MiB", "bandwidth": 1555' > card.json
+device_file '"memry": "3MiB"' > card_key.json
+device_file '"memory": "3 apples"' > card_bytes.json
+device_file '"bandwidth": -1555' > card_number.json
+device_file '"fp32": true' > card_kind.json
+device_file '"title": "x,memory=1"' > card_comma.json
+sed 's/a100/cpu/' card.json > card_like.json
+sed 's/"like": "a100", //' card.json > card_unlike.json
+try devices_file plan mlp.onnx --batch 64 --device card.json -q
+for bad in key bytes number kind comma like unlike absent; do try "devices_file_$bad" estimate mlp.onnx --batch 64 --device "card_$bad.json"; done
+holds devices_file_stays_in_the_plan sh -c "
+    '$memplan' plan mlp.onnx --batch 64 --device card.json -o card_plan.json > /dev/null && mv card.json card_gone.json &&
+    '$memplan' check mlp.onnx card_plan.json > /dev/null &&
+    '$memplan' plan mlp.onnx --batch 64 --device a100,memory=8MiB,bandwidth=1555,reserve=1MiB,name=mine -o card_text.json > /dev/null &&
+    test \"\$(sed 's/.*\"seconds\"//;s/\"options\".*//' card_plan.json)\" = \"\$(sed 's/.*\"seconds\"//;s/\"options\".*//' card_text.json)\""
 holds devices_in_any_case sh -c "
     '$memplan' estimate mlp.onnx --batch 64 --device 'RTX 4090' | grep -q 'GeForce RTX 4090' &&
     '$memplan' graph mlp.onnx --batch 64 --device A100 -o upper.json && '$memplan' graph mlp.onnx --batch 64 --device a100 -o lower.json &&

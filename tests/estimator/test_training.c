@@ -430,6 +430,8 @@ static void the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch(voi
     for (size_t k = 0; k < mp_device_count(); k++) {
         const mp_device *d = mp_device_row(k);
         assert_true(d->tf32_flops >= d->fp32_flops && d->tf32_flops <= d->bf16_flops);
+        assert_true(strcmp(d->name, "cpu") ? d->reserve_bytes >= INT64_C(1) << 30 : !d->reserve_bytes);
+        assert_true(d->reserve_bytes < d->memory_bytes / 7);
     }
     assert_null(mp_device_find("abacus"));
 }

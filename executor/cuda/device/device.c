@@ -100,6 +100,7 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
     if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
     c->card.name = "cuda";
     c->card.memory_bytes = (int64_t)p.totalGlobalMem;
+    c->card.reserve_bytes = INT64_C(1) << 30; /* what the card keeps back is not in that memory */
     return &c->card;
 }
 

@@ -1,0 +1,81 @@
+/* device_room.c - the memory of a device less the reserve. */
+#include "cli/reports/device_room.h"
+
+#include <stdio.h>
+
+#include "cli/messages/screen.h"
+
+static void make_room(const own_device *device, const options *o, device_room *out)
+{
+    *out = (device_room){.memory_bytes = device->profile.memory_bytes,
+                         .reserve_bytes = option_given(o, OPT_RESERVE) ? o->reserve : device->profile.reserve_bytes};
+    snprintf(out->name, sizeof out->name, "%s", *device->name ? device->name : device->profile.name);
+}
+
+void room_of_subject(const subject *s, const options *o, device_room *out)
+{
+    const mp_backend *backend = s->program ? s->program->backend : NULL;
+    own_device device = {0};
+    *out = (device_room){0};
+    if (backend) device.profile = *backend->device(backend);
+    if (backend || device_read(s->graph->target, &device)) make_room(&device, o, out);
+}
+
+mp_status room_of_options(const options *o, device_room *out, mp_error *err)
+{
+    const mp_backend *backend = NULL;
+    own_device device = {0};
+    const mp_status st = subject_device(o, &backend, &device, err);
+    if (st == MP_OK) make_room(&device, o, out);
+    return st;
+}
+
+int64_t room_bytes(const device_room *room)
+{
+    return room->memory_bytes > room->reserve_bytes ? room->memory_bytes - room->reserve_bytes : 0;
+}
+
+const char *room_text(const device_room *room, char *text)
+{
+    char memory[QUANTITY_MAX], reserve[QUANTITY_MAX], less[QUANTITY_MAX + 16] = "";
+    if (room->reserve_bytes) snprintf(less, sizeof less, " less %s reserve", bytes_short(room->reserve_bytes, reserve));
+    snprintf(text, ROOM_TEXT_MAX, "the %s %s %s%s", bytes_short(room->memory_bytes, memory), room->is_free ? "free on" : "of",
+             room->name, less);
+    return text;
+}
+
+void report_above_room(const device_room *room, int64_t budget_bytes)
+{
+    char text[ROOM_TEXT_MAX], left[QUANTITY_MAX];
+    if (*room->name && budget_bytes > room_bytes(room))
+        screen_text(2, "  The budget is above what there is: %s leaves %s for a step (--reserve).", room_text(room, text),
+                    bytes_short(room_bytes(room), left));
+}
+
+mp_status room_budget(const subject *s, const options *o, const budget *b, int64_t peak_bytes, int64_t floor_bytes,
+                      device_room *room, int64_t *bytes, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_backend *backend = s->program ? s->program->backend : NULL;
+    mp_backend_memory now;
+    char text[ROOM_TEXT_MAX], why[2 * QUANTITY_MAX];
+    room_of_subject(s, o, room);
+    if (b->kind == BUDGET_FREE) {
+        MP_REQUIRE(backend && backend->memory, err, MP_INVALID,
+                   "--budget auto is what is free on the GPU, so it needs --device cuda");
+        MP_TRY(backend->open(backend, err));
+        MP_TRY(backend->memory(backend, &now, err));
+        room->memory_bytes = now.free_bytes;
+        room->is_free = true;
+    }
+    if (budget_is_of_device(b)) {
+        MP_REQUIRE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
+        MP_REQUIRE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room, text));
+        *bytes = room_bytes(room);
+    } else {
+        MP_REQUIRE(!budget_lacks_unit(b, peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
+        *bytes = budget_resolve(b, peak_bytes, floor_bytes);
+    }
+done:
+    return st;
+}

@@ -1,0 +1,34 @@
+/* device_room.h - how much of a device's memory a step may have: what the device has, or has free, less the reserve for what is
+ * not the step's.
+ */
+#ifndef CLI_DEVICE_ROOM_H
+#define CLI_DEVICE_ROOM_H
+
+#include "cli/reports/subject.h"
+
+enum { ROOM_TEXT_MAX = 160 };
+
+typedef struct device_room {
+    char name[DEVICE_NAME_MAX]; /* "" : the device is not known, as of a graph from elsewhere */
+    int64_t memory_bytes;
+    int64_t reserve_bytes; /* --reserve, else the device's own */
+    bool is_free;          /* memory_bytes is what is free now */
+} device_room;
+
+/* Of what the graph is for; and of what --device says, before there is a graph. MP_UNSUPPORTED: a backend that this build
+ * lacks. */
+void room_of_subject(const subject *s, const options *o, device_room *out);
+mp_status room_of_options(const options *o, device_room *out, mp_error *err);
+/* Never negative. */
+int64_t room_bytes(const device_room *room);
+/* "the 40.00 GiB of a100 less 1.25 GiB reserve" into `text` of ROOM_TEXT_MAX; returns it. */
+const char *room_text(const device_room *room, char *text);
+/* Says so where a budget given by hand is above what the device has for it. */
+void report_above_room(const device_room *room, int64_t budget_bytes);
+
+/* The bytes that a budget comes to, between these, and for a budget of the device its room (else *room is as room_of_subject
+ * has it). MP_INVALID: auto without a GPU, or a device that is not known. MP_INFEASIBLE: the reserve takes all. */
+mp_status room_budget(const subject *s, const options *o, const budget *b, int64_t peak_bytes, int64_t floor_bytes,
+                      device_room *room, int64_t *bytes, mp_error *err);
+
+#endif
