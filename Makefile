@@ -264,7 +264,7 @@ define install-packages
 	if [ -n "$$missing" ]; then \
 	    if [ "$$(id -u)" = 0 ]; then as=; elif sudo -n true 2>/dev/null; then as=sudo; \
 	    else echo "memplan needs Debian packages; run: sudo apt-get install -y --no-install-recommends" $$missing >&2; exit 1; fi; \
-	    echo "installing" $$missing; \
+	    echo "memplan needs Debian packages that are missing; running: $$as apt-get install -y --no-install-recommends" $$missing; \
 	    { $$as apt-get update && DEBIAN_FRONTEND=noninteractive $$as apt-get install -y --no-install-recommends $$missing; } \
 	        > $B/apt.log 2>&1 || { tail -n 20 $B/apt.log >&2; exit 1; }; \
 	fi

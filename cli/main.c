@@ -6,6 +6,7 @@
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
+#include "cli/options/outputs.h"
 
 /* A single "-" among the operands is standard input. */
 static int keep_input(const options *o)
@@ -15,6 +16,16 @@ static int keep_input(const options *o)
     for (size_t k = 0; k < o->n_operands; k++) n += !strcmp(o->operands[k], "-");
     if (n > 1) return usage_error("standard input is one file, and %zu are to be read from it", n);
     return n ? input_keep() : EXIT_DONE;
+}
+
+/* The command itself. Its files are tried first: none of its work is lost for want of a place. */
+static int answer(const command *c, options *o)
+{
+    int rc = keep_input(o);
+    if (rc == EXIT_DONE) rc = outputs_try(o);
+    if (rc == EXIT_DONE) rc = c->run(o);
+    if (rc == EXIT_DONE) outputs_say(o);
+    return rc;
 }
 
 static int run(int argc, char **argv)
@@ -32,10 +43,8 @@ static int run(int argc, char **argv)
     int rc = options_parse((command_id)(c - commands), argc - 2, argv + 2, &o);
     if (rc == EXIT_DONE && o.help)
         (o.short_help ? help_command_short : help_command)(stdout, c);
-    else if (rc == EXIT_DONE && keep_input(&o) == EXIT_DONE)
-        rc = c->run(&o);
     else if (rc == EXIT_DONE)
-        rc = EXIT_USAGE;
+        rc = answer(c, &o);
     options_free(&o);
     return rc;
 }

@@ -15,11 +15,11 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
     bool holds = fault->code == MP_OK;
     char peak[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], time[QUANTITY_MAX];
     if (o->json) {
-        int rc = print_json(json_pack("{s:b, s:s?}", "holds", holds, "fault", holds ? NULL : fault->message));
+        int rc = print_json("check", json_pack("{s:b, s:s?}", "holds", holds, "fault", holds ? NULL : fault->message));
         if (rc) return rc;
     } else if (holds) {
-        printf("%s holds: %zu steps, peak %s (%s bytes), ", path, plan->n_steps, bytes_short(plan->peak_bytes, peak),
-               count_text(plan->peak_bytes, exact));
+        printf("%s holds: %zu step%s, peak %s (%s bytes), ", path, plan->n_steps, plan->n_steps == 1 ? "" : "s",
+               bytes_short(plan->peak_bytes, peak), count_text(plan->peak_bytes, exact));
         if (plan->n_places && plan->arena_bytes >= 0)
             printf("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
                    mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));

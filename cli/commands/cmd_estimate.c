@@ -117,6 +117,45 @@ static json_t *operators_json(const estimate *e)
     return list;
 }
 
+/* All that is live at the peak, the largest first; NULL: memory is short. */
+static json_t *peak_tensors_json(const estimate *e)
+{
+    const mp_graph *graph = e->subject.graph;
+    const mp_timeline *timeline = e->timeline;
+    json_t *list = json_array();
+    int *spans = mp_alloc(timeline->n_spans, sizeof *spans);
+    size_t n = 0;
+    if (!spans) mp_json_append(&list, NULL);
+    if (spans && timeline->peak_step >= 0)
+        n = mp_timeline_holders(graph, timeline, timeline->peak_step, spans, timeline->n_spans);
+    for (size_t k = 0; k < n; k++) {
+        const int s = timeline->spans[spans[k]].storage;
+        mp_label label;
+        mp_json_append(&list, json_pack("{s:o, s:s, s:I}", "tensor", mp_json_text(mp_storage_title(graph, s, &label)), "kind",
+                                        mp_kind_name(graph->storages[s].kind), "bytes", (json_int_t)graph->storages[s].bytes));
+    }
+    mp_free(spans);
+    return list;
+}
+
+static json_t *cut_tensors_json(const estimate *e)
+{
+    json_t *list = json_array();
+    mp_label label;
+    for (size_t k = 0; k < e->n_cuts; k++)
+        mp_json_append(&list, mp_json_text(mp_storage_title(e->subject.graph, e->cuts[k], &label)));
+    return list;
+}
+
+/* The device that was named; null without one. */
+static json_t *device_json(const estimate *e)
+{
+    const device_room *room = &e->room;
+    if (!*room->name) return json_null();
+    return json_pack("{s:s, s:I, s:I, s:b}", "name", room->name, "memory_bytes", (json_int_t)room->memory_bytes,
+                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits", e->timeline->peak_bytes <= room_bytes(room));
+}
+
 /* NULL: memory is short. */
 static json_t *estimate_json(const estimate *e, const options *o)
 {
@@ -142,8 +181,11 @@ static json_t *estimate_json(const estimate *e, const options *o)
     if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
     if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
+    mp_json_set(&json, "device", device_json(e));
+    mp_json_set(&json, "static_bytes", json_integer(mp_graph_static_bytes(graph)));
+    mp_json_set(&json, "peak_tensors", peak_tensors_json(e));
+    mp_json_set(&json, "cut_tensors", cut_tensors_json(e));
     mp_json_set(&json, "modules", modules_json(graph, sum));
-    mp_json_set(&json, "reserve_bytes", mp_json_integer_if(*e->room.name, e->room.reserve_bytes));
     mp_json_set(&json, "savings", savings_json(&e->savings));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
@@ -279,7 +321,8 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
-    MP_TRY(report_modules(graph, sum, all ? MODULE_ROWS_ALL : MODULE_ROWS, err));
+    const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : MODULE_ROWS;
+    MP_TRY(report_modules(graph, sum, rows, o->sort, err));
     report_savings(&e->savings);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->verbose)
@@ -301,7 +344,7 @@ int cmd_estimate(options *o)
     if (make_estimate(o, &e, &err) != MP_OK) {
         rc = input_failed(&err);
     } else if (o->json) {
-        rc = print_json(estimate_json(&e, o));
+        rc = print_json("estimate", estimate_json(&e, o));
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }

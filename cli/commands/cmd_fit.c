@@ -234,7 +234,7 @@ int cmd_fit(options *o)
     if (st != MP_OK) return input_failed(&err);
     if (found.stopped && !o->quiet) complain("the search was cut short; this is what it had found");
     if (o->json)
-        rc = print_json(fit_json(&request, &found, b.name));
+        rc = print_json("fit", fit_json(&request, &found, b.name));
     else
         print_fit(o, &request, &found, b.name, within);
     return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;

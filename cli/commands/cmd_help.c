@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/options/help.h"
+#include "cli/reports/report.h"
 
 int cmd_help(options *o)
 {
@@ -17,7 +18,7 @@ int cmd_help(options *o)
 
 int cmd_version(options *o)
 {
-    (void)o;
+    if (o->json) return print_json("version", json_pack("{s:s}", "memplan", MEMPLAN_VERSION));
     puts("memplan " MEMPLAN_VERSION);
     return EXIT_DONE;
 }

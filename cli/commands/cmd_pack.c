@@ -67,8 +67,8 @@ static int answer_json(const packing *p)
     const mp_pack_result *r = &p->result;
     const bool infeasible = !fits(p) && is_proved(p);
     json_t *height = r->height < 0 ? json_null() : json_integer(r->height);
-    return print_json(json_pack("{s:b, s:b, s:o, s:I, s:I}", "fits", fits(p), "infeasible", infeasible, "height", height,
-                                "lower_bound", (json_int_t)r->bound, "nodes", (json_int_t)r->nodes));
+    return print_json("pack", json_pack("{s:b, s:b, s:o, s:I, s:I}", "fits", fits(p), "infeasible", infeasible, "height",
+                                        height, "lower_bound", (json_int_t)r->bound, "nodes", (json_int_t)r->nodes));
 }
 
 static void print_bytes(const char *what, int64_t bytes, const char *note)

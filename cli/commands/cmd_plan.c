@@ -11,7 +11,6 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/unmeetable_report.h"
 #include "estimator/base/clock.h"
-#include "formats/base/file.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
@@ -193,8 +192,6 @@ int cmd_plan(options *o)
     out.stages_off = off.stages_off;
     if (prepare(o, &b, &out, &err) != MP_OK) {
         rc = input_failed(&err);
-    } else if (o->out && mp_file_try(o->out, &err) != MP_OK) {
-        rc = output_failed(&err);
     } else {
         refuse_at_once(o, &out);
         if (out.has_refusal && o->quiet)

@@ -8,9 +8,11 @@
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/reports/interrupt.h"
+#include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/run/algorithms.h"
+#include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
 enum { STEPS = 5 }; /* without --steps; the first one warms up and does not count */
@@ -157,24 +159,49 @@ done:
 }
 
 /* What the choice of algorithms is worth. */
-static void print_algorithms(const mp_node_cost *costs, size_t n)
+typedef struct choice {
+    size_t n_nodes, n_algorithms; /* nodes that have several, and theirs */
+    double own, fastest;          /* seconds of these nodes: as they are, with the fastest of each */
+} choice;
+
+static choice choice_of(const mp_node_cost *costs, size_t n)
 {
-    size_t n_nodes = 0, n_algorithms = 0;
-    double own = 0, fastest = 0;
-    char a[QUANTITY_MAX], b[QUANTITY_MAX];
+    choice c = {0};
     for (size_t i = 0; i < n; i++) {
         if (!costs[i].n_algorithms) continue;
         double least = costs[i].seconds;
-        n_nodes++;
-        n_algorithms += costs[i].n_algorithms;
+        c.n_nodes++;
+        c.n_algorithms += costs[i].n_algorithms;
         for (size_t k = 0; k < costs[i].n_algorithms; k++)
             if (costs[i].algorithms[k].seconds < least) least = costs[i].algorithms[k].seconds;
-        own += costs[i].seconds;
-        fastest += least;
+        c.own += costs[i].seconds;
+        c.fastest += least;
     }
-    if (n_nodes)
-        printf("%zu nodes can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n", n_nodes,
-               n_algorithms, seconds_text(own, a), seconds_text(fastest, b));
+    return c;
+}
+
+static void print_measured(const train_outcome *t, const choice *c, size_t left_out)
+{
+    char title[256], text[QUANTITY_MAX], fastest[QUANTITY_MAX];
+    printf("%s, %s: a step takes %s with everything kept.\n", subject_title(&t->subject, title, sizeof title),
+           t->subject.graph->target, seconds_text(t->after.step_seconds, text));
+    if (left_out)
+        printf("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
+               left_out == 1 ? "" : "s");
+    if (c->n_nodes)
+        printf("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
+               c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own, text),
+               seconds_text(c->fastest, fastest));
+    print_profile(t->subject.graph, t->after.node_seconds, 1);
+}
+
+static json_t *measured_json(const train_outcome *t, const choice *c, size_t left_out)
+{
+    const mp_graph *g = t->subject.graph;
+    return json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:f, s:f, s:o}", "model", mp_json_text(g->name), "target", g->target,
+                     "step_seconds", t->after.step_seconds, "rounds_left_out", (json_int_t)left_out, "nodes_with_algorithms",
+                     (json_int_t)c->n_nodes, "algorithms", (json_int_t)c->n_algorithms, "own_seconds", c->own,
+                     "fastest_seconds", c->fastest, "operators", profile_json(g, t->after.node_seconds, 1));
 }
 
 int cmd_profile(options *o)
@@ -185,6 +212,7 @@ int cmd_profile(options *o)
     size_t left_out = 0;
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("profile needs a file to write: -o costs.json");
+    if (o->json && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
     if (!option_given(o, OPT_DEVICE)) o->device = "cpu";
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
@@ -196,13 +224,11 @@ int cmd_profile(options *o)
                mp_costs_write(o->out, t.subject.graph, costs, &err) != MP_OK) {
         rc = output_failed(&err);
     } else if (strcmp(o->out, "-") != 0) {
-        char title[256], text[QUANTITY_MAX];
-        printf("%s, %s: a step takes %s with everything kept.\n", subject_title(&t.subject, title, sizeof title),
-               t.subject.graph->target, seconds_text(t.after.step_seconds, text));
-        if (left_out)
-            printf("Stopped before all was measured: %zu more rounds would have compared other algorithms.\n", left_out);
-        print_algorithms(costs, t.subject.graph->n_nodes);
-        print_profile(t.subject.graph, t.after.node_seconds, 1);
+        const choice c = choice_of(costs, t.subject.graph->n_nodes);
+        if (o->json)
+            rc = print_json("profile", measured_json(&t, &c, left_out));
+        else
+            print_measured(&t, &c, left_out);
     }
     mp_report_free(&t.after);
     free_costs(costs, t.subject.graph ? t.subject.graph->n_nodes : 0);

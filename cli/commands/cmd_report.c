@@ -11,7 +11,6 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "formats/base/bytes_text.h"
-#include "formats/base/file.h"
 #include "formats/pages/report_page.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
@@ -95,10 +94,6 @@ int cmd_report(options *o)
         return usage_error("-o: a report's name must end in .html");
     if (o->plan && o->budget) return usage_error("--plan gives a plan, --budget searches for one: give one of them");
     if (o->budget && !budget_parse(o->budget, &b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
-    if (mp_file_try(o->out, &err) != MP_OK) {
-        rc = output_failed(&err);
-        goto done;
-    }
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK ||
         keep_all_timeline(s.graph, &keep_all, &unused, &err) != MP_OK ||
         mp_floor(s.graph, &request.floor_bytes, &unused, &err) != MP_OK ||

@@ -10,7 +10,6 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
-#include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
 #include "memplan/curve_picture.h"
@@ -349,10 +348,6 @@ int cmd_sweep(options *o)
         rc = input_failed(&err);
         goto done;
     }
-    if (o->out && mp_file_try(o->out, &err) != MP_OK) {
-        rc = output_failed(&err);
-        goto done;
-    }
     if (sweep(o, &w, &s, &found, &err) != MP_OK) {
         rc = input_failed(&err);
         goto done;
@@ -360,7 +355,7 @@ int cmd_sweep(options *o)
     rc = any_feasible(&found) ? EXIT_DONE : interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
     if (found.stopped && !o->quiet) complain("the sweep was cut short; this is what it had found");
     if (o->json) {
-        const int printed = print_json(sweep_json(&s, &found));
+        const int printed = print_json("sweep", sweep_json(&s, &found));
         if (printed) rc = printed;
     } else {
         print_sweep(o, &s, &found);

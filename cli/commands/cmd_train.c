@@ -13,7 +13,6 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
-#include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
@@ -154,16 +153,6 @@ done:
     return st;
 }
 
-/* What is written at the end can be written: said before the work is done. */
-static mp_status try_outputs(const options *o, mp_error *err)
-{
-    mp_status st = MP_OK;
-    if (o->out) MP_TRY(mp_file_try(o->out, err));
-    if (o->save) MP_TRY(mp_file_try(o->save, err));
-done:
-    return st;
-}
-
 static mp_hyper hyper_of(const options *o)
 {
     mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
@@ -254,8 +243,6 @@ int cmd_train(options *o)
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
         if (err.code == MP_INFEASIBLE && t.interrupted) rc = EXIT_INTERRUPTED;
-    } else if (try_outputs(o, &err) != MP_OK) {
-        rc = output_failed(&err);
     } else {
         bool reads;
         mp_status st = run(o, &files, &t, &reads, &err);

@@ -71,6 +71,11 @@ static const char *framework_choice(size_t k)
     static const char *const names[] = {"pytorch", "huggingface", "paddle", "megatron", "jax", "deepspeed"};
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
+static const char *sort_choice(size_t k)
+{
+    static const char *const columns[] = {"kept", "parameters", "time", "name"};
+    return k < sizeof columns / sizeof *columns ? columns[k] : NULL;
+}
 
 static const char *color_choice(size_t k)
 {
@@ -96,6 +101,8 @@ static const char *color_choice(size_t k)
 #define PROFILE (1u << CMD_PROFILE)
 #define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | DRAW | TIMELINE | REPORT | TRAIN | PROFILE)
 #define OPS (1u << CMD_OPS)
+#define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_VERSION)
+#define ANSWERS (ESTIMATE | PLAN | CHECK | APPLY | PACK | SWEEP | FIT | TRAIN | PROFILE | LISTS)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 #define OPTION(ID, text, sort, field, takers, ...) \

@@ -61,7 +61,8 @@ typedef struct options {
     double time_limit;                                 /* 0: none */
     const char *out, *capacity;                        /* NULL: not given */
     const char *plan;                                  /* NULL: not given */
-    int64_t depth;                                     /* 0: not given */
+    int64_t depth, top;                                /* 0: not given */
+    const char *sort;                                  /* NULL: not given */
     bool training;
     const char *view;
     const char *granularity, *framework;
@@ -99,6 +100,7 @@ typedef struct option_row {
     const char *(*choice)(size_t k); /* CHOICE: the k-th name, NULL past the end */
     bool (*also)(const char *name);  /* CHOICE: which others it takes; NULL: none */
     const char *others;              /* these, as an error names them */
+    bool is_output;                  /* TEXT: a file that the command writes */
     bool for_experiments;            /* of use to tests and benches alone: help lists it last */
     const char *help;
 } option_row;

@@ -17,7 +17,8 @@ typedef struct applied {
     const mp_plan *plan;
     mp_modules *modules;
     int64_t budget_bytes; /* of the plan; its peak where it has none */
-    bool fits;
+    FILE *to;
+    applied_means *found;
     mp_error *err;
 } applied;
 
@@ -25,29 +26,30 @@ typedef struct applied {
 static void print_cost(const applied *x, int64_t peak_bytes, int64_t ticks)
 {
     char bytes[QUANTITY_MAX], extra[QUANTITY_MAX];
-    printf("peak %s, time %s", bytes_short(peak_bytes, bytes),
-           extra_text((double)ticks, (double)x->plan->baseline_ticks, extra));
+    fprintf(x->to, "peak %s, time %s", bytes_short(peak_bytes, bytes),
+            extra_text((double)ticks, (double)x->plan->baseline_ticks, extra));
 }
 
 /* The first lines: what the plan is, and what is made of it. */
-static void print_head(const applied *x, const char *what, int64_t peak_bytes, int64_t ticks)
+static void print_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks)
 {
     char title[256], bytes[QUANTITY_MAX];
-    printf("# %s: %s\n#   ", subject_title(x->subject, title, sizeof title), what);
+    *x->found = (applied_means){.fits = true, .peak_bytes = peak_bytes, .ticks = ticks};
+    fprintf(x->to, "# %s: %s\n#   ", subject_title(x->subject, title, sizeof title), what);
     print_cost(x, peak_bytes, ticks);
-    printf("\n#   the plan itself: ");
+    fprintf(x->to, "\n#   the plan itself: ");
     print_cost(x, x->plan->peak_bytes, x->plan->ticks);
-    printf("; everything kept: peak %s\n", bytes_short(x->plan->baseline_peak_bytes, bytes));
+    fprintf(x->to, "; everything kept: peak %s\n", bytes_short(x->plan->baseline_peak_bytes, bytes));
 }
 
 /* What the framework can do is not enough. */
 static mp_status say_too_coarse(applied *x, const char *what, int64_t peak_bytes)
 {
     char title[256], need[QUANTITY_MAX], budget[QUANTITY_MAX];
-    x->fits = false;
-    printf("%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n",
-           subject_title(x->subject, title, sizeof title), what, bytes_short(peak_bytes, need),
-           bytes_short(x->budget_bytes, budget));
+    *x->found = (applied_means){.peak_bytes = peak_bytes, .ticks = -1};
+    fprintf(x->to, "%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n",
+            subject_title(x->subject, title, sizeof title), what, bytes_short(peak_bytes, need),
+            bytes_short(x->budget_bytes, budget));
     return MP_OK;
 }
 
@@ -65,7 +67,7 @@ static bool writes_again(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-static void print_pytorch(const applied *x, const mp_plan *plan, const bool *chosen)
+static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
 {
     char what[96];
     int n = 0;
@@ -73,18 +75,18 @@ static void print_pytorch(const applied *x, const mp_plan *plan, const bool *cho
     snprintf(what, sizeof what, "%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s");
     print_head(x, what, plan->peak_bytes, plan->ticks);
     if (n) {
-        printf("import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
+        fprintf(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
         for (int m = 0; m < x->modules->n; m++)
-            if (chosen[m]) printf("    \"%s\",\n", x->modules->modules[m].name);
-        printf("]:\n    module = model.get_submodule(name)\n");
-        printf("    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
+            if (chosen[m]) fprintf(x->to, "    \"%s\",\n", x->modules->modules[m].name);
+        fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
+        fprintf(x->to, "    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
         if (writes_again(x->modules, chosen))
-            printf("# Modules among them move their buffers (running statistics) twice in a step.\n");
+            fprintf(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
     }
     const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
     if (most > 0)
-        printf("# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
-               (double)(x->budget_bytes - x->plan->static_bytes) / most);
+        fprintf(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
+                (double)(x->budget_bytes - x->plan->static_bytes) / most);
 }
 
 /* The plan, if it is one by modules; else the best one by modules within its budget. */
@@ -118,31 +120,30 @@ done:
 static void print_huggingface(const applied *x, const blocks *b, int k)
 {
     const char *name = x->modules->modules[b->module[0]].name;
-    printf("model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    fprintf(x->to, "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
     if (k == b->n) return;
     if (b->prefix > 1 && name[b->prefix - 1] == '.') {
-        printf("for block in model.get_submodule(\"%.*s\")[%d:]:\n", b->prefix - 1, name, k);
-        printf("    block.gradient_checkpointing = False\n");
+        fprintf(x->to, "for block in model.get_submodule(\"%.*s\")[%d:]:\n", b->prefix - 1, name, k);
+        fprintf(x->to, "    block.gradient_checkpointing = False\n");
         return;
     }
-    printf("for k in range(%d, %d):\n", k, b->n);
-    printf("    model.get_submodule(f\"%.*s{k}\").gradient_checkpointing = False\n", b->prefix, name);
+    fprintf(x->to, "for k in range(%d, %d):\n", k, b->n);
+    fprintf(x->to, "    model.get_submodule(f\"%.*s{k}\").gradient_checkpointing = False\n", b->prefix, name);
 }
 
 static void print_megatron(const applied *x, const blocks *b, int k)
 {
-    (void)x;
     (void)b;
-    printf("--recompute-granularity full --recompute-method block --recompute-num-layers %d\n", k);
+    fprintf(x->to, "--recompute-granularity full --recompute-method block --recompute-num-layers %d\n", k);
 }
 
 static void print_deepspeed(const applied *x, const blocks *b, int k)
 {
-    printf("# in the configuration: \"activation_checkpointing\": {\"number_checkpoints\": %d}\n", k);
-    printf("import functools\n\nimport deepspeed\n\nfor name in [\n");
-    for (int i = 0; i < k; i++) printf("    \"%s\",\n", x->modules->modules[b->module[i]].name);
-    printf("]:\n    module = model.get_submodule(name)\n");
-    printf("    module.forward = functools.partial(deepspeed.checkpointing.checkpoint, module.forward)\n");
+    fprintf(x->to, "# in the configuration: \"activation_checkpointing\": {\"number_checkpoints\": %d}\n", k);
+    fprintf(x->to, "import functools\n\nimport deepspeed\n\nfor name in [\n");
+    for (int i = 0; i < k; i++) fprintf(x->to, "    \"%s\",\n", x->modules->modules[b->module[i]].name);
+    fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
+    fprintf(x->to, "    module.forward = functools.partial(deepspeed.checkpointing.checkpoint, module.forward)\n");
 }
 
 typedef void (*block_printer)(const applied *x, const blocks *b, int k);
@@ -166,13 +167,13 @@ static mp_status apply_blocks(applied *x, block_printer print)
     snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n,
              x->modules->modules[b.module[0]].name);
     print_head(x, what, peak_bytes, ticks);
-    printf("#   all blocks: ");
+    fprintf(x->to, "#   all blocks: ");
     print_cost(x, all_peak_bytes, all_ticks);
-    putchar('\n');
+    fputc('\n', x->to);
     if (k > 0)
         print(x, &b, k);
     else
-        printf("# No block has to be checkpointed.\n");
+        fprintf(x->to, "# No block has to be checkpointed.\n");
 done:
     blocks_free(&b);
     return st;
@@ -211,20 +212,20 @@ done:
 
 static void print_paddle(const applied *x, const int *list, size_t n)
 {
-    printf("optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
-    for (size_t k = 0; k < n; k++) printf("    \"%s\",\n", tensor_name(x->graph, list[k]));
-    printf("])\n");
+    fprintf(x->to, "optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
+    for (size_t k = 0; k < n; k++) fprintf(x->to, "    \"%s\",\n", tensor_name(x->graph, list[k]));
+    fprintf(x->to, "])\n");
     if (x->subject->model)
-        printf("# The names are the model file's; a programme built by hand may call its variables otherwise.\n");
+        fprintf(x->to, "# The names are the model file's; a programme built by hand may call its variables otherwise.\n");
 }
 
 static void print_jax(const applied *x, const int *list, size_t n)
 {
-    printf("# Name these values where they are made: jax.ad_checkpoint.checkpoint_name(value, \"name\").\n");
-    printf("# XLA chooses the order in which it makes the rest again; counted is: segment by segment.\n");
-    printf("policy = jax.checkpoint_policies.save_only_these_names(\n");
-    for (size_t k = 0; k < n; k++) printf("    \"%s\",\n", tensor_name(x->graph, list[k]));
-    printf(")\nloss = jax.checkpoint(loss, policy=policy)\n");
+    fprintf(x->to, "# Name these values where they are made: jax.ad_checkpoint.checkpoint_name(value, \"name\").\n");
+    fprintf(x->to, "# XLA chooses the order in which it makes the rest again; counted is: segment by segment.\n");
+    fprintf(x->to, "policy = jax.checkpoint_policies.save_only_these_names(\n");
+    for (size_t k = 0; k < n; k++) fprintf(x->to, "    \"%s\",\n", tensor_name(x->graph, list[k]));
+    fprintf(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
 }
 
 /* The best list of checkpoints, between which segments are recomputed, within the plan's budget. */
@@ -253,10 +254,11 @@ done:
     return st;
 }
 
-mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, bool *fits, mp_error *err)
+mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, FILE *to, applied_means *found,
+                       mp_error *err)
 {
     mp_status st = MP_OK;
-    applied x = {.subject = s, .graph = s->graph, .plan = plan, .fits = true, .err = err};
+    applied x = {.subject = s, .graph = s->graph, .plan = plan, .to = to, .found = found, .err = err};
     x.budget_bytes = plan->budget_bytes >= 0 ? plan->budget_bytes : plan->peak_bytes;
     MP_TRY(mp_modules_new(s->graph, &x.modules, err));
     if (!strcmp(framework, "pytorch"))
@@ -269,7 +271,6 @@ mp_status report_apply(const subject *s, const mp_plan *plan, const char *framew
         MP_TRY(apply_blocks(&x, !strcmp(framework, "huggingface") ? print_huggingface
                                 : !strcmp(framework, "megatron")  ? print_megatron
                                                                   : print_deepspeed));
-    *fits = x.fits;
 done:
     mp_modules_free(x.modules);
     return st;

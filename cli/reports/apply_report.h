@@ -2,12 +2,21 @@
 #ifndef CLI_APPLY_REPORT_H
 #define CLI_APPLY_REPORT_H
 
+#include <stdio.h>
+
 #include "cli/reports/subject.h"
 #include "memplan/plan.h"
 
-/* Prints the lines for a framework of --for. *fits false: what the framework can do does not fit the plan's budget, which is
- * said in place of lines to paste. MP_NOT_APPLICABLE: the network has no modules or blocks that the framework could take, or no
- * backward phase. MP_NOMEM. */
-mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, bool *fits, mp_error *err);
+typedef struct applied_means {
+    bool fits;          /* within the plan's budget */
+    int64_t peak_bytes; /* of the framework's means; of the smallest there is where none fits */
+    int64_t ticks;      /* of a step with it; -1: none fits */
+} applied_means;
+
+/* Prints the lines for a framework of --for. found->fits false: what the framework can do does not fit the plan's budget, which
+ * is said in place of lines to paste. MP_NOT_APPLICABLE: the network has no modules or blocks that the framework could take, or
+ * no backward phase. MP_NOMEM. */
+mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, FILE *to, applied_means *found,
+                       mp_error *err);
 
 #endif

@@ -22,6 +22,7 @@ typedef struct module {
     size_t last_length;
     size_t n_others; /* it stands for so many modules */
     int64_t saved_bytes, parameter_bytes, ticks;
+    int64_t rank; /* the larger, the earlier */
 } module;
 
 typedef struct table {
@@ -95,19 +96,30 @@ static void fold(table *t)
     t->n = left;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
     const module *x = a, *y = b;
-    const int64_t p = x->saved_bytes * (int64_t)(1 + x->repeats), q = y->saved_bytes * (int64_t)(1 + y->repeats);
-    if (p != q) return p < q ? 1 : -1;
+    if (x->rank != y->rank) return x->rank < y->rank ? 1 : -1;
     return strcmp(x->name, y->name);
 }
 
-/* The outermost modules, those that keep the most first, and the rest as one. */
-static void keep_largest(table *t, size_t rows)
+static void sort_by(table *t, const char *sort)
+{
+    for (size_t k = 0; k < t->n; k++) {
+        module *m = &t->modules[k];
+        const int64_t each = !strcmp(sort, "time")         ? m->ticks
+                             : !strcmp(sort, "parameters") ? m->parameter_bytes
+                             : !strcmp(sort, "kept")       ? m->saved_bytes
+                                                           : 0;
+        m->rank = each * (int64_t)(1 + m->repeats);
+    }
+    qsort(t->modules, t->n, sizeof *t->modules, by_rank);
+}
+
+/* All from row number `rows` - 1 on as one. */
+static void join_rest(table *t, size_t rows)
 {
     module rest = {.name = ""};
-    qsort(t->modules, t->n, sizeof *t->modules, by_bytes);
     for (size_t k = rows - 1; k < t->n; k++) {
         const module *m = &t->modules[k];
         const int64_t n = 1 + (int64_t)m->repeats;
@@ -151,7 +163,7 @@ static void clear(table *t)
     mp_free(t->parameters);
 }
 
-mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, mp_error *err)
+mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, const char *sort, mp_error *err)
 {
     mp_status st = MP_OK;
     table t;
@@ -163,7 +175,8 @@ mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_
         if (t.n <= rows) break;
     }
     if (t.n < 2 && !(t.n && t.modules[0].repeats)) goto done;
-    if (t.n > rows) keep_largest(&t, rows);
+    if (sort || t.n > rows) sort_by(&t, sort ? sort : "kept");
+    if (t.n > rows) join_rest(&t, rows);
     screen_row("  %-30s %12s  %12s  %9s", "Modules", "kept", "parameters", "time");
     for (size_t k = 0; k < t.n; k++) {
         const module *m = &t.modules[k];

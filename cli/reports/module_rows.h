@@ -7,9 +7,10 @@
 #include "memplan/summary.h"
 
 /* Prints at most `rows` lines: modules told apart as deeply as that allows, blocks that follow each other and are equal as one
- * line, and where even the outermost modules are too many, those that keep the most. Nothing where names tell of no modules.
- * MP_NOMEM. */
-mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, mp_error *err);
+ * line, and where even the outermost modules are too many, the first by `sort` and the rest as one. `sort`: "kept",
+ * "parameters" or "time", the most first, or "name"; NULL: in the order of the network, and where they are too many those that
+ * keep the most. Nothing where names tell of no modules. MP_NOMEM. */
+mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, const char *sort, mp_error *err);
 /* The outermost modules, a new reference; NULL: memory is short. */
 json_t *modules_json(const mp_graph *graph, const mp_summary *summary);
 

@@ -258,7 +258,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));
     MP_REQUIRE(json, err, MP_NOMEM, "the answer");
-    print_json(json_incref(json));
+    print_json("plan", json_incref(json));
 done:
     if (json) json_decref(json);
     return st;

@@ -132,14 +132,17 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
                      (double)effect->hidden_ticks * tick_seconds);
 }
 
-int print_json(json_t *json)
+int print_json(const char *command, json_t *json)
 {
-    if (!json) {
+    json_t *all = json_pack("{s:o, s:i}", "format", json_sprintf("memplan-%s-answer", command), "version", 1);
+    const bool ok = all && json && json_object_update_missing(all, json) == 0;
+    if (ok) {
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
         complain("out of memory");
-        return EXIT_NO;
     }
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    putchar('\n');
+    json_decref(all);
     json_decref(json);
-    return EXIT_DONE;
+    return ok ? EXIT_DONE : EXIT_NO;
 }

@@ -21,7 +21,8 @@ const char *node_text(const mp_graph *graph, int node, char *text, size_t size);
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
-/* An answer in JSON on standard output; takes the reference. NULL: memory was short, which is said. Returns the exit status. */
-int print_json(json_t *json);
+/* The answer of a command in JSON on standard output, headed by "format": "memplan-COMMAND-answer" and the "version" of its
+ * schema in docs/schemas; takes the reference. NULL: memory was short, which is said. Returns the exit status. */
+int print_json(const char *command, json_t *json);
 
 #endif

@@ -10,6 +10,7 @@
 #include "cli/messages/screen.h"
 #include "cli/reports/attention_report.h"
 #include "cli/reports/report.h"
+#include "formats/json/json.h"
 #include "memplan/arena.h"
 
 bool train_compares(const train_outcome *t)
@@ -68,6 +69,8 @@ static void print_memory(const train_outcome *t)
     if (b->device_bytes < 0) print_bytes(t, "  program, libraries, model", beside(a), beside(b));
 }
 
+enum { SHARES = 256 };
+
 typedef struct share {
     const char *op;
     mp_phase phase;
@@ -81,24 +84,42 @@ static int by_seconds(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-void print_profile(const mp_graph *g, const double *node_seconds, double n_steps)
+/* Seconds by operator and phase, the most first; returns how many there are. */
+static size_t find_shares(const mp_graph *g, const double *node_seconds, share *shares, size_t most)
 {
-    enum { SHARES = 256, SHOWN = 16 };
-    static share shares[SHARES];
     size_t n = 0;
-    double total = 0;
-    char text[QUANTITY_MAX];
     for (size_t k = 0; node_seconds && k < g->n_nodes; k++) {
         const mp_node *node = &g->nodes[k];
         size_t s = 0;
         while (s < n && (strcmp(shares[s].op, node->op) != 0 || shares[s].phase != node->phase)) s++;
-        if (s == SHARES) continue;
+        if (s == most) continue;
         if (s == n) shares[n++] = (share){node->op, node->phase, 0, 0};
         shares[s].seconds += node_seconds[k];
         shares[s].n++;
-        total += node_seconds[k];
     }
     qsort(shares, n, sizeof *shares, by_seconds);
+    return n;
+}
+
+json_t *profile_json(const mp_graph *g, const double *node_seconds, double n_steps)
+{
+    share shares[SHARES];
+    json_t *list = json_array();
+    const size_t n = find_shares(g, node_seconds, shares, SHARES);
+    for (size_t s = 0; s < n; s++)
+        mp_json_append(&list, json_pack("{ss ss sI sf}", "op", shares[s].op, "phase", mp_phase_name(shares[s].phase), "nodes",
+                                        (json_int_t)shares[s].n, "seconds", shares[s].seconds / n_steps));
+    return list;
+}
+
+void print_profile(const mp_graph *g, const double *node_seconds, double n_steps)
+{
+    enum { SHOWN = 16 };
+    share shares[SHARES];
+    const size_t n = find_shares(g, node_seconds, shares, SHARES);
+    double total = 0;
+    char text[QUANTITY_MAX];
+    for (size_t s = 0; s < n; s++) total += shares[s].seconds;
     printf("\nWhere the time goes, per step:\n");
     for (size_t s = 0; s < n && s < SHOWN; s++)
         printf("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
@@ -239,6 +260,10 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
     attention_json(t->subject.program, &all);
     if (all && t->has_second_stream)
         json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
+    if (t->after.node_seconds)
+        mp_json_set(
+            &all, "operators",
+            profile_json(t->subject.graph, t->after.node_seconds, t->after.n_losses > 1 ? (double)t->after.n_losses - 1 : 1));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
-    return print_json(all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
+    return print_json("train", all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

@@ -28,6 +28,7 @@ bool train_identical(const train_outcome *t);
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
 /* Where the time goes, by kind of operator and phase: seconds per node over so many steps. */
 void print_profile(const mp_graph *graph, const double *node_seconds, double n_steps);
+json_t *profile_json(const mp_graph *graph, const double *node_seconds, double n_steps); /* NULL: memory is short */
 void print_train(const train_outcome *t, const options *o);
 mp_status print_train_json(const train_outcome *t, mp_error *err);
 

@@ -8,3 +8,7 @@ for bad in malformed cyclic undirected missing hostile; do try "bad_dot_$bad" pl
 try bad_dot_absent estimate absent.gv
 try bad_dot_batch estimate branch.dot --batch 4
 holds dot_wrote_nothing sh -c '! ls written_*'
+# one of each: "1 step"
+printf 'digraph one { a [bytes=4096, seconds=0.5]; }\n' > one.dot
+holds dot_one sh -c "'$memplan' plan one.dot --budget 100% -o one.json > one.txt"
+try check_one check one.dot one.json

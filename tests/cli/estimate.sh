@@ -3,6 +3,9 @@ try estimate estimate mlp.onnx --batch 64
 try estimate_verbose estimate mlp.onnx --batch 64 -v
 try estimate_quiet estimate mlp.onnx --batch 64 -q
 FILTER='sed -n /Modules/,$p' try estimate_modules estimate resnet50.onnx --batch 8
+FILTER='sed -n /Modules/,/What/p' try estimate_top estimate resnet50.onnx --batch 8 --sort time --top 5
+FILTER='sed -n /Modules/,/What/p' try estimate_sorted estimate resnet50.onnx --batch 8 --sort name -v
+try estimate_sort estimate mlp.onnx --batch 64 --sort size
 try estimate_per_op estimate mlp.onnx --batch 64 --per-op
 try estimate_json estimate mlp.onnx --batch 64 --json
 try estimate_pytorch estimate mlp.onnx --batch 64 --rules pytorch --optimizer sgd

@@ -24,6 +24,10 @@ FILTER='grep -E ^(operator|Relu|Conv|Softmax|SimplifiedLayerNorm)' try ops ops
 FILTER='grep -E ^(operator|Relu|Conv|Softmax|SimplifiedLayerNorm)' try ops_cpu ops --device cpu
 try solvers solvers
 try devices devices
+FILTER='sed -n 1,17p' try devices_json devices --json
+FILTER='sed -n 1,16p' try ops_json ops --device cpu --json
+try solvers_json solvers --json
+try version_json version --json
 try complete_commands complete pl
 try complete_options complete plan m.onnx --se
 try complete_choices complete estimate m.onnx --optimizer ''

@@ -9,3 +9,11 @@ holds example_own_graph "$build/examples/own_graph"
 holds example_peak_agrees_with_estimate sh -c "
     peak=\$('$build/examples/peak' resnet50.onnx 8 | sed 's/.*: \([0-9]*\) bytes.*/\1/')
     '$memplan' estimate resnet50.onnx --batch 8 --json | grep -q '\"peak_bytes\": '\$peak,"
+# Where the answer goes is tried before anything else is done: the model is not even there.
+holds outputs_are_tried_first sh -c "
+    for words in 'plan absent.onnx --budget 60%' 'graph absent.onnx' 'pack absent.csv --minimize' 'profile absent.onnx' 'sweep absent.onnx' \
+        'draw absent.onnx' 'timeline absent.onnx' 'report absent.onnx' 'train absent.onnx --budget 100%'; do
+        case \$words in report*) ending=html;; sweep*|draw*|timeline*|train*) ending=svg;; *) ending=json;; esac
+        '$memplan' \$words -o no/such/answer.\$ending 2> why.txt; test \$? = 1 && grep -q '^memplan: no/such/answer.*cannot be written' why.txt || { echo \"\$words\"; cat why.txt; exit 1; }
+    done
+    '$memplan' train absent.onnx --budget 100% --save no/such/state.safetensors 2>&1 | grep -q 'no/such/state.*cannot be written'"

@@ -37,3 +37,4 @@ for columns in 60 80 200; do
     [ $columns != 60 ] || lines=0
     holds "terminal_estimate_$columns" screen --says 'What would help' $columns $lines "$memplan" estimate resnet50.onnx --batch 32
 done
+holds terminal_says_what_it_wrote screen --says 'wrote said.json (' 80 1 "$memplan" graph mlp.onnx --batch 64 -o said.json

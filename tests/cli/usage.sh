@@ -2,7 +2,7 @@
 try usage_command estimat mlp.onnx
 try usage_command_far frobnicate
 try usage_option plan mlp.onnx --bugdet 60%
-try usage_option_other ops --json
+try usage_option_other ops --batch 4
 try usage_twice estimate mlp.onnx --batch 2 --batch 2
 try usage_dim_twice estimate mlp.onnx --dim N=2 --dim N=3
 try usage_dim_form estimate mlp.onnx --dim N

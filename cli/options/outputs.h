@@ -1,0 +1,13 @@
+/* outputs.h - the files that a command writes: tried before the work, named when it is done. */
+#ifndef CLI_OUTPUTS_H
+#define CLI_OUTPUTS_H
+
+#include "cli/options/options.h"
+
+/* Whether every file that the options name could be written, so that no long work ends without a place for its answer.
+ * EXIT_DONE, or EXIT_NO with a complaint. */
+int outputs_try(const options *o);
+/* "wrote plan.json (93.12 KiB)" on standard error for each of them, where that is a terminal and -q was not given. */
+void outputs_say(const options *o);
+
+#endif
