@@ -23,6 +23,7 @@
 #include "formats/base/file.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/palette.h"
+#include "formats/canvas/pdf_title.h"
 
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 
@@ -44,7 +45,7 @@ typedef struct node_box {
 struct mp_canvas {
     double width, height;
     mp_pool *pool;
-    char *title;
+    char *title; /* NULL: none */
     char *drawing;
     size_t length, capacity;
     node_box *boxes;
@@ -62,7 +63,7 @@ static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
     return copy;
 }
 
-mp_status mp_canvas_new(const char *title, double width, double height, mp_canvas **out, mp_error *err)
+mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_canvas *canvas = mp_alloc(1, sizeof *canvas);
@@ -74,8 +75,6 @@ mp_status mp_canvas_new(const char *title, double width, double height, mp_canva
     canvas->height = height;
     canvas->pool = mp_pool_new();
     MP_REQUIRE(canvas->pool, err, MP_NOMEM, "no memory for a picture");
-    canvas->title = clean_copy(canvas, title, false);
-    MP_REQUIRE(canvas->title, err, MP_NOMEM, "no memory for a picture");
     *out = canvas;
     canvas = NULL;
 done:
@@ -260,6 +259,13 @@ mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, 
     return appended(canvas, err);
 }
 
+mp_status mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text, mp_error *err)
+{
+    canvas->title = clean_copy(canvas, text, false);
+    if (!canvas->title) return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
+    return mp_canvas_text(canvas, x, y, MP_ALIGN_LEFT, size, true, MP_COLOR_TEXT, text, err);
+}
+
 /* ---- writing ---- */
 
 /* The format that a path asks for; NULL: none that is known. */
@@ -307,6 +313,31 @@ static int set(void *object, const char *name, const char *value)
     return agsafeset(object, (char *)name, (char *)value, "");
 }
 
+/* The first line of a text, as Graphviz takes names: it reads entities in them. `room` is left behind it. */
+static char *escaped_line(mp_pool *pool, const char *text, size_t room)
+{
+    static const char entity[] = "&amp;";
+    char *to = mp_pool_alloc(pool, strlen(text) * (sizeof entity - 1) + 1 + room, 1);
+    size_t n = 0;
+    for (; to && *text && *text != '\n'; text++) {
+        to[n++] = *text;
+        if (*text != '&') continue;
+        memcpy(to + n - 1, entity, sizeof entity - 1);
+        n += sizeof entity - 2;
+    }
+    if (to) to[n] = '\0';
+    return to;
+}
+
+/* What a viewer of SVG calls a box: its tooltip's first line, numbered if another box has that name. */
+static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t number)
+{
+    char *name = escaped_line(pool, tooltip, NUMBER_MAX);
+    for (const size_t length = name ? strlen(name) : 0; name && (!*name || agnode(g, name, 0)); number++)
+        snprintf(name + length, NUMBER_MAX, " (%zu)", number);
+    return name;
+}
+
 /* A node of this name and place. width and height 0: a point that fixes the frame. */
 static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
 {
@@ -328,16 +359,14 @@ static double resolution(const mp_canvas *canvas)
     return fmin(PNG_DPI, fmin(PIXEL_LIMIT / fmax(width, height), sqrt(PIXELS_LIMIT / (width * height))));
 }
 
-static mp_status fill_graph(const mp_canvas *canvas, Agraph_t *g, const char *format, mp_error *err)
+static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g, const char *format, mp_error *err)
 {
     static const char *const defaults[][2] = {
         {"pos", ""},      {"width", "0"},      {"height", "0"},           {"fixedsize", "true"}, {"label", "\\N"},
         {"shape", "box"}, {"style", "filled"}, {"color", MP_COLOR_CLEAR}, {"tooltip", ""},       {"fillcolor", MP_COLOR_CLEAR}};
     mp_status st = MP_OK;
     char text[3 * NUMBER_MAX], width[NUMBER_MAX], height[NUMBER_MAX];
-    mp_pool *pool = mp_pool_new();
     node_box corner = {.x = CORNER, .y = CORNER};
-    MP_REQUIRE(pool, err, MP_NOMEM, "no memory for a picture");
     for (size_t k = 0; k < sizeof defaults / sizeof *defaults; k++)
         agattr(g, AGNODE, (char *)defaults[k][0], (char *)defaults[k][1]);
     set(g, "bgcolor", "white");
@@ -352,24 +381,22 @@ static mp_status fill_graph(const mp_canvas *canvas, Agraph_t *g, const char *fo
     set(g, "_background", canvas->drawing ? canvas->drawing : "");
     for (size_t k = 0; k < canvas->n_boxes; k++) {
         const node_box *box = &canvas->boxes[k];
-        char *tooltip = escaped_tooltip(pool, box->tooltip);
-        Agnode_t *node;
-        snprintf(text, sizeof text, "box%zu", k);
-        node = add_node(g, text, box);
+        char *tooltip = escaped_tooltip(pool, box->tooltip), *name = node_name(pool, g, box->tooltip, k);
+        Agnode_t *node = name ? add_node(g, name, box) : NULL;
         MP_REQUIRE(node && tooltip, err, MP_NOMEM, "no memory for a picture");
         set(node, "color", box->stroke);
         set(node, "fillcolor", box->fill);
         set(node, "tooltip", tooltip);
     }
-    for (int k = 0; k < 2; k++) {
-        Agnode_t *node = add_node(g, k == 0 ? "corner0" : "corner1", &corner);
+    for (size_t k = 0; k < 2; k++) {
+        char *name = node_name(pool, g, "corner", k);
+        Agnode_t *node = name ? add_node(g, name, &corner) : NULL;
         MP_REQUIRE(node, err, MP_NOMEM, "no memory for a picture");
         set(node, "style", "invis");
         corner.x = canvas->width - CORNER;
         corner.y = canvas->height - CORNER;
     }
 done:
-    mp_pool_free(pool);
     return st;
 }
 
@@ -392,27 +419,37 @@ mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *e
     const char *format = format_of(path);
     agusererrf hook;
     Agraph_t *g = NULL;
-    char *bytes = NULL;
+    mp_pool *pool = NULL;
+    char *bytes = NULL, *name;
     unsigned size = 0;
+    mp_text_builder title = {0};
     bool laid_out = false;
     if (!format) return mp_canvas_check_path(path, err);
     pthread_mutex_lock(&one_at_a_time);
     hook = agseterrf(hear_nothing);
     if (!gvc) gvc = gvContext();
-    g = agopen(canvas->title, Agdirected, NULL);
+    pool = mp_pool_new();
+    name = pool ? escaped_line(pool, canvas->title ? canvas->title : "picture", 0) : NULL;
+    g = name ? agopen(name, Agdirected, NULL) : NULL;
     MP_REQUIRE(gvc && g, err, MP_NOMEM, "no memory for a picture");
-    MP_TRY(fill_graph(canvas, g, format, err));
+    MP_TRY(fill_graph(canvas, pool, g, format, err));
     MP_REQUIRE(gvLayout(gvc, g, "nop2") == 0, err, MP_UNSUPPORTED,
                "this Graphviz cannot place pictures: its layout plugin neato is missing");
     laid_out = true;
     MP_REQUIRE(gvRenderData(gvc, g, format, &bytes, &size) == 0 && bytes && size > 0, err, MP_UNSUPPORTED,
                "this Graphviz cannot write .%s: its plugin pango or the fonts are missing", format);
-    if (!strcmp(format, "pdf")) remove_date(bytes, size);
-    MP_TRY(mp_file_write(path, bytes, size, err));
+    if (!strcmp(format, "pdf")) {
+        remove_date(bytes, size);
+        if (canvas->title) mp_pdf_title_put(&title, bytes, size, canvas->title);
+        MP_REQUIRE(!title.failed, err, MP_NOMEM, "no memory for a picture");
+    }
+    MP_TRY(mp_file_write_parts(path, (const mp_file_part[]){{bytes, size}, {title.text, title.length}}, 2, err));
 done:
+    mp_free(title.text);
     if (bytes) gvFreeRenderData(bytes);
     if (laid_out) gvFreeLayout(gvc, g);
     if (g) agclose(g);
+    mp_pool_free(pool);
     agseterrf(hook);
     pthread_mutex_unlock(&one_at_a_time);
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);

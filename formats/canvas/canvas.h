@@ -19,7 +19,7 @@ typedef struct mp_canvas mp_canvas;
 typedef enum mp_align { MP_ALIGN_LEFT, MP_ALIGN_CENTER, MP_ALIGN_RIGHT } mp_align;
 
 /* An empty picture of this size on white. Released with mp_canvas_free (NULL is fine). MP_NOMEM. */
-mp_status mp_canvas_new(const char *title, double width, double height, mp_canvas **out, mp_error *err);
+mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err);
 void mp_canvas_free(mp_canvas *canvas);
 
 /* A filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (viewers of SVG show it) the box
@@ -38,6 +38,9 @@ mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, co
 /* One line of text with its baseline at y. */
 mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                          const char *text, mp_error *err);
+
+/* The same in bold, from x on, as the heading of the picture: files that can have a title get this one. */
+mp_status mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text, mp_error *err);
 
 /* Writes it in the format that the ending of path names: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another
  * ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */

@@ -122,7 +122,7 @@ static mp_status heading(const picture *p, const char *title)
     double x, y;
     mp_canvas_shorten(title, 20, true, 420, shown, sizeof shown);
     finding(p->sweep, shown, line, sizeof line);
-    MP_TRY(text(p, MARGIN, p->height - 36, MP_ALIGN_LEFT, 20, true, MP_COLOR_TEXT, line));
+    MP_TRY(mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, line, p->err));
     snprintf(line, sizeof line, "peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
              mp_bytes_text(p->sweep->keep_all_bytes, text_of), mp_bytes_text(p->sweep->floor_bytes, floor));
     MP_TRY(text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line));
@@ -369,7 +369,7 @@ mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char 
     mp_status st = MP_OK;
     picture p = {.sweep = sweep, .err = err};
     p.height = HEIGHT + LEGEND_ROW * (double)(legend_rows(sweep) - 1);
-    MP_TRY(mp_canvas_new(title, WIDTH, p.height, &p.canvas, err));
+    MP_TRY(mp_canvas_new(WIDTH, p.height, &p.canvas, err));
     MP_TRY(heading(&p, title));
     MP_TRY(trade_off(&p));
     if (sweep->n_spread > 1)

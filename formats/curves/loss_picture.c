@@ -98,10 +98,10 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
                         .x_title = "step",
                         .y_title = "loss",
                         .y_suffix = ""};
-    MP_TRY(mp_canvas_new(title, WIDTH, HEIGHT, &c.canvas, err));
-    snprintf(heading, sizeof heading, "%s: loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
+    MP_TRY(mp_canvas_new(WIDTH, HEIGHT, &c.canvas, err));
+    snprintf(heading, sizeof heading, "%s: training loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
              first_finite(losses, n, true));
-    MP_TRY(mp_canvas_text(c.canvas, LEFT - 40, HEIGHT - 36, MP_ALIGN_LEFT, 17, true, MP_COLOR_TEXT, heading, err));
+    MP_TRY(mp_canvas_heading(c.canvas, LEFT - 40, HEIGHT - 36, 17, heading, err));
     MP_TRY(mp_plot_draw(&c.panel, c.canvas, err));
     MP_TRY(draw_line(&c, false, RAW_COLOR, 1.2, err));
     MP_TRY(draw_line(&c, true, MEAN_COLOR, 2.5, err));

@@ -202,8 +202,7 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
     mp_layer layer = layer_of_place(c, place);
-    char text[MP_TOOLTIP_MAX], name[SHORT_MAX], shown[SHORT_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
-    mp_label label;
+    char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
     MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
     if (rank >= TOOLTIPS_MAX) goto done;
     if (place->storage >= 0)
@@ -213,13 +212,25 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
                  mp_node_title(c->graph, c->steps[place->begin].node, node, sizeof node), mp_bytes_text(place->bytes, bytes),
                  place->begin + 1, c->n_steps);
     MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err));
-    if (rank >= NAMES_MAX || height < PLACE_SIZE + 2 || width < 60) goto done;
-    mp_short_name(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), name, sizeof name);
-    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8, shown, sizeof shown);
-    MP_TRY(mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
-                          layer == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown, err));
 done:
     return st;
+}
+
+/* The name in the middle of a place that is large enough. What works in place shares a step and bytes with what it overwrites:
+ * names come after all boxes. */
+static mp_status draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
+                           const mp_place *place, mp_error *err)
+{
+    const double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
+    const double y = mp_byte_scale_y(scale, (double)place->offset);
+    const double height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
+    char name[SHORT_MAX], shown[SHORT_MAX];
+    mp_label label;
+    if (height < PLACE_SIZE + 2 || width < 60) return MP_OK;
+    mp_short_name(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), name, sizeof name);
+    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8, shown, sizeof shown);
+    return mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
+                          layer_of_place(c, place) == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown, err);
 }
 
 /* A line across the map, named beside its right end: above the line, or below it. */
@@ -284,6 +295,8 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
     MP_TRY(mp_byte_scale_grid(&scale, canvas, frame->left, frame->right, err));
     MP_TRY(mp_step_axis(columns, canvas, &map, err));
     for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, &map, &scale, order[k], k, err));
+    for (size_t k = 0; k < plan->n_places && k < NAMES_MAX; k++)
+        MP_TRY(draw_name(columns, canvas, &map, &scale, order[k], err));
     MP_TRY(draw_levels(plan, arena, budget, canvas, &map, &scale, err));
 done:
     mp_free(order);

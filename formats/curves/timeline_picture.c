@@ -82,7 +82,7 @@ static mp_status draw_headline(const picture *p, double top)
                  before > 0 ? 100 * (double)(before - now) / (double)before : 0);
     else
         snprintf(text, sizeof text, "%s: %s, more than the %s of keeping everything", title, peak, other);
-    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 34, MP_ALIGN_LEFT, 21, true, MP_COLOR_TEXT, text, p->err));
+    MP_TRY(mp_canvas_heading(p->canvas, LEFT, top - 34, 21, text, p->err));
 
     n = (size_t)snprintf(text, sizeof text, "%zu steps:", c->n_steps);
     for (int k = 0; k < MP_N_ACTIVITIES; k++)
@@ -310,7 +310,7 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     double largest = memory ? mp_largest_height(p->columns) : 0, map = arena ? mp_arena_height() : 0;
     double height = HEAD_HEIGHT + (memory ? CHART_HEIGHT : 0) + RIBBON_HEIGHT + largest + map + FOOT_HEIGHT;
     double at = height - HEAD_HEIGHT;
-    MP_TRY(mp_canvas_new(p->title, WIDTH, height, &p->canvas, p->err));
+    MP_TRY(mp_canvas_new(WIDTH, height, &p->canvas, p->err));
     MP_TRY(draw_headline(p, height));
     MP_TRY(draw_legend(p, height - 88, memory));
     if (memory) {

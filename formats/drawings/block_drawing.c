@@ -287,7 +287,7 @@ mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, c
                           const mp_legend_row *rows, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_canvas_text(canvas, x, y - 15, MP_ALIGN_LEFT, TITLE_SIZE, true, MP_COLOR_TEXT, title, err));
+    MP_TRY(mp_canvas_heading(canvas, x, y - 15, TITLE_SIZE, title, err));
     MP_TRY(mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
     for (size_t k = 0; k < n; k++) {
         double at, line;

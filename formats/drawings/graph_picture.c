@@ -82,7 +82,7 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     size_t n_legend = write_legend(&facts, legend);
     double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width), height = placed->height + heading + 2 * MARGIN;
-    MP_TRY(mp_canvas_new(request->title, width + 2 * MARGIN, height, &canvas, err));
+    MP_TRY(mp_canvas_new(width + 2 * MARGIN, height, &canvas, err));
     MP_TRY(mp_heading_draw(canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, err));
     double top = height - MARGIN - heading;
     MP_TRY(draw_wires(canvas, placed, top, err));

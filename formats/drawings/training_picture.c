@@ -375,7 +375,7 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
     double width = fmax(place_panels(d, panels, n), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width);
     double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
-    MP_TRY(mp_canvas_new(request->title, width + 2 * MARGIN, height, &d->canvas, d->err));
+    MP_TRY(mp_canvas_new(width + 2 * MARGIN, height, &d->canvas, d->err));
     MP_TRY(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, d->err));
     d->top = height - MARGIN - heading - PANEL_HEAD;
     for (size_t k = 0; k < n; k++) {

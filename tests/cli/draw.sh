@@ -10,6 +10,9 @@ holds draw_training_shows_three sh -c "
     grep -q '>forward<' training.svg && grep -q '>forward and backward<' training.svg && grep -q '>with recomputation<' training.svg &&
     grep -q '>again<' training.svg"
 holds draw_training_keep_all sh -c "'$memplan' draw resnet50.onnx --batch 2 --training -o two.svg && ! grep -q '>with recomputation<' two.svg"
+holds draw_files_have_the_heading_as_title sh -c "grep -q '<title>.*: .* instead of ' draw.svg && '$memplan' draw mlp.onnx --plan plan.json -o draw.pdf || exit
+    command -v pdfinfo > /dev/null || exit 0
+    pdfinfo draw.pdf | grep -q '^Title: .*: .* instead of '"
 holds draw_graph_file "$memplan" draw graph.json --plan plan.json -o graph.svg
 holds draw_training_names_no_colour_in_vain sh -c "grep -q '>computed again<' training.svg && ! grep -q '>computed again<' two.svg"
 # A graph with labels and edges, which Graphviz itself lays out.

@@ -5,7 +5,7 @@ for ending in svg png pdf; do holds "timeline_$ending" sh -c "
 holds timeline_keep_all "$memplan" timeline chain.json -o chain.svg
 try timeline timeline mlp.onnx --plan plan.json --view memory -o timeline.svg
 holds timeline_says_what_plan_said sh -c "
-    grep -q \"instead of \" timeline.svg && grep -q 'fullest\|>budget<' timeline.svg && grep -q '>keep everything: ' timeline.svg"
+    grep -q '<title>.*: .* instead of ' timeline.svg && ! grep -q '<title>box' timeline.svg && grep -q 'fullest\|>budget<' timeline.svg && grep -q '>keep everything: ' timeline.svg"
 try timeline_no_file timeline mlp.onnx --plan plan.json
 try timeline_ending timeline mlp.onnx --plan plan.json -o timeline.jpeg
 holds timeline_trace sh -c "'$memplan' timeline mlp.onnx --plan plan.json -o trace.json && cp trace.json once.json &&
@@ -20,7 +20,7 @@ sed -e 's/"arena_bytes": *[0-9]*/"arena_bytes": null/' -e 's/"offsets"/"no_offse
 try timeline_no_offsets timeline mlp.onnx --plan no_offsets.json -o none.svg --view arena
 holds timeline_arena sh -c "'$memplan' timeline mlp.onnx --plan plan.json --view arena -o arena.svg && grep -q 'the arena of' arena.svg"
 holds timeline_all_has_both sh -c "'$memplan' timeline mlp.onnx --plan plan.json --view all -o all.svg && grep -q 'the arena of' all.svg &&
-    grep -q 'largest tensors' all.svg && ! grep -q '_output_0<' all.svg && ! grep -q 'the arena of' timeline.svg"
+    grep -q 'largest tensors' all.svg && ! grep -q '_output_0</text>' all.svg && ! grep -q 'the arena of' timeline.svg"
 try timeline_lie timeline mlp.onnx --plan lie.json -o none.svg
 try timeline_unwritable timeline mlp.onnx --plan plan.json -o no/such/folder.svg
 holds timeline_writes_nothing_on_failure test ! -e none.svg

@@ -14,6 +14,7 @@
 #include "formats/base/file.h"
 #include "formats/base/short_name.h"
 #include "formats/canvas/canvas_text.h"
+#include "formats/canvas/pdf_title.h"
 
 enum { CONTENTS_MAX = 1 << 22 };
 static char folder[64], contents[CONTENTS_MAX], again[CONTENTS_MAX];
@@ -58,7 +59,8 @@ static mp_status draw(mp_canvas **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_canvas *c = NULL;
-    MP_TRY(mp_canvas_new("a \"title\" -- <b> & \xC3\xA9", 800, 400, &c, err));
+    MP_TRY(mp_canvas_new(800, 400, &c, err));
+    MP_TRY(mp_canvas_heading(c, 10, 370, 20, "a \"title\" -- <b> & &amp; \xC3\xA9 \xF0\x9F\x98\x80", err));
     MP_TRY(mp_canvas_area(c, (double[]){10, 10, 400, 200, 790, 10}, 3, "#cbd5e1", err));
     MP_TRY(mp_canvas_box(c, 100, 100, 200, 100, "#3b82f6", "#0f172a", NULL, err));
     MP_TRY(mp_canvas_box(c, 500, 100, 100, 50, "#f59e0b", NULL, "<t&amp;\"q'\\n\\N \\\\ -- \nline 2 \xC3\xA9 \xFF\x01 &", err));
@@ -111,7 +113,29 @@ static void names_survive_whatever_they_hold(void **state)
     assert_in(">plain &amp; &amp;lt; \xC3\xA9</text>");
     assert_in(
         "xlink:title=\"&lt;t&amp;amp;&quot;q&#39;\\n\\N \\\\ &#45;&#45; &#10;line 2 \xC3\xA9 \xEF\xBF\xBD\xEF\xBF\xBD &amp;\"");
-    assert_in("<title>a &quot;title&quot; &#45;&#45; &lt;b&gt; &amp; \xC3\xA9</title>");
+    assert_in("<title>a &quot;title&quot; &#45;&#45; &lt;b&gt; &amp; &amp;amp; \xC3\xA9 \xF0\x9F\x98\x80</title>");
+    assert_in("<title>&lt;t&amp;amp;&quot;q&#39;\\n\\N \\\\ &#45;&#45; </title>");
+    mp_canvas_free(canvas);
+}
+
+/* Boxes are called what they are: each by another name, whatever the names are. */
+static void boxes_have_names_in_an_svg(void **state)
+{
+    (void)state;
+    static const char *const tooltips[] = {"conv\n1 MiB", "conv\n2 MiB", "conv (1)", "", "a&lol;b", "corner", "\n"};
+    static const char *const titles[] = {"conv", "conv (1)", "conv (1) (2)", " (3)", "a&amp;lol;b", "corner", " (6)"};
+    mp_canvas *canvas;
+    assert_int_equal(mp_canvas_new(800, 400, &canvas, NULL), MP_OK);
+    for (size_t k = 0; k < sizeof tooltips / sizeof *tooltips; k++)
+        assert_int_equal(mp_canvas_box(canvas, 100.0 * (double)k, 100, 50, 50, "#3b82f6", NULL, tooltips[k], NULL), MP_OK);
+    written(canvas, "svg", contents);
+    for (size_t k = 0; k < sizeof titles / sizeof *titles; k++) {
+        char piece[64];
+        snprintf(piece, sizeof piece, "<title>%s</title>", titles[k]);
+        assert_in(piece);
+        snprintf(piece, sizeof piece, "points=\"%zu,-150 ", 100 * k + 50);
+        assert_in(piece);
+    }
     mp_canvas_free(canvas);
 }
 
@@ -132,6 +156,60 @@ static void the_same_calls_give_the_same_file(void **state)
     }
 }
 
+/* What a reader of PDF does: from the end to the newest trailer, by it to the information, and over /Prev to what was there
+ * before. */
+static void a_pdf_has_its_heading_as_title(void **state)
+{
+    (void)state;
+    mp_canvas *canvas = drawn();
+    const size_t size = written(canvas, "pdf", contents);
+    assert_string_equal(contents + size - 6, "%%EOF\n");
+    const char *start = contents + size, *info;
+    while (strncmp(start, "startxref\n", 10) != 0) start--;
+    const unsigned long section = strtoul(start + 10, NULL, 10);
+    char object[32];
+    unsigned long number, place, before;
+    assert_int_equal(sscanf(contents + section, "xref\n%lu 1\n%10lu 00000 n", &number, &place), 2);
+    snprintf(object, sizeof object, "/Info %lu 0 R", number);
+    assert_non_null(strstr(contents + section, object));
+    info = contents + place;
+    snprintf(object, sizeof object, "%lu 0 obj", number);
+    assert_memory_equal(info, object, strlen(object));
+    assert_non_null(strstr(info, "/Title <FEFF006100200022007400690074006C00650022"));
+    assert_non_null(strstr(info, "00E90020D83DDE00>"));
+    assert_int_equal(sscanf(strstr(contents + section, "/Prev "), "/Prev %lu", &before), 1);
+    assert_memory_equal(contents + before, "xref\n0 ", 7);
+    assert_int_equal(strtoul(contents + before + 7, NULL, 10), number); /* the new object is one that was not there */
+    mp_canvas_free(canvas);
+}
+
+/* A file whose cross-references are a stream (cairo 1.18 and later write such), and ends that say nothing. */
+static void a_title_suits_the_file_that_it_is_put_behind(void **state)
+{
+    (void)state;
+    static const char stream[] = "%PDF-1.5\n7 0 obj\n<< /Type /XRef /Size 8 /W [1 2 2] /Root 6 0 R >>\nstream\n/Size "
+                                 "99\nendstream\nendobj\nstartxref\n9\n%%EOF\n";
+    static const char *const broken[] = {"",
+                                         "%%EOF",
+                                         "startxref\n5\n%%EOF",
+                                         "startxref\n-1\n%%EOF",
+                                         "xref trailer /Size 4\nstartxref\n0\n%%EOF",
+                                         "startxref\n99999999999999999999\n%%EOF"};
+    mp_text_builder out = {0};
+    mp_pdf_title_put(&out, stream, sizeof stream - 1, "t");
+    assert_string_equal(
+        out.text,
+        "\n8 0 obj\n<< /Title <FEFF0074> >>\nendobj\n9 0 obj\n<< /Type /XRef /Size 10 /Root 6 0 R /Info 8 0 R /Prev 9 "
+        "/Index [8 2] /W [1 4 1]\n/Filter /ASCIIHexDecode /Length 25 >>\nstream\n010000007600010000009D00>\n"
+        "endstream\nendobj\nstartxref\n157\n%%EOF\n");
+    mp_free(out.text);
+    for (size_t k = 0; k < sizeof broken / sizeof *broken; k++) {
+        out = (mp_text_builder){0};
+        mp_pdf_title_put(&out, broken[k], strlen(broken[k]), "t");
+        assert_null(out.text);
+    }
+}
+
 static unsigned long number_at(const char *bytes)
 {
     const unsigned char *b = (const unsigned char *)bytes;
@@ -147,7 +225,7 @@ static void a_png_has_the_size_of_a_screen_or_what_can_be_drawn(void **state)
     assert_int_equal(number_at(contents + 16), 2133);
     assert_int_equal(number_at(contents + 20), 1067);
     mp_canvas_free(canvas);
-    assert_int_equal(mp_canvas_new("wide", 100000, 20, &canvas, NULL), MP_OK);
+    assert_int_equal(mp_canvas_new(100000, 20, &canvas, NULL), MP_OK);
     written(canvas, "PNG", contents);
     assert_in_range(number_at(contents + 16), 31900, 32100);
     mp_canvas_free(canvas);
@@ -173,8 +251,8 @@ static void what_cannot_be_drawn_or_written_is_said(void **state)
     (void)state;
     mp_error err = {0};
     mp_canvas *canvas;
-    assert_int_equal(mp_canvas_new("", 0.0 / 0.0, 10, &canvas, NULL), MP_INVALID);
-    assert_int_equal(mp_canvas_new("", 10, 1e9, &canvas, NULL), MP_INVALID);
+    assert_int_equal(mp_canvas_new(0.0 / 0.0, 10, &canvas, NULL), MP_INVALID);
+    assert_int_equal(mp_canvas_new(10, 1e9, &canvas, NULL), MP_INVALID);
     canvas = drawn();
     assert_int_equal(mp_canvas_line(canvas, (double[]){1.0 / 0.0, 0.0 / 0.0}, 1, "#000000", 1, false, NULL), MP_OK);
     assert_int_equal(mp_canvas_write(canvas, "/nowhere/at/all.svg", &err), MP_IO);
@@ -283,6 +361,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(svg_says_what_was_drawn_where),
         cmocka_unit_test(names_survive_whatever_they_hold),
+        cmocka_unit_test(boxes_have_names_in_an_svg),
+        cmocka_unit_test(a_pdf_has_its_heading_as_title),
+        cmocka_unit_test(a_title_suits_the_file_that_it_is_put_behind),
         cmocka_unit_test(the_same_calls_give_the_same_file),
         cmocka_unit_test(a_png_has_the_size_of_a_screen_or_what_can_be_drawn),
         cmocka_unit_test(another_ending_is_refused),

@@ -303,9 +303,23 @@ static void labels_cover_no_curve(void **state)
     assert_true(drawn > 30);
 }
 
+/* How many names stand in an address map; no place is drawn over them. */
+static int names_in_places(const char *picture)
+{
+    int names = 0;
+    const char *at = picture, *end = strstr(picture, "class=\"node\""); /* transparent, above all of it */
+    while ((at = strstr(at, "font-size=\"10.00\"")) && at < end) {
+        const char *box = strstr(at++, "<polygon");
+        assert_true(!box || box > end);
+        names++;
+    }
+    return names;
+}
+
 static void an_address_map_needs_offsets(void **state)
 {
     (void)state;
+    int names = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         mp_graph *g = random_graph(seed, 8, MP_FUSE_NONE, false);
         mp_error err = {0};
@@ -327,6 +341,7 @@ static void an_address_map_needs_offsets(void **state)
         assert_drawn(g, plan, "x", MP_VIEW_ARENA);
         text = contents(svg);
         assert_null(strstr(text, ">peak "));
+        names += names_in_places(text);
         free(text);
         plan->places[0].end = (int)n + 1; /* past the end */
         assert_int_equal(mp_timeline_picture(g, plan, "x", MP_VIEW_ARENA, svg, NULL), MP_INVALID);
@@ -334,6 +349,7 @@ static void an_address_map_needs_offsets(void **state)
         mp_free(steps);
         mp_graph_free(g);
     }
+    assert_true(names > 20);
 }
 
 static void what_cannot_be_drawn_is_said(void **state)

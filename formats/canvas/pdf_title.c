@@ -1,0 +1,81 @@
+/* pdf_title.c - an information dictionary at the end of a PDF. */
+#include "formats/canvas/pdf_title.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/canvas/canvas_text.h"
+
+enum { TAIL = 64 }; /* how far from the end startxref may stand */
+
+/* What the newest trailer says. */
+typedef struct trailer {
+    unsigned long at;         /* of its section of cross-references */
+    unsigned long size, root; /* objects; the number of the catalogue */
+    bool table;               /* of the old kind, not a stream */
+} trailer;
+
+/* Where a word begins in bytes[from..to); `to`: nowhere. */
+static size_t find(const char *bytes, size_t from, size_t to, const char *word)
+{
+    const size_t length = strlen(word);
+    for (; from + length <= to; from++)
+        if (!memcmp(bytes + from, word, length)) return from;
+    return to;
+}
+
+/* The number behind a word in bytes[from..to); the byte at `to` ends every number. */
+static bool number_after(const char *bytes, size_t from, size_t to, const char *word, unsigned long *number)
+{
+    char *end;
+    const size_t at = find(bytes, from, to, word);
+    if (at == to) return false;
+    *number = strtoul(bytes + at + strlen(word), &end, 10);
+    return end > bytes + at + strlen(word);
+}
+
+static bool read_trailer(const char *bytes, size_t size, trailer *out)
+{
+    const size_t tail = size > TAIL ? size - TAIL : 0, end = find(bytes, tail, size, "%%EOF");
+    if (end == size || !number_after(bytes, tail, end, "startxref", &out->at) || out->at >= end) return false;
+    out->table = !strncmp(bytes + out->at, "xref", 4);
+    return number_after(bytes, out->at, end, "/Size", &out->size) && number_after(bytes, out->at, end, "/Root", &out->root);
+}
+
+/* UTF-16 in hexadecimal digits, with its byte order mark. */
+static void put_title(mp_text_builder *out, const char *title)
+{
+    mp_text_put(out, "<FEFF");
+    while (*title) {
+        const uint32_t c = mp_canvas_next(&title);
+        if (c < 0x10000)
+            mp_text_format(out, "%04X", (unsigned)c);
+        else
+            mp_text_format(out, "%04X%04X", 0xD800 + (unsigned)((c - 0x10000) >> 10),
+                           0xDC00 + (unsigned)((c - 0x10000) & 0x3FF));
+    }
+    mp_text_put(out, ">");
+}
+
+void mp_pdf_title_put(mp_text_builder *out, const char *bytes, size_t size, const char *title)
+{
+    trailer old;
+    if (!read_trailer(bytes, size, &old)) return;
+    mp_text_put(out, "\n");
+    const unsigned long information = (unsigned long)(size + out->length);
+    mp_text_format(out, "%lu 0 obj\n<< /Title ", old.size);
+    put_title(out, title);
+    mp_text_put(out, " >>\nendobj\n");
+    const unsigned long section = (unsigned long)(size + out->length);
+    if (old.table)
+        mp_text_format(out, "xref\n%lu 1\n%010lu 00000 n \ntrailer\n<< /Size %lu /Root %lu 0 R /Info %lu 0 R /Prev %lu >>\n",
+                       old.size, information, old.size + 1, old.root, old.size, old.at);
+    else
+        mp_text_format(out,
+                       "%lu 0 obj\n<< /Type /XRef /Size %lu /Root %lu 0 R /Info %lu 0 R /Prev %lu /Index [%lu 2] /W [1 4 1]\n"
+                       "/Filter /ASCIIHexDecode /Length 25 >>\nstream\n01%08lX0001%08lX00>\nendstream\nendobj\n",
+                       old.size + 1, old.size + 2, old.root, old.size, old.at, old.size, information, section);
+    mp_text_format(out, "startxref\n%lu\n%%%%EOF\n", section);
+}
