@@ -4,6 +4,10 @@
  * gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node, until a computed
  * contribution to the same buffer is about to be added; only then is it moved there, in place where the old buffer dies. So a
  * residual connection keeps one buffer live across its branch, not two.
+ *
+ * Under PyTorch's rules a computed contribution after the first is a tensor of its own, as autograd makes it, and pending
+ * contributions are added behind the node. Sums are made in place, but for a parameter's whose first contribution is a view, a
+ * transposed weight's: that sum is a third tensor.
  */
 #include "estimator/training/training_backward.h"
 
@@ -94,9 +98,8 @@ done:
     return st;
 }
 
-/* Enters the gradient of a tensor as a target of the current node: of its operator's input `i` (0 where there is no operator).
- */
-static mp_status put_target(mp_builder *b, int tensor, int i)
+/* Enters the buffer of a gradient as a target of the current node: of its operator's input `i` (0 where there is none). */
+static mp_status put_buffer(mp_builder *b, int tensor, int i)
 {
     mp_status st = MP_OK;
     MP_TRY(ensure_storage(b, tensor));
@@ -127,12 +130,15 @@ static mp_status flush(mp_builder *b, int tensor)
     for (mp_pending *p = g->pending; p; p = p->next) {
         mp_builder_task(b, MP_TASK_ACCUMULATE, -1);
         MP_TRY(mp_builder_put(b, &b->reads, p->storage));
-        MP_TRY(put_target(b, tensor, 0));
+        MP_TRY(put_buffer(b, tensor, 0));
         b->binding.source = p->storage;
         b->binding.target = g->storage;
         MP_TRY(mp_builder_pair(b, p->storage, g->storage));
         MP_TRY(mp_builder_node(b, node_name(b, b->model->tensors[b->key[tensor]].name, "accumulate"), "Accumulate",
                                MP_PHASE_BACKWARD, NULL, p->forward, 0, 0, NULL));
+        if (g->starts_as_view)
+            b->graph->nodes[b->graph->n_nodes - 1].alternatives->workspace_bytes += mp_builder_bytes(b, tensor);
+        g->starts_as_view = false;
     }
     g->pending = NULL;
 done:
@@ -147,6 +153,35 @@ static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward
     *p = (mp_pending){storage, forward, NULL};
     while (*end) end = &(*end)->next;
     *end = p;
+done:
+    return st;
+}
+
+/* Whether the gradient of input i comes to PyTorch's sum as a view: the operator reads the parameter transposed. */
+static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
+{
+    const bool is_parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
+    return is_parameter && (b->key[op->in[i]] != op->in[i] || (i == 1 && mp_operator_int(op, "transB", 0)));
+}
+
+/* Enters the gradient of input i as a target of the current node. */
+static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
+{
+    mp_status st = MP_OK;
+    int part;
+    const int tensor = op->in[i];
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    const bool is_torch = b->options->rules == MP_RULES_PYTORCH;
+    if (!is_torch || g->n_contributions == 1 || !g->n_started) {
+        g->starts_as_view = is_torch && is_turned(b, op, i);
+        MP_TRY(put_buffer(b, tensor, i));
+        goto done;
+    }
+    const char *name = mp_pool_format(b->graph->pool, "gradient of %s, part", b->model->tensors[b->key[tensor]].name);
+    MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+    MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, b->key[tensor]), MP_KIND_ACTIVATION_GRADIENT, &part));
+    MP_TRY(mp_builder_put(b, &b->writes, part));
+    MP_TRY(add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators))));
 done:
     return st;
 }
@@ -228,7 +263,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     bool any = false, product = false;
     for (int i = group->from; i < group->to; i++) {
         if (!wants(b, op, i)) continue;
-        MP_TRY(flush(b, op->in[i]));
+        if (b->options->rules != MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
         any = true;
         product |= i < 2;
     }
@@ -240,7 +275,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     for (int i = group->from; i < group->to; i++) {
         if (!wants(b, op, i)) continue;
         MP_TRY(put_needs(b, k, i));
-        MP_TRY(put_target(b, op->in[i], i));
+        MP_TRY(put_target(b, op, i));
     }
     MP_TRY(put_pairs(b, op, group));
     double flops = op->op->flops && product ? op->op->flops(b->model, op) : 0;
@@ -248,6 +283,8 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     MP_TRY(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k), flops,
                            0, NULL));
     MP_TRY(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));
+    for (int i = group->from; i < group->to; i++)
+        if (wants(b, op, i) && b->options->rules == MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
 done:
     return st;
 }
@@ -267,15 +304,16 @@ static mp_status build_alias(mp_builder *b, int k)
             MP_TRY(add_pending(b, op->in[i], from, forward_node(b, k)));
             continue;
         }
-        MP_TRY(flush(b, op->in[i]));
+        if (b->options->rules != MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
         mp_builder_task(b, MP_TASK_BACKWARD, k);
         b->binding.from = i;
         b->binding.to = i + 1;
         MP_TRY(mp_builder_put(b, &b->reads, from));
-        MP_TRY(put_target(b, op->in[i], i));
+        MP_TRY(put_target(b, op, i));
         if (same) MP_TRY(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
         MP_TRY(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
                                MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));
+        if (b->options->rules == MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
     }
 done:
     return st;

@@ -11,7 +11,7 @@ typedef struct mp_list {
     size_t n, capacity;
 } mp_list;
 
-/* A contribution to a gradient that needs no computing: the gradient of an output, as it is. */
+/* A contribution to a gradient that needs no computing: the gradient of an output as it is, or a part that is made already. */
 typedef struct mp_pending {
     int storage;
     int forward; /* the forward node it comes from */
@@ -23,6 +23,7 @@ typedef struct mp_gradient_buffer {
     int storage;         /* -1: none yet */
     int n_contributions; /* over the whole graph: one writes, several add */
     int n_started;       /* of them, those that have their node */
+    bool starts_as_view; /* PyTorch's rules: the first of them is a view, which autograd adds nothing to in place */
     mp_pending *pending; /* not yet turned into nodes, oldest first */
 } mp_gradient_buffer;
 

@@ -302,6 +302,34 @@ static void shared_weights_have_one_gradient_that_is_a_sum(void **state)
     mp_model_free(m);
 }
 
+/* x = data w (6x6), y = x w' or x w: under PyTorch's rules the second contribution is a tensor of its own, and a third one is
+ * their sum where the first is a transposed weight's: autograd adds nothing to a view in place. */
+static void pytorch_sums_the_gradients_of_a_shared_weight(void **state)
+{
+    (void)state;
+    for (int is_turned = 0; is_turned < 2; is_turned++) {
+        const mp_attribute turn = {.name = "transB", .kind = MP_ATTRIBUTE_INT, .i = 1};
+        mp_training_options options = plain;
+        options.rules = MP_RULES_PYTORCH;
+        mp_model *m = new_model();
+        hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 6);
+        hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 6, 6);
+        hand_operator(m, "Gemm", "data w", "a");
+        hand_operator_with(m, "Gemm", "", 13, "a w", "b", &turn, (size_t)is_turned);
+        hand_output(m, "b");
+        mp_graph *g = train(m, &options);
+        const int part = storage_named(g, "gradient of w, part");
+        assert_true(part >= 0);
+        assert_int_equal(g->storages[part].payload_bytes, 6 * 6 * 4);
+        const mp_alternative *sum = node_named(g, "w: accumulate")->alternatives;
+        assert_true(lists(sum->reads, sum->n_reads, part));
+        assert_true(lists(sum->adds, sum->n_adds, storage_named(g, "gradient of w")));
+        assert_int_equal(sum->workspace_bytes, is_turned ? 6 * 6 * 4 : 0);
+        mp_graph_free(g);
+        mp_model_free(m);
+    }
+}
+
 static void updates_stand_in_front_when_fused_into_forward(void **state)
 {
     (void)state;
@@ -471,6 +499,7 @@ int main(void)
         cmocka_unit_test(moments_of_8_bits_are_a_byte_and_the_largest_of_256),
         cmocka_unit_test(frozen_parameters_have_no_gradient_and_keep_no_input),
         cmocka_unit_test(shared_weights_have_one_gradient_that_is_a_sum),
+        cmocka_unit_test(pytorch_sums_the_gradients_of_a_shared_weight),
         cmocka_unit_test(updates_stand_in_front_when_fused_into_forward),
         cmocka_unit_test(without_a_loss_the_gradients_of_the_outputs_are_inputs),
         cmocka_unit_test(a_sequence_gets_its_loss_per_position),
