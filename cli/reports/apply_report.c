@@ -139,11 +139,12 @@ static void print_megatron(const applied *x, const blocks *b, int k)
 
 static void print_deepspeed(const applied *x, const blocks *b, int k)
 {
-    fprintf(x->to, "# in the configuration: \"activation_checkpointing\": {\"number_checkpoints\": %d}\n", k);
     fprintf(x->to, "import functools\n\nimport deepspeed\n\nfor name in [\n");
     for (int i = 0; i < k; i++) fprintf(x->to, "    \"%s\",\n", x->modules->modules[b->module[i]].name);
     fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
-    fprintf(x->to, "    module.forward = functools.partial(deepspeed.checkpointing.checkpoint, module.forward)\n");
+    fprintf(x->to,
+            "    module.forward = functools.partial(deepspeed.checkpointing.non_reentrant_checkpoint, module.forward)\n");
+    fprintf(x->to, "# In the configuration, for contiguous_memory_optimization only: \"number_checkpoints\": %d\n", k);
 }
 
 typedef void (*block_printer)(const applied *x, const blocks *b, int k);
@@ -212,6 +213,8 @@ done:
 
 static void print_paddle(const applied *x, const int *list, size_t n)
 {
+    fprintf(x->to,
+            "# For static graphs; start Python with FLAGS_enable_pir_api=0, which this optimizer needs since Paddle 3.\n");
     fprintf(x->to, "optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
     for (size_t k = 0; k < n; k++) fprintf(x->to, "    \"%s\",\n", tensor_name(x->graph, list[k]));
     fprintf(x->to, "])\n");
