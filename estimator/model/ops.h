@@ -153,6 +153,7 @@ typedef struct mp_op {
      * last stated one need what the last one needs (variadic operators). */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
     mp_extras_rule extras; /* NULL: none */
+    const struct mp_requirement *requirements; /* what has to hold of operands and attributes (requirement.h); NULL: nothing */
 } mp_op;
 
 /* The row for an operator, the newest one with since <= version; NULL: there is none. "ai.onnx" and "" are one domain. A scan

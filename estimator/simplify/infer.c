@@ -5,6 +5,7 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/order.h"
+#include "estimator/model/requirement.h"
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/fold/fold.h"
 #include "estimator/simplify/control.h"
@@ -144,6 +145,7 @@ static mp_status infer_row(mp_inference *w, int index)
     bool derived = true;
     MP_TRY(mp_operator_find_row(c.op, w->err));
     MP_TRY(check_operands(w->model, c.op, w->err));
+    MP_TRY(mp_requirements_check(&c));
     for (int k = 0; k < c.op->n_out; k++) {
         mp_tensor *t = mp_infer_out(&c, k);
         if (!t) continue;

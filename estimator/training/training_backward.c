@@ -148,11 +148,12 @@ done:
 static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward)
 {
     mp_status st = MP_OK;
-    mp_pending **end = &gradient_of(b, tensor)->pending, *p;
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    mp_pending *p;
     MP_REQUIRE(p = mp_pool_alloc(b->graph->pool, 1, sizeof *p), b->err, MP_NOMEM, "out of memory");
     *p = (mp_pending){storage, forward, NULL};
-    while (*end) end = &(*end)->next;
-    *end = p;
+    *(g->pending ? &g->latest->next : &g->pending) = p;
+    g->latest = p;
 done:
     return st;
 }

@@ -25,6 +25,7 @@ typedef struct mp_gradient_buffer {
     int n_started;       /* of them, those that have their node */
     bool starts_as_view; /* PyTorch's rules: the first of them is a view, which autograd adds nothing to in place */
     mp_pending *pending; /* not yet turned into nodes, oldest first */
+    mp_pending *latest;  /* the last of them, where there are any */
 } mp_gradient_buffer;
 
 typedef struct mp_builder {

@@ -76,7 +76,7 @@ static void reshapes_fill_in_what_is_left_open(void **state)
           {"Reshape", 14, "float32[2,3] int64[1]={5}", "", "!cannot become"},
           {"Reshape", 14, "float32[2,3] int64[3]={2,3,0}", "", "!only 2"},
           {"Reshape", 14, "float32[2,3] int64[2]={4294967296,4294967296}", "", "!more elements than can be counted"},
-          {"Reshape", 14, "float32[2] float32[1]={2}", "", "!not of integers"},
+          {"Reshape", 14, "float32[2] float32[1]={2}", "", "!has to be of int32 or int64"},
           {"Reshape", 14, "float32[2] int64[1]", "", "!known only at run time"},
           {"Flatten", 13, "float32[2,3,4]", "", "float32[2,12]"}, {"Flatten", 13, "float32[2,3,4]", "axis=0", "float32[1,24]"},
           {"Flatten", 13, "float32[2,3,4]", "axis=-1", "float32[6,4]"}, {"Flatten", 9, "float32[]", "axis=0", "float32[1,1]"},

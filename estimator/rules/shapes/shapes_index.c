@@ -25,14 +25,82 @@ done:
     return st;
 }
 
+/* Indices that count places along the attribute's axis of x: of as many dimensions, and along none of the others longer. */
+static mp_status check_along_axis(mp_infer *c, const mp_tensor *x, const mp_tensor *indices)
+{
+    mp_status st = MP_OK;
+    int axis;
+    char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
+    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
+    MP_FIT(indices->rank == x->rank, "data of %d dimensions, indices of %d", x->rank, indices->rank);
+    for (int d = 0; d < x->rank; d++)
+        MP_FIT(d == axis || indices->dims[d] <= x->dims[d], "the indices '%s' %s are larger than '%s' %s along dimension %d",
+               indices->name, mp_rule_shape_text(indices->dims, indices->rank, own), x->name,
+               mp_rule_shape_text(x->dims, x->rank, whole), d);
+done:
+    return st;
+}
+
 mp_status mp_shape_gather_elements(mp_infer *c)
 {
     mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
-    int axis;
-    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
-    MP_FIT(indices->rank == x->rank, "data of %d dimensions, indices of %d", x->rank, indices->rank);
+    MP_TRY(check_along_axis(c, x, indices));
     MP_TRY(mp_infer_set(c, 0, x->dtype, indices->rank, indices->dims));
+done:
+    return st;
+}
+
+/* The updates have exactly these dimensions. */
+static mp_status check_updates(mp_infer *c, const int64_t *dims, int rank)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *updates = mp_infer_in(c, 2);
+    char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
+    MP_FIT(updates->rank == rank && !memcmp(updates->dims, dims, (size_t)rank * sizeof *dims),
+           "the updates '%s' are %s and should be %s", updates->name, mp_rule_shape_text(updates->dims, updates->rank, own),
+           mp_rule_shape_text(dims, rank, whole));
+done:
+    return st;
+}
+
+mp_status mp_shape_scatter_elements(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
+    MP_TRY(check_along_axis(c, x, indices));
+    MP_TRY(check_updates(c, indices->dims, indices->rank));
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+done:
+    return st;
+}
+
+mp_status mp_shape_scatter_nd(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
+    int64_t dims[3 * MP_RANK_MAX];
+    int rank = 0;
+    MP_FIT(indices->rank >= 1 && indices->dims[indices->rank - 1] <= x->rank, "indices do not fit data of %d dimensions",
+           x->rank);
+    append(dims, &rank, indices->dims, 0, indices->rank - 1);
+    append(dims, &rank, x->dims, (int)indices->dims[indices->rank - 1], x->rank);
+    MP_TRY(check_updates(c, dims, rank));
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+done:
+    return st;
+}
+
+/* How many elements of each sequence are turned round: one number for each place along the batch's axis. */
+mp_status mp_shape_reverse_sequence(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *lengths = mp_infer_in(c, 1);
+    const int64_t batch = mp_operator_int(c->op, "batch_axis", 1), time = mp_operator_int(c->op, "time_axis", 0);
+    MP_FIT(batch != time, "batch_axis and time_axis are both %lld", (long long)batch);
+    MP_FIT(lengths->dims[0] == x->dims[batch], "%lld lengths are given for %lld sequences", (long long)lengths->dims[0],
+           (long long)x->dims[batch]);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
 done:
     return st;
 }
@@ -46,6 +114,7 @@ mp_status mp_shape_gather_nd(mp_infer *c)
     MP_FIT(indices->rank >= 1 && batch >= 0 && batch < indices->rank && batch <= x->rank &&
                indices->dims[indices->rank - 1] <= x->rank - batch,
            "indices do not fit data of %d dimensions", x->rank);
+    for (int d = 0; d < batch; d++) MP_FIT(indices->dims[d] == x->dims[d], "data and indices differ in batch dimension %d", d);
     append(dims, &rank, indices->dims, 0, indices->rank - 1);
     append(dims, &rank, x->dims, (int)(batch + indices->dims[indices->rank - 1]), x->rank);
     MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
@@ -101,6 +170,7 @@ mp_status mp_shape_one_hot(mp_infer *c)
     int axis, rank = 0;
     int64_t dims[3 * MP_RANK_MAX], classes;
     MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), indices->rank + 1, &axis));
+    MP_FIT(mp_infer_in(c, 2)->dims[0] == 2, "'%s' has to hold two values, off and on", mp_infer_in(c, 2)->name);
     if (!depth) {
         mp_infer_defer(c, 0, dtype);
         goto done;

@@ -61,3 +61,21 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
 done:
     return st;
 }
+
+/* Scale and bias have an element per channel, or as before operator set 21 one per group. */
+mp_status mp_shape_group_normalization(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *t;
+    const int64_t groups = mp_operator_int(c->op, "num_groups", 1);
+    for (int k = 1; k < 3; k++) {
+        MP_TRY(mp_rule_input(c, k, 1, 1, &t));
+        MP_FIT(t->dims[0] == x->dims[1] || (c->op->version < 21 && t->dims[0] == groups),
+               "'%s' has %" PRId64 " elements for %" PRId64 " channels in %" PRId64 " groups", t->name, t->dims[0], x->dims[1],
+               groups);
+    }
+    MP_FIT(mp_infer_in(c, 1)->dims[0] == mp_infer_in(c, 2)->dims[0], "scale and bias differ in length");
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+done:
+    return st;
+}

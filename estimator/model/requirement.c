@@ -1,0 +1,140 @@
+/* requirement.c - what rows of the operator table require, checked. */
+#include "estimator/model/requirement.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "estimator/model/shape_rule.h"
+#include "estimator/model/type_classes.h"
+
+/* The words for a set of element types. */
+static const char *types_text(unsigned types)
+{
+    static const struct {
+        unsigned types;
+        const char *text;
+    } texts[] = {{MP_TYPES_FLOATS, "floating-point numbers"}, {MP_TYPES_NUMBERS, "numbers"},
+                 {MP_TYPES_WHOLE, "whole numbers"},           {MP_TYPES_BYTES, "8-bit whole numbers"},
+                 {MP_TYPES_INDEX, "int32 or int64"},          {MP_TYPES_BOOL, "bool"},
+                 {MP_TYPES_PLAIN, "numbers or bool"}};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+        if (texts[k].types == types) return texts[k].text;
+    return "another type";
+}
+
+/* An operand against what is required of it by itself or beside another. */
+static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_tensor *t)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *other = mp_infer_in(c, r->other);
+    char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
+    int64_t dims[MP_RANK_MAX];
+    int rank;
+    switch (r->kind) {
+    case MP_REQUIRES_TYPES:
+        MP_FIT(!t->dtype || r->types >> t->dtype & 1, "'%s' is of %s, and has to be of %s", t->name, mp_dtype_name(t->dtype),
+               types_text(r->types));
+        break;
+    case MP_REQUIRES_LIKE:
+        MP_FIT(!other || !t->dtype || !other->dtype || t->dtype == other->dtype, "'%s' is of %s, and '%s' of %s", t->name,
+               mp_dtype_name(t->dtype), other->name, mp_dtype_name(other->dtype));
+        break;
+    case MP_REQUIRES_RANK:
+        MP_FIT(t->rank >= r->least && t->rank <= r->most, "'%s' %s has %d dimensions, and has to have %" PRId64 " to %" PRId64,
+               t->name, mp_rule_shape_text(t->dims, t->rank, own), t->rank, r->least, r->most);
+        break;
+    case MP_REQUIRES_NUMBER:
+        MP_FIT(mp_tensor_elements(t) == 1, "'%s' %s has to be a single number", t->name,
+               mp_rule_shape_text(t->dims, t->rank, own));
+        break;
+    case MP_REQUIRES_LIST:
+        MP_FIT(t->rank <= 1, "'%s' %s has to be a list", t->name, mp_rule_shape_text(t->dims, t->rank, own));
+        break;
+    case MP_REQUIRES_PER:
+        MP_FIT(!other || (other->rank > r->least && t->rank == 1 && t->dims[0] == other->dims[r->least]),
+               "'%s' %s has to have an element for each place along dimension %" PRId64 " of '%s' %s", t->name,
+               mp_rule_shape_text(t->dims, t->rank, own), r->least, other->name,
+               mp_rule_shape_text(other->dims, other->rank, whole));
+        break;
+    case MP_REQUIRES_ONTO: {
+        bool fits = !other || mp_rule_broadcast(other->dims, other->rank, t->dims, t->rank, dims, &rank);
+        if (fits && other) fits = rank == other->rank && !memcmp(dims, other->dims, (size_t)rank * sizeof *dims);
+        MP_FIT(fits, "'%s' %s cannot be spread over '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own), other->name,
+               mp_rule_shape_text(other->dims, other->rank, whole));
+        break;
+    }
+    case MP_REQUIRES_FILLED:
+        for (int d = 0; d < t->rank; d++)
+            MP_FIT(t->dims[d] > 0, "'%s' %s has no elements", t->name, mp_rule_shape_text(t->dims, t->rank, own));
+        break;
+    default:
+        break;
+    }
+done:
+    return st;
+}
+
+/* An attribute, beside an operand whose dimensions it counts or divides. */
+static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *t = mp_infer_in(c, r->operand);
+    const mp_attribute *a = mp_operator_attribute(c->op, r->attribute);
+    const int64_t value = mp_operator_int(c->op, r->attribute, r->least);
+    const int64_t *axes;
+    const char *text, *found;
+    size_t n;
+    int axis;
+    switch (r->kind) {
+    case MP_REQUIRES_AXIS:
+        if (t) MP_TRY(mp_rule_axis(c, value, t->rank, &axis));
+        break;
+    case MP_REQUIRES_AXES:
+        axes = mp_operator_ints(c->op, r->attribute, &n);
+        MP_FIT(!t || axes || t->rank > r->least, "there is no axis %" PRId64 " in %d dimensions", r->least, t->rank);
+        for (size_t k = 0; t && k < n; k++) MP_TRY(mp_rule_axis(c, axes[k], t->rank, &axis));
+        break;
+    case MP_REQUIRES_RANGE:
+        MP_FIT(!a || (value >= r->least && value <= r->most), "%s is %" PRId64 ", and has to be in %" PRId64 " .. %" PRId64,
+               r->attribute, value, r->least, r->most);
+        break;
+    case MP_REQUIRES_DIVIDES:
+        MP_FIT(a && a->kind == MP_ATTRIBUTE_INT, "%s is not given", r->attribute);
+        MP_FIT(!t || (t->rank > r->least && value >= 1 && t->dims[r->least] % value == 0),
+               "%s is %" PRId64 ", and it has to divide %" PRId64, r->attribute, value,
+               t->rank > r->least ? t->dims[r->least] : 0);
+        break;
+    case MP_REQUIRES_WORD:
+        text = mp_operator_text(c->op, r->attribute, "");
+        n = strlen(text);
+        found = r->words;
+        while (n && found && !(!strncmp(found, text, n) && (found[n] == ' ' || !found[n]))) {
+            found = strchr(found, ' ');
+            if (found) found++;
+        }
+        MP_FIT(!n || found, "%s is '%s', and has to be one of: %s", r->attribute, text, r->words);
+        break;
+    default:
+        break;
+    }
+done:
+    return st;
+}
+
+mp_status mp_requirements_check(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const int version = c->op->version;
+    for (const mp_requirement *r = c->op->op->requirements; r && r->kind; r++) {
+        if (version < r->from || (r->before && version >= r->before)) continue;
+        if (r->attribute) {
+            MP_TRY(check_attribute(c, r));
+            continue;
+        }
+        const int first = r->operand < 0 ? 0 : r->operand, last = r->operand < 0 ? c->op->n_in - 1 : r->operand;
+        for (int k = first; k <= last; k++)
+            if (mp_infer_in(c, k)) MP_TRY(check_operand(c, r, mp_infer_in(c, k)));
+    }
+done:
+    return st;
+}

@@ -1,0 +1,155 @@
+/* test_requirements.c - what rows of the operator table require: each kind of demand met and missed by one, as ONNX's operator
+ * descriptions state it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/model/ops.h"
+#include "estimator/model/requirement.h"
+#include "tests/cases/rule_case.h"
+
+#define CHECK(...)                                       \
+    do {                                                 \
+        const rule_case cases[] = {__VA_ARGS__};         \
+        rule_check(cases, sizeof cases / sizeof *cases); \
+    } while (0)
+
+static void element_types_are_those_of_the_row(void **state)
+{
+    (void)state;
+    CHECK({"Tanh", 13, "int32[2]", "", "!'in0' is of int32, and has to be of floating-point numbers"},
+          {"Relu", 14, "bool[2]", "", "!is of bool, and has to be of numbers"},
+          {"And", 7, "bool[2] int64[2]", "", "!'in1' is of int64, and has to be of bool"},
+          {"BitwiseOr", 18, "float32[2] float32[2]", "", "!has to be of whole numbers"},
+          {"MatMulInteger", 10, "int32[2,2] int32[2,2]", "", "!has to be of 8-bit whole numbers"},
+          {"Gather", 13, "float32[5] float32[2]", "", "!'in1' is of float32, and has to be of int32 or int64"},
+          {"Transpose", 13, "string[2,3]", "", "!has to be of numbers or bool"},
+          {"Add", 14, "float32[2] float16[2]", "", "!'in1' is of float16, and 'in0' of float32"},
+          {"Sum", 13, "float32[2] float32[2] int64[2]", "", "!'in2' is of int64, and 'in0' of float32"},
+          {"Where", 16, "bool[2] float32[2] float64[2]", "", "!'in2' is of float64, and 'in1' of float32"},
+          {"Pow", 15, "float32[2] int64[2]", "", "float32[2]"});
+}
+
+static void operands_that_are_numbers_or_lists(void **state)
+{
+    (void)state;
+    CHECK({"Clip", 13, "float32[2,3] float32[] float32[1]", "", "float32[2,3]"},
+          {"Clip", 13, "float32[2,3] - float32[2]", "", "!'in2' [2] has to be a single number"},
+          {"Dropout", 13, "float32[2] float32[2]", "", "!'in1' [2] has to be a single number"},
+          {"CumSum", 14, "float32[2,3] int64[2]", "", "!has to be a single number"},
+          {"Slice", 13, "float32[4] int64[1,1]={0} int64[1]={2}", "", "!'in1' [1, 1] has to be a list"},
+          {"ReduceSum", 13, "float32[2,3] int64[1,1]={0}", "", "!has to be a list"},
+          {"OneHot", 11, "int64[3] int64[]={4} float32[3]", "", "!has to hold two values"});
+}
+
+static void ranks_and_sizes(void **state)
+{
+    (void)state;
+    CHECK({"Trilu", 14, "float32[3]", "", "!has 1 dimensions, and has to have 2 to "},
+          {"InstanceNormalization", 6, "float32[2,4] float32[4] float32[4]", "", "!has 2 dimensions, and has to have 3 to "},
+          {"InstanceNormalization", 6, "float32[2,4,3] float32[1] float32[4]", "",
+           "!'in1' [1] has to have an element for each place along dimension 1 of 'in0' [2, 4, 3]"},
+          {"InstanceNormalization", 6, "float32[2,4,3] float32[4] float32[4]", "", "float32[2,4,3]"},
+          {"PRelu", 16, "float32[2,3] float32[2]", "", "!'in1' [2] cannot be spread over 'in0' [2, 3]"},
+          {"PRelu", 16, "float32[3] float32[2,3]", "", "!cannot be spread over"},
+          {"MatMul", 13, "float32[0,2,3] float32[3]", "", "!'in0' [0, 2, 3] has no elements"},
+          {"Softmax", 13, "float32[0,3]", "", "float32[0,3]"}, {"GlobalMaxPool", 1, "float32[1,2,0]", "", "!has no elements"},
+          {"ReverseSequence", 10, "float32[3,2] int64[3]", "", "!3 lengths are given for 2 sequences"},
+          {"ReverseSequence", 10, "float32[3,2] int64[3]", "batch_axis=0 time_axis=1", "float32[3,2]"},
+          {"ReverseSequence", 10, "float32[3,2] int64[2]", "batch_axis=0", "!batch_axis and time_axis are both 0"});
+}
+
+static void axes_are_there(void **state)
+{
+    (void)state;
+    CHECK({"Softmax", 13, "float32[2,3]", "axis=2", "!there is no axis 2 in 2 dimensions"},
+          {"Softmax", 13, "float32[2,3]", "axis=-2", "float32[2,3]"},
+          {"Softmax", 13, "float32[]", "", "!there is no axis -1 in 0 dimensions"},
+          {"Softmax", 12, "float32[3]", "", "!there is no axis 1 in 1 dimensions"}, /* the default then */
+          {"Softmax", 13, "float32[3]", "", "float32[3]"},
+          {"LpNormalization", 1, "float32[2,3]", "axis=-3", "!there is no axis -3"},
+          {"memplan:SafeSoftmax", 1, "float32[2,3]", "axis=5", "!there is no axis 5"},
+          {"MeanVarianceNormalization", 13, "float32[2,3]", "axes=[0,2]", "!there is no axis 2"},
+          {"MeanVarianceNormalization", 13, "float32[2]", "", "!there is no axis 1"},
+          {"MeanVarianceNormalization", 13, "float32[2,3]", "", "float32[2,3]"});
+}
+
+static void attributes_are_in_range(void **state)
+{
+    (void)state;
+    CHECK({"LpNormalization", 1, "float32[2,3]", "p=3", "!p is 3, and has to be in 1 .. 2"},
+          {"LRN", 13, "float32[1,3,2]", "size=0", "!size is 0"},
+          {"LRN", 13, "float32[1,3,2]", "size=4611686018427387904", "!size is 4611686018427387904"},
+          {"Split", 18, "float32[4]", "num_outputs=0", "!num_outputs is 0"},
+          {"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "layout=2", "!layout is 2"},
+          {"GroupNormalization", 21, "float32[2,4,3] float32[4] float32[4]", "num_groups=3",
+           "!num_groups is 3, and it has to divide 4"},
+          {"GroupNormalization", 21, "float32[2,4,3] float32[4] float32[4]", "num_groups=0", "!num_groups is 0"},
+          {"GroupNormalization", 21, "float32[2,4,3] float32[4] float32[4]", "", "!num_groups is not given"},
+          {"GroupNormalization", 21, "float32[2,4,3] float32[2] float32[2]", "num_groups=2",
+           "!2 elements for 4 channels in 2 groups"},
+          {"GroupNormalization", 18, "float32[2,4,3] float32[2] float32[2]", "num_groups=2", "float32[2,4,3]"},
+          {"GroupNormalization", 18, "float32[2,4,3] float32[2] float32[4]", "num_groups=2", "!differ in length"});
+}
+
+static void words_are_known(void **state)
+{
+    (void)state;
+    CHECK({"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=mirror",
+           "!mode is 'mirror', and has to be one of: constant reflect"},
+          {"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=edge", "float32[2,4]"},
+          {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=DC", "!mode is 'DC'"}, /* the start of a word */
+          {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=CRD", "float32[1,1,2,2]"},
+          {"BitShift", 11, "uint8[2] uint8[2]", "direction=UP", "!direction is 'UP'"});
+}
+
+static void indices_reach_only_what_is_there(void **state)
+{
+    (void)state;
+    CHECK({"GatherElements", 13, "float32[2,3] int64[2,5]", "axis=1", "float32[2,5]"},
+          {"GatherElements", 13, "float32[2,3] int64[3,3]", "axis=1", "!are larger than 'in0' [2, 3] along dimension 0"},
+          {"ScatterElements", 18, "float32[2,3] int64[1,3] float32[1,3]", "axis=1", "float32[2,3]"},
+          {"ScatterElements", 18, "float32[2,3] int64[3,3] float32[3,3]", "axis=1", "!are larger than"},
+          {"ScatterElements", 18, "float32[2,3] int64[1,3] float32[1,2]", "axis=1", "!are [1, 2] and should be [1, 3]"},
+          {"ScatterElements", 18, "float32[2,3] int64[3] float32[3]", "", "!data of 2 dimensions, indices of 1"},
+          {"ScatterND", 18, "float32[4,3] int64[2,1] float32[2,3]", "", "float32[4,3]"},
+          {"ScatterND", 18, "float32[4,3] int64[2,1] float32[2,2]", "", "!are [2, 2] and should be [2, 3]"},
+          {"ScatterND", 18, "float32[4,3] int64[2,3] float32[2]", "", "!do not fit data of 2 dimensions"},
+          {"GatherND", 13, "float32[2,3] int64[3,1]", "batch_dims=1", "!differ in batch dimension 0"});
+}
+
+/* Only operators that compute nothing of their operand's elements accept anything. */
+static void every_row_with_operands_requires_something(void **state)
+{
+    (void)state;
+    static const char *const anything[] = {"Identity", "Cast", "CastLike", "Shape", "Size", "Reorder"};
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *row = mp_op_row(k);
+        bool exempt = row->max_in == 0;
+        for (size_t i = 0; i < sizeof anything / sizeof *anything; i++) exempt = exempt || !strcmp(row->name, anything[i]);
+        if (exempt == !!row->requirements) fail_msg("%s %s", row->name, exempt ? "requires something" : "requires nothing");
+        for (const mp_requirement *r = row->requirements; r && r->kind; r++) {
+            assert_true(r->operand < (row->max_in < 0 ? MP_OP_INPUTS : row->max_in));
+            assert_true(r->other < (row->max_in < 0 ? MP_OP_INPUTS : row->max_in));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(element_types_are_those_of_the_row),
+        cmocka_unit_test(operands_that_are_numbers_or_lists),
+        cmocka_unit_test(ranks_and_sizes),
+        cmocka_unit_test(axes_are_there),
+        cmocka_unit_test(attributes_are_in_range),
+        cmocka_unit_test(words_are_known),
+        cmocka_unit_test(indices_reach_only_what_is_there),
+        cmocka_unit_test(every_row_with_operands_requires_something),
+    };
+    return cmocka_run_group_tests_name("estimator/requirements", tests, NULL, NULL);
+}
