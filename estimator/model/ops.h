@@ -152,7 +152,7 @@ typedef struct mp_op {
     /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. Inputs past the
      * last stated one need what the last one needs (variadic operators). */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
-    mp_extras_rule extras; /* NULL: none */
+    mp_extras_rule extras;                     /* NULL: none */
     const struct mp_requirement *requirements; /* what has to hold of operands and attributes (requirement.h); NULL: nothing */
 } mp_op;
 
