@@ -290,10 +290,15 @@ mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, c
     MP_TRY(mp_canvas_heading(canvas, x, y - 15, TITLE_SIZE, title, err));
     MP_TRY(mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
     for (size_t k = 0; k < n; k++) {
-        double at, line;
-        entry_place(rows, k, width, &at, &line);
-        double left = x + at, bottom = y - TITLE_SPACE - line * LEGEND_LINE - SWATCH;
-        MP_TRY(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
+        double at, row;
+        entry_place(rows, k, width, &at, &row);
+        double left = x + at, bottom = y - TITLE_SPACE - row * LEGEND_LINE - SWATCH;
+        const double middle = bottom + SWATCH / 2;
+        if (rows[k].line > 0)
+            MP_TRY(mp_canvas_line(canvas, (double[]){left, middle, left + SWATCH, middle}, 2, rows[k].color, rows[k].line,
+                                  false, err));
+        else
+            MP_TRY(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
         if (rows[k].bold) MP_TRY(outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2, err));
         MP_TRY(mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT,
                               rows[k].text, err));

@@ -47,8 +47,9 @@ mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const 
 
 /* An entry of a legend. */
 typedef struct mp_legend_row {
-    const char *color; /* of the swatch; NULL: none */
+    const char *color; /* of the swatch */
     bool bold;         /* a swatch with a bold outline */
+    double line;       /* a line of this width in its place; 0: a swatch */
     char text[96];
 } mp_legend_row;
 

@@ -14,9 +14,10 @@
 #define MARGIN 24.0
 #define ASPECT 1.45
 #define LEAST_WIDTH 420.0
+#define TRUNK 2.2 /* the width of a wire that carries the outputs of several boxes */
 enum { TOOLTIPS_MAX = 2000 };
 
-static size_t write_legend(const mp_block_facts *facts, mp_legend_row *rows)
+static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
 {
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
     static const char *const names[] = {"kept for backward: ", "made again: ", "forward only: ", "always there"};
@@ -34,7 +35,20 @@ static size_t write_legend(const mp_block_facts *facts, mp_legend_row *rows)
         snprintf(rows[n].text, sizeof rows[n].text, "its output is a checkpoint (%zu in all)", facts->total.n_checkpoints);
         n++;
     }
+    for (size_t k = 0; k < placed->n_wires; k++) {
+        if (placed->wires[k].end != MP_WIRE_TRUNK) continue;
+        rows[n++] =
+            (mp_legend_row){.color = MP_COLOR_WIRE, .line = TRUNK, .text = "thick wire: all outputs that joined it above"};
+        break;
+    }
     return n;
+}
+
+/* Wires that lead over rows have a colour each, so that an eye can follow them through others. */
+static const char *wire_color(const mp_wire *wire)
+{
+    static const char *const colors[] = {"#0f766e", "#be123c", "#4d7c0f", "#86198f", "#0369a1", "#92400e"};
+    return wire->skip < 0 ? MP_COLOR_WIRE : colors[(size_t)wire->skip % (sizeof colors / sizeof *colors)];
 }
 
 static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, double top, mp_error *err)
@@ -42,15 +56,18 @@ static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, doubl
     mp_status st = MP_OK;
     for (size_t k = 0; k < placed->n_wires; k++) {
         const mp_wire *wire = &placed->wires[k];
+        const char *color = wire_color(wire);
         double xy[8];
         for (size_t i = 0; i < wire->n; i++) {
             xy[2 * i] = MARGIN + wire->xy[2 * i];
             xy[2 * i + 1] = top - wire->xy[2 * i + 1];
         }
-        if (wire->arrow)
-            MP_TRY(mp_canvas_arrow(canvas, xy, wire->n, MP_COLOR_WIRE, 1, err));
+        if (wire->end == MP_WIRE_ARROW)
+            MP_TRY(mp_canvas_arrow(canvas, xy, wire->n, color, 1, err));
         else
-            MP_TRY(mp_canvas_line(canvas, xy, wire->n, MP_COLOR_WIRE, 1, false, err));
+            MP_TRY(mp_canvas_line(canvas, xy, wire->n, color, wire->end == MP_WIRE_TRUNK ? TRUNK : 1, false, err));
+        if (wire->end == MP_WIRE_JOINT)
+            MP_TRY(mp_canvas_dot(canvas, xy[2 * wire->n - 2], xy[2 * wire->n - 1], TRUNK, color, err));
     }
 done:
     return st;
@@ -63,7 +80,7 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     mp_block_facts facts = {0};
     mp_placement *placed = NULL;
     mp_canvas *canvas = NULL;
-    mp_legend_row legend[MP_N_FATES + 1] = {0};
+    mp_legend_row legend[MP_N_FATES + 2] = {0};
     char about[256], subtitle[320], title[512];
     MP_TRY(mp_graph_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
     MP_REQUIRE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
@@ -79,7 +96,7 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
         goto done;
     }
     MP_TRY(mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
-    size_t n_legend = write_legend(&facts, legend);
+    size_t n_legend = write_legend(&facts, placed, legend);
     double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width), height = placed->height + heading + 2 * MARGIN;
     MP_TRY(mp_canvas_new(width + 2 * MARGIN, height, &canvas, err));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/drawings/placement_bundles.h"
 #include "formats/drawings/placement_rows.h"
 
 #define SLOT_GAP 14.0   /* between boxes of a row */
@@ -13,10 +14,12 @@
 #define LANE_GAP 6.0    /* between vertical wires beside a column */
 #define GUTTER_GAP 16.0 /* beside the lanes, on both sides together */
 
-/* A wire's stretch beside a column, or above all columns (then in x). */
+/* A wire's stretch beside a column, or above all columns (then in x). What leads on to other columns is apart from what stays
+ * in its own: who taps the one reads what joined above, who taps the other reads all of it. */
 typedef struct stretch {
-    int from;   /* box */
+    int from;   /* bundle */
     int gutter; /* beside this column; -1: above */
+    bool on;    /* to other columns */
     double low, high;
     int lane;
 } stretch;
@@ -30,6 +33,10 @@ typedef struct router {
     int *row, *slot, *column;    /* column: per row */
     size_t *outs, *ins;          /* per row: tracks below it for what leaves, above it for what enters */
     int *out_track, *in_track;   /* per box; -1: all its wires are straight */
+    bool *routed;                /* per edge: it runs beside columns */
+    int *bundle;                 /* per box: who sends along one wire with it */
+    size_t *members;             /* per bundle: boxes */
+    int *skip;                   /* per bundle: its number among those that skip rows, -1: none */
     double *top, *left, *gutter; /* per row: its top; per column: its left side and where its lanes begin */
     stretch *stretches;
     size_t n_stretches, capacity;
@@ -118,17 +125,42 @@ static double in_y(const router *r, int box)
 
 /* ---- lanes ---- */
 
-static mp_status stretch_to(router *r, int from, int gutter, double a, double b)
+/* Bundles, and which of them lead further than to the next row; a wire of one box has one lane for all its readers. */
+static mp_status find_bundles(router *r)
+{
+    mp_status st = MP_OK;
+    int n_skips = 0;
+    for (size_t k = 0; k < r->n_edges; k++) r->routed[k] = !is_next(r, &r->edges[k]);
+    MP_TRY(mp_placement_bundles(r->n, r->edges, r->n_edges, r->routed, r->row, r->bundle, r->err));
+    for (size_t k = 0; k < r->n; k++) {
+        r->members[r->bundle[k]]++;
+        r->skip[k] = -1;
+    }
+    for (size_t k = 0; k < r->n_edges; k++) {
+        const mp_block_edge *e = &r->edges[k];
+        int *skip = &r->skip[r->bundle[e->from]];
+        if (*skip < 0 && r->row[e->to] > r->row[e->from] + 1) *skip = n_skips++;
+    }
+done:
+    return st;
+}
+
+static bool leads_on(const router *r, const mp_block_edge *e)
+{
+    return r->members[r->bundle[e->from]] > 1 && column_of(r, e->from) != column_of(r, e->to);
+}
+
+static mp_status stretch_to(router *r, int from, int gutter, bool on, double a, double b)
 {
     double low = fmin(a, b), high = fmax(a, b);
-    for (size_t k = r->n_stretches; k-- > 0 && r->stretches[k].from == from;)
-        if (r->stretches[k].gutter == gutter) {
+    for (size_t k = r->n_stretches; k-- > 0;)
+        if (r->stretches[k].from == from && r->stretches[k].gutter == gutter && r->stretches[k].on == on) {
             r->stretches[k].low = fmin(r->stretches[k].low, low);
             r->stretches[k].high = fmax(r->stretches[k].high, high);
             return MP_OK;
         }
     if (!mp_grow(&r->stretches, &r->capacity, r->n_stretches + 1, sizeof *r->stretches)) return MP_NO_MEMORY(r->err);
-    r->stretches[r->n_stretches++] = (stretch){.from = from, .gutter = gutter, .low = low, .high = high};
+    r->stretches[r->n_stretches++] = (stretch){.from = from, .gutter = gutter, .on = on, .low = low, .high = high};
     return MP_OK;
 }
 
@@ -145,13 +177,14 @@ static mp_status find_stretches(router *r)
     for (size_t k = 0; k < r->n_edges; k++) {
         const mp_block_edge *e = &r->edges[k];
         if (is_next(r, e)) continue;
-        int leave = column_of(r, e->from), enter = entry_gutter(r, e);
+        const int leave = column_of(r, e->from), enter = entry_gutter(r, e), from = r->bundle[e->from];
+        const bool on = leads_on(r, e);
         if (enter == leave) {
-            MP_TRY(stretch_to(r, e->from, leave, out_y(r, e->from), in_y(r, e->to)));
+            MP_TRY(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
         } else { /* over the top of the columns between */
-            MP_TRY(stretch_to(r, e->from, leave, out_y(r, e->from), 0));
-            MP_TRY(stretch_to(r, e->from, -1, leave, enter));
-            MP_TRY(stretch_to(r, e->from, enter, 0, in_y(r, e->to)));
+            MP_TRY(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
+            MP_TRY(stretch_to(r, from, -1, on, leave, enter));
+            MP_TRY(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));
         }
     }
 done:
@@ -165,13 +198,15 @@ static int by_gutter(const void *a, const void *b)
     double dx = x->high - x->low, dy = y->high - y->low;
     if (x->low != y->low) return x->low < y->low ? -1 : 1;
     if (dx != dy) return dx < dy ? -1 : 1;
-    return (x->from > y->from) - (x->from < y->from);
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return x->on - y->on;
 }
 static int by_box(const void *a, const void *b)
 {
     const stretch *x = a, *y = b;
     if (x->from != y->from) return x->from < y->from ? -1 : 1;
-    return (x->gutter > y->gutter) - (x->gutter < y->gutter);
+    if (x->gutter != y->gutter) return x->gutter < y->gutter ? -1 : 1;
+    return x->on - y->on;
 }
 
 /* Lanes without overlaps, the first free one for each stretch from above; lanes[g + 1] is how many gutter g needs. */
@@ -193,15 +228,15 @@ static mp_status give_lanes(router *r, size_t *lanes)
     return MP_OK;
 }
 
-static const stretch *stretch_of(const router *r, int from, int gutter)
+static const stretch *stretch_of(const router *r, int bundle, int gutter, bool on)
 {
-    stretch wanted = {.from = from, .gutter = gutter};
+    stretch wanted = {.from = bundle, .gutter = gutter, .on = on};
     return bsearch(&wanted, r->stretches, r->n_stretches, sizeof *r->stretches, by_box);
 }
 
-static double lane_x(const router *r, int from, int gutter)
+static double lane_x(const router *r, int bundle, int gutter, bool on)
 {
-    return r->gutter[gutter] + stretch_of(r, from, gutter)->lane * LANE_GAP;
+    return r->gutter[gutter] + stretch_of(r, bundle, gutter, on)->lane * LANE_GAP;
 }
 
 /* ---- coordinates ---- */
@@ -235,6 +270,7 @@ static mp_status place_columns(router *r, const size_t *lanes)
     for (size_t k = 0; k < r->n_rows; k++) r->top[k] += above;
     r->out->height += above;
     for (size_t k = 0; k < r->n; k++) {
+        r->out->column[k] = column_of(r, (int)k);
         r->out->x[k] = r->left[column_of(r, (int)k)] + r->slot[k] * (r->box_width + SLOT_GAP);
         r->out->y[k] = r->top[r->row[k]];
     }
@@ -244,12 +280,12 @@ static mp_status place_columns(router *r, const size_t *lanes)
 
 /* ---- wires ---- */
 
-static mp_status add_wire(router *r, int from, bool arrow, const double *xy, size_t n)
+static mp_status add_wire(router *r, int from, mp_wire_end end, const double *xy, size_t n)
 {
     mp_placement *out = r->out;
     if (!mp_grow(&out->wires, &out->wires_capacity, out->n_wires + 1, sizeof *out->wires)) return MP_NO_MEMORY(r->err);
     mp_wire *wire = &out->wires[out->n_wires++];
-    *wire = (mp_wire){.from = from, .arrow = arrow, .n = n};
+    *wire = (mp_wire){.from = from, .end = end, .bundle = r->bundle[from], .skip = r->skip[r->bundle[from]], .n = n};
     memcpy(wire->xy, xy, 2 * n * sizeof *xy);
     return MP_OK;
 }
@@ -259,45 +295,96 @@ static double middle(const router *r, int box)
     return r->out->x[box] + r->box_width / 2;
 }
 
-/* From a box into its own lane, along its lanes, and from box to box above the columns. */
+/* Along the lanes, and from lane to lane above the columns. */
 static mp_status wires_of_stretches(router *r, double above)
 {
     mp_status st = MP_OK;
     for (size_t k = 0; k < r->n_stretches; k++) {
         const stretch *s = &r->stretches[k];
+        const mp_wire_end end = r->members[s->from] > 1 ? MP_WIRE_TRUNK : MP_WIRE_PLAIN;
         if (s->gutter < 0) {
-            double y = above - (s->lane + 0.5) * TRACK_GAP, a = lane_x(r, s->from, (int)s->low);
-            MP_TRY(add_wire(r, s->from, false, (double[]){a, y, lane_x(r, s->from, (int)s->high), y}, 2));
+            double y = above - (s->lane + 0.5) * TRACK_GAP, a = lane_x(r, s->from, (int)s->low, s->on);
+            MP_TRY(add_wire(r, s->from, end, (double[]){a, y, lane_x(r, s->from, (int)s->high, s->on), y}, 2));
             continue;
         }
-        const stretch *bus = stretch_of(r, s->from, -1);
-        double x = lane_x(r, s->from, s->gutter), low = s->low + above, high = s->high + above;
+        const stretch *bus = stretch_of(r, s->from, -1, s->on);
+        double x = lane_x(r, s->from, s->gutter, s->on), low = s->low + above, high = s->high + above;
         if (bus && s->low <= 0) low = above - (bus->lane + 0.5) * TRACK_GAP;
-        if (low < high) MP_TRY(add_wire(r, s->from, false, (double[]){x, low, x, high}, 2));
-        if (s->gutter != column_of(r, s->from)) continue;
-        double from = middle(r, s->from), y = r->out->y[s->from] + r->box_height;
-        MP_TRY(add_wire(r, s->from, false, (double[]){from, y, from, out_y(r, s->from), x, out_y(r, s->from)}, 3));
+        if (low < high) MP_TRY(add_wire(r, s->from, end, (double[]){x, low, x, high}, 2));
     }
 done:
     return st;
 }
 
-static mp_status wires_into_boxes(router *r)
+/* A routed edge as what is drawn of it: at its box, and at its reader. */
+typedef struct route {
+    int bundle, from, to;
+    bool on;
+} route;
+
+static int by_join(const void *a, const void *b)
+{
+    const route *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return x->on - y->on;
+}
+static int by_tap(const void *a, const void *b)
+{
+    const route *x = a, *y = b;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    if (x->bundle != y->bundle) return x->bundle < y->bundle ? -1 : 1;
+    return x->on - y->on;
+}
+
+/* From boxes into their lanes, and from lanes into readers, each once. */
+static mp_status wires_of_routes(router *r)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    route *routes = mp_alloc(r->n_edges, sizeof *routes);
+    if (!routes) MP_TRY(MP_NO_MEMORY(r->err));
+    for (size_t k = 0; k < r->n_edges; k++) {
+        const mp_block_edge *e = &r->edges[k];
+        if (r->routed[k]) routes[n++] = (route){r->bundle[e->from], e->from, e->to, leads_on(r, e)};
+    }
+    if (n) qsort(routes, n, sizeof *routes, by_join);
+    for (size_t k = 0; k < n; k++) {
+        const route *e = &routes[k];
+        if (k > 0 && by_join(e, e - 1) == 0) continue;
+        const double from = middle(r, e->from), bottom = r->out->y[e->from] + r->box_height, y = out_y(r, e->from);
+        const double x = lane_x(r, e->bundle, column_of(r, e->from), e->on);
+        MP_TRY(add_wire(r, e->from, r->members[e->bundle] > 1 ? MP_WIRE_JOINT : MP_WIRE_PLAIN,
+                        (double[]){from, bottom, from, y, x, y}, 3));
+    }
+    if (n) qsort(routes, n, sizeof *routes, by_tap);
+    for (size_t k = 0; k < n; k++) {
+        const route *e = &routes[k];
+        if (k > 0 && by_tap(e, e - 1) == 0) continue;
+        const mp_block_edge edge = {e->from, e->to};
+        const double x = lane_x(r, e->bundle, entry_gutter(r, &edge), e->on), y = in_y(r, e->to), to = middle(r, e->to);
+        MP_TRY(add_wire(r, e->bundle, MP_WIRE_ARROW, (double[]){x, y, to, y, to, r->out->y[e->to]}, 3));
+    }
+done:
+    mp_free(routes);
+    return st;
+}
+
+static mp_status wires_to_the_next_row(router *r)
 {
     mp_status st = MP_OK;
     for (size_t k = 0; k < r->n_edges; k++) {
         const mp_block_edge *e = &r->edges[k];
-        double to = middle(r, e->to), from = middle(r, e->from), top = r->out->y[e->to];
+        const double to = middle(r, e->to), from = middle(r, e->from), top = r->out->y[e->to];
+        const double bottom = r->out->y[e->from] + r->box_height;
+        if (r->routed[k]) continue;
         if (is_vertical(r, e)) {
-            MP_TRY(add_wire(r, e->from, true, (double[]){from, r->out->y[e->from] + r->box_height, to, top}, 2));
-        } else if (is_next(r, e)) {
-            double y = out_y(r, e->from);
-            MP_TRY(
-                add_wire(r, e->from, true, (double[]){from, r->out->y[e->from] + r->box_height, from, y, to, y, to, top}, 4));
+            MP_TRY(add_wire(r, e->from, MP_WIRE_ARROW, (double[]){from, bottom, to, top}, 2));
         } else {
-            double x = lane_x(r, e->from, entry_gutter(r, e)), y = in_y(r, e->to);
-            MP_TRY(add_wire(r, e->from, true, (double[]){x, y, to, y, to, top}, 3));
+            const double y = out_y(r, e->from);
+            MP_TRY(add_wire(r, e->from, MP_WIRE_ARROW, (double[]){from, bottom, from, y, to, y, to, top}, 4));
         }
+        r->out->wires[r->out->n_wires - 1].bundle = -1;
+        r->out->wires[r->out->n_wires - 1].skip = -1;
     }
 done:
     return st;
@@ -308,6 +395,7 @@ done:
 void mp_placement_free(mp_placement *placement)
 {
     if (!placement) return;
+    mp_free(placement->column);
     mp_free(placement->x);
     mp_free(placement->y);
     mp_free(placement->wires);
@@ -316,8 +404,8 @@ void mp_placement_free(mp_placement *placement)
 
 static void router_free(router *r)
 {
-    void *const blocks[] = {r->row,      r->slot, r->column, r->outs,   r->ins,      r->out_track,
-                            r->in_track, r->top,  r->left,   r->gutter, r->stretches};
+    void *const blocks[] = {r->row,  r->slot,   r->column,    r->outs,   r->ins,    r->out_track, r->in_track, r->top,
+                            r->left, r->gutter, r->stretches, r->routed, r->bundle, r->members,   r->skip};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) mp_free(blocks[k]);
     mp_placement_free(r->out);
 }
@@ -334,13 +422,18 @@ static mp_status start(router *r)
     r->top = mp_alloc(r->n, sizeof *r->top);
     r->left = mp_alloc(r->n, sizeof *r->left);
     r->gutter = mp_alloc(r->n, sizeof *r->gutter);
+    r->routed = mp_alloc(r->n_edges, sizeof *r->routed);
+    r->bundle = mp_alloc(r->n, sizeof *r->bundle);
+    r->members = mp_alloc(r->n, sizeof *r->members);
+    r->skip = mp_alloc(r->n, sizeof *r->skip);
     r->out = mp_alloc(1, sizeof *r->out);
     if (!r->row || !r->slot || !r->column || !r->outs || !r->ins || !r->out_track || !r->in_track || !r->top || !r->left ||
-        !r->gutter || !r->out)
+        !r->gutter || !r->routed || !r->bundle || !r->members || !r->skip || !r->out)
         return MP_NO_MEMORY(r->err);
     r->out->x = mp_alloc(r->n, sizeof *r->out->x);
     r->out->y = mp_alloc(r->n, sizeof *r->out->y);
-    return r->out->x && r->out->y ? MP_OK : MP_NO_MEMORY(r->err);
+    r->out->column = mp_alloc(r->n, sizeof *r->out->column);
+    return r->out->x && r->out->y && r->out->column ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
@@ -354,11 +447,13 @@ mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges,
     MP_TRY(mp_placement_rows(n, edges, n_edges, r.row, r.slot, &r.n_rows, err));
     MP_TRY(wrap(&r, aspect));
     stack_rows(&r);
+    MP_TRY(find_bundles(&r));
     MP_TRY(find_stretches(&r));
     MP_TRY(give_lanes(&r, lanes));
     MP_TRY(place_columns(&r, lanes));
     MP_TRY(wires_of_stretches(&r, (double)lanes[0] * TRACK_GAP));
-    MP_TRY(wires_into_boxes(&r));
+    MP_TRY(wires_of_routes(&r));
+    MP_TRY(wires_to_the_next_row(&r));
     r.out->n_columns = r.n_columns;
     *out = r.out;
     r.out = NULL;

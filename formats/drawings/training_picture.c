@@ -356,10 +356,12 @@ static double place_panels(const drawing *d, panel *panels, size_t n)
 
 static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_request *request, const char *path)
 {
-    static const mp_legend_row all[] = {
-        {MP_COLOR_KEPT, false, "kept for backward"},       {MP_COLOR_FORWARD_ONLY, false, "dropped at its last use"},
-        {MP_COLOR_GRADIENT, false, "backward: gradients"}, {MP_COLOR_STATIC, false, "always there"},
-        {MP_COLOR_RECOMPUTED, false, "computed again"},    {MP_COLOR_PAPER, true, "its output is a checkpoint"}};
+    static const mp_legend_row all[] = {{.color = MP_COLOR_KEPT, .text = "kept for backward"},
+                                        {.color = MP_COLOR_FORWARD_ONLY, .text = "dropped at its last use"},
+                                        {.color = MP_COLOR_GRADIENT, .text = "backward: gradients"},
+                                        {.color = MP_COLOR_STATIC, .text = "always there"},
+                                        {.color = MP_COLOR_RECOMPUTED, .text = "computed again"},
+                                        {.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}};
     mp_status st = MP_OK;
     mp_legend_row legend[sizeof all / sizeof *all];
     size_t n_legend = 0;

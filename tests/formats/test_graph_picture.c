@@ -1,8 +1,7 @@
-/* test_graph_picture.c - pictures of graphs: blocks partition the forward pass, wires reach their readers without touching a
- * box, fates are what the steps say, and names survive. */
+/* test_graph_picture.c - pictures of graphs: blocks partition the forward pass, fates are what the steps say, and names
+ * survive. */
 #include "memplan/training_picture.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,12 +11,11 @@
 
 #include <cmocka.h>
 
+#include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 #include "formats/base/file.h"
 #include "formats/drawings/graph_blocks.h"
-#include "formats/drawings/placement.h"
 #include "memplan/plan.h"
-#include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"
 
 enum { NAME_SIZE = 128 }; /* of the name of a node */
@@ -237,112 +235,6 @@ static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
     }
 }
 
-/* ---- placement ---- */
-
-enum { WIDTH = 100, HEIGHT = 40 };
-
-/* Whether two upright or level stretches share a point. */
-static bool touch(const double *a, const double *b)
-{
-    return fmax(fmin(a[0], a[2]), fmin(b[0], b[2])) <= fmin(fmax(a[0], a[2]), fmax(b[0], b[2])) + 1e-6 &&
-           fmax(fmin(a[1], a[3]), fmin(b[1], b[3])) <= fmin(fmax(a[1], a[3]), fmax(b[1], b[3])) + 1e-6;
-}
-
-static void check_placement(const mp_placement *p, size_t n, const mp_block_edge *edges, size_t n_edges, uint64_t seed)
-{
-    unsigned long long number = seed;
-    for (size_t a = 0; a < n; a++) {
-        assert_true(p->x[a] >= 0 && p->y[a] >= 0 && p->x[a] + WIDTH <= p->width + 1e-6 && p->y[a] + HEIGHT <= p->height + 1e-6);
-        for (size_t b = 0; b < a; b++)
-            if (fabs(p->x[a] - p->x[b]) < WIDTH + 1 && fabs(p->y[a] - p->y[b]) < HEIGHT + 1)
-                fail_msg("seed %llu: boxes %zu and %zu overlap", number, a, b);
-    }
-    size_t n_parts = 0;
-    struct part {
-        int from;
-        double xy[4];
-        bool reached;
-    } *parts = mp_alloc(4 * p->n_wires + 1, sizeof *parts);
-    for (size_t k = 0; k < p->n_wires; k++)
-        for (size_t i = 0; i + 1 < p->wires[k].n; i++) {
-            struct part *part = &parts[n_parts++];
-            part->from = p->wires[k].from;
-            memcpy(part->xy, p->wires[k].xy + 2 * i, sizeof part->xy);
-            assert_true(fabs(part->xy[0] - part->xy[2]) < 1e-6 || fabs(part->xy[1] - part->xy[3]) < 1e-6);
-            assert_true(part->xy[0] >= 0 && part->xy[0] <= p->width && part->xy[1] >= 0 && part->xy[1] <= p->height);
-            for (size_t b = 0; b < n; b++) {
-                const double inside[4] = {p->x[b] + 1, p->y[b] + 1, p->x[b] + WIDTH - 1, p->y[b] + HEIGHT - 1};
-                if (touch(part->xy, inside)) fail_msg("seed %llu: a wire of box %d crosses box %zu", number, part->from, b);
-            }
-        }
-    for (size_t a = 0; a < n_parts; a++) /* lanes are not shared */
-        for (size_t b = 0; b < a; b++) {
-            bool upright = fabs(parts[a].xy[0] - parts[a].xy[2]) < 1e-6 && fabs(parts[b].xy[0] - parts[b].xy[2]) < 1e-6;
-            if (parts[a].from == parts[b].from || !upright || !touch(parts[a].xy, parts[b].xy)) continue;
-            double length = fmin(fabs(parts[a].xy[1] - parts[a].xy[3]), fabs(parts[b].xy[1] - parts[b].xy[3]));
-            if (length > HEIGHT) fail_msg("seed %llu: boxes %d and %d share a lane", number, parts[a].from, parts[b].from);
-        }
-    for (size_t k = 0; k < n_edges; k++) { /* from the bottom of one box over its own wires to the top of the other */
-        const mp_block_edge *e = &edges[k];
-        const double start[4] = {p->x[e->from], p->y[e->from] + HEIGHT, p->x[e->from] + WIDTH, p->y[e->from] + HEIGHT};
-        const double end[4] = {p->x[e->to], p->y[e->to], p->x[e->to] + WIDTH, p->y[e->to]};
-        bool more = true, arrived = false;
-        for (size_t a = 0; a < n_parts; a++) parts[a].reached = parts[a].from == e->from && touch(parts[a].xy, start);
-        while (more) {
-            more = false;
-            for (size_t a = 0; a < n_parts; a++)
-                for (size_t b = 0; parts[a].reached && b < n_parts; b++)
-                    if (parts[b].from == e->from && !parts[b].reached && touch(parts[a].xy, parts[b].xy))
-                        parts[b].reached = more = true;
-        }
-        for (size_t a = 0; a < n_parts; a++) arrived |= parts[a].reached && touch(parts[a].xy, end);
-        if (!arrived) fail_msg("seed %llu: no wire leads from %d to %d", number, e->from, e->to);
-    }
-    mp_free(parts);
-}
-
-static void wires_reach_their_readers_and_cross_no_box(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
-        mp_graph *g;
-        mp_placement *p;
-        assert_int_equal(random_dag(seed, 14, &g, NULL), MP_OK);
-        mp_graph_blocks *b = blocks_of(g, 0, 100);
-        assert_int_equal(mp_placement_new(b->n, b->edges, b->n_edges, WIDTH, HEIGHT, 0.3 + (double)(seed % 20) / 4, &p, NULL),
-                         MP_OK);
-        check_placement(p, b->n, b->edges, b->n_edges, seed);
-        mp_placement_free(p);
-        mp_graph_blocks_free(b);
-        mp_graph_free(g);
-    }
-}
-
-static void wide_and_long_graphs_are_placed_too(void **state)
-{
-    (void)state;
-    enum { N = 120 };
-    mp_block_edge edges[3 * N];
-    mp_placement *p;
-    size_t n = 0;
-    for (int k = 1; k < N; k++) edges[n++] = (mp_block_edge){0, k}; /* a star */
-    assert_int_equal(mp_placement_new(N, edges, n, WIDTH, HEIGHT, 1.5, &p, NULL), MP_OK);
-    check_placement(p, N, edges, n, 0);
-    mp_placement_free(p);
-    n = 0;
-    for (int k = 0; k + 1 < N; k++) { /* a ladder: everybody also reads the one three before and the first */
-        edges[n++] = (mp_block_edge){k, k + 1};
-        if (k + 3 < N) edges[n++] = (mp_block_edge){k, k + 3};
-    }
-    assert_int_equal(mp_placement_new(N, edges, n, WIDTH, HEIGHT, 1.5, &p, NULL), MP_OK);
-    check_placement(p, N, edges, n, 1);
-    assert_true(p->n_columns > 3 && p->width < 3 * p->height && p->height < 2 * p->width);
-    mp_placement_free(p);
-    assert_int_equal(mp_placement_new(N, NULL, 0, WIDTH, HEIGHT, 1.5, &p, NULL), MP_OK);
-    check_placement(p, N, NULL, 0, 2);
-    mp_placement_free(p);
-}
-
 /* ---- pictures ---- */
 
 static char folder[] = "/tmp/memplan-picture-XXXXXX", picture[64];
@@ -477,8 +369,6 @@ int main(void)
         cmocka_unit_test(blocks_are_as_deep_as_the_limit_allows),
         cmocka_unit_test(repeats_are_folded_from_the_first),
         cmocka_unit_test(blocks_partition_the_forward_pass_and_keep_its_edges),
-        cmocka_unit_test(wires_reach_their_readers_and_cross_no_box),
-        cmocka_unit_test(wide_and_long_graphs_are_placed_too),
         cmocka_unit_test(odd_names_survive_and_the_same_picture_is_the_same_file),
         cmocka_unit_test(a_plan_is_drawn_in_its_colours),
         cmocka_unit_test(too_many_boxes_and_no_forward_pass_are_refused),
