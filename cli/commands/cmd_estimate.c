@@ -11,6 +11,7 @@
 #include "cli/reports/estimate_savings.h"
 #include "cli/reports/estimate_updates.h"
 #include "cli/reports/module_rows.h"
+#include "cli/reports/other_rules.h"
 #include "cli/reports/report.h"
 #include "cli/reports/roles_report.h"
 #include "cli/reports/subject.h"
@@ -37,8 +38,16 @@ typedef struct estimate {
     update_comparison updates;
     savings savings;
     device_room room;     /* of the device that was named; nameless without one */
+    other_rules other;
     const options *asked; /* the caller's */
 } estimate;
+
+/* How many fit so that all is told in 24 lines. */
+static size_t module_rows(const estimate *e)
+{
+    const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0);
+    return (size_t)(more > 1 ? MODULE_ROWS + 1 - more : MODULE_ROWS);
+}
 
 /* The rules a graph was built under: its options say so, and without them ours hold. */
 static mp_rules rules_of(const subject *s)
@@ -79,6 +88,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     MP_TRY(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_TRY(compare_updates(o, &e->updates, err));
+    if (!o->quiet || o->json) e->other = other_rules_of(o, &e->subject);
     if (!o->quiet) MP_TRY(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
 done:
     return st;
@@ -187,6 +197,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     mp_json_set(&json, "cut_tensors", cut_tensors_json(e));
     mp_json_set(&json, "modules", modules_json(graph, sum));
     mp_json_set(&json, "savings", savings_json(&e->savings));
+    mp_json_set(&json, "other_rules", other_rules_json(&e->other));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
     return json;
 }
@@ -306,13 +317,17 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (o->quiet) return MP_OK;
     putchar('\n');
     if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
-    snprintf(forward, sizeof forward, "(%s rules)", mp_rules_name(e->rules));
-    print_row(o, "peak", e->timeline->peak_bytes, forward);
+    print_row(o, "peak", e->timeline->peak_bytes,
+              !json_object_get(e->subject.options, "rules") ? ""
+              : e->rules == MP_RULES_PYTORCH                 ? "(as PyTorch trains it)"
+                                                             : "(as memplan trains it)");
+    snprintf(backward, sizeof backward, "(%s)", other_rules_option(&e->other));
+    if (e->other.is_known) print_row(o, other_rules_name(&e->other), e->other.peak_bytes, backward);
     print_row(o, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
     print_row(o, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
     print_row(o, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
     print_row(o, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
-    print_row(o, "largest workspace", sum->workspace_bytes, "");
+    if (sum->workspace_bytes || all) print_row(o, "largest workspace", sum->workspace_bytes, "");
     if (e->room.reserve_bytes) print_row(o, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
     own_device own;
     const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
@@ -321,7 +336,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
-    const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : MODULE_ROWS;
+    const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_TRY(report_modules(graph, sum, rows, o->sort, err));
     report_savings(&e->savings);
     if (e->has_updates) print_update_comparison(&e->updates);

@@ -12,8 +12,7 @@
 #include "memplan/spread.h"
 #include "memplan/update_effect.h"
 
-/* Where a graph is so large that building it again takes seconds, nothing is tried. */
-enum { MOST_NODES = 20000, MOST_POINTS = 24 };
+enum { MOST_POINTS = 24 };
 
 static void add(savings *out, const char *what, int64_t peak_bytes, int64_t ticks)
 {
@@ -63,7 +62,7 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
     options asked = *o;
     *out = (savings){.peak_bytes = peak_bytes};
     for (size_t k = 0; k < s->graph->n_nodes; k++) out->ticks += s->graph->nodes[k].alternatives[0].ticks;
-    if (!s->model || s->graph->n_nodes > MOST_NODES) return MP_OK;
+    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
     if (strcmp(o->fuse, "backward") != 0 && o->clip_norm <= 0 && o->accumulate <= 1) {
         asked.fuse = "backward";
         try_options(&asked, "--fuse backward", out);

@@ -18,7 +18,7 @@
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 
-enum { ROWS = 4 }; /* of checkpoints */
+enum { LINES = 4 }; /* of checkpoints, and for what the other rules say */
 
 /* Peak and time of segments between the plan's checkpoints, as frameworks recompute them. Graphs without a backward phase have
  * no such answer: *applies is false then. */
@@ -187,6 +187,8 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     putchar('\n');
     print_plan_heading(out);
     print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
+    snprintf(text, sizeof text, "  (%s)", other_rules_option(&out->other));
+    if (out->other.is_known) print_plan_line(out, other_rules_name(&out->other), out->other.peak_bytes, -1, text);
     print_plan_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
     const bool over = out->budget_bytes >= 0 && segments_peak > out->budget_bytes;
     const bool by_modules = plan_is_by_modules(plan);
@@ -205,7 +207,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds, text),
                out->written ? ", written to " : "", out->written ? out->written : "");
-    MP_TRY(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, ROWS, err));
+    MP_TRY(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
     putchar('\n');
     MP_TRY(print_plan_peak(out, plan, err));
     if (out->explains_bound) print_bound_explanation(out);
@@ -244,6 +246,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes >= 0, out->budget_bytes));
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
+    mp_json_set(&json, "other_rules", other_rules_json(&out->other));
     mp_json_set(&json, "feasible", json_boolean(out->answer.plan));
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));
     mp_json_set(&json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest)));

@@ -3,6 +3,7 @@
 #define CLI_PLAN_REPORT_H
 
 #include "cli/reports/device_room.h"
+#include "cli/reports/other_rules.h"
 #include "cli/reports/subject.h"
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
@@ -11,6 +12,7 @@
 typedef struct outcome {
     subject subject;
     mp_timeline *keep_all;
+    other_rules other; /* keep-all under them */
     int64_t budget_bytes; /* -1: none */
     bool fills_device;    /* the budget is the room of a device */
     device_room room;     /* of the device that the graph is for */

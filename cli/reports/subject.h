@@ -16,6 +16,9 @@
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
 
+/* Where a graph is so large that building it again takes seconds, no other options are tried beside those asked for. */
+enum { SUBJECT_TRIED_NODES = 20000 };
+
 typedef struct subject {
     const char *path;
     mp_model *model; /* NULL: the graph came from a file */

@@ -40,3 +40,12 @@ FILTER='grep -e takes -e peak' try estimate_fused estimate resnet50.onnx --batch
 # The batch in the headline is the axis that is called so, and not the first one.
 try estimate_batch_axis estimate seqfirst.onnx --dim seq=8 --dim batch=128 -q
 try estimate_batch_option estimate seqfirst.onnx --dim seq=128 --batch 8 -q
+# What the other rules come to is what asking for them says, and a graph's file has no model to ask.
+holds estimate_other_rules_are_what_they_say sh -c "
+    peak() { '$memplan' estimate resnet50.onnx --batch 8 --rules \$1 --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p'; }
+    other() { '$memplan' \$1 resnet50.onnx --batch 8 \$2 --json | grep -A 2 other_rules; }
+    test \"\$(peak pytorch)\" != \"\$(peak executor)\" || exit 1
+    other estimate '--rules pytorch' | grep -q \"peak_bytes\\\": \$(peak executor)\" &&
+    other estimate '--rules executor' | grep -q \"peak_bytes\\\": \$(peak pytorch)\" &&
+    other plan '--budget 100%' | grep -q \"peak_bytes\\\": \$(peak pytorch)\" &&
+    '$memplan' estimate chain.json --json | grep -q 'other_rules\": null' && ! '$memplan' plan chain.json --budget 100% | grep 'in PyTorch'"

@@ -1,0 +1,45 @@
+/* other_rules.c - the graph once more under the other rules, and what is said of it. */
+#include "cli/reports/other_rules.h"
+
+#include "estimator/training/training.h"
+#include "formats/json/json.h"
+#include "memplan/update_effect.h"
+
+other_rules other_rules_of(const options *o, const subject *s)
+{
+    mp_error ours = {0};
+    mp_update_effect effect;
+    subject again;
+    options asked = *o;
+    other_rules other = {.rules = mp_rules_find(o->rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH};
+    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return other;
+    asked.rules = mp_rules_name(other.rules);
+    asked.costs = NULL;
+    if (other.rules == MP_RULES_PYTORCH) {
+        asked.fused_attention = true;
+        asked.chunk_steps = 0; /* PyTorch cuts no sequences */
+    }
+    if (subject_load(o->operands[0], &asked, &again, &ours) == MP_OK &&
+        mp_update_effect_of(again.graph, 1, &effect, &ours) == MP_OK) {
+        other.is_known = true;
+        other.peak_bytes = effect.peak_bytes;
+    }
+    subject_free(&again);
+    return other;
+}
+
+const char *other_rules_name(const other_rules *other)
+{
+    return other->rules == MP_RULES_PYTORCH ? "in PyTorch" : "in memplan";
+}
+
+const char *other_rules_option(const other_rules *other)
+{
+    return other->rules == MP_RULES_PYTORCH ? "--rules pytorch" : "--rules executor";
+}
+
+json_t *other_rules_json(const other_rules *other)
+{
+    if (!other->is_known) return json_null();
+    return json_pack("{s:s, s:I}", "rules", mp_rules_name(other->rules), "peak_bytes", (json_int_t)other->peak_bytes);
+}
