@@ -2,20 +2,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/estimates/estimate_savings.h"
+#include "cli/estimates/estimate_updates.h"
+#include "cli/estimates/roles_report.h"
+#include "cli/estimates/synthetic_report.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/reports/attention_report.h"
 #include "cli/reports/device_room.h"
-#include "cli/reports/estimate_savings.h"
-#include "cli/reports/estimate_updates.h"
 #include "cli/reports/module_rows.h"
 #include "cli/reports/other_rules.h"
 #include "cli/reports/report.h"
-#include "cli/reports/roles_report.h"
 #include "cli/reports/subject.h"
-#include "cli/reports/synthetic_report.h"
 #include "cli/reports/tensor_rows.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -37,7 +37,7 @@ typedef struct estimate {
     bool has_updates; /* --fuse was given */
     update_comparison updates;
     savings savings;
-    device_room room;     /* of the device that was named; nameless without one */
+    device_room room; /* of the device that was named; nameless without one */
     other_rules other;
     const options *asked; /* the caller's */
 } estimate;
@@ -319,8 +319,8 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
     print_row(o, "peak", e->timeline->peak_bytes,
               !json_object_get(e->subject.options, "rules") ? ""
-              : e->rules == MP_RULES_PYTORCH                 ? "(as PyTorch trains it)"
-                                                             : "(as memplan trains it)");
+              : e->rules == MP_RULES_PYTORCH                ? "(as PyTorch trains it)"
+                                                            : "(as memplan trains it)");
     snprintf(backward, sizeof backward, "(%s)", other_rules_option(&e->other));
     if (e->other.is_known) print_row(o, other_rules_name(&e->other), e->other.peak_bytes, backward);
     print_row(o, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);

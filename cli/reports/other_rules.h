@@ -1,4 +1,5 @@
-/* other_rules.h - the peak with everything kept as the other ones have it: PyTorch, where memplan's own rules were asked for. */
+/* other_rules.h - the peak with everything kept as the other ones have it: PyTorch, where memplan's own rules were asked for.
+ */
 #ifndef CLI_OTHER_RULES_H
 #define CLI_OTHER_RULES_H
 
@@ -13,8 +14,8 @@ typedef struct other_rules {
     int64_t peak_bytes;
 } other_rules;
 
-/* Builds the model's training graph once more, under the rules that the options have not chosen; PyTorch's with attention as its
- * own operator keeps it, and without measured costs. Not known where that is refused. */
+/* Builds the model's training graph once more, under the rules that the options have not chosen; PyTorch's with attention as
+ * its own operator keeps it, and without measured costs. Not known where that is refused. */
 other_rules other_rules_of(const options *o, const subject *s);
 /* "in PyTorch", "in memplan", and the option that says more of it: "--rules pytorch". */
 const char *other_rules_name(const other_rules *other);

@@ -1,5 +1,5 @@
 /* synthetic_report.c - the roles of inputs (executor/data/input_roles.h) as text and as JSON. */
-#include "cli/reports/synthetic_report.h"
+#include "cli/estimates/synthetic_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
