@@ -21,7 +21,7 @@ TWIN_C          := executor/cuda/twin.c executor/cuda/twin_recurrents.c executor
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
-TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++
+TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema
 CHECK_PACKAGES := python3 clang-format
 DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
@@ -136,6 +136,7 @@ check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/p
 	@$(if $(FOLDER),,$(MAKE) -s all $B/manual)
 	@$(if $(FOLDER),,$(if $(MODULES),python3 -B tests/cuda/resources.py $B))
 	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/commands.md - || { echo "docs/commands.md is out of date: make docs"; exit 1; })
+	@$(if $(FOLDER),,$B/manual schema | diff -u docs/schemas/options.json - || { echo "docs/schemas/options.json is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
 
 resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as ptxas says
@@ -144,8 +145,9 @@ resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as pt
 format: ## lay the code out with clang-format
 	find cli include estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
 
-docs: $B/manual ## write docs/commands.md anew, from the tables of commands and options
+docs: $B/manual ## write docs/commands.md and docs/schemas/options.json anew, from the tables of commands and options
 	$B/manual markdown > docs/commands.md
+	$B/manual schema > docs/schemas/options.json
 
 install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, headers, completion, manual and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
@@ -157,6 +159,8 @@ install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, h
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
 	install -D -m 644 docs/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan
+	install -D -m 644 docs/schemas/*.json -t $(DESTDIR)$(PREFIX)/share/memplan/schemas
+	ln -sfn ../../memplan/schemas $(DESTDIR)$(PREFIX)/share/doc/memplan/schemas
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
 	$B/manual man > $(DESTDIR)$(PREFIX)/share/man/man1/memplan.1
 	for c in $$($B/manual names); do $B/manual man $$c > $(DESTDIR)$(PREFIX)/share/man/man1/memplan-$$c.1 || exit 1; done

@@ -8,12 +8,16 @@
 #include "cli/options/help.h"
 #include "cli/options/outputs.h"
 
-/* A single "-" among the operands is standard input. */
+/* A single "-" among the operands and the files to read is standard input. */
 static int keep_input(const options *o)
 {
     size_t n = 0;
     if (commands[o->command].max_operands < 0) return EXIT_DONE;
     for (size_t k = 0; k < o->n_operands; k++) n += !strcmp(o->operands[k], "-");
+    const char *const files[] = {o->plan, o->resume};
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) n += files[k] && !strcmp(files[k], "-");
+    if (o->costs && !strcmp(o->costs, "-"))
+        return usage_error("--costs: graphs and plans name the file of their costs, so that it needs a name");
     if (n > 1) return usage_error("standard input is one file, and %zu are to be read from it", n);
     return n ? input_keep() : EXIT_DONE;
 }

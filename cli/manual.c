@@ -2,6 +2,7 @@
  * and `make install`.
  *
  *     manual markdown     docs/commands.md
+ *     manual schema       docs/schemas/options.json
  *     manual names        the commands that have a page
  *     manual man [NAME]   the man page memplan-NAME(1), or memplan(1)
  */
@@ -136,6 +137,63 @@ static bool markdown(void)
     return ok && markdown_options(NULL);
 }
 
+/* ---- the JSON schema of the options in graph and plan files ---- */
+
+static void schema_choice(const option_row *row)
+{
+    printf("{\"enum\": [");
+    for (size_t k = 0; row->choice(k); k++) printf("%s\"%s\"", k ? ", " : "", row->choice(k));
+    printf("%s]}", row->otherwise ? "" : ", null");
+}
+
+static void schema_type(const option_row *row)
+{
+    switch (row->kind) {
+    case KIND_FLAG:
+    case KIND_OFF:
+        printf("{\"type\": \"boolean\"}");
+        break;
+    case KIND_CHOICE:
+        if (!row->also) {
+            schema_choice(row);
+            break;
+        } /* fall through */
+    case KIND_TEXT:
+        printf("{\"type\": [\"string\", \"null\"]}");
+        break;
+    case KIND_LIST:
+        printf("{\"type\": \"array\", \"items\": {\"type\": \"string\"}}");
+        break;
+    case KIND_BINDING:
+        printf("{\"type\": \"object\", \"additionalProperties\": {\"type\": \"integer\", \"minimum\": 0}}");
+        break;
+    case KIND_COUNT:
+    case KIND_BYTES:
+        printf("{\"type\": [\"integer\", \"null\"], \"minimum\": %lld}", (long long)row->least);
+        break;
+    case KIND_PERCENT:
+    case KIND_POSITIVE:
+        printf("{\"type\": [\"number\", \"null\"], \"exclusiveMinimum\": 0}");
+    }
+}
+
+static void schema(void)
+{
+    const char *between = "";
+    puts("{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n  \"$id\": \"memplan-options.json\",\n"
+         "  \"title\": \"options of graphs and plans\",\n"
+         "  \"description\": \"What a graph was built with. A key is the option of its name: docs/commands.md.\",\n"
+         "  \"type\": \"object\",\n  \"additionalProperties\": false,\n  \"properties\": {");
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *row = &option_rows[k];
+        if (!row->key) continue;
+        printf("%s    \"%s\": ", between, row->key);
+        schema_type(row);
+        between = ",\n";
+    }
+    puts("\n  }\n}");
+}
+
 /* ---- roff ---- */
 
 static void roff(const char *text)
@@ -244,6 +302,8 @@ int main(int argc, char **argv)
     const command *c = argc > 2 ? command_named(argv[2]) : NULL;
     if (!strcmp(what, "markdown")) {
         if (!markdown()) return EXIT_NO;
+    } else if (!strcmp(what, "schema")) {
+        schema();
     } else if (!strcmp(what, "names")) {
         for (size_t k = 0; k < N_COMMANDS; k++)
             if (has_page(&commands[k])) puts(commands[k].name);
@@ -253,7 +313,7 @@ int main(int argc, char **argv)
         else
             man_overview();
     } else {
-        fputs("usage: manual markdown | names | man [COMMAND]\n", stderr);
+        fputs("usage: manual markdown | schema | names | man [COMMAND]\n", stderr);
         return EXIT_USAGE;
     }
     return fflush(stdout) || ferror(stdout) ? EXIT_NO : EXIT_DONE;

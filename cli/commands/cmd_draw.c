@@ -1,6 +1,7 @@
 /* cmd_draw.c - draws the blocks of a model, or its training step, coloured by what becomes of the tensors. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/picture_file.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/drawings/block_dot.h"
@@ -14,9 +15,11 @@ int cmd_draw(options *o)
     char title[256];
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("draw needs a file to draw into: -o model.svg");
-    const bool graph = mp_is_dot_path(o->out);
+    picture_file file;
+    if ((rc = picture_file_settle(o, "svg, png, pdf, dot", &file)) != EXIT_DONE) return rc;
+    const bool graph = mp_is_dot_path(file.path);
     if (graph && o->training) return usage_error("--training is a picture of three graphs: -o .svg, .png or .pdf, not .dot");
-    if (!graph && mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
+    if (!graph && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else {
@@ -24,7 +27,9 @@ int cmd_draw(options *o)
                                             .plan = plan,
                                             .title = subject_title(&s, title, sizeof title),
                                             .depth = o->depth > 1000 ? 1000 : (int)o->depth};
-        mp_status st = (o->training ? mp_training_picture : mp_graph_picture)(&request, o->out, &err);
+        mp_status st = picture_file_open(&file, &err);
+        if (st == MP_OK) st = (o->training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
+        st = picture_file_close(&file, o, st, &err);
         if (st == MP_LIMIT || st == MP_INVALID)
             rc = input_failed(&err);
         else if (st != MP_OK)

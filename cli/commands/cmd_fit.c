@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/reports/device_room.h"
-#include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/checkpoints.h"
-#include "cli/reports/interrupt.h"
 #include "cli/reports/plan_report.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/unmeetable_report.h"

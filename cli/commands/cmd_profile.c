@@ -3,11 +3,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
-#include "cli/reports/interrupt.h"
 #include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/device_room.h"
-#include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "formats/base/bytes_text.h"

@@ -2,14 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
-#include "cli/messages/screen.h"
 #include "cli/options/commands.h"
-#include "cli/reports/interrupt.h"
+#include "cli/options/picture_file.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
+#include "cli/reports/sweep_report.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
 #include "memplan/curve_picture.h"
@@ -51,6 +52,7 @@ static void parts_free(parts *p)
 }
 
 typedef struct wanted {
+    picture_file picture;
     parts solvers, budget_texts;
     budget *budgets; /* one per text */
     int64_t *bytes;
@@ -96,7 +98,8 @@ static int settle(const options *o, wanted *w)
     mp_error err = {0};
     int rc = read_solvers(o, w);
     if (!rc) rc = read_budgets(o, w);
-    if (!rc && o->out && mp_canvas_check_path(o->out, &err) != MP_OK) rc = input_failed(&err);
+    if (!rc) rc = picture_file_settle_beside(o, "svg, png, pdf", &w->picture);
+    if (!rc && o->out && mp_canvas_check_path(w->picture.path, &err) != MP_OK) rc = input_failed(&err);
     return rc;
 }
 
@@ -209,130 +212,12 @@ static json_t *sweep_json(const subject *s, const mp_sweep *found)
                      "bounds", bounds_json(found), "evenly_spread", spread_json(found));
 }
 
-/* The first columns of a row. */
-static const char *line_text(const mp_sweep *found, int64_t budget_bytes, int64_t peak_bytes, int64_t ticks, char *text,
-                             size_t size)
-{
-    char budget[QUANTITY_MAX] = "", peak[QUANTITY_MAX], extra[QUANTITY_MAX];
-    if (budget_bytes >= 0) bytes_short(budget_bytes, budget);
-    snprintf(text, size, "  %11s  %11s  %5.1f %%  %9s", budget, bytes_short(peak_bytes, peak),
-             found->keep_all_bytes > 0 ? 100.0 * (double)peak_bytes / (double)found->keep_all_bytes : 100.0,
-             extra_text((double)ticks, (double)found->keep_all_ticks, extra));
-    return text;
-}
-
-/* Whether no other searcher found anything cheaper for the same budget. */
-static bool is_cheapest(const mp_sweep *found, const mp_sweep_point *p)
-{
-    for (size_t k = 0; k < found->n_curves; k++)
-        for (size_t i = 0; i < found->curves[k].n; i++) {
-            const mp_sweep_point *other = &found->curves[k].points[i];
-            if (other->feasible && other->budget_bytes <= p->budget_bytes && other->ticks < p->ticks) return false;
-        }
-    return true;
-}
-
-static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_bytes)
-{
-    for (size_t k = 0; k < found->n_bounds; k++)
-        if (found->bounds[k].budget_bytes == budget_bytes) return &found->bounds[k];
-    return NULL;
-}
-
-static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
-{
-    char bytes[QUANTITY_MAX], least[QUANTITY_MAX], line[4 * QUANTITY_MAX];
-    printf("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
-    for (size_t k = 0; k < c->n; k++) {
-        const mp_sweep_point *p = &c->points[k];
-        const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
-        if (!p->feasible) {
-            screen_row("  %11s  %11s%s", bytes_short(p->budget_bytes, bytes), "none found",
-                       bound && bound->infeasible ? ", and there is none" : "");
-            continue;
-        }
-        screen_row("%s %9s  %6zu  %6zu%s", line_text(found, p->budget_bytes, p->peak_bytes, p->ticks, line, sizeof line),
-                   bound ? extra_text((double)bound->ticks, (double)found->keep_all_ticks, least) : "", p->n_checkpoints,
-                   p->n_recomputed,
-                   bound && p->ticks <= bound->ticks ? "  optimal"
-                   : is_cheapest(found, p)           ? "  *"
-                                                     : "");
-    }
-}
-
-/* Too few, the best, too many. */
-static void print_spread(const mp_sweep *found)
-{
-    size_t best = 0;
-    if (found->n_spread < 3) return;
-    for (size_t k = 0; k < found->n_spread; k++)
-        if (found->spread[k].peak_bytes < found->spread[best].peak_bytes) best = k;
-    const size_t rows[] = {1, best, found->n_spread - 1};
-    putchar('\n');
-    screen_text(2, "More and more checkpoints, evenly spread and recomputed by segments:");
-    screen_row("  %11s  %11s  %7s  %9s", "checkpoints", "peak", "", "extra");
-    for (size_t k = 0; k < 3; k++) {
-        const mp_spread_point *p = &found->spread[rows[k]];
-        char peak[QUANTITY_MAX], extra[QUANTITY_MAX];
-        if (k && rows[k] == rows[k - 1]) continue;
-        screen_row("  %11zu  %11s  %5.1f %%  %9s%s", p->n_checkpoints, bytes_short(p->peak_bytes, peak),
-                   100.0 * (double)p->peak_bytes / (double)found->keep_all_bytes,
-                   extra_text((double)p->ticks, (double)found->keep_all_ticks, extra),
-                   rows[k] == best ? "  the smallest peak"
-                   : k             ? "  many fill the memory themselves"
-                                   : "  few leave long segments to make again");
-    }
-}
-
 static bool any_feasible(const mp_sweep *found)
 {
     for (size_t k = 0; k < found->n_curves; k++)
         for (size_t i = 0; i < found->curves[k].n; i++)
             if (found->curves[k].points[i].feasible) return true;
     return false;
-}
-
-/* The cheapest plan within the smallest budget that can be met, and keep-all: the ends of the curve. */
-static void print_verdict(const options *o, const subject *s, const mp_sweep *found)
-{
-    char title[256], peak[QUANTITY_MAX], all[QUANTITY_MAX], extra[QUANTITY_MAX];
-    const mp_sweep_point *least = NULL;
-    subject_title(s, title, sizeof title);
-    for (size_t k = 0; k < found->n_curves; k++)
-        for (size_t i = 0; i < found->curves[k].n; i++) {
-            const mp_sweep_point *p = &found->curves[k].points[i];
-            if (!p->feasible) continue;
-            if (!least || p->budget_bytes < least->budget_bytes ||
-                (p->budget_bytes == least->budget_bytes && p->ticks < least->ticks))
-                least = p;
-        }
-    bytes_short(found->keep_all_bytes, all);
-    if (least)
-        screen_verdict(o->color, SCREEN_GOOD, "%s: from %s keeping all to %s at %s time.", title, all,
-                       bytes_short(least->peak_bytes, peak),
-                       extra_text((double)least->ticks, (double)found->keep_all_ticks, extra));
-    else
-        screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and none of the budgets is met.", title, all);
-}
-
-static void print_sweep(const options *o, const subject *s, const mp_sweep *found)
-{
-    char floor[QUANTITY_MAX], line[4 * QUANTITY_MAX];
-    print_verdict(o, s, found);
-    if (o->quiet) return;
-    putchar('\n');
-    screen_text(2, "Peak and extra time by budget (* nobody was cheaper), tensors kept, steps run again:");
-    screen_row("  %11s  %11s  %7s  %9s %9s  %6s  %6s", "budget", "peak", "", "extra", "at least", "kept", "again");
-    screen_row("%s  keep all; the floor is %s",
-               line_text(found, -1, found->keep_all_bytes, found->keep_all_ticks, line, sizeof line),
-               bytes_short(found->floor_bytes, floor));
-    for (size_t k = 0; k < found->n_curves; k++) print_curve(found, &found->curves[k]);
-    if (found->n_bounds && found->bound_orders)
-        printf("\nAt least: proved for %s.\n",
-               found->bound_orders == MP_BOUND_THIS_ORDER ? "every plan in this order" : "every plan in any order");
-    print_spread(found);
-    putchar('\n');
-    print_verdict(o, s, found);
 }
 
 int cmd_sweep(options *o)
@@ -357,11 +242,14 @@ int cmd_sweep(options *o)
     if (o->json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));
         if (printed) rc = printed;
-    } else {
+    } else if (!picture_takes_output(o)) {
         print_sweep(o, &s, &found);
     }
-    if (o->out && mp_curve_picture(&found, subject_title(&s, title, sizeof title), o->out, &err) != MP_OK)
-        rc = output_failed(&err);
+    if (o->out) {
+        mp_status st = picture_file_open(&w.picture, &err);
+        if (st == MP_OK) st = mp_curve_picture(&found, subject_title(&s, title, sizeof title), w.picture.path, &err);
+        if (picture_file_close(&w.picture, o, st, &err) != MP_OK) rc = output_failed(&err);
+    }
 done:
     mp_sweep_free(&found);
     subject_free(&s);

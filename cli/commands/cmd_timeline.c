@@ -3,6 +3,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/picture_file.h"
 #include "cli/reports/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/pages/trace.h"
@@ -22,8 +23,10 @@ int cmd_timeline(options *o)
     char title[256];
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
-    const bool trace = mp_is_trace_path(o->out);
-    if (!trace && mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
+    picture_file file;
+    if ((rc = picture_file_settle(o, "svg, png, pdf, json", &file)) != EXIT_DONE) return rc;
+    const bool trace = mp_is_trace_path(file.path);
+    if (!trace && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
     if (trace && option_given(o, OPT_VIEW)) return usage_error("--view is for pictures, not for a trace (-o FILE.json)");
     if (view_of(o) == MP_VIEW_ARENA && !o->plan) return usage_error("--view arena needs --plan, a plan with offsets");
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
@@ -31,11 +34,12 @@ int cmd_timeline(options *o)
     } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
         complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->plan);
         rc = EXIT_NO;
-    } else if (trace) {
-        if (mp_trace_write(s.graph, plan, subject_title(&s, title, sizeof title), o->out, &err) != MP_OK)
-            rc = output_failed(&err);
-    } else if (mp_timeline_picture(s.graph, plan, subject_title(&s, title, sizeof title), view_of(o), o->out, &err) != MP_OK) {
-        rc = output_failed(&err);
+    } else {
+        mp_status st = picture_file_open(&file, &err);
+        subject_title(&s, title, sizeof title);
+        if (st == MP_OK && trace) st = mp_trace_write(s.graph, plan, title, file.path, &err);
+        if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, plan, title, view_of(o), file.path, &err);
+        if (picture_file_close(&file, o, st, &err) != MP_OK) rc = output_failed(&err);
     }
     mp_plan_free(plan);
     subject_free(&s);

@@ -4,12 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/options/picture_file.h"
 #include "cli/reports/device_room.h"
-#include "cli/reports/interrupt.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
@@ -47,7 +48,7 @@ static bool show_step(const mp_train_progress *now, void *data)
 }
 
 /* What the options say that the table cannot. */
-static int settle(options *o, budget *b)
+static int settle(options *o, budget *b, picture_file *picture)
 {
     const char *why = NULL;
     if (!option_given(o, OPT_DEVICE) && !o->plan) o->device = "cpu";
@@ -59,7 +60,9 @@ static int settle(options *o, budget *b)
     if (o->plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan has been searched for, so --solver has nothing to do");
     mp_error err = {0};
-    if (o->out && mp_canvas_check_path(o->out, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    const int rc = picture_file_settle_beside(o, "svg, png, pdf", picture);
+    if (rc) return rc;
+    if (o->out && mp_canvas_check_path(picture->path, &err) != MP_OK) return usage_error("-o: %s", err.message);
     if (o->out && o->steps == 1) return usage_error("-o: a curve needs two steps or more");
     if (o->save_every && !o->save) return usage_error("--save-every needs --save FILE");
     if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
@@ -232,13 +235,23 @@ done:
     return st;
 }
 
+static mp_status draw_loss(const options *o, const train_outcome *t, picture_file *picture, mp_error *err)
+{
+    char title[256];
+    mp_status st = picture_file_open(picture, err);
+    subject_title(&t->subject, title, sizeof title);
+    if (st == MP_OK) st = mp_loss_picture(title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
+    return picture_file_close(picture, o, st, err);
+}
+
 int cmd_train(options *o)
 {
     mp_error err = {0};
     train_outcome t = {0};
     text_list files = {0};
     budget b;
-    int rc = settle(o, &b);
+    picture_file picture;
+    int rc = settle(o, &b, &picture);
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
@@ -258,12 +271,9 @@ int cmd_train(options *o)
             if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
             if (o->json)
                 st = print_train_json(&t, &err);
-            else
+            else if (!picture_takes_output(o))
                 print_train(&t, o);
-            char title[256];
-            if (st == MP_OK && o->out)
-                st = mp_loss_picture(subject_title(&t.subject, title, sizeof title), t.after.losses, t.after.n_losses,
-                                     t.after.first_step, o->out, &err);
+            if (st == MP_OK && o->out) st = draw_loss(o, &t, &picture, &err);
             if (st == MP_OK && train_compares(&t) && !train_identical(&t)) rc = EXIT_NO;
         }
         bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;

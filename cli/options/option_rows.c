@@ -71,6 +71,11 @@ static const char *framework_choice(size_t k)
     static const char *const names[] = {"pytorch", "huggingface", "paddle", "megatron", "jax", "deepspeed"};
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
+static const char *format_choice(size_t k)
+{
+    static const char *const formats[] = {"svg", "png", "pdf", "dot", "json"};
+    return k < sizeof formats / sizeof *formats ? formats[k] : NULL;
+}
 static const char *sort_choice(size_t k)
 {
     static const char *const columns[] = {"kept", "parameters", "time", "name"};

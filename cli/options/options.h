@@ -62,7 +62,7 @@ typedef struct options {
     const char *out, *capacity;                        /* NULL: not given */
     const char *plan;                                  /* NULL: not given */
     int64_t depth, top;                                /* 0: not given */
-    const char *sort;                                  /* NULL: not given */
+    const char *sort, *format;                         /* NULL: not given */
     bool training;
     const char *view;
     const char *granularity, *framework;

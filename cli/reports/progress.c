@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
-#include "cli/reports/interrupt.h"
 #include "estimator/base/clock.h"
 
 enum { LINE_MAX_BYTES = 512 };

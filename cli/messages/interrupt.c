@@ -1,5 +1,5 @@
 /* interrupt.c - a flag that the signal handler sets, and the word it says. */
-#include "cli/reports/interrupt.h"
+#include "cli/messages/interrupt.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,0 +1,27 @@
+/* picture_file.h - where a picture goes: a name whose ending says the format, or any name, standard output among them, with
+ * --format. The library goes by endings, so that in the second case it draws into a file beside, which is then copied.
+ */
+#ifndef CLI_PICTURE_FILE_H
+#define CLI_PICTURE_FILE_H
+
+#include "cli/options/options.h"
+#include "memplan/error.h"
+
+typedef struct picture_file {
+    const char *path; /* its ending is the format; to draw into once it is open */
+    char beside[64];  /* it, where it is not what -o names; else "" */
+} picture_file;
+
+/* For a picture beside an answer, which -o need not ask for, and which cannot both be on standard output. */
+int picture_file_settle_beside(const options *o, const char *formats, picture_file *out);
+/* For -o, which was given; `formats` are what the command writes: "svg, png, pdf". EXIT_DONE, or EXIT_USAGE with a complaint.
+ */
+int picture_file_settle(const options *o, const char *formats, picture_file *out);
+/* To be called when all is there but the picture. MP_IO. */
+mp_status picture_file_open(picture_file *file, mp_error *err);
+/* Copies what was drawn where -o says, if `drawn` is MP_OK, and takes the file beside away. Returns `drawn`, or MP_IO. */
+mp_status picture_file_close(picture_file *file, const options *o, mp_status drawn, mp_error *err);
+/* Whether it goes to standard output, which then has no room for an answer. */
+bool picture_takes_output(const options *o);
+
+#endif

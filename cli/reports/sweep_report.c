@@ -1,0 +1,158 @@
+/* sweep_report.c - a trade-off curve as tables: on a terminal one line per budget, else all searchers. */
+#include "cli/reports/sweep_report.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+
+/* The first columns of a row. */
+static const char *line_text(const mp_sweep *found, int64_t budget_bytes, int64_t peak_bytes, int64_t ticks, char *text,
+                             size_t size)
+{
+    char budget[QUANTITY_MAX] = "", peak[QUANTITY_MAX], extra[QUANTITY_MAX];
+    if (budget_bytes >= 0) bytes_short(budget_bytes, budget);
+    snprintf(text, size, "  %11s  %11s  %5.1f %%  %9s", budget, bytes_short(peak_bytes, peak),
+             found->keep_all_bytes > 0 ? 100.0 * (double)peak_bytes / (double)found->keep_all_bytes : 100.0,
+             extra_text((double)ticks, (double)found->keep_all_ticks, extra));
+    return text;
+}
+
+/* Whether no other searcher found anything cheaper for the same budget. */
+static bool is_cheapest(const mp_sweep *found, const mp_sweep_point *p)
+{
+    for (size_t k = 0; k < found->n_curves; k++)
+        for (size_t i = 0; i < found->curves[k].n; i++) {
+            const mp_sweep_point *other = &found->curves[k].points[i];
+            if (other->feasible && other->budget_bytes <= p->budget_bytes && other->ticks < p->ticks) return false;
+        }
+    return true;
+}
+
+static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_bytes)
+{
+    for (size_t k = 0; k < found->n_bounds; k++)
+        if (found->bounds[k].budget_bytes == budget_bytes) return &found->bounds[k];
+    return NULL;
+}
+
+/* `name` of the searcher, or "". */
+static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
+{
+    char bytes[QUANTITY_MAX], least[QUANTITY_MAX], line[4 * QUANTITY_MAX];
+    const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
+    if (!p->feasible) {
+        screen_row("  %11s  %11s%s", bytes_short(p->budget_bytes, bytes), "none found",
+                   bound && bound->infeasible ? ", and there is none" : "");
+        return;
+    }
+    screen_row("%s %9s  %6zu  %6zu%s%s%s", line_text(found, p->budget_bytes, p->peak_bytes, p->ticks, line, sizeof line),
+               bound ? extra_text((double)bound->ticks, (double)found->keep_all_ticks, least) : "", p->n_checkpoints,
+               p->n_recomputed, *name ? "  " : "", name,
+               bound && p->ticks <= bound->ticks ? *name ? ", optimal" : "  optimal" : note);
+}
+
+static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
+{
+    char bytes[QUANTITY_MAX];
+    printf("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
+    for (size_t k = 0; k < c->n; k++) print_point(found, &c->points[k], "", is_cheapest(found, &c->points[k]) ? "  *" : "");
+}
+
+/* For every budget the cheapest plan of all searchers; the first of them where several are. */
+static void print_best(const mp_sweep *found)
+{
+    for (int64_t last = -1;;) {
+        const mp_sweep_point *best = NULL;
+        const char *name = "";
+        for (size_t k = 0; k < found->n_curves; k++)
+            for (size_t i = 0; i < found->curves[k].n; i++) {
+                const mp_sweep_point *p = &found->curves[k].points[i];
+                if (p->budget_bytes <= last || (best && p->budget_bytes > best->budget_bytes)) continue;
+                if (best && p->budget_bytes == best->budget_bytes &&
+                    (!p->feasible || (best->feasible && p->ticks >= best->ticks)))
+                    continue;
+                best = p;
+                name = found->curves[k].solver;
+            }
+        if (!best) break;
+        print_point(found, best, name, "");
+        last = best->budget_bytes;
+    }
+}
+
+/* Too few, the best, too many. */
+static void print_spread(const mp_sweep *found)
+{
+    size_t best = 0;
+    if (found->n_spread < 3) return;
+    for (size_t k = 0; k < found->n_spread; k++)
+        if (found->spread[k].peak_bytes < found->spread[best].peak_bytes) best = k;
+    const size_t rows[] = {1, best, found->n_spread - 1};
+    putchar('\n');
+    screen_text(2, "More and more checkpoints, evenly spread and recomputed by segments:");
+    screen_row("  %11s  %11s  %7s  %9s", "checkpoints", "peak", "", "extra");
+    for (size_t k = 0; k < 3; k++) {
+        const mp_spread_point *p = &found->spread[rows[k]];
+        char peak[QUANTITY_MAX], extra[QUANTITY_MAX];
+        if (k && rows[k] == rows[k - 1]) continue;
+        screen_row("  %11zu  %11s  %5.1f %%  %9s%s", p->n_checkpoints, bytes_short(p->peak_bytes, peak),
+                   100.0 * (double)p->peak_bytes / (double)found->keep_all_bytes,
+                   extra_text((double)p->ticks, (double)found->keep_all_ticks, extra),
+                   rows[k] == best ? "  the smallest peak"
+                   : k             ? "  many fill the memory themselves"
+                                   : "  few leave long segments to make again");
+    }
+}
+
+/* The cheapest plan within the smallest budget that can be met, and keep-all: the ends of the curve. */
+static void print_verdict(const options *o, const subject *s, const mp_sweep *found)
+{
+    char title[256], peak[QUANTITY_MAX], all[QUANTITY_MAX], extra[QUANTITY_MAX];
+    const mp_sweep_point *least = NULL;
+    subject_title(s, title, sizeof title);
+    for (size_t k = 0; k < found->n_curves; k++)
+        for (size_t i = 0; i < found->curves[k].n; i++) {
+            const mp_sweep_point *p = &found->curves[k].points[i];
+            if (!p->feasible) continue;
+            if (!least || p->budget_bytes < least->budget_bytes ||
+                (p->budget_bytes == least->budget_bytes && p->ticks < least->ticks))
+                least = p;
+        }
+    bytes_short(found->keep_all_bytes, all);
+    if (least)
+        screen_verdict(o->color, SCREEN_GOOD, "%s: from %s keeping all to %s at %s time.", title, all,
+                       bytes_short(least->peak_bytes, peak),
+                       extra_text((double)least->ticks, (double)found->keep_all_ticks, extra));
+    else
+        screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and none of the budgets is met.", title, all);
+}
+
+void print_sweep(const options *o, const subject *s, const mp_sweep *found)
+{
+    const bool shortly = isatty(STDOUT_FILENO) && !o->list && !o->verbose;
+    char floor[QUANTITY_MAX], line[4 * QUANTITY_MAX];
+    print_verdict(o, s, found);
+    if (o->quiet) return;
+    putchar('\n');
+    if (shortly)
+        screen_text(2, "Peak and extra time by budget, by the cheapest searcher (all of them: --list):");
+    else
+        screen_text(2, "Peak and extra time by budget (* nobody was cheaper), tensors kept, steps run again:");
+    screen_row("  %11s  %11s  %7s  %9s %9s  %6s  %6s%s", "budget", "peak", "", "extra", "at least", "kept", "again",
+               shortly ? "  by" : "");
+    screen_row("%s  keep all; the floor is %s",
+               line_text(found, -1, found->keep_all_bytes, found->keep_all_ticks, line, sizeof line),
+               bytes_short(found->floor_bytes, floor));
+    if (shortly)
+        print_best(found);
+    else
+        for (size_t k = 0; k < found->n_curves; k++) print_curve(found, &found->curves[k]);
+    if (found->n_bounds && found->bound_orders)
+        printf("\nAt least: proved for %s.\n",
+               found->bound_orders == MP_BOUND_THIS_ORDER ? "every plan in this order" : "every plan in any order");
+    if (!shortly) print_spread(found);
+    putchar('\n');
+    print_verdict(o, s, found);
+}
