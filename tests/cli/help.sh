@@ -33,11 +33,27 @@ try complete_options complete plan m.onnx --se
 try complete_choices complete estimate m.onnx --optimizer ''
 try complete_file complete plan ''
 
-# ---- completion in the shells that are here
-holds completion_bash sh -c "command -v bash > /dev/null || exit 0; PATH='$build':\$PATH bash -c '
-    . \"$root/cli/completion.bash\"; COMP_WORDS=(memplan pl); COMP_CWORD=1; _memplan; test \"\${COMPREPLY[*]}\" = plan'"
-holds completion_zsh sh -c "command -v zsh > /dev/null || exit 0; PATH='$build':\$PATH zsh -fc '
-    compadd() { print -r -- \${(P)2}; }; words=(memplan estimate m.onnx --optimizer momentum); CURRENT=5
-    out=\$(. \"$root/cli/completion.zsh\"); test \"\$out\" = momentum'"
-holds completion_fish sh -c "command -v fish > /dev/null || exit 0; PATH='$build':\$PATH fish --no-config -c '
-    source \"$root/cli/completion.fish\"; complete -C \"memplan pl\"' | grep -q '^plan'"
+# ---- completion in the shells that are here: a command with a word behind the cursor, choices for an empty word, and a file
+cat > completion.bash.test <<'END'
+. "$1" && complete -p memplan | grep -q -e '-o default.* _memplan memplan' || exit 1
+COMP_WORDS=(memplan pl m.onnx); COMP_CWORD=1; _memplan; test "${COMPREPLY[*]}" = plan || exit 1
+COMP_WORDS=(memplan estimate m.onnx --optimizer ''); COMP_CWORD=4; _memplan; test "${#COMPREPLY[@]}" -gt 3 || exit 1
+printf '%s\n' "${COMPREPLY[@]}" | grep -qx momentum || exit 1
+COMP_WORDS=(memplan plan m.onnx); COMP_CWORD=2; _memplan; test -z "${COMPREPLY[*]}"
+END
+cat > completion.zsh.test <<'END'
+head -n 1 "$1" | grep -qx '#compdef memplan' || exit 1
+compadd() { print -rl -- ${(P)2}; }
+_files() { print a file; }
+words=(memplan pl m.onnx); CURRENT=2; test "$(. "$1")" = plan || exit 1
+words=(memplan estimate m.onnx --optimizer ''); CURRENT=5; . "$1" | grep -qx momentum || exit 1
+words=(memplan plan m.onnx); CURRENT=3; test "$(. "$1")" = 'a file'
+END
+cat > completion.fish.test <<'END'
+source $argv[1]; complete -C 'memplan pl' | grep -q '^plan'; or exit 1
+complete -C 'memplan estimate m.onnx --optimizer ' | grep -q '^momentum'; or exit 1
+complete -C 'memplan estimate m.onnx --optimizer mom' | grep -q '^momentum'
+END
+holds completion_bash sh -c "command -v bash > /dev/null || exit 0; PATH='$build':\$PATH bash completion.bash.test '$root/cli/completion.bash'"
+holds completion_zsh sh -c "command -v zsh > /dev/null || exit 0; PATH='$build':\$PATH zsh -f completion.zsh.test '$root/cli/completion.zsh'"
+holds completion_fish sh -c "command -v fish > /dev/null || exit 0; PATH='$build':\$PATH fish --no-config completion.fish.test '$root/cli/completion.fish'"

@@ -1,0 +1,51 @@
+/* Put behind a report's own script: does what a reader does, and leaves what is wrong in <body data-faults>. */
+(() => {
+  const faults = [], rows = () => [...$('tensors').rows], span = () => view[1] - view[0], near = (a, b) => Math.abs(a - b) < 1e-6;
+  const holds = (ok, what) => { if (!ok) faults.push(what); };
+  const type = word => { $('search').value = word; $('search').dispatchEvent(new Event('input')); };
+  const press = key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+  const all = D.tensors.length, shown = Math.min(all, 300), peak = Math.max(...D.columns.map(c => c.bytes.reduce((a, b) => a + b, 0)));
+
+  holds(rows().length === shown, 'a row for each tensor');
+  holds(rows()[0].cells[1].textContent === bytes(Math.max(...D.tensors.map(t => t.bytes))), 'the largest tensor first');
+  const word = D.tensors[all - 1].name.slice(-4).toLowerCase(), hits = D.tensors.filter(t => (t.name + t.kind + t.maker).toLowerCase().includes(word)).length;
+  type(word);
+  holds(rows().length > 0 && rows().every(r => r.textContent.toLowerCase().includes(word)), 'search shows only what was looked for');
+  holds($('found').textContent.startsWith(rows().length + ' of ' + all) && rows().length <= hits, 'search says how many');
+  type('no such tensor');
+  holds(rows().length === 0, 'search for nothing finds nothing');
+  type('');
+  document.querySelector('#tensor-table th[data-by=begin]').click();
+  const lefts = rows().map(r => parseFloat(r.querySelector('.life i').style.left));
+  holds(lefts.every((x, k) => !k || x >= lefts[k - 1]), 'a heading orders the rows');
+  document.querySelector('#tensor-table th[data-by=bytes]').click();
+
+  const g = geometry(), box = chart.getBoundingClientRect(), c = chart.getContext('2d'), r = devicePixelRatio || 1;
+  const ink = (x, y) => c.getImageData(Math.round(x * r), Math.round(y * r), 1, 1).data[3];
+  const tall = D.columns.find(col => col.bytes.reduce((a, b) => a + b, 0) === peak), middle = (tall.first + tall.end) / 2;
+  holds(ink(g.x(middle), g.y(peak / 2)) > 0 && ink(g.x(middle), g.y(peak * 0.97)) > 0, 'the peak is drawn');
+  holds(near(g.y(0) - g.y(peak), peak / most * (g.h - TOP - BOTTOM)), 'bytes are drawn to scale');
+  const at = { clientX: box.left + g.x(middle), clientY: box.top + 100, bubbles: true, cancelable: true };
+  chart.dispatchEvent(new PointerEvent('pointermove', at));
+  holds(document.body.textContent.includes('in all: ' + bytes(peak)), 'pointing tells what is there');
+  const before = span();
+  chart.dispatchEvent(new WheelEvent('wheel', { ...at, deltaY: -100 }));
+  holds(span() < before && view[0] <= middle && middle <= view[1], 'the wheel zooms to where it is');
+  const zoomed = span(), from = view[0];
+  press('+');
+  holds(span() < zoomed, '+ zooms in');
+  press('-');
+  press('ArrowLeft');
+  holds(view[0] < from || from === 0, 'an arrow moves');
+  $('all').click();
+  holds(view[0] === 0 && view[1] === D.steps, 'all is all');
+  rows()[0].click();
+  holds(chosen === D.tensors[0] && view[0] <= chosen.begin && view[1] >= chosen.end, 'a row shows its tensor');
+  holds(document.querySelectorAll('#tensors tr.on').length === 1, 'and is marked');
+
+  const drawn = document.querySelectorAll('#curve path'), points = D.curves.reduce((n, each) => n + each.points.length, 0);
+  holds(drawn.length === D.curves.filter(each => each.points.length).length, 'a line for each searcher');
+  holds(document.querySelectorAll('#curve circle').length === points, 'a dot for each plan');
+  holds(!document.querySelector('#curve') || drawn.length > 0, 'the curve is there');
+  document.body.dataset.faults = faults.join('; ') || 'none';
+})();
