@@ -6,6 +6,7 @@
   const press = key => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
   const all = D.tensors.length, shown = Math.min(all, 300), peak = Math.max(...D.columns.map(c => c.bytes.reduce((a, b) => a + b, 0)));
 
+  holds(bytes(5) === '5 B' && bytes(1536) === '1.50 KiB' && bytes(3 * 1024 ** 3) === '3.00 GiB', 'bytes as people write them');
   holds(rows().length === shown, 'a row for each tensor');
   holds(rows()[0].cells[1].textContent === bytes(Math.max(...D.tensors.map(t => t.bytes))), 'the largest tensor first');
   const word = D.tensors[all - 1].name.slice(-4).toLowerCase(), hits = D.tensors.filter(t => (t.name + t.kind + t.maker).toLowerCase().includes(word)).length;
@@ -28,12 +29,13 @@
   const at = { clientX: box.left + g.x(middle), clientY: box.top + 100, bubbles: true, cancelable: true };
   chart.dispatchEvent(new PointerEvent('pointermove', at));
   holds(document.body.textContent.includes('in all: ' + bytes(peak)), 'pointing tells what is there');
-  const before = span();
+  const before = span(), under = step_at(at);
   chart.dispatchEvent(new WheelEvent('wheel', { ...at, deltaY: -100 }));
-  holds(span() < before && view[0] <= middle && middle <= view[1], 'the wheel zooms to where it is');
+  holds((span() < before || D.steps <= 10) && view[0] <= middle && middle <= view[1], 'the wheel zooms to where it is');
+  holds(Math.abs(step_at(at) - under) < span() / 100 || view[0] === 0 || view[1] === D.steps, 'what the wheel points to stays');
   const zoomed = span(), from = view[0];
   press('+');
-  holds(span() < zoomed, '+ zooms in');
+  holds(span() < zoomed || D.steps <= 10, '+ zooms in');
   press('-');
   press('ArrowLeft');
   holds(view[0] < from || from === 0, 'an arrow moves');
