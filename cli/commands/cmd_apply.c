@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/apply/apply_report.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "cli/reports/apply_report.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
 

@@ -68,7 +68,8 @@ static const char *granularity_choice(size_t k)
 }
 static const char *framework_choice(size_t k)
 {
-    static const char *const names[] = {"pytorch", "huggingface", "paddle", "megatron", "jax", "deepspeed"};
+    static const char *const names[] = {"pytorch", "pytorch-selective", "huggingface", "paddle", "megatron",
+                                        "jax",     "deepspeed"};
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
 static const char *format_choice(size_t k)

@@ -8,8 +8,9 @@
 
 typedef struct schedule {
     const mp_modules *modules;
-    int *call_of;   /* per node: the call of a wrapped module that it is in, or whose backward it is; -1: none */
-    bool *is_again; /* per call: it has run again */
+    const bool *kept; /* per node: its results stay, it never runs again; NULL: none */
+    int *call_of;     /* per node: the call of a wrapped module that it is in, or whose backward it is; -1: none */
+    bool *is_again;   /* per call: it has run again */
     mp_step *steps;
     size_t n, capacity;
 } schedule;
@@ -53,17 +54,20 @@ static mp_status run_again(schedule *x, int node, mp_error *err)
     if (graph->nodes[node].phase != MP_PHASE_BACKWARD || k < 0 || x->is_again[k]) goto done;
     if (!reads_saved(graph, &graph->nodes[node])) goto done;
     x->is_again[k] = true;
-    for (int p = x->modules->calls[k].first; p < x->modules->calls[k].again_end; p++)
-        if (!(graph->nodes[x->modules->node[p]].flags & MP_NODE_ONCE)) MP_TRY(push(x, x->modules->node[p], err));
+    for (int p = x->modules->calls[k].first; p < x->modules->calls[k].again_end; p++) {
+        const int v = x->modules->node[p];
+        if (!(graph->nodes[v].flags & MP_NODE_ONCE) && !(x->kept && x->kept[v])) MP_TRY(push(x, v, err));
+    }
 done:
     return st;
 }
 
-mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, mp_step **steps, size_t *n, mp_error *err)
+mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, const bool *kept, mp_step **steps, size_t *n,
+                             mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = modules->graph;
-    schedule x = {.modules = modules};
+    schedule x = {.modules = modules, .kept = kept};
     bool any = false;
     mp_step *all = mp_alloc(graph->n_nodes, sizeof *all);
     if (!all) return MP_NO_MEMORY(err);
@@ -122,7 +126,7 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         if (is_inside || first >= call->again_end || !second[modules->node[first]]) continue;
         if (runs_again_at(modules, call, steps, n, second[modules->node[first]])) chosen[call->module] = true;
     }
-    MP_TRY(mp_module_schedule(modules, chosen, &made, &n_made, err));
+    MP_TRY(mp_module_schedule(modules, chosen, NULL, &made, &n_made, err));
     *is_one = n_made == n;
     for (size_t t = 0; t < n && *is_one; t++) *is_one = made[t].node == steps[t].node;
 done:

@@ -11,9 +11,11 @@
 #include "memplan/timeline.h"
 #include "planner/segments/module_tree.h"
 
-/* `chosen[module]`: it is wrapped; no two of them related. On MP_OK *steps holds *n steps and is released with mp_free.
+/* `chosen[module]`: it is wrapped; no two of them related. `kept[node]`: its results stay, as a policy of selective checkpoints
+ * has it, and it never runs again; NULL: all run again. On MP_OK *steps holds *n steps and is released with mp_free.
  * MP_NOT_APPLICABLE: the graph has no backward phase. MP_NOMEM. O(steps + reads). */
-mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, mp_step **steps, size_t *n, mp_error *err);
+mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, const bool *kept, mp_step **steps, size_t *n,
+                             mp_error *err);
 
 /* The modules whose schedule these steps are: chosen[0 .. modules->n) is set. *is_one false: the schedule of none; a schedule
  * in which nothing runs again is that of the empty set. MP_NOMEM. O(steps + calls * operators). */

@@ -48,7 +48,7 @@ static mp_status judge(finder *x, const bool *chosen, verdict *out, mp_error *er
     size_t n = 0;
     x->work--;
     *out = (verdict){0};
-    MP_TRY(mp_module_schedule(x->modules, chosen, &steps, &n, err));
+    MP_TRY(mp_module_schedule(x->modules, chosen, NULL, &steps, &n, err));
     MP_TRY(mp_search_offer(x->search, steps, n, &out->peak_bytes, &out->ticks, err));
     if (out->peak_bytes < x->smallest_bytes) x->smallest_bytes = out->peak_bytes;
     if (out->peak_bytes <= x->budget_bytes) goto done;

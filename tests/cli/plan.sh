@@ -13,6 +13,7 @@ holds plan_names_nodes_and_modules sh -c "grep -q '\"modules\": *\[' modules.jso
 try apply_pytorch apply resnet50.onnx modules.json --for pytorch
 cp "$root/examples/gpt_bytes.onnx" .
 FILTER="grep -v found.by" try plan_modules_gpt plan gpt_bytes.onnx --budget 70% --granularity module -o gpt.json
+try apply_selective apply gpt_bytes.onnx gpt.json --for pytorch-selective
 try apply_huggingface apply gpt_bytes.onnx gpt.json --for huggingface
 try apply_megatron apply gpt_bytes.onnx gpt.json --for megatron
 try apply_deepspeed apply gpt_bytes.onnx gpt.json --for deepspeed

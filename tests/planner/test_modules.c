@@ -105,7 +105,7 @@ static void wrapped_module_runs_again_where_backward_comes_to_it(void **state)
     name_nodes(graph, names, 6);
     assert_int_equal(mp_modules_new(graph, &m, NULL), MP_OK);
     assert_int_equal(m->n, 1);
-    assert_int_equal(mp_module_schedule(m, &a, &steps, &n, NULL), MP_OK);
+    assert_int_equal(mp_module_schedule(m, &a, NULL, &steps, &n, NULL), MP_OK);
     assert_int_equal(n, N);
     for (int t = 0; t < N; t++) assert_int_equal(steps[t].node, expected[t]);
     assert_int_equal(mp_timeline_build(graph, steps, n, &timeline, NULL), MP_OK);
@@ -117,6 +117,34 @@ static void wrapped_module_runs_again_where_backward_comes_to_it(void **state)
     steps[10].node = 1;
     assert_int_equal(mp_module_schedule_read(m, steps, n, &found, &is_one, NULL), MP_OK);
     assert_false(is_one);
+    mp_free(steps);
+    mp_modules_free(m);
+    mp_graph_free(graph);
+}
+
+/* The same where the result of f2 stays: only f3 runs again. At b6 there are a1, a2, a4, a5 and two gradients. */
+static void what_a_policy_keeps_does_not_run_again(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"/f1", "/a/f2", "/a/f3", "/a/f4", "/f5", "/f6"};
+    static const int expected[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 2, 9, 10, 11, 12};
+    enum { N = sizeof expected / sizeof *expected };
+    mp_graph *graph = NULL;
+    mp_modules *m = NULL;
+    mp_step *steps = NULL;
+    mp_timeline *timeline = NULL;
+    size_t n = 0;
+    const bool a = true, kept[13] = {[1] = true};
+    assert_int_equal(chain_graph(6, 10, 1, true, &graph, NULL), MP_OK);
+    assert_true(graph->n_nodes <= sizeof kept / sizeof *kept);
+    name_nodes(graph, names, 6);
+    assert_int_equal(mp_modules_new(graph, &m, NULL), MP_OK);
+    assert_int_equal(mp_module_schedule(m, &a, kept, &steps, &n, NULL), MP_OK);
+    assert_int_equal(n, N);
+    for (int t = 0; t < N; t++) assert_int_equal(steps[t].node, expected[t]);
+    assert_int_equal(mp_timeline_build(graph, steps, n, &timeline, NULL), MP_OK);
+    assert_int_equal(timeline->peak_bytes, 61);
+    mp_timeline_free(timeline);
     mp_free(steps);
     mp_modules_free(m);
     mp_graph_free(graph);
@@ -407,6 +435,7 @@ int main(void)
         cmocka_unit_test(modules_are_told_from_names),
         cmocka_unit_test(module_with_a_parameter_is_itself),
         cmocka_unit_test(wrapped_module_runs_again_where_backward_comes_to_it),
+        cmocka_unit_test(what_a_policy_keeps_does_not_run_again),
         cmocka_unit_test(names_give_the_modules_they_were_made_of),
         cmocka_unit_test(search_equals_the_best_of_all_sets),
         cmocka_unit_test(growing_and_thinning_come_close_to_all_sets),

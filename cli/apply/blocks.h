@@ -16,8 +16,9 @@ typedef struct blocks {
 mp_status blocks_find(const mp_modules *modules, blocks *out, mp_error *err);
 void blocks_free(blocks *b);
 
-/* Peak and ticks with the first k blocks in torch.utils.checkpoint. MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. */
-mp_status blocks_judge(const blocks *b, int k, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
+/* Peak and ticks with the first k blocks in torch.utils.checkpoint; of their operators those of kept[node] do not run again
+ * (NULL: all do). MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. */
+mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
 
 /* The fewest first blocks with which the step fits; -1: not even all do. */
 mp_status blocks_fewest(const blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks, mp_error *err);

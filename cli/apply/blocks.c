@@ -1,5 +1,5 @@
 /* blocks.c - modules of one name but for a number. */
-#include "cli/reports/blocks.h"
+#include "cli/apply/blocks.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -59,7 +59,7 @@ void blocks_free(blocks *b)
     mp_free(b->module);
 }
 
-mp_status blocks_judge(const blocks *b, int k, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_step *steps = NULL;
@@ -68,7 +68,7 @@ mp_status blocks_judge(const blocks *b, int k, int64_t *peak_bytes, int64_t *tic
     bool *chosen = mp_alloc((size_t)b->modules->n, sizeof *chosen);
     if (!chosen) return MP_NO_MEMORY(err);
     for (int i = 0; i < k; i++) chosen[b->module[i]] = true;
-    MP_TRY(mp_module_schedule(b->modules, chosen, &steps, &n, err));
+    MP_TRY(mp_module_schedule(b->modules, chosen, kept, &steps, &n, err));
     MP_TRY(mp_timeline_build(b->modules->graph, steps, n, &timeline, err));
     *peak_bytes = timeline->peak_bytes;
     *ticks = timeline->ticks;
@@ -82,7 +82,7 @@ done:
 mp_status blocks_fewest(const blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
     for (*k = 0; *k <= b->n; ++*k) {
-        const mp_status st = blocks_judge(b, *k, peak_bytes, ticks, err);
+        const mp_status st = blocks_judge(b, *k, NULL, peak_bytes, ticks, err);
         if (st != MP_OK || *peak_bytes <= budget_bytes) return st;
     }
     *k = -1;

@@ -1,57 +1,14 @@
 /* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, between comments that
  * say what they come to. */
-#include "cli/reports/apply_report.h"
+#include "cli/apply/applied.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/quantities.h"
-#include "cli/reports/blocks.h"
+#include "cli/apply/selective.h"
 #include "memplan/solver.h"
 #include "planner/segments/module_schedule.h"
 #include "planner/segments/modules.h"
-
-typedef struct applied {
-    const subject *subject;
-    const mp_graph *graph;
-    const mp_plan *plan;
-    mp_modules *modules;
-    int64_t budget_bytes; /* of the plan; its peak where it has none */
-    FILE *to;
-    applied_means *found;
-    mp_error *err;
-} applied;
-
-/* "peak 4.79 GiB, time +10.0 %" */
-static void print_cost(const applied *x, int64_t peak_bytes, int64_t ticks)
-{
-    char bytes[QUANTITY_MAX], extra[QUANTITY_MAX];
-    fprintf(x->to, "peak %s, time %s", bytes_short(peak_bytes, bytes),
-            extra_text((double)ticks, (double)x->plan->baseline_ticks, extra));
-}
-
-/* The first lines: what the plan is, and what is made of it. */
-static void print_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks)
-{
-    char title[256], bytes[QUANTITY_MAX];
-    *x->found = (applied_means){.fits = true, .peak_bytes = peak_bytes, .ticks = ticks};
-    fprintf(x->to, "# %s: %s\n#   ", subject_title(x->subject, title, sizeof title), what);
-    print_cost(x, peak_bytes, ticks);
-    fprintf(x->to, "\n#   the plan itself: ");
-    print_cost(x, x->plan->peak_bytes, x->plan->ticks);
-    fprintf(x->to, "; everything kept: peak %s\n", bytes_short(x->plan->baseline_peak_bytes, bytes));
-}
-
-/* What the framework can do is not enough. */
-static mp_status say_too_coarse(applied *x, const char *what, int64_t peak_bytes)
-{
-    char title[256], need[QUANTITY_MAX], budget[QUANTITY_MAX];
-    *x->found = (applied_means){.peak_bytes = peak_bytes, .ticks = -1};
-    fprintf(x->to, "%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n",
-            subject_title(x->subject, title, sizeof title), what, bytes_short(peak_bytes, need),
-            bytes_short(x->budget_bytes, budget));
-    return MP_OK;
-}
 
 /* ---- PyTorch ---- */
 
@@ -73,7 +30,7 @@ static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
     int n = 0;
     for (int m = 0; m < x->modules->n; m++) n += chosen[m];
     snprintf(what, sizeof what, "%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s");
-    print_head(x, what, plan->peak_bytes, plan->ticks);
+    applied_head(x, what, plan->peak_bytes, plan->ticks);
     if (n) {
         fprintf(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
         for (int m = 0; m < x->modules->n; m++)
@@ -102,7 +59,7 @@ static mp_status apply_pytorch(applied *x)
     if (!is_one) {
         MP_TRY(mp_solve(&request, &answer, x->err));
         if (!answer.plan) {
-            st = say_too_coarse(x, "the smallest peak of checkpoints around modules is", answer.smallest->peak_bytes);
+            st = applied_too_coarse(x, "the smallest peak of checkpoints around modules is", answer.smallest->peak_bytes);
             goto done;
         }
         plan = answer.plan;
@@ -161,15 +118,15 @@ static mp_status apply_blocks(applied *x, block_printer print)
                x->graph->name);
     MP_TRY(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
     if (k < 0) {
-        st = say_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
+        st = applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
         goto done;
     }
-    MP_TRY(blocks_judge(&b, b.n, &all_peak_bytes, &all_ticks, x->err));
+    MP_TRY(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
     snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n,
              x->modules->modules[b.module[0]].name);
-    print_head(x, what, peak_bytes, ticks);
+    applied_head(x, what, peak_bytes, ticks);
     fprintf(x->to, "#   all blocks: ");
-    print_cost(x, all_peak_bytes, all_ticks);
+    applied_cost(x, all_peak_bytes, all_ticks);
     fputc('\n', x->to);
     if (k > 0)
         print(x, &b, k);
@@ -241,7 +198,7 @@ static mp_status apply_list(applied *x, const char *what, void (*print)(const ap
     int64_t peak_bytes, ticks;
     MP_TRY(mp_solve(&request, &answer, x->err));
     if (!answer.plan) {
-        st = say_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
+        st = applied_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
         goto done;
     }
     size_t n = answer.plan->n_checkpoints;
@@ -249,7 +206,7 @@ static mp_status apply_list(applied *x, const char *what, void (*print)(const ap
     if (n) memcpy(list, answer.plan->checkpoints, n * sizeof *list);
     MP_TRY(shorten(x, list, &n));
     MP_TRY(mp_segments_on(x->graph, list, n, &peak_bytes, &ticks, x->err));
-    print_head(x, what, peak_bytes, ticks);
+    applied_head(x, what, peak_bytes, ticks);
     print(x, list, n);
 done:
     mp_free(list);
@@ -266,6 +223,8 @@ mp_status report_apply(const subject *s, const mp_plan *plan, const char *framew
     MP_TRY(mp_modules_new(s->graph, &x.modules, err));
     if (!strcmp(framework, "pytorch"))
         MP_TRY(apply_pytorch(&x));
+    else if (!strcmp(framework, "pytorch-selective"))
+        MP_TRY(apply_selective(&x));
     else if (!strcmp(framework, "paddle"))
         MP_TRY(apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle));
     else if (!strcmp(framework, "jax"))

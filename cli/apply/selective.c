@@ -1,0 +1,192 @@
+/* selective.c - PyTorch's selective checkpoints: of equal blocks the first ones run again, but for some of their products
+ * (convolutions, matrix products, attention), whose results stay. A policy tells products by their number: PyTorch calls them
+ * in the order of the file.
+ *
+ * All sets of the most expensive products are tried, each with the fewest first blocks that fit.
+ */
+#include "cli/apply/selective.h"
+
+#include <string.h>
+
+#include "estimator/base/memory.h"
+
+enum { PRODUCTS = 64, TRIED = 8 }; /* of a block: that are told apart, that may stay */
+
+typedef struct selective {
+    const blocks *blocks;
+    const mp_graph *graph;
+    int n_products, first[PRODUCTS]; /* the nodes of the first block */
+    int n_tried, tried[TRIED];       /* numbers of products */
+    int *number;                     /* per node: its number in its block; -1: no product */
+    bool *kept;                      /* per node */
+} selective;
+
+/* The best so far; k -1: nothing has fitted. */
+typedef struct found {
+    int k;
+    unsigned set;
+    int64_t peak_bytes, ticks, smallest_bytes;
+} found;
+
+static void find_products(selective *s)
+{
+    const mp_modules *m = s->blocks->modules;
+    for (size_t v = 0; v < s->graph->n_nodes; v++) s->number[v] = -1;
+    for (int k = 0; k < m->n_calls; k++) {
+        int n = 0;
+        for (int i = 0; i < s->blocks->n; i++) {
+            if (s->blocks->module[i] != m->calls[k].module) continue;
+            for (int p = m->calls[k].first; p < m->calls[k].end; p++)
+                if (s->graph->nodes[m->node[p]].flops > 0 && n < PRODUCTS) {
+                    if (i == 0) s->first[s->n_products++] = m->node[p];
+                    s->number[m->node[p]] = n++;
+                }
+        }
+    }
+}
+
+/* Whether a product writes copies of its operands, which PyTorch makes again: what attention leaves beside its result is small.
+ */
+static bool writes_copies(const mp_graph *graph, const mp_node *node)
+{
+    const mp_alternative *base = node->alternatives;
+    int64_t all = 0, most = 0;
+    for (size_t k = 0; k < base->n_writes; k++) {
+        const int64_t bytes = graph->storages[base->writes[k]].bytes;
+        all += bytes;
+        if (bytes > most) most = bytes;
+    }
+    return all - most > most / 4;
+}
+
+/* The most expensive products. */
+static void choose_tried(selective *s)
+{
+    for (; s->n_tried < TRIED; s->n_tried++) {
+        int best = -1;
+        int64_t most = 0;
+        for (int n = 0; n < s->n_products; n++) {
+            const mp_node *node = &s->graph->nodes[s->first[n]];
+            bool is_in = writes_copies(s->graph, node);
+            for (int t = 0; t < s->n_tried; t++) is_in |= s->tried[t] == n;
+            if (is_in || node->alternatives->ticks <= most) continue;
+            most = node->alternatives->ticks;
+            best = n;
+        }
+        if (best < 0) return;
+        s->tried[s->n_tried] = best;
+    }
+}
+
+static bool is_in_set(const selective *s, unsigned set, int number)
+{
+    for (int t = 0; t < s->n_tried; t++)
+        if (s->tried[t] == number) return set >> t & 1U;
+    return false;
+}
+
+/* The fewest first blocks that fit with this set of products that stay: more blocks take less memory. */
+static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int from = 0, to = s->blocks->n;
+    int64_t peak_bytes, ticks, fits_bytes, fits_ticks;
+    for (size_t v = 0; v < s->graph->n_nodes; v++) s->kept[v] = s->number[v] >= 0 && is_in_set(s, set, s->number[v]);
+    MP_TRY(blocks_judge(s->blocks, to, s->kept, &fits_bytes, &fits_ticks, err));
+    if (fits_bytes < best->smallest_bytes) best->smallest_bytes = fits_bytes;
+    if (fits_bytes > budget_bytes) goto done;
+    while (from < to) {
+        const int k = (from + to) / 2;
+        MP_TRY(blocks_judge(s->blocks, k, s->kept, &peak_bytes, &ticks, err));
+        if (peak_bytes > budget_bytes) {
+            from = k + 1;
+            continue;
+        }
+        to = k;
+        fits_bytes = peak_bytes;
+        fits_ticks = ticks;
+    }
+    if (best->k >= 0 && (fits_ticks > best->ticks || (fits_ticks == best->ticks && fits_bytes >= best->peak_bytes))) goto done;
+    *best = (found){to, set, fits_bytes, fits_ticks, best->smallest_bytes};
+done:
+    return st;
+}
+
+/* "layers.0.q" for "/layers.0/q/Add" of the block "layers.0" is told as "q/Add". */
+static const char *name_in_block(const selective *s, int node)
+{
+    const char *name = s->graph->nodes[node].name, *at = strrchr(name, '/');
+    while (at && at > name && at[-1] != '/') at--;
+    return at && at > name ? at : name;
+}
+
+static void print_saved(const applied *x, const selective *s, const found *best)
+{
+    int n = 0;
+    fprintf(x->to, "SAVED = {");
+    for (int k = 0; k < s->n_products; k++)
+        if (is_in_set(s, best->set, k)) fprintf(x->to, "%s%d", n++ ? ", " : "", k + 1);
+    fprintf(x->to, "}  # of a block's %d products, in the order of calls%s", s->n_products, n ? ":" : "");
+    for (int k = 0, column = 80; k < s->n_products; k++) {
+        if (!is_in_set(s, best->set, k)) continue;
+        const char *name = name_in_block(s, s->first[k]);
+        column += (int)strlen(name) + 2;
+        if (column > 76) column = fprintf(x->to, "\n#  ") - 1 + (int)strlen(name);
+        fprintf(x->to, " %s", name);
+    }
+    fputc('\n', x->to);
+}
+
+static void print_lines(const applied *x, const selective *s, const found *best)
+{
+    fprintf(x->to, "import functools\n\nfrom torch.utils import checkpoint as c\n\n");
+    fprintf(x->to, "PRODUCTS = (\"mm\", \"addmm\", \"bmm\", \"baddbmm\", \"convolution\", \"_scaled_dot_product\")\n");
+    print_saved(x, s, best);
+    fprintf(x->to, "\n\ndef contexts():\n    calls = [0, 0]  # in forward, again\n\n");
+    fprintf(x->to, "    def policy(context, op, *args, **kwargs):\n");
+    fprintf(x->to, "        name = str(op).split(\".\")[1]\n");
+    fprintf(x->to, "        if name in PRODUCTS or name.startswith(PRODUCTS[-1]):\n");
+    fprintf(x->to, "            calls[context.is_recompute] += 1\n");
+    fprintf(x->to, "            if calls[context.is_recompute] in SAVED:\n");
+    fprintf(x->to, "                return c.CheckpointPolicy.MUST_SAVE\n");
+    fprintf(x->to, "        return c.CheckpointPolicy.PREFER_RECOMPUTE\n\n");
+    fprintf(x->to, "    return c.create_selective_checkpoint_contexts(policy)\n\n\nfor name in [\n");
+    for (int i = 0; i < best->k; i++) fprintf(x->to, "    \"%s\",\n", x->modules->modules[s->blocks->module[i]].name);
+    fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
+    fprintf(x->to, "    module.forward = functools.partial(\n");
+    fprintf(x->to, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
+}
+
+mp_status apply_selective(applied *x)
+{
+    mp_status st = MP_OK;
+    blocks b = {0};
+    selective s = {.blocks = &b, .graph = x->graph};
+    found best = {.k = -1, .smallest_bytes = INT64_MAX};
+    char what[256];
+    MP_TRY(blocks_find(x->modules, &b, x->err));
+    MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
+               x->graph->name);
+    s.number = mp_alloc(x->graph->n_nodes, sizeof *s.number);
+    s.kept = mp_alloc(x->graph->n_nodes, sizeof *s.kept);
+    MP_REQUIRE(s.number && s.kept, x->err, MP_NOMEM, "out of memory");
+    find_products(&s);
+    choose_tried(&s);
+    for (unsigned set = 0; set < 1U << s.n_tried; set++) MP_TRY(try_set(&s, set, x->budget_bytes, &best, x->err));
+    if (best.k < 0) {
+        st = applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
+        goto done;
+    }
+    snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
+             x->modules->modules[b.module[0]].name);
+    applied_head(x, what, best.peak_bytes, best.ticks);
+    if (best.k > 0)
+        print_lines(x, &s, &best);
+    else
+        fprintf(x->to, "# No block has to be checkpointed.\n");
+done:
+    mp_free(s.number);
+    mp_free(s.kept);
+    blocks_free(&b);
+    return st;
+}
