@@ -42,16 +42,15 @@ static void put_tile(mp_text_builder *out, const char *value, const char *name)
     mp_text_format(out, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", value, name);
 }
 
-static void put_summary(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c)
+static void put_summary(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c, const char *title)
 {
-    char title[NAME_MAX_BYTES], name[NAME_MAX_BYTES], text[128], bytes[MP_BYTES_TEXT_MAX];
-    mp_saving_title(request->title, request->plan, title, sizeof title);
+    char node[NAME_MAX_BYTES], name[NAME_MAX_BYTES], text[128], bytes[MP_BYTES_TEXT_MAX];
     mp_text_put(out, "<h1>");
     put_html(out, title);
     mp_text_put(out, "</h1>\n");
     mp_text_format(out, "<p>one training step of %zu operator runs, %s; the peak is at run %d, ", c->n_steps,
                    request->plan ? "as a plan runs it" : "everything kept", c->timeline->peak_step + 1);
-    put_html(out, mp_short_name(mp_node_title(c->graph, c->steps[c->timeline->peak_step].node, title, sizeof title), name,
+    put_html(out, mp_short_name(mp_node_title(c->graph, c->steps[c->timeline->peak_step].node, node, sizeof node), name,
                                 sizeof name));
     mp_text_put(out, "</p>\n<div class=\"tiles\">\n");
     put_tile(out, mp_bytes_text(c->timeline->peak_bytes, bytes), "peak");
@@ -149,14 +148,17 @@ static void put_data(mp_text_builder *out, const char *json)
 static void put_page(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c,
                      const mp_block_facts *facts, const char *json)
 {
+    char title[NAME_MAX_BYTES];
+    mp_saving_title(request->title, request->plan, title, sizeof title);
     mp_text_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+                     "<meta name=\"viewport\" content=\"width=device-width\">\n<meta http-equiv=\"Content-Security-Policy\" "
+                     "content=\"default-src 'none'; style-src 'unsafe-inline'; "
                      "script-src 'unsafe-inline'\">\n<title>");
-    put_html(out, request->title);
+    put_html(out, title);
     mp_text_put(out, "</title>\n<style>\n");
     mp_text_put(out, style);
     mp_text_put(out, "</style>\n</head>\n<body>\n");
-    put_summary(out, request, c);
+    put_summary(out, request, c, title);
     mp_text_put(out, "<h2>Memory over the step</h2>\n<p>wheel or + and - zoom, dragging or the arrow keys move, <button "
                      "id=\"all\">whole step</button></p>\n<div class=\"legend\" id=\"legend\"></div>\n<div class=\"box\">"
                      "<canvas id=\"chart\"></canvas></div>\n<h2>Tensors</h2>\n<p><input id=\"search\" placeholder=\"search: "

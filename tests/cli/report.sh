@@ -1,6 +1,6 @@
 # report.sh - report: one page, parsed, and where there is a browser shown, of plan.json and of a graph with hostile names.
 holds report_plan sh -c "'$memplan' report mlp.onnx --plan plan.json -o report.html && cp report.html once.html &&
-    '$memplan' report mlp.onnx --plan plan.json -o report.html && cmp once.html report.html"
+    '$memplan' report mlp.onnx --plan plan.json -o report.html && cmp once.html report.html && grep -q '<title>.*: .* instead of ' report.html"
 holds report_keep_all "$memplan" report resnet50.onnx --batch 2 --no-curve -o keep_all.html
 sed -e 's#"name": *"[^"]*"#"name": "</script><b>\\"x\\" \\\\ \&amp;"#' -e 's#"phase":#"source": "net.py:6: </script><i>", "phase":#' \
     chain.json > hostile_names.json
@@ -12,8 +12,9 @@ holds report_is_html sh -c "command -v python3 > /dev/null || exit 0
 # In a browser: report_page.js does what a reader does, and judges. Without a browser that starts, nothing is judged.
 for page in report keep_all hostile; do { sed '/<\/body>/,$d' $page.html; echo '<script>'; cat "$root/tests/cli/report_page.js"; echo '</script></body></html>'; } > judged_$page.html; done
 holds report_in_a_browser sh -c "command -v chromium > /dev/null || exit 0
-    for page in report keep_all hostile; do
-        timeout 60 chromium --headless --no-sandbox --disable-gpu --dump-dom file://$work/judged_\$page.html > shown_\$page.html 2> browser.log || exit 0
+    for page in report keep_all hostile report:--window-size=420,900; do
+        window=\${page#*:}; page=\${page%:*}
+        timeout 60 chromium --headless --no-sandbox --disable-gpu \$(test \$window = \$page || echo \$window) --dump-dom file://$work/judged_\$page.html > shown_\$page.html 2> browser.log || exit 0
         grep -q '<body data-faults=.none.' shown_\$page.html || { grep -o 'data-faults=[^>]*' shown_\$page.html; exit 1; }
     done"
 try report_no_file report mlp.onnx --plan plan.json

@@ -49,5 +49,9 @@
   holds(drawn.length === D.curves.filter(each => each.points.length).length, 'a line for each searcher');
   holds(document.querySelectorAll('#curve circle').length === points, 'a dot for each plan');
   holds(!document.querySelector('#curve') || drawn.length > 0, 'the curve is there');
+
+  holds([0, 512, 1024].map(b => tick(b, 512, 1024)).join() === '0.0,0.5,1.0' && tick(1024, 1024, 1024) === '1', 'numbers of an axis have the same decimals');
+  holds(document.documentElement.scrollWidth <= innerWidth, 'nothing sticks out of the window');
+  holds(rows().every(row => row.offsetHeight < 100), 'names are not broken to pieces');
   document.body.dataset.faults = faults.join('; ') || 'none';
 })();
