@@ -35,6 +35,10 @@ says "of 59048960 bytes" ./plan_model "$here/examples/mlp4.onnx" 1024 96 plan.js
 says "plan.json holds" "$prefix/bin/memplan" check "$here/examples/mlp4.onnx" plan.json --batch 1024
 says "step 2: loss" ./train_plan "$here/examples/fashion_cnn.onnx" 16 9000000 2
 
+for schema in "$here"/docs/schemas/*.json; do
+    cmp -s "$schema" "$prefix/share/memplan/schemas/$(basename "$schema")" || complain "the schema $(basename "$schema") is not installed"
+done
+[ -e "$prefix/share/doc/memplan/schemas/plan.json" ] || complain "the documents' link to the schemas leads nowhere"
 for page in memplan memplan-plan memplan-train; do
     [ -s "$prefix/share/man/man1/$page.1" ] || complain "there is no man page $page(1)"
 done
