@@ -40,17 +40,20 @@ static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_byte
 /* `name` of the searcher, or "". */
 static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
 {
-    char bytes[QUANTITY_MAX], least[QUANTITY_MAX], line[4 * QUANTITY_MAX];
+    char bytes[QUANTITY_MAX], least[QUANTITY_MAX] = "", line[4 * QUANTITY_MAX];
     const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
     if (!p->feasible) {
         screen_row("  %11s  %11s%s", bytes_short(p->budget_bytes, bytes), "none found",
                    bound && bound->infeasible ? ", and there is none" : "");
         return;
     }
-    screen_row("%s %9s  %6zu  %6zu%s%s%s", line_text(found, p->budget_bytes, p->peak_bytes, p->ticks, line, sizeof line),
-               bound ? extra_text((double)bound->ticks, (double)found->keep_all_ticks, least) : "", p->n_checkpoints,
-               p->n_recomputed, *name ? "  " : "", name,
-               bound && p->ticks <= bound->ticks ? *name ? ", optimal" : "  optimal" : note);
+    line_text(found, p->budget_bytes, p->peak_bytes, p->ticks, line, sizeof line);
+    if (bound) extra_text((double)bound->ticks, (double)found->keep_all_ticks, least);
+    if (bound && p->ticks <= bound->ticks) note = *name ? ", optimal" : "  optimal";
+    if (*name)
+        screen_row("%s %9s  %s%s", line, least, name, note);
+    else
+        screen_row("%s %9s  %6zu  %6zu%s", line, least, p->n_checkpoints, p->n_recomputed, note);
 }
 
 static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
@@ -60,7 +63,12 @@ static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
     for (size_t k = 0; k < c->n; k++) print_point(found, &c->points[k], "", is_cheapest(found, &c->points[k]) ? "  *" : "");
 }
 
-/* For every budget the cheapest plan of all searchers; the first of them where several are. */
+static bool is_better(const mp_sweep_point *p, const mp_sweep_point *other)
+{
+    return p->ticks != other->ticks ? p->ticks < other->ticks : p->peak_bytes < other->peak_bytes;
+}
+
+/* For every budget the cheapest plan of all searchers, of equal ones the smallest, of those the first. */
 static void print_best(const mp_sweep *found)
 {
     for (int64_t last = -1;;) {
@@ -70,8 +78,7 @@ static void print_best(const mp_sweep *found)
             for (size_t i = 0; i < found->curves[k].n; i++) {
                 const mp_sweep_point *p = &found->curves[k].points[i];
                 if (p->budget_bytes <= last || (best && p->budget_bytes > best->budget_bytes)) continue;
-                if (best && p->budget_bytes == best->budget_bytes &&
-                    (!p->feasible || (best->feasible && p->ticks >= best->ticks)))
+                if (best && p->budget_bytes == best->budget_bytes && (!p->feasible || (best->feasible && !is_better(p, best))))
                     continue;
                 best = p;
                 name = found->curves[k].solver;
@@ -136,12 +143,13 @@ void print_sweep(const options *o, const subject *s, const mp_sweep *found)
     print_verdict(o, s, found);
     if (o->quiet) return;
     putchar('\n');
-    if (shortly)
+    if (shortly) {
         screen_text(2, "Peak and extra time by budget, by the cheapest searcher (all of them: --list):");
-    else
+        screen_row("  %11s  %11s  %7s  %9s %9s  by", "budget", "peak", "", "extra", "at least");
+    } else {
         screen_text(2, "Peak and extra time by budget (* nobody was cheaper), tensors kept, steps run again:");
-    screen_row("  %11s  %11s  %7s  %9s %9s  %6s  %6s%s", "budget", "peak", "", "extra", "at least", "kept", "again",
-               shortly ? "  by" : "");
+        screen_row("  %11s  %11s  %7s  %9s %9s  %6s  %6s", "budget", "peak", "", "extra", "at least", "kept", "again");
+    }
     screen_row("%s  keep all; the floor is %s",
                line_text(found, -1, found->keep_all_bytes, found->keep_all_ticks, line, sizeof line),
                bytes_short(found->floor_bytes, floor));
