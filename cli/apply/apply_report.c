@@ -24,6 +24,21 @@ static bool writes_again(const mp_modules *m, const bool *chosen)
     return false;
 }
 
+/* Whether a module without parameters is among them: PyTorch may have it work in place. */
+static bool may_be_in_place(const mp_modules *m, const bool *chosen)
+{
+    for (int k = 0; k < m->n_calls; k++) {
+        bool has_parameters = false;
+        for (int p = m->calls[k].first; p < m->calls[k].end; p++) {
+            const mp_alternative *alternative = &m->graph->nodes[m->node[p]].alternatives[0];
+            for (size_t i = 0; i < alternative->n_reads; i++)
+                has_parameters |= m->graph->storages[alternative->reads[i]].kind == MP_KIND_PARAMETER;
+        }
+        if (chosen[m->calls[k].module] && !has_parameters) return true;
+    }
+    return false;
+}
+
 static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
 {
     char what[96];
@@ -36,6 +51,9 @@ static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
         for (int m = 0; m < x->modules->n; m++)
             if (chosen[m]) fprintf(x->to, "    \"%s\",\n", x->modules->modules[m].name);
         fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
+        if (may_be_in_place(x->modules, chosen))
+            fprintf(x->to, "    if getattr(module, \"inplace\", False):\n"
+                           "        module.inplace = False  # its input has to be there for the second run\n");
         fprintf(x->to, "    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
         if (writes_again(x->modules, chosen))
             fprintf(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");

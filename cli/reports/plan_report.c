@@ -17,6 +17,7 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
+#include "planner/segments/module_tree.h"
 
 enum { LINES = 4 }; /* of checkpoints, and for what the other rules say */
 
@@ -58,6 +59,29 @@ bool plan_is_by_modules(const mp_plan *plan)
     return !strcmp(plan->solver, "modules");
 }
 
+/* The modules that no plan can wrap: how many, and the first. */
+static mp_status print_left_out(const outcome *out, mp_error *err)
+{
+    enum { NAMES = 72 };
+    mp_status st = MP_OK;
+    mp_modules *modules = NULL;
+    char names[NAMES] = "";
+    int n = 0, n_told = 0;
+    size_t used = 0;
+    MP_TRY(mp_modules_new(out->subject.graph, &modules, err));
+    for (int m = 0; m < modules->n; m++) {
+        const mp_module *row = &modules->modules[m];
+        if (!row->is_split || n++ > n_told || used + strlen(row->name) + 2 > sizeof names) continue;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n_told++ ? ", " : "", row->name);
+    }
+    if (n)
+        screen_text(2, "Not to be wrapped, since other operators stand between theirs: %d module%s%s%s%s", n, n == 1 ? "" : "s",
+                    used ? ": " : "", names, used && n > n_told ? ", ..." : "");
+done:
+    mp_modules_free(modules);
+    return st;
+}
+
 /* The modules to wrap: what a plan by modules is, in the words of its file. */
 static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error *err)
 {
@@ -74,6 +98,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     if (!n) puts("No module has to be wrapped: everything is kept.");
     if (n) printf("Modules to wrap in torch.utils.checkpoint: %zu\n", n);
     if (n) screen_text(2, "  %s", names);
+    MP_TRY(print_left_out(out, err));
 done:
     json_decref(header);
     return st;

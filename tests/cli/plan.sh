@@ -21,6 +21,9 @@ try apply_too_coarse apply mlp.onnx plan.json --for pytorch
 try apply_paddle apply mlp.onnx plan.json --for paddle
 try apply_jax apply mlp.onnx plan.json --for jax
 try apply_nobody apply mlp.onnx plan.json
+sed 's#name: "/blocks/blocks.5/Relu"#name: "/up/Relu_1"#' "$root/tests/cli/files/mlp.onnx.txt" |
+    protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto > split.onnx
+FILTER="grep -v found.by" try plan_modules_split plan split.onnx --batch 4096 --budget 99.8% --granularity module
 try plan_modules_none plan chain.json --budget 350 --granularity module
 try plan_modules_contradict plan mlp.onnx --budget 50% --granularity module --solver chen
 FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets
