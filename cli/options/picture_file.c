@@ -10,8 +10,6 @@
 #include "cli/options/commands.h"
 #include "formats/base/file.h"
 
-static const char folder[] = "/tmp/memplan-XXXXXX";
-
 bool picture_takes_output(const options *o)
 {
     return o->out && !strcmp(o->out, "-");
@@ -35,7 +33,10 @@ int picture_file_settle(const options *o, const char *formats, picture_file *out
     if (!o->format) return EXIT_DONE;
     if (!is_among(formats, o->format))
         return usage_error("--format: %s writes %s, and no %s", commands[o->command].name, formats, o->format);
-    snprintf(out->beside, sizeof out->beside, "%s/picture.%s", folder, o->format);
+    const char *folder = getenv("TMPDIR");
+    const int n = snprintf(out->beside, sizeof out->beside, "%s/memplan-XXXXXX/picture.%s", folder && *folder ? folder : "/tmp",
+                           o->format);
+    if (n < 0 || n >= (int)sizeof out->beside) return usage_error("TMPDIR: the name of the folder is too long");
     out->path = out->beside;
     return EXIT_DONE;
 }
@@ -50,12 +51,12 @@ int picture_file_settle_beside(const options *o, const char *formats, picture_fi
 
 mp_status picture_file_open(picture_file *file, mp_error *err)
 {
-    char *end = file->beside + sizeof folder - 1;
-    if (!*file->beside) return MP_OK;
+    char *end = strrchr(file->beside, '/');
+    if (!end) return MP_OK;
     *end = '\0';
     const bool made = mkdtemp(file->beside);
     *end = '/';
-    return made ? MP_OK : MP_FAIL(err, MP_IO, "there is no place in /tmp to draw in");
+    return made ? MP_OK : MP_FAIL(err, MP_IO, "no file can be made in TMPDIR, or /tmp, to draw in");
 }
 
 mp_status picture_file_close(picture_file *file, const options *o, mp_status drawn, mp_error *err)
@@ -66,7 +67,7 @@ mp_status picture_file_close(picture_file *file, const options *o, mp_status dra
     if (drawn == MP_OK) drawn = mp_file_write(o->out, picture.bytes, picture.size, err);
     mp_file_close(&picture);
     unlink(file->beside);
-    file->beside[sizeof folder - 1] = '\0';
+    *strrchr(file->beside, '/') = '\0';
     rmdir(file->beside);
     return drawn;
 }

@@ -9,7 +9,7 @@
 
 typedef struct picture_file {
     const char *path; /* its ending is the format; to draw into once it is open */
-    char beside[64];  /* it, where it is not what -o names; else "" */
+    char beside[256]; /* it, in a folder of $TMPDIR, where it is not what -o names; else "". path may point here: not copied */
 } picture_file;
 
 /* For a picture beside an answer, which -o need not ask for, and which cannot both be on standard output. */

@@ -13,7 +13,9 @@ holds answers_make_room_for_pictures sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 3 --no-before -o - --format svg > loss.txt && head -n 1 loss.txt | grep -q '<?xml' && tail -n 1 loss.txt | grep -q '</svg>'"
 holds a_format_for_any_name sh -c "
     '$memplan' draw mlp.onnx --plan plan.json -o named --format png && '$memplan' draw mlp.onnx --plan plan.json -o named.png && cmp named named.png"
-holds nothing_stays_in_tmp sh -c '! ls -d /tmp/memplan-?????? 2> /dev/null'
+holds nothing_stays_in_tmp sh -c "mkdir -p passing && '$memplan' draw mlp.onnx --plan plan.json -o named.svg &&
+    TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format svg | cmp - named.svg && rmdir passing &&
+    ! TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format svg"
 holds plans_from_standard_input sh -c "
     '$memplan' draw mlp.onnx --plan plan.json -o named.svg && '$memplan' draw mlp.onnx --plan - -o - --format svg < plan.json | cmp - named.svg &&
     cat plan.json | '$memplan' timeline mlp.onnx --plan - -o named.svg && cat mlp.onnx | '$memplan' draw - --plan - -o none.svg 2>&1 | grep -q 'is one file'"
