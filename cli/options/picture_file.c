@@ -64,10 +64,10 @@ mp_status picture_file_close(picture_file *file, const options *o, mp_status dra
     mp_file picture = {0};
     if (!*file->beside) return drawn;
     if (drawn == MP_OK) drawn = mp_file_open(file->beside, INT64_MAX, &picture, err);
-    if (drawn == MP_OK) drawn = mp_file_write(o->out, picture.bytes, picture.size, err);
-    mp_file_close(&picture);
-    unlink(file->beside);
+    unlink(file->beside); /* before it is written on: a pipe whose reader has gone ends the program there */
     *strrchr(file->beside, '/') = '\0';
     rmdir(file->beside);
+    if (drawn == MP_OK) drawn = mp_file_write(o->out, picture.bytes, picture.size, err);
+    mp_file_close(&picture);
     return drawn;
 }

@@ -14,7 +14,8 @@ holds answers_make_room_for_pictures sh -c "
 holds a_format_for_any_name sh -c "
     '$memplan' draw mlp.onnx --plan plan.json -o named --format png && '$memplan' draw mlp.onnx --plan plan.json -o named.png && cmp named named.png"
 holds nothing_stays_in_tmp sh -c "mkdir -p passing && '$memplan' draw mlp.onnx --plan plan.json -o named.svg &&
-    TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format svg | cmp - named.svg && rmdir passing &&
+    TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format svg | cmp - named.svg &&
+    TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format pdf | head -c 9 > /dev/null; rmdir passing &&
     ! TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format svg"
 holds plans_from_standard_input sh -c "
     '$memplan' draw mlp.onnx --plan plan.json -o named.svg && '$memplan' draw mlp.onnx --plan - -o - --format svg < plan.json | cmp - named.svg &&
