@@ -4,7 +4,8 @@
 By hand, not in CI: needs torch and onnx; torchvision for the networks that are not in tests/bench/torch_nets.py. PyTorch's MemTracker runs
 two steps with AdamW (fused: without temporaries) on tensors without memory, so that networks of any size take seconds; the second step counts. The same module is
 exported without its parameters (TorchScript, training mode) and estimated at the same batch. Dropout is off with --no-dropout, since with it
-PyTorch runs its attention operator by operator.
+PyTorch runs its attention operator by operator. With --lora RANK transformers get adapters of that rank beside the products that make
+queries and values: those of the package peft there, --lora here; the counts of what is trained have to be equal.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
@@ -30,6 +32,20 @@ BATCHES = {
     "gpt2_small": 2, "llama": 2, "bert_base": 2, "vit_b_16": 8,
     "resnet50": 8, "mobilenet_v2": 8, "vgg16": 8, "densenet121": 8, "mobilenet_v3_large": 8,
 }  # fmt: skip
+
+
+ADAPTED = {"gpt2_small": ("qkv",), "llama": ("q", "v"), "bert_base": ("q", "v"), "vit_b_16": ("qkv",)}
+
+
+def make_adapted(name: str, dropout: bool, rank: int) -> Network:
+    """The same with peft's adapters."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    net, inputs, labels = make(name, dropout)
+    if rank:
+        with mock.patch.object(nn.Module, "to", lambda module, *_, **__: module):  # fake tensors cannot be moved, and are where they should be
+            inject_adapter_in_model(LoraConfig(r=rank, target_modules=list(ADAPTED[name])), net)
+    return net.train(), inputs, labels
 
 
 def make(name: str, dropout: bool) -> Network:
@@ -49,14 +65,16 @@ def make(name: str, dropout: bool) -> Network:
     return net.train(), inputs, labels
 
 
-def estimated(program: str, name: str, dropout: bool, folder: Path) -> int:
+def estimated(program: str, name: str, dropout: bool, rank: int, folder: Path) -> dict[str, int]:
     path = folder / f"{name}.onnx"
     net, inputs, _ = make(name, dropout)
     write_file(net, inputs, path)
-    done = subprocess.run([program, "estimate", str(path), "--rules", "pytorch", "--json"], capture_output=True, text=True, check=False)
+    lora = [f"--lora={rank}:layers.*.{module}.weight" for module in ADAPTED[name]] if rank else []
+    done = subprocess.run([program, "estimate", str(path), "--rules", "pytorch", "--json", *lora], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
-    return int(json.loads(done.stdout)["peak_bytes"])
+    answer: dict[str, int] = json.loads(done.stdout)
+    return answer
 
 
 def main() -> None:
@@ -64,10 +82,19 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(BATCHES), help=f"of {', '.join(BATCHES)}")
     parser.add_argument("--memplan", default=str(HERE.parent / "build/memplan"), help="the program")
     parser.add_argument("--no-dropout", action="store_true", help="modules that drop drop nothing")
+    parser.add_argument("--lora", type=int, default=0, metavar="RANK", help="with adapters, of transformers")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         for name in args.names:
-            truth, ours = tracked_peak(functools.partial(make, name, not args.no_dropout)), estimated(args.memplan, name, not args.no_dropout, Path(scratch))
+            if args.lora and name not in ADAPTED:
+                continue
+            network = functools.partial(make_adapted, name, not args.no_dropout, args.lora) if args.lora else functools.partial(make, name, not args.no_dropout)
+            answer = estimated(args.memplan, name, not args.no_dropout, args.lora, Path(scratch))
+            truth, ours = tracked_peak(network), answer["peak_bytes"]
+            if args.lora:
+                with torch.device("meta"):
+                    trained = sum(p.numel() for p in network()[0].parameters() if p.requires_grad)
+                print(f"{'':14} trained   PyTorch {trained:14,}  memplan {answer['n_trained_parameters']:14,}", flush=True)
             print(f"{name:14} batch {BATCHES[name]:2}  PyTorch {truth:14,}  memplan {ours:14,}  {100 * (ours / truth - 1):+.2f} %", flush=True)
 
 

@@ -31,6 +31,7 @@ typedef struct estimate {
     mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
     int peak_node;         /* -1: no nodes */
     int64_t n_parameters;  /* -1: a graph file does not say */
+    int64_t n_trained;     /* of them; -1 likewise */
     mp_rules rules;
     int *cuts; /* storages */
     size_t n_cuts;
@@ -45,8 +46,9 @@ typedef struct estimate {
 /* How many fit so that all is told in 24 lines. */
 static size_t module_rows(const estimate *e)
 {
-    const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0);
-    return (size_t)(more > 1 ? MODULE_ROWS + 1 - more : MODULE_ROWS);
+    const int device = *e->room.name ? 2 : 0; /* lines by which the first and the last are longer */
+    const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
+    return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
 /* The rules a graph was built under: its options say so, and without them ours hold. */
@@ -57,18 +59,6 @@ static mp_rules rules_of(const subject *s)
     return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
 }
 
-/* All that the file trains, whether the loss depends on it or not (the head of an auxiliary output). */
-static int64_t count_parameters(const subject *s)
-{
-    int64_t n = 0;
-    if (!s->model) return -1;
-    for (size_t k = 0; k < s->model->n_tensors; k++) {
-        const mp_tensor *t = &s->model->tensors[k];
-        if (t->role == MP_ROLE_PARAMETER && t->rank >= 0) n += mp_tensor_elements(t);
-    }
-    return n;
-}
-
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -77,7 +67,8 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     graph = e->subject.graph;
     if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
     e->rules = rules_of(&e->subject);
-    e->n_parameters = count_parameters(&e->subject);
+    e->n_parameters = e->n_trained = -1;
+    if (e->subject.model) count_parameters(e->subject.model, o, &e->n_parameters, &e->n_trained);
     MP_TRY(mp_summarize(graph, e->rules, &e->summary, err));
     if (graph->fuse == MP_FUSE_BACKWARD)
         MP_TRY(early_updates_timeline(graph, &e->timeline, &e->peak_node, err));
@@ -196,6 +187,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     mp_json_set(&json, "peak_tensors", peak_tensors_json(e));
     mp_json_set(&json, "cut_tensors", cut_tensors_json(e));
     mp_json_set(&json, "modules", modules_json(graph, sum));
+    mp_json_set(&json, "n_trained_parameters", mp_json_integer_if(e->n_trained != -1, e->n_trained));
     mp_json_set(&json, "savings", savings_json(&e->savings));
     mp_json_set(&json, "other_rules", other_rules_json(&e->other));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
@@ -312,11 +304,14 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
     const bool all = o->verbose || o->list;
-    char note[QUANTITY_MAX + 16] = "", count[QUANTITY_MAX], forward[QUANTITY_MAX], backward[QUANTITY_MAX], flops[QUANTITY_MAX];
+    char note[2 * QUANTITY_MAX + 32] = "", count[QUANTITY_MAX], trained[QUANTITY_MAX], forward[QUANTITY_MAX],
+                                 backward[QUANTITY_MAX], flops[QUANTITY_MAX];
     print_verdict(o, e);
     if (o->quiet) return MP_OK;
     putchar('\n');
     if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
+    if (e->n_trained < e->n_parameters)
+        snprintf(note, sizeof note, "(%s parameters, %s trained)", count, count_text(e->n_trained, trained));
     print_row(o, "peak", e->timeline->peak_bytes,
               !json_object_get(e->subject.options, "rules") ? ""
               : e->rules == MP_RULES_PYTORCH                ? "(as PyTorch trains it)"
@@ -338,7 +333,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
     const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_TRY(report_modules(graph, sum, rows, o->sort, err));
-    report_savings(&e->savings);
+    report_savings(&e->savings, !all && *e->room.name ? 4 : SAVINGS_MAX);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->verbose)
         MP_TRY(print_details(o, e, err));

@@ -6,6 +6,7 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
@@ -31,6 +32,30 @@ static void try_options(const options *asked, const char *what, savings *out)
     if (subject_load(asked->operands[0], asked, &s, &ours) == MP_OK && mp_update_effect_of(s.graph, 1, &effect, &ours) == MP_OK)
         add(out, what, effect.peak_bytes, -1);
     subject_free(&s);
+}
+
+/* Adapters where peft sets them when it is not told: beside queries and values, by the names that transformers give them. */
+static void try_adapters(const options *asked, const mp_model *model, savings *out)
+{
+    enum { LEAST = 4 };
+    static const char *const names[][2] = {
+        {"8:*[qv]_proj*"}, {"8:*query*", "8:*value*"}, {"8:*[qv]_lin*"}, {"8:*qkv*"}, {"8:*c_attn*"}};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        size_t matrices = 0;
+        char what[64];
+        options own = *asked;
+        own.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
+        for (size_t i = 0; i < own.lora.n; i++) {
+            int rank;
+            const char *pattern;
+            if (mp_adapter_read(names[k][i], &rank, &pattern)) matrices += mp_adapter_matrices(model, pattern);
+        }
+        if (matrices < LEAST) continue;
+        snprintf(what, sizeof what, "--lora '%s'%s%s%s", names[k][0], names[k][1] ? " --lora '" : "",
+                 names[k][1] ? names[k][1] : "", names[k][1] ? "'" : "");
+        try_options(&own, what, out);
+        return;
+    }
 }
 
 static mp_status try_segments(const subject *s, savings *out, mp_error *err)
@@ -77,12 +102,13 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
     asked.batch = o->batch / 2;
     snprintf(what, sizeof what, "--batch %lld", (long long)asked.batch);
     if (asked.batch > 0) try_options(&asked, what, out);
+    if (!o->lora.n && !o->freeze.n) try_adapters(o, s->model, out);
     MP_TRY(try_segments(s, out, err));
 done:
     return st;
 }
 
-void report_savings(const savings *s)
+void report_savings(const savings *s, size_t most)
 {
     char bytes[QUANTITY_MAX], extra[QUANTITY_MAX], less[QUANTITY_MAX], time[QUANTITY_MAX + 16] = "";
     if (!s->n) return;
@@ -90,6 +116,9 @@ void report_savings(const savings *s)
     for (size_t k = 0; k < s->n; k++) {
         const saving *row = &s->rows[k];
         const int64_t saved = s->peak_bytes - row->peak_bytes;
+        size_t n_better = 0;
+        for (size_t i = 0; i < s->n; i++) n_better += s->rows[i].peak_bytes < row->peak_bytes;
+        if (n_better >= most) continue;
         *time = 0;
         if (row->ticks >= 0) snprintf(time, sizeof time, "  %s time", extra_text((double)row->ticks, (double)s->ticks, extra));
         snprintf(less, sizeof less, "-%s", bytes_short(saved, bytes));

@@ -7,7 +7,7 @@
 #include "cli/options/options.h"
 #include "cli/reports/subject.h"
 
-enum { SAVINGS_MAX = 5 };
+enum { SAVINGS_MAX = 6 };
 
 typedef struct saving {
     char what[64];      /* "--optimizer sgd" */
@@ -21,11 +21,12 @@ typedef struct savings {
     saving rows[SAVINGS_MAX];
 } savings;
 
-/* Tries what the options have not chosen: updates within backward, SGD without state, bf16, half the batch, and segments
- * recomputed between evenly spread checkpoints. What the model or the device does not have is left out. MP_NOMEM, or a failure
- * of building the graph as asked. */
+/* Tries what the options have not chosen: updates within backward, SGD without state, bf16, half the batch, adapters beside
+ * the products of attention, and segments recomputed between evenly spread checkpoints. What the model or the device does not
+ * have is left out. MP_NOMEM, or a failure of building the graph as asked. */
 mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err);
-void report_savings(const savings *s);
+/* Prints those that save most, at most so many. */
+void report_savings(const savings *s, size_t most);
 /* A new reference; NULL: memory is short. */
 json_t *savings_json(const savings *s);
 

@@ -14,9 +14,22 @@ static bool is_frozen(const mp_tensor *t, const options *o)
     return frozen;
 }
 
+void count_parameters(const mp_model *model, const options *o, int64_t *all, int64_t *trained)
+{
+    *all = *trained = 0;
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        const mp_tensor *t = &model->tensors[k];
+        const int64_t n = t->role == MP_ROLE_PARAMETER && t->rank >= 0 ? mp_tensor_elements(t) : 0;
+        *all += n;
+        if (!t->is_frozen && !is_frozen(t, o)) *trained += n;
+    }
+}
+
 static const char *reason_of(const mp_tensor *t, const options *o)
 {
-    return is_frozen(t, o) ? "frozen with --freeze" : t->role_reason ? t->role_reason : "";
+    return is_frozen(t, o) ? "frozen with --freeze"
+           : t->is_frozen  ? "frozen: adapters are trained (--lora)"
+                           : (t->role_reason ? t->role_reason : "");
 }
 
 /* From outside, and not made by simplification. */

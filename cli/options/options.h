@@ -44,7 +44,7 @@ typedef struct text_list {
 /* Texts point into argv, or into the JSON they were taken from. */
 typedef struct options {
     int64_t batch; /* 0: not given */
-    text_list dims, data, test, train, freeze;
+    text_list dims, data, test, train, freeze, lora;
     const char *output; /* NULL: not given */
     const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
     double label_smoothing, beta;                          /* 0: not given */

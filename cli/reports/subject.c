@@ -10,6 +10,7 @@
 #include "cli/options/options_json.h"
 #include "cli/reports/inference_report.h"
 #include "cli/reports/loss_options.h"
+#include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/run/algorithms.h"
@@ -162,6 +163,11 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     }
     if (o->chunk_steps || (o->simplify && wanted.rules == MP_RULES_EXECUTOR))
         MP_TRY(mp_model_cut_sequences(s->model, o->chunk_steps, &s->sequences, err));
+    if (o->lora.n) {
+        const mp_adapters adapters = {
+            .wanted = o->lora.items, .n = o->lora.n, .train = o->train.items, .n_train = o->train.n, .rules = wanted.rules};
+        MP_TRY(mp_model_add_adapters(s->model, &adapters, err));
+    }
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
     MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR) {

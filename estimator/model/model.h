@@ -73,6 +73,8 @@ typedef struct mp_tensor {
     mp_mask mask;            /* UNKNOWN wherever there is a value */
     bool is_output;          /* a declared output of the model */
     bool is_target;          /* an input that the appended loss compares with */
+    bool is_frozen;          /* a parameter that is not trained, because adapters are (adapters.h) */
+    bool starts_at_zero;     /* a parameter whose first values are 0, whatever its readers are */
     bool is_formal;          /* stands for what a control operator hands to its region, while there is one */
     mp_sequence *sequence;   /* NULL: a tensor. Else a list of tensors, known when mp_model_infer has come by */
     mp_stored stored;        /* the backend's */

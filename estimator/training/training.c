@@ -91,7 +91,8 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
     const mp_model *m = b->model;
     bool *trained = b->has_gradient, any = false;
     for (size_t t = 0; t < m->n_tensors; t++)
-        trained[t] = m->tensors[t].role == MP_ROLE_PARAMETER && mp_dtype_is_float(m->tensors[t].dtype);
+        trained[t] =
+            m->tensors[t].role == MP_ROLE_PARAMETER && !m->tensors[t].is_frozen && mp_dtype_is_float(m->tensors[t].dtype);
     MP_TRY(freeze(b, trained));
     for (size_t k = 0; k < m->n_operators; k++) {
         const mp_operator *op = &m->operators[k];

@@ -58,6 +58,7 @@ void mp_initialise(const mp_model *model, const mp_consumers *consumers, int ten
     int64_t n = mp_tensor_elements(t);
     mp_initial initial = initial_of(model, consumers, tensor, &reader, &seen);
     uint32_t key = (uint32_t)XXH64(t->name, strlen(t->name), 0);
+    if (t->starts_at_zero) initial = MP_INITIAL_ZERO;
     if (initial == MP_INITIAL_TERM) initial = t->rank && t->dims[t->rank - 1] == n ? MP_INITIAL_ZERO : MP_INITIAL_SMALL;
     bool is_factor = initial == MP_INITIAL_LEFT_MATRIX || initial == MP_INITIAL_RIGHT_MATRIX || initial == MP_INITIAL_FILTER;
     double bound = is_factor ? 1 / sqrt(fan_in(&model->tensors[seen], initial, reader)) : 0;

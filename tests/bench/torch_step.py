@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn import functional as F
+from torch.utils.hooks import RemovableHandle
+
+
+@contextmanager
+def hooks_for_what_is_trained() -> Iterator[None]:
+    """The tracker puts hooks on every parameter's gradient; frozen ones have none, and would refuse them."""
+    with ExitStack() as stack:
+        for name in ("register_hook", "register_post_accumulate_grad_hook"):
+            put = getattr(Tensor, name)
+
+            def if_trained(t: Tensor, hook: Callable[..., None], put: Callable[..., RemovableHandle] = put) -> RemovableHandle:
+                return put(t, hook) if t.requires_grad else RemovableHandle(OrderedDict())
+
+            stack.enter_context(mock.patch.object(Tensor, name, if_trained))
+        yield
+
 
 Network = tuple[nn.Module, tuple[Tensor, ...], Tensor]  # in training mode, its inputs and labels
 
@@ -23,7 +42,7 @@ def tracked_peak(make: Callable[[], Network]) -> int:
         optimizer = torch.optim.AdamW(net.parameters(), fused=True)
         tracker = MemTracker()
         tracker.track_external(net, optimizer, *inputs, labels)
-        with tracker:
+        with tracker, hooks_for_what_is_trained():
             for _ in range(2):
                 tracker.reset_mod_stats()
                 optimizer.zero_grad()

@@ -27,6 +27,7 @@ typedef struct adaptions {
     bool fused, fixed;
     bool by_rule;  /* attention is fused and sequences are cut where there are any, as on the command line */
     int64_t steps; /* of a chunk of a sequence; 0: sequences stay whole */
+    const mp_adapters *adapters;
 } adaptions;
 
 static training_case begin(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options,
@@ -50,6 +51,7 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
         OK(mp_model_cut_sequences(t.model, how.steps, &report, &err));
         assert_true(report.n_layers > 0 || how.by_rule);
     }
+    if (how.adapters) OK(mp_model_add_adapters(t.model, how.adapters, &err));
     OK(mp_model_add_loss(t.model, options, &loss, &err));
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
     OK(mp_parameter_source_open(t.program, path, 1, &t.source, &err));
@@ -81,6 +83,12 @@ training_case training_begin_fixed(const char *path, int64_t batch, const mp_tra
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options)
 {
     return begin(backend_of_tests(), path, batch, options, (adaptions){.fused = true});
+}
+
+training_case training_begin_adapted(const char *path, int64_t batch, const mp_training_options *options,
+                                     const mp_adapters *adapters)
+{
+    return begin(backend_of_tests(), path, batch, options, (adaptions){.adapters = adapters});
 }
 
 training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options)

@@ -3,6 +3,7 @@
 #ifndef TESTS_TRAINING_CASE_H
 #define TESTS_TRAINING_CASE_H
 
+#include "estimator/training/adapters.h"
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
 #include "executor/run/execution.h"
@@ -25,6 +26,9 @@ training_case training_begin_as_users_do(const char *path, const mp_training_opt
 training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with sequences cut into chunks of 4 steps, of which there must be some, attention not fused. */
 training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options);
+/* The same with adapters instead of attention that is fused. */
+training_case training_begin_adapted(const char *path, int64_t batch, const mp_training_options *options,
+                                     const mp_adapters *adapters);
 /* The first two on this backend. */
 training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
                                       const mp_training_options *options);

@@ -49,3 +49,12 @@ holds estimate_other_rules_are_what_they_say sh -c "
     other estimate '--rules executor' | grep -q \"peak_bytes\\\": \$(peak pytorch)\" &&
     other plan '--budget 100%' | grep -q \"peak_bytes\\\": \$(peak pytorch)\" &&
     '$memplan' estimate chain.json --json | grep -q 'other_rules\": null' && ! '$memplan' plan chain.json --budget 100% | grep 'in PyTorch'"
+cp "$root/tests/gradients/bert.onnx" .
+try estimate_lora estimate bert.onnx --lora '4:*qkv*' --train 'head.*'
+try estimate_lora_bias estimate mlp.onnx --batch 4 --lora '4:*.bias'
+try estimate_lora_rank estimate mlp.onnx --batch 4 --lora '*'
+holds estimate_lora_saves_what_it_says sh -c "
+    '$memplan' estimate hf_vit.torchscript.onnx --json > adapters.txt &&
+    peak=\$('$memplan' estimate hf_vit.torchscript.onnx --lora '8:*[qv]_proj*' --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p') &&
+    grep -A 1 -e '--lora .8:.\[qv\]_proj' adapters.txt | grep -q \": \$peak\" &&
+    ! '$memplan' estimate hf_vit.torchscript.onnx --lora '8:*q_proj*' | grep -q -e --lora"

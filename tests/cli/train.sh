@@ -13,6 +13,15 @@ holds train_without_a_gpu_says_so_first sh -c "
     test -e /dev/nvidiactl && exit 0
     '$memplan' train bert.onnx --budget 60% --device cuda 2> why.txt; test \$? = 2 &&
     grep -q 'there is no NVIDIA\|has no GPU module\|cannot be loaded' why.txt && ! grep -q 'cannot run' why.txt"
+holds train_lora_starts_where_the_network_was sh -c "
+    for lora in '' '--lora 4:*qkv* --lora 2:*up*'; do
+        '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --json \$lora | grep -A1 losses | tail -1
+    done | uniq -d | grep -q '3\.[0-9]'"
+holds train_lora sh -c "
+    '$memplan' plan bert.onnx --device cpu --lora '4:*qkv*' --train 'head.*' --budget floor+30% -o adapted.json > /dev/null &&
+    '$memplan' check bert.onnx adapted.json > /dev/null &&
+    '$memplan' train bert.onnx --plan adapted.json --steps 3 --save adapted.safetensors --json | grep -q '\"identical\": true' &&
+    grep -aq 'layers.1.qkv.lora_B.weight' adapted.safetensors"
 try train_auto train bert.onnx --budget auto --device cpu
 try plan_auto plan mlp.onnx --batch 64 --budget auto
 FILTER='grep Forward' try estimate_tf32 estimate resnet50.onnx --batch 32 --device h100 --tf32

@@ -24,14 +24,15 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
     mp_status st = MP_OK;
     const truth *all = data;
     (void)micro_batch;
-    static const char *const names[] = {"input", "target"};
-    for (int k = 0; k < 2; k++) {
-        const mp_named_tensor *saved = mp_safetensors_find(all->file, names[k]);
-        int tensor = mp_model_find(all->t->model, names[k]);
+    for (size_t k = 0; k < all->t->model->n_tensors; k++) {
+        const mp_tensor *x = &all->t->model->tensors[k];
+        const bool is_given = x->role == MP_ROLE_DATA || x->role == MP_ROLE_PARAMETER;
+        const mp_named_tensor *saved = is_given ? mp_safetensors_find(all->file, x->name) : NULL;
+        if (!saved) continue;
         mp_array there, host = mp_array_plain(saved->dtype, saved->rank, saved->dims);
         host.data = malloc((size_t)mp_array_bytes(&host));
         memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host));
-        st = mp_execution_tensor(e, tensor, &there, err);
+        st = mp_execution_tensor(e, (int)k, &there, err);
         if (st == MP_OK) st = all->t->program->backend->upload(all->t->program->backend, &host, &there, err);
         free(host.data);
     }
@@ -73,7 +74,8 @@ static void compare_gradient(training_case *t, mp_execution *e, const mp_safeten
 
 typedef training_case (*beginning)(const char *path, int64_t batch, const mp_training_options *options);
 
-static void check_as(const char *name, beginning begin)
+/* `model` names the network, `name` the file with its gradients. */
+static void check_of(const char *model, const char *name, beginning begin)
 {
     char path[256];
     mp_error err = {0};
@@ -82,7 +84,7 @@ static void check_as(const char *name, beginning begin)
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
     snprintf(path, sizeof path, "tests/gradients/%s.safetensors", name);
     if (mp_safetensors_open(path, &file, &err) != MP_OK) fail_msg("%s: %s", path, err.message);
-    snprintf(path, sizeof path, "tests/gradients/%s.onnx", name);
+    snprintf(path, sizeof path, "tests/gradients/%s.onnx", model);
     training_case t = begin(path, 0, &options);
     truth all = {&t, file};
     double norm = 0;
@@ -104,6 +106,10 @@ static void check_as(const char *name, beginning begin)
         if (fabs(loss - expected) > 1e-5 * fabs(expected)) fail_msg("%s: the loss is %.9g, not %.9g", name, loss, expected);
         for (size_t k = 0; k < t.model->n_tensors; k++) {
             if (t.model->tensors[k].role != MP_ROLE_PARAMETER || t.program->bindings->storage[k] < 0) continue;
+            if (t.model->tensors[k].is_frozen) {
+                assert_int_equal(t.program->bindings->gradient[k], -1);
+                continue;
+            }
             compare_gradient(&t, e, file, t.model->tensors[k].name, sqrt(norm));
             n_parameters++;
         }
@@ -113,6 +119,11 @@ static void check_as(const char *name, beginning begin)
     assert_true(n_parameters >= 8);
     mp_safetensors_close(file);
     training_end(&t);
+}
+
+static void check_as(const char *name, beginning begin)
+{
+    check_of(name, name, begin);
 }
 
 static void check(const char *name)
@@ -179,6 +190,20 @@ static void of_bags_and_neighbours(void **state)
     check("control_newer");
 }
 
+static training_case begin_adapted(const char *path, int64_t batch, const mp_training_options *options)
+{
+    static const char *const wanted[] = {"4:*qkv.weight", "4:*up*"}, *const train[] = {"head.*"};
+    const mp_adapters adapters = {.wanted = wanted, .n = 2, .train = train, .n_train = 1};
+    return training_begin_adapted(path, batch, options, &adapters);
+}
+
+/* As the package peft has them (make_adapters.py). */
+static void of_adapters_and_what_is_trained_besides(void **state)
+{
+    (void)state;
+    check_of("bert", "adapters", begin_adapted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +217,7 @@ int main(void)
         cmocka_unit_test(of_recurrent_layers),
         cmocka_unit_test(of_recurrent_layers_whose_sequences_are_cut),
         cmocka_unit_test(of_bags_and_neighbours),
+        cmocka_unit_test(of_adapters_and_what_is_trained_besides),
     };
     return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
 }
