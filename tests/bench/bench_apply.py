@@ -8,6 +8,7 @@ without memory, and the gradients of a real step are compared with those of the 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -106,7 +107,7 @@ def main() -> None:
                     print(f"{name} {whom}: {str(told['text']).strip()}", flush=True)
                     continue
                 lines, said = str(told["text"]), int(str(told["peak_bytes"]))
-                tracked = tracked_peak(lambda lines=lines: applied(name, lines))
+                tracked = tracked_peak(functools.partial(applied, name, lines))
                 equal = all(torch.equal(a, b) for a, b in zip(plain, gradients(applied(name, lines)), strict=True))
                 off = said / tracked - 1
                 failed += not equal or abs(off) > 0.03
