@@ -74,6 +74,9 @@ EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
 	@echo "built $B/memplan ($(CC)$(if $(SAN_FLAGS),$(comma) sanitizers), CUDA=$(CUDA))"
 
+ifeq ($(MAKECMDGOALS),demo)
+MAKEFLAGS += -j$(shell nproc)
+endif
 demo: $B/memplan ## the main job on a real model, within a minute
 	@examples/demo.sh $B/memplan $B/demo
 demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget, some minutes

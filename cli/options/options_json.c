@@ -14,7 +14,12 @@ static json_t *bindings_to_json(const text_list *list)
         const char *equals = strrchr(list->items[k], '=');
         int64_t size = 0;
         parse_count(equals + 1, &size);
-        if (json_object_setn_new(object, list->items[k], (size_t)(equals - list->items[k]), json_integer(size))) {
+        const size_t length = (size_t)(equals - list->items[k]);
+        char *name = mp_alloc(length + 1, 1);
+        if (name) memcpy(name, list->items[k], length);
+        const bool set = name && json_object_set_new(object, name, json_integer(size)) == 0;
+        mp_free(name);
+        if (!set) {
             json_decref(object);
             return NULL;
         }

@@ -5,7 +5,11 @@
 /* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
  * starts. No OpenMP inside. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#if __GNUC__ < 12 /* it dispatches on single extensions only */
+#define MP_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
 #define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
 #else
 #define MP_VECTOR
 #endif

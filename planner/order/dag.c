@@ -16,6 +16,14 @@
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 
+#if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10 /* its lists of vertices hold floating-point numbers */
+typedef int igraph_error_t;
+#define igraph_vector_int_t igraph_vector_t
+#define igraph_vector_int_init igraph_vector_init
+#define igraph_vector_int_size igraph_vector_size
+#define igraph_vector_int_destroy igraph_vector_destroy
+#endif
+
 static _Thread_local char reason_text[256];
 
 static void record(const char *reason, const char *file, int line, igraph_error_t code)
@@ -284,7 +292,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
     IGRAPH_TRY(igraph_vector_int_init(&points, 0));
     points_live = true;
     IGRAPH_TRY(igraph_articulation_points(&g, &points));
-    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&points); i++) cut[VECTOR(points)[i]] = true;
+    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&points); i++) cut[(size_t)VECTOR(points)[i]] = true;
     for (int v = 0; v < dag->n_vertices; v++) {
         const int s = cut[v] ? crossing_storage(graph, dag, v) : -1;
         if (s >= 0) storages[found++] = s;
