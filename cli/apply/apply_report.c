@@ -2,6 +2,7 @@
  * say what they come to. */
 #include "cli/apply/applied.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,9 +60,10 @@ static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
             fprintf(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
     }
     const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
+    const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* of what comes and goes */
     if (most > 0)
         fprintf(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
-                (double)(x->budget_bytes - x->plan->static_bytes) / most);
+                share < 1 ? floor(100 * share) / 100 : 1);
 }
 
 /* The plan, if it is one by modules; else the best one by modules within its budget. */
