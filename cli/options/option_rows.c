@@ -108,7 +108,7 @@ static const char *color_choice(size_t k)
 #define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | DRAW | TIMELINE | REPORT | TRAIN | PROFILE)
 #define OPS (1u << CMD_OPS)
 #define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_VERSION)
-#define ANSWERS (ESTIMATE | PLAN | CHECK | APPLY | PACK | SWEEP | FIT | TRAIN | PROFILE | LISTS)
+#define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | TRAIN | PROFILE | LISTS)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 #define OPTION(ID, text, sort, field, takers, ...) \

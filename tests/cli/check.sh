@@ -5,6 +5,7 @@ try check_repeated check mlp.onnx plan.json --batch 4096
 try check_contradiction check mlp.onnx plan.json --batch 64
 holds graph_is_written "$memplan" graph mlp.onnx --batch 4096 -o graph.json
 try check_graph check graph.json plan.json
+try graph_json graph chain.json --json
 try check_other_graph check chain.json plan.json
 sed 's/"peak_bytes": *\([0-9]*\)/"peak_bytes": 1\1/' plan.json > lie.json
 try check_lie check mlp.onnx lie.json
