@@ -10,7 +10,7 @@ VERSION := 0.1.0
 PREFIX  ?= /usr/local
 CC       = gcc
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
-B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)
+B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)$(if $(FUZZ),/fuzz)
 # Every folder of the library; the GPU module is built apart. Its twin on the host shares the kernels: all but what needs a
 # device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
@@ -50,7 +50,7 @@ WHOLE_LIBRARY = -Wl,--whole-archive $B/libmemplan.a -Wl,--no-whole-archive
 say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
-SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+SAN_FLAGS := $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -Iinclude -isystem $B/gen
 # One set of objects for the archive and the shared library.
 PIC_FLAGS := -fPIC -fno-semantic-interposition
@@ -60,6 +60,8 @@ CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c c
 LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_graphs products)# with the GPU module
 TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
+FUZZ_C   := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZERS  := $(addprefix $B/tests/,$(notdir $(FUZZ_C:.c=)))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
 CUDA_C   := $(filter-out executor/cuda/twin%,$(wildcard $(addsuffix /*.c,$(CUDA_FOLDERS))))
 CUDA_CU  := $(wildcard $(addsuffix /*.cu,$(CUDA_FOLDERS)))
@@ -84,8 +86,8 @@ demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget,
 deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system that it is built on
 	@packaging/deb.sh $B $(VERSION) "$(MAKE)"
 
-test: all $(TESTS) $B/memplan_cuda_twin.so $B/package/libmemplan.so | $B/test-packages ## build and pass all tests
-	@tests/run.sh $B $(TESTS)
+test: all $(TESTS) $(FUZZERS) $B/memplan_cuda_twin.so $B/package/libmemplan.so | $B/test-packages ## build and pass all tests
+	@tests/run.sh $B $(TESTS) $(FUZZERS)
 	@tests/python.sh python3 $B/package/libmemplan.so
 
 test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
@@ -111,6 +113,11 @@ bench-all: $B/memplan $B/tests/bench_updates ## compare with published programs 
 	@tests/bench/bench_arena.sh $B/memplan ../shared/models
 	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench/bench_pack.sh $B/memplan
 	@tests/bench/bench_training.sh $B
+
+fuzz: ## new inputs for every fuzzing target, with clang's libFuzzer and sanitizers: SECONDS=60 each, TARGETS="operators readers"
+	@$(MAKE) CC=clang SAN=1 FUZZ=1 CUDA=0 fuzzers
+	@tests/fuzz/fuzz.sh build/clang/san/fuzz $(or $(SECONDS),60) $(TARGETS)
+fuzzers: $(FUZZERS)
 
 test-gpu: $B/memplan $(MODULES) $(GPU_TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, compute-sanitizer
 	@BUILD=$B tests/gpu/run.sh smoke kernels training algorithms sanitizer
@@ -214,6 +221,10 @@ $B/tests/test_options: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules
 $B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
+# A fuzzing target; its own main runs the corpus, libFuzzer's (FUZZ=1) makes new inputs.
+FUZZ_OBJ := $(patsubst %.c,$B/%.o,$(filter-out $(FUZZ_C) $(if $(FUZZ),tests/fuzz/replay.c),$(wildcard tests/fuzz/*.c)))
+$B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $B/libmemplan.a
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/tests/bench_%: $B/tests/bench/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a
@@ -286,5 +297,5 @@ $B/check-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)

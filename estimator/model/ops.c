@@ -45,7 +45,10 @@ enum {
     EXTRA1 = MP_EXTRA(1),
     EXTRA2 = MP_EXTRA(2),
     SELF = MP_SELF,
+    UNBUILT = MP_UNBUILT,
     ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* all that it reads and writes */
+    RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 + EXTRA1,          /* batch normalization with what follows it */
+    ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
     UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
     LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* what the gradients of a recurrent layer's gates need */
     GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,

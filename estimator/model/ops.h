@@ -32,6 +32,7 @@ typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 
 /* Values that a gradient reads are named by bits: */
 #define MP_SELF (1u << 24)             /* the very input whose gradient is asked for (variadic operators) */
+#define MP_UNBUILT (1u << 25)          /* nothing is read, for nobody has built this gradient: an error when it is asked for */
 #define MP_IN(k) (1u << (k))           /* the k-th input, k < 8 */
 #define MP_OUT(k) (1u << (8 + (k)))    /* the k-th output, k < 8 */
 #define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: a tensor that only backward sees (mask, indices, statistics) */

@@ -110,10 +110,17 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
         for (int o = 0; b->relevant[k] && o < op->n_out; o++)
             reaches |= op->out[o] >= 0 && reached[op->out[o]] && trained[op->out[o]];
         if (!reaches || op->op->gradient == MP_GRADIENT_NONE) continue;
+        for (int o = 0; o < op->n_out; o++)
+            MP_REQUIRE(op->out[o] < 0 || !trained[op->out[o]] || mp_tensor_elements(&m->tensors[op->out[o]]), b->err, MP_PARSE,
+                       "'%s', which %s ('%s') makes, has no elements, and a parameter reaches the loss that way",
+                       m->tensors[op->out[o]].name, op->kind, op->name);
         for (int i = 0; i < op->n_in; i++) {
             if (op->in[i] < 0) continue;
             reached[op->in[i]] = true;
             depends |= trained[op->in[i]];
+            MP_REQUIRE(!trained[op->in[i]] || !(mp_builder_needs(b, op, i) & MP_UNBUILT), b->err, MP_UNSUPPORTED,
+                       "operator %s ('%s') has no gradient here for '%s', and a parameter reaches the loss that way", op->kind,
+                       op->name, m->tensors[op->in[i]].name);
         }
         MP_REQUIRE(!depends || op->op->gradient != MP_GRADIENT_REFUSED, b->err, MP_UNSUPPORTED,
                    "operator %s ('%s') stands between a parameter and the loss and has no gradient here", op->kind, op->name);

@@ -93,13 +93,13 @@ int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp
     return statistics(x, rows_of(op, x), 1, &mean_and_rstd[1], extras);
 }
 
-/* X (N, C, ...): one per sample and group; instance normalization has no num_groups: every channel is one. */
+/* X (N, C, ...): one per sample and group; of instance normalization every channel is one. */
 int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
     const mp_tensor *x = mp_operator_in(model, op, 0);
     int64_t n_channels = x->rank >= 2 ? x->dims[1] : 1;
-    int64_t groups = mp_operator_int(op, "num_groups", n_channels);
+    int64_t groups = strcmp(op->op->name, "InstanceNormalization") ? mp_operator_int(op, "num_groups", n_channels) : n_channels;
     return statistics(x, saturated(x->rank >= 1 ? x->dims[0] : 1, groups), 2, mean_and_rstd, extras);
 }
 

@@ -14,6 +14,18 @@ mp_status mp_shape_same(mp_infer *c)
     return st;
 }
 
+/* Y is like X. Before operator set 7 the slope is one number or one for each channel; since then it broadcasts (ONTO). */
+mp_status mp_shape_prelu(mp_infer *c)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_infer_in(c, 0), *slope = mp_infer_in(c, 1);
+    bool fits = mp_tensor_elements(slope) == 1 || (slope->rank == 1 && x->rank > 1 && slope->dims[0] == x->dims[1]);
+    MP_FIT(c->op->version >= 7 || fits, "'%s' is neither one number nor one for each channel of '%s'", slope->name, x->name);
+    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+done:
+    return st;
+}
+
 /* Y is like X; the bias, a vector, has an element for each position along the last dimension. */
 mp_status mp_shape_biased(mp_infer *c)
 {

@@ -49,6 +49,10 @@ mp_status mp_shape_max_unpool(mp_infer *c)
     MP_TRY(mp_rule_input(c, 1, x->rank, x->rank, &indices));
     MP_FIT(!memcmp(x->dims, indices->dims, (size_t)x->rank * sizeof *x->dims),
            "the indices '%s' do not have the shape of the input '%s'", indices->name, x->name);
+    MP_TRY(mp_window_read(c, x->rank - 2, NULL, &window));
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1];
+    MP_TRY(mp_window_unslide(c, &window, x->dims + 2, NULL, dims + 2));
     if (mp_infer_in(c, 2)) {
         MP_TRY(mp_rule_input(c, 2, 1, 1, &shape));
         MP_FIT(shape->dims[0] == x->rank, "the output shape '%s' has %" PRId64 " sizes instead of %d", shape->name,
@@ -59,14 +63,11 @@ mp_status mp_shape_max_unpool(mp_infer *c)
             goto done;
         }
         for (int k = 0; k < x->rank; k++) {
-            MP_FIT(sizes[k] >= 0, "the output shape '%s' has a size of %" PRId64, shape->name, sizes[k]);
+            MP_FIT(sizes[k] >= dims[k] && (k > 1 || sizes[k] == dims[k]),
+                   "the output shape '%s' has a size of %" PRId64 " where what was pooled has %" PRId64, shape->name, sizes[k],
+                   dims[k]);
             dims[k] = sizes[k];
         }
-    } else {
-        MP_TRY(mp_window_read(c, x->rank - 2, NULL, &window));
-        dims[0] = x->dims[0];
-        dims[1] = x->dims[1];
-        MP_TRY(mp_window_unslide(c, &window, x->dims + 2, NULL, dims + 2));
     }
     MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
 done:

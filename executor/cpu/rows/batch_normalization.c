@@ -142,7 +142,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     state *s;
     const mp_array *a = &x->in[0];
     int64_t parameter_stride[MP_ARRAY_RANK] = {0};
-    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    MP_TRY(mp_normalization_types(x, err));
     if (x->op->version < 9 && !mp_operator_int(x->op, "spatial", 1)) return MP_NO_KERNEL(x, err, "spatial = 0");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;

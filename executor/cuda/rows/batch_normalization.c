@@ -86,7 +86,7 @@ static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call 
     mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
-    if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    MP_TRY(mp_normalization_types(x, err));
     if (x->op->version < 9 && !*x->op->domain && !mp_operator_int(x->op, "spatial", 1))
         return MP_NO_KERNEL(x, err, "spatial = 0");
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");

@@ -1,6 +1,7 @@
 /* repeats.c - Expand, Tile, Pad: outputs that hold some elements more than once, or none. */
 #include "executor/operators/moves/repeats.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "estimator/model/shape_rule.h"
@@ -38,11 +39,7 @@ static int64_t modulo(int64_t a, int64_t n)
     return (a % n + n) % n;
 }
 
-/* Where element i of an axis of n elements, counted from its first one, comes from; -1: from nowhere. */
-static int64_t from_constant(int64_t i, int64_t n)
-{
-    return i < n ? i : -1;
-}
+/* Where element i of an axis of n elements, counted from its first one, comes from; constant padding comes from nowhere. */
 static int64_t from_edge(int64_t i, int64_t n)
 {
     return i < 0 ? 0 : i < n ? i : n - 1;
@@ -60,7 +57,7 @@ static int64_t from_other_end(int64_t i, int64_t n)
 static const struct {
     const char *mode;
     int64_t (*source)(int64_t i, int64_t n);
-} modes[] = {{"constant", from_constant}, {"edge", from_edge}, {"reflect", from_reflection}, {"wrap", from_other_end}};
+} modes[] = {{"constant", NULL}, {"edge", from_edge}, {"reflect", from_reflection}, {"wrap", from_other_end}};
 
 /* A stretch of an axis of the output that comes from the input in steps of -1, 0 or 1. */
 typedef struct stretch {
@@ -72,31 +69,39 @@ typedef struct axis_stretches {
     stretch *list;
 } axis_stretches;
 
-static int64_t source_of(int mode, int64_t o, int64_t before, int64_t n)
+/* Elements of an axis that are padded with others: more than this would be listed for minutes. */
+enum { PADDED_MAX = 1 << 26 };
+
+static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 {
-    int64_t i = o - before;
-    return mode == 0 && i < 0 ? -1 : modes[mode].source(i, n);
+    if (!mp_grow(&s->list, &s->capacity, s->n + 1, sizeof *s->list)) return MP_FAIL(err, MP_NOMEM, "out of memory");
+    s->list[s->n++] = one;
+    return MP_OK;
 }
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
+    mp_status st = MP_OK;
+    if (mode == 0) { /* what of the input's places 0 .. n lies at 0 .. n_out of the output, `before` places on */
+        const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
+        if (last > first) st = add_stretch(s, (stretch){first - before, first, 1, last - first}, err);
+        return st;
+    }
+    MP_REQUIRE(n_out <= PADDED_MAX, err, MP_UNSUPPORTED, "padding an axis to %" PRId64 " elements is not supported here",
+               n_out);
     for (int64_t o = 0; n > 0 && o < n_out;) {
-        int64_t from = source_of(mode, o, before, n), step = 1, count = 1;
-        if (from < 0) {
-            o++;
-            continue;
-        }
+        const int64_t from = modes[mode].source(o - before, n);
+        int64_t step = 1, count = 1;
         if (o + 1 < n_out) {
-            int64_t next = source_of(mode, o + 1, before, n);
-            if (next >= 0 && next - from >= -1 && next - from <= 1) step = next - from;
+            int64_t next = modes[mode].source(o + 1 - before, n);
+            if (next - from >= -1 && next - from <= 1) step = next - from;
         }
-        while (o + count < n_out && source_of(mode, o + count, before, n) == from + count * step && from + count * step >= 0)
-            count++;
-        if (!mp_grow(&s->list, &s->capacity, s->n + 1, sizeof *s->list)) return MP_FAIL(err, MP_NOMEM, "out of memory");
-        s->list[s->n++] = (stretch){from, o, step, count};
+        while (o + count < n_out && modes[mode].source(o + count - before, n) == from + count * step) count++;
+        MP_TRY(add_stretch(s, (stretch){from, o, step, count}, err));
         o += count;
     }
-    return MP_OK;
+done:
+    return st;
 }
 
 /* Pads before each axis of the input. */

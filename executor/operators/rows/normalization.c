@@ -135,11 +135,27 @@ static mp_normalization cut_rows(const struct form *f, const mp_operands *x)
     return mp_normalization_of(&grouped, inner, stride, n, f->centered, epsilon);
 }
 
+mp_status mp_normalization_types(const mp_operands *x, mp_error *err)
+{
+    const mp_dtype type = x->in[0].dtype;
+    if (!mp_is_real(type) || (x->out[0].dtype && x->out[0].dtype != type)) return MP_NO_KERNEL(x, err, "its type");
+    for (int i = 1; i < x->n_in; i++) {
+        const mp_dtype own = x->in[i].dtype, scale = x->in[1].dtype;
+        if (own && (!mp_is_real(own) || own != (i < 3 ? scale : i < 5 ? x->in[3].dtype : type)))
+            return MP_NO_KERNEL(x, err, "operands of such types");
+    }
+    return MP_OK;
+}
+
 mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_error *err)
 {
-    if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
+    mp_status st = MP_OK;
+    MP_TRY(mp_normalization_types(x, err));
     if (has_scale(x) && !mp_array_is_plain(&x->in[1])) return MP_NO_KERNEL(x, err, "a scale in this layout");
+    if (x->n_in > 2 && x->in[2].dtype && !mp_array_same_layout(&x->in[1], &x->in[2]))
+        return MP_NO_KERNEL(x, err, "a shift of another shape than the scale");
     if (x->in[0].rank >= MP_ARRAY_RANK) return MP_NO_KERNEL(x, err, "so many dimensions");
     *out = cut_rows(form_of(x->op), x);
-    return MP_OK;
+done:
+    return st;
 }

@@ -27,8 +27,11 @@ typedef struct mp_normalization {
  * it, n_parameters of them (0: there are none). */
 mp_normalization mp_normalization_of(const mp_array *x, uint32_t inner, const int64_t *parameter_stride, int64_t n_parameters,
                                      bool centered, double epsilon);
-/* The rows of a normalization without running statistics. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a
- * layout of the scale other than row-major. */
+/* X and Y are of one type, scale and shift of one, running mean and variance of one, each FLOAT or BFLOAT16, and what is added
+ * is like X; else MP_UNSUPPORTED. */
+mp_status mp_normalization_types(const mp_operands *x, mp_error *err);
+/* The rows of a normalization without running statistics. MP_UNSUPPORTED: other types
+ * than those, or a layout of the scale other than row-major. */
 mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_error *err);
 
 #endif

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Places that one window looks at: more is no pool, and would keep a step for hours. */
+enum { TAPS_MAX = 1 << 24 };
+
 static const struct row {
     const char *name;
     mp_pooling_rule rule;
@@ -28,7 +31,9 @@ mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     *out = (mp_pooling){.rule = row->rule, .is_global = row->is_global, .n_taps = 1};
     MP_TRY(mp_sliding_pool(x->model, x->op, a, y, row->is_global, &out->window, err));
-    for (int d = 0; d < out->window.n; d++) out->n_taps *= out->window.kernel[d];
+    for (int d = 0; d < out->window.n; d++)
+        if (!mp_multiply(out->n_taps, out->window.kernel[d], &out->n_taps) || out->n_taps > TAPS_MAX)
+            return MP_NO_KERNEL(x, err, "so large a window");
     out->counts_pads = row->rule == MP_POOLING_AVERAGE && mp_operator_int(x->op, "count_include_pad", 0);
     out->backwards = mp_operator_int(x->op, "storage_order", 0);
     out->wide = row->is_global || out->n_taps > 256;

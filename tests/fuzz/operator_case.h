@@ -1,0 +1,52 @@
+/* operator_case.h - one operator as a line of text, for fuzzing: anything may stand there, and nothing of it may be trusted.
+ *
+ *     Conv 11 | float32[1,2,5,5] float32[4,1,3,3] - | group=2 pads=[1,1,1,1] | 1 3 0
+ *
+ * Kind (with its domain: com.microsoft:Gelu) and version; inputs, where "-" is left out, "@0" is the tensor of input 0 again
+ * and
+ * "={...}" states the values of a constant; attributes; then the number of outputs (negative: the first is left out), a bit for
+ * each input whose gradient is asked for, and how inputs without stated values are filled (operator_run.h).
+ */
+#ifndef TESTS_FUZZ_OPERATOR_CASE_H
+#define TESTS_FUZZ_OPERATOR_CASE_H
+
+#include <stddef.h>
+
+#include "estimator/model/model.h"
+
+enum { OPERATOR_INPUTS = 12, OPERATOR_OUTPUTS = 4, OPERATOR_ATTRIBUTES = 12, OPERATOR_LIST = 64, OPERATOR_TEXT = 512 };
+
+typedef struct operator_input {
+    bool is_there;
+    int same_as; /* -1: a tensor of its own */
+    mp_dtype dtype;
+    int rank;
+    int64_t dims[OPERATOR_LIST];
+    int n_values; /* -1: not stated */
+    double values[OPERATOR_LIST];
+} operator_input;
+
+typedef struct operator_attribute {
+    char name[40], text[96];
+    mp_attribute_kind kind; /* INT, FLOAT, TEXT, INTS, FLOATS */
+    int n;
+    int64_t ints[OPERATOR_LIST];
+    double floats[OPERATOR_LIST];
+} operator_attribute;
+
+typedef struct operator_case {
+    char kind[48], domain[24];
+    int version, n_in, n_attributes, n_out;
+    operator_input in[OPERATOR_INPUTS];
+    operator_attribute attributes[OPERATOR_ATTRIBUTES];
+    unsigned wanted, fill;
+} operator_case;
+
+/* False: the text is no case. It need not end with 0. */
+bool operator_case_read(const char *text, size_t n, operator_case *c);
+/* The case as a line, for reports; what does not fit is cut. */
+void operator_case_write(const operator_case *c, char line[4 * OPERATOR_TEXT]);
+/* A model of this one operator, inferred. Anything but MP_OK: refused, with the reason. */
+mp_status operator_case_model(const operator_case *c, mp_model **model, mp_error *err);
+
+#endif
