@@ -57,7 +57,9 @@ static void ranks_and_sizes(void **state)
           {"PRelu", 16, "float32[2,3] float32[2]", "", "!'in1' [2] cannot be spread over 'in0' [2, 3]"},
           {"PRelu", 16, "float32[3] float32[2,3]", "", "!cannot be spread over"},
           {"MatMul", 13, "float32[0,2,3] float32[3]", "", "!'in0' [0, 2, 3] has no elements"},
-          {"Softmax", 13, "float32[0,3]", "", "float32[0,3]"}, {"GlobalMaxPool", 1, "float32[1,2,0]", "", "!has no elements"},
+          {"Softmax", 13, "float32[0,3]", "", "!has no elements"},
+          {"Concat", 13, "float32[0,3] float32[2,3]", "axis=0", "float32[2,3]"},
+          {"GlobalMaxPool", 1, "float32[1,2,0]", "", "!has no elements"},
           {"ReverseSequence", 10, "float32[3,2] int64[3]", "", "!3 lengths are given for 2 sequences"},
           {"ReverseSequence", 10, "float32[3,2] int64[3]", "batch_axis=0 time_axis=1", "float32[3,2]"},
           {"ReverseSequence", 10, "float32[3,2] int64[2]", "batch_axis=0", "!batch_axis and time_axis are both 0"});

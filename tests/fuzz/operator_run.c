@@ -117,7 +117,9 @@ static void store(const mp_array *a, int64_t k, double real, int64_t integer)
         ((uint8_t *)a->data)[k] = integer != 0;
         break;
     default:
-        memcpy((char *)a->data + k * (mp_dtype_bits(a->dtype) / 8), &integer, (size_t)mp_dtype_bits(a->dtype) / 8);
+        for (int part = 0; part < mp_dtype_bits(a->dtype) / 8; part += 8)
+            memcpy((char *)a->data + k * (mp_dtype_bits(a->dtype) / 8) + part, &integer,
+                   mp_dtype_bits(a->dtype) < 64 ? (size_t)mp_dtype_bits(a->dtype) / 8 : sizeof integer);
     }
 }
 
