@@ -49,7 +49,8 @@ static void gradients_need_only_what_there_is(void **state)
                               row->gradient == MP_GRADIENT_VIEW || row->gradient == MP_GRADIENT_ALIAS;
         for (int r = 0; r < MP_N_RULES; r++)
             for (int i = 0; i < MP_GRADIENTS_MAX; i++) {
-                if (row->needs[r][i] != MP_UNBUILT && impossible(row, row->needs[r][i])) fail_msg("%s needs what it does not have", row->name);
+                if (row->needs[r][i] != MP_UNBUILT && impossible(row, row->needs[r][i]))
+                    fail_msg("%s needs what it does not have", row->name);
                 if (free_of_values && row->needs[r][i]) fail_msg("%s needs values for no gradient", row->name);
             }
         if ((row->traits & MP_TRAIT_NEGATES) && row->gradient != MP_GRADIENT_ALIAS) fail_msg("%s negates nothing", row->name);

@@ -7,6 +7,7 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/rows/channel_norm.h"
+#include "executor/operators/rows/normalization.h"
 
 typedef struct state {
     mp_channel_norm norm;  /* sizes, epsilon, momentum */
