@@ -5,9 +5,15 @@
 
 #include "estimator/rules/operands/window.h"
 
+/* From the first place that so many windows look at to behind their last. */
+static bool reach(int64_t stops, int64_t stride, int64_t span, int64_t *places)
+{
+    return mp_multiply(stops > 0 ? stops - 1 : 0, stride, places) && mp_add(*places, span, places);
+}
+
 /* Where the operator does not state its pads, the odd one of an uneven total lies at the end for SAME_UPPER; otherwise at the
  * start. */
-static void read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, const mp_array *x, const mp_array *y)
+static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, const mp_array *x, const mp_array *y)
 {
     size_t n_padding;
     const int64_t *output_padding = mp_operator_ints(op, "output_padding", &n_padding);
@@ -17,7 +23,9 @@ static void read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, 
         /* the side that the window slides over, and how often it stops there */
         int64_t wide = s->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
         int64_t stops = s->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
-        int64_t total = (stops - 1) * w->stride[d] + w->span[d] - wide;
+        int64_t total;
+        if (!reach(stops, w->stride[d], w->span[d], &total)) return false;
+        total -= wide;
         s->begin[d] = w->begin[d];
         if (w->padding == MP_PADDING_SAME || shaped) {
             int64_t shared = total + (s->is_transposed && output_padding ? output_padding[d] : 0);
@@ -29,6 +37,7 @@ static void read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, 
         s->stride[d] = w->stride[d];
         s->dilation[d] = w->dilation[d];
     }
+    return true;
 }
 
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
@@ -40,7 +49,8 @@ mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, c
     mp_sliding s = {.n = x->rank - 2, .is_transposed = op->op->traits & MP_TRAIT_TRANSPOSED};
     s.groups = mp_operator_int(op, "group", 1);
     MP_TRY(mp_window_read(&infer, s.n, weights->dims + 2, &window));
-    read_pads(&s, op, &window, x, y);
+    MP_REQUIRE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED, "%s ('%s'): strides that reach so far are not supported",
+               op->kind, op->name);
     *out = s;
 done:
     return st;
@@ -62,7 +72,10 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
         s.begin[d] = global ? 0 : w.begin[d];
         s.end[d] = global ? 0 : w.end[d];
         if (!global && w.padding == MP_PADDING_SAME) {
-            int64_t all = (y->dims[d + 2] - 1) * w.stride[d] + w.span[d] - x->dims[d + 2];
+            int64_t all;
+            MP_REQUIRE(reach(y->dims[d + 2], w.stride[d], w.span[d], &all), err, MP_UNSUPPORTED,
+                       "%s ('%s'): strides that reach so far are not supported", op->kind, op->name);
+            all -= x->dims[d + 2];
             if (all < 0) all = 0;
             s.begin[d] = lower ? all - all / 2 : all / 2;
             s.end[d] = all - s.begin[d];
