@@ -35,6 +35,7 @@ void nearest_offer(nearest *n, const char *name)
     size_t a = strlen(n->word), b = strlen(name);
     if (a > LENGTH_MAX || b > LENGTH_MAX) return;
     int d = edit_distance(n->word, a, name, b);
+    if (b > 3 && d > 2 && !strncmp(n->word, name, b)) d = 2; /* a known name with more behind it: batchsize */
     if (d < n->distance) {
         n->distance = d;
         n->best = name;

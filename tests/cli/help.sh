@@ -57,3 +57,4 @@ END
 holds completion_bash sh -c "command -v bash > /dev/null || exit 0; PATH='$build':\$PATH bash completion.bash.test '$root/cli/completion.bash'"
 holds completion_zsh sh -c "command -v zsh > /dev/null || exit 0; PATH='$build':\$PATH zsh -f completion.zsh.test '$root/cli/completion.zsh'"
 holds completion_fish sh -c "command -v fish > /dev/null || exit 0; PATH='$build':\$PATH fish --no-config completion.fish.test '$root/cli/completion.fish'"
+try help_option_longer plan mlp.onnx --batchsize 8
