@@ -141,7 +141,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
     {                                        \
         __VA_ARGS__,                         \
         {                                    \
-            MP_REQUIRES_NOTHING              \
+            .kind = MP_REQUIRES_NOTHING      \
         }                                    \
     }
 #define EACH (-1)

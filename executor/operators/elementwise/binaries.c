@@ -324,7 +324,7 @@ static mp_status run_biased(const mp_call *call, const mp_operands *x, const mp_
 {
     const terms_state *s = call->state;
     const double none[MP_FORMULA_PARAMETERS] = {0};
-    const mp_array *bias = x->n_in > 1 && x->in[1].dtype ? &x->in[1] : NULL, *g = &x->d_out[0];
+    const mp_array *bias = x->n_in > 1 && x->in[1].dtype ? &x->in[1] : NULL, *g = x->d_out;
     (void)run;
     if (!x->is_backward) {
         const mp_array *in[] = {&x->in[0], bias};
