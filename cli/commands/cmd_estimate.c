@@ -333,7 +333,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
     const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_TRY(report_modules(graph, sum, rows, o->sort, err));
-    report_savings(&e->savings, !all && *e->room.name ? 4 : SAVINGS_MAX);
+    report_savings(&e->savings, all ? SAVINGS_MAX : *e->room.name ? 4 : 5);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->verbose)
         MP_TRY(print_details(o, e, err));

@@ -97,7 +97,11 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
     if (strcmp(o->optimizer, "sgd") != 0 && strcmp(o->optimizer, "none") != 0) try_options(&asked, "--optimizer sgd", out);
     asked = *o;
     asked.dtype = "bf16";
-    if (!strcmp(o->dtype, "fp32")) try_options(&asked, "--dtype bf16", out);
+    const bool is_fp32 = !strcmp(o->dtype, "fp32") && !strcmp(o->amp, "none");
+    if (is_fp32) try_options(&asked, "--dtype bf16", out);
+    asked = *o;
+    asked.amp = "bf16";
+    if (is_fp32) try_options(&asked, "--amp bf16", out);
     asked = *o;
     asked.batch = o->batch / 2;
     snprintf(what, sizeof what, "--batch %lld", (long long)asked.batch);

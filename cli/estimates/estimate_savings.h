@@ -7,7 +7,7 @@
 #include "cli/options/options.h"
 #include "cli/reports/subject.h"
 
-enum { SAVINGS_MAX = 6 };
+enum { SAVINGS_MAX = 7 };
 
 typedef struct saving {
     char what[64];      /* "--optimizer sgd" */
@@ -21,9 +21,9 @@ typedef struct savings {
     saving rows[SAVINGS_MAX];
 } savings;
 
-/* Tries what the options have not chosen: updates within backward, SGD without state, bf16, half the batch, adapters beside
- * the products of attention, and segments recomputed between evenly spread checkpoints. What the model or the device does not
- * have is left out. MP_NOMEM, or a failure of building the graph as asked. */
+/* Tries what the options have not chosen: updates within backward, SGD without state, bf16, autocast, half the batch, adapters
+ * beside the products of attention, and segments recomputed between evenly spread checkpoints. What the model or the device
+ * does not have is left out. MP_NOMEM, or a failure of building the graph as asked. */
 mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err);
 /* Prints those that save most, at most so many. */
 void report_savings(const savings *s, size_t most);

@@ -56,6 +56,12 @@ static const char *dtype_choice(size_t k)
     return k < sizeof names / sizeof *names ? names[k] : NULL;
 }
 
+static const char *amp_choice(size_t k)
+{
+    static const char *const names[] = {"none", "bf16", "fp16"};
+    return k < sizeof names / sizeof *names ? names[k] : NULL;
+}
+
 static const char *view_choice(size_t k)
 {
     static const char *const views[] = {"memory", "arena", "all"};

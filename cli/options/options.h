@@ -46,7 +46,7 @@ typedef struct options {
     int64_t batch; /* 0: not given */
     text_list dims, data, test, train, freeze, lora;
     const char *output; /* NULL: not given */
-    const char *loss, *optimizer, *fuse, *dtype, *device, *rules;
+    const char *loss, *optimizer, *fuse, *dtype, *amp, *device, *rules;
     double label_smoothing, beta;                          /* 0: not given */
     const char *ignore_index, *class_weights, *pos_weight; /* NULL: not given */
     bool simplify;

@@ -46,7 +46,10 @@ static mp_status no_model_options(const options *o, mp_error *err)
 
 static mp_dtype dtype_of(const char *name)
 {
-    return !strcmp(name, "fp16") ? MP_DTYPE_FLOAT16 : !strcmp(name, "bf16") ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT;
+    return !strcmp(name, "fp16")   ? MP_DTYPE_FLOAT16
+           : !strcmp(name, "bf16") ? MP_DTYPE_BFLOAT16
+           : !strcmp(name, "fp32") ? MP_DTYPE_FLOAT
+                                   : MP_DTYPE_UNDEFINED;
 }
 
 static mp_status read_model(const char *path, const options *o, mp_model **out, mp_error *err)
@@ -141,6 +144,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .optimizer = (mp_optimizer)mp_optimizer_find(o->optimizer),
                                   .fuse = (mp_fuse)mp_fuse_find(o->fuse),
                                   .dtype = dtype_of(o->dtype),
+                                  .amp = dtype_of(o->amp),
                                   .rules = (mp_rules)mp_rules_find(o->rules),
                                   .freeze = o->freeze.items,
                                   .n_freeze = o->freeze.n,
@@ -151,6 +155,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     loss_options details = {0};
     int loss;
     MP_REQUIRE(text, err, MP_NOMEM, "the options");
+    MP_REQUIRE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
+               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->amp, o->dtype);
     MP_TRY(loss_options_read(o, &details, err));
     wanted.loss_options = details.wanted;
     MP_TRY(subject_device(o, &backend, &device, err));

@@ -131,6 +131,15 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_PADS (1u << 17)        /* padding, which pooling does by itself there ... */
 #define MP_TRAIT_PADS_ITSELF (1u << 18) /* ... namely this one */
 
+/* How torch.autocast runs an operator on a GPU: PyTorch 2.15, ATen/autocast_mode.h, the lists of lower precision and of fp32.
+ */
+typedef enum mp_autocast {
+    MP_AUTOCAST_NONE,   /* on no list: it takes what it gets */
+    MP_AUTOCAST_LOW,    /* operands are cast to 16 bits, and so is what it puts out */
+    MP_AUTOCAST_FULL,   /* operands are cast to float32 */
+    MP_AUTOCAST_WIDENED /* it reads what it gets, and puts out float32 */
+} mp_autocast;
+
 /* A tensor that a forward run leaves for backward. A rule fills `extras` and returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {
     const char *name; /* "indices", "mean": for people */
@@ -149,6 +158,7 @@ typedef struct mp_op {
     mp_flops_rule flops; /* NULL: no product */
     mp_layout_habit layout;
     unsigned traits;
+    mp_autocast autocast;
     mp_gradient_form gradient;
     /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. Inputs past the
      * last stated one need what the last one needs (variadic operators). */

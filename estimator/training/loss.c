@@ -1,4 +1,5 @@
 /* loss.c - the loss of a model: its own, or one appended to an output. */
+#include "estimator/training/autocast.h"
 #include "estimator/training/loss_forms.h"
 #include "estimator/training/training.h"
 #include "memplan/simplify.h"
@@ -74,7 +75,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
                    model->tensors[own].name);
         MP_TRY(check_options(&options->loss_options, MP_LOSS_AUTO, err));
         *loss = own;
-        goto done;
+        goto cast;
     } else {
         for (size_t k = 0; output < 0 && k < model->n_outputs; k++)
             if (trained[model->outputs[k]]) output = model->outputs[k];
@@ -91,6 +92,8 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     *loss = kind == MP_LOSS_AUTO ? output : -1;
     if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE)
         MP_TRY(mp_loss_append(model, kind, &options->loss_options, output, loss, err));
+cast:
+    if (options->amp) MP_TRY(mp_model_autocast(model, options->amp, options->rules, err));
 done:
     mp_free(trained);
     return st;

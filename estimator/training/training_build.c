@@ -68,7 +68,9 @@ done:
 static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phase phase)
 {
     const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
-    return is_two && phase == MP_PHASE_BACKWARD ? mp_builder_bytes(b, op->in[0]) : 0;
+    if (!is_two || phase != MP_PHASE_BACKWARD) return 0;
+    const int widened = b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp ? 2 : 1; /* autocast: in float32 */
+    return widened * mp_builder_bytes(b, op->in[0]);
 }
 
 /* Bytes that the current node moves: what it reads and writes once, what it adds to twice. */
@@ -95,6 +97,13 @@ static const char *source_of(const mp_builder *b, const mp_operator *op)
     return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* without memory: not known */
 }
 
+/* The type that products are computed in. */
+static mp_dtype product_type(const mp_builder *b, const mp_operator *op)
+{
+    const bool by_operator = b->options->amp && op && op->n_in && op->in[0] >= 0;
+    return by_operator ? mp_builder_dtype(b, op->in[0]) : b->options->dtype;
+}
+
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index)
 {
@@ -108,7 +117,7 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
                     .phase = phase,
                     .flops = flops,
                     .moved_bytes = moved_bytes(b) - unmoved_bytes,
-                    .dtype = b->options->dtype,
+                    .dtype = product_type(b, op),
                     .binding = &b->binding,
                     .bindings = bound};
     MP_REQUIRE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,

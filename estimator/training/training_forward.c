@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/training/autocast.h"
 #include "estimator/training/training_alternatives.h"
 #include "estimator/training/training_strides.h"
 
@@ -118,6 +119,21 @@ static mp_status build_view(mp_builder *b, int k)
     return MP_OK;
 }
 
+/* PyTorch's autocast keeps its copies of parameters until the region ends, which is behind the loss. */
+static mp_status hold_cached_copies(mp_builder *b, int64_t *unmoved)
+{
+    mp_status st = MP_OK;
+    for (size_t k = 0; k < b->model->n_operators; k++) {
+        const mp_operator *op = &b->model->operators[k];
+        const size_t n = b->reads.n;
+        if (!b->relevant[k] || !mp_casts_parameter(b->model, op)) continue;
+        MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->out[0]]));
+        if (b->reads.n > n) *unmoved += b->graph->storages[b->storage[op->out[0]]].payload_bytes;
+    }
+done:
+    return st;
+}
+
 static mp_status build_node(mp_builder *b, int k, mp_phase phase)
 {
     mp_status st = MP_OK;
@@ -145,6 +161,8 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase)
         unmoved = b->graph->storages[table].payload_bytes - b->graph->storages[out].payload_bytes;
         if (unmoved < 0) unmoved = 0;
     }
+    const bool has_cache = b->options->amp && b->options->rules == MP_RULES_PYTORCH;
+    if (has_cache && phase == MP_PHASE_LOSS) MP_TRY(hold_cached_copies(b, &unmoved));
     double flops = op->op->flops ? op->op->flops(b->model, op) : 0;
     mp_builder_task(b, MP_TASK_FORWARD, k);
     MP_TRY(mp_builder_node(b, op->name, op->kind, phase, op, -1, flops, unmoved, &b->forward[k]));

@@ -270,6 +270,8 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                "a backend keeps what its own kernels read, so --rules pytorch is not for --device %s", backend->name);
     MP_REQUIRE(options->optimizer != MP_OPTIMIZER_ADAMW_8BIT, err, MP_UNSUPPORTED,
                "no backend runs the optimizer adamw8bit; plan it for a profile, such as --device a100");
+    MP_REQUIRE(!options->amp, err, MP_UNSUPPORTED,
+               "no backend runs mixed precision as torch.autocast has it; plan it for a profile, such as --device a100");
     *p = (mp_program){.backend = backend, .model = model, .options = *options};
     MP_REQUIRE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_TRY(backend->adapt(backend, model, options->dtype, err));

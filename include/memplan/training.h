@@ -65,6 +65,7 @@ typedef struct mp_training_options {
     mp_optimizer optimizer;
     mp_fuse fuse;
     mp_dtype dtype; /* FLOAT, FLOAT16 or BFLOAT16: of activations, gradients and working parameters */
+    mp_dtype amp; /* FLOAT16 or BFLOAT16: as torch.autocast has it, parameters in float32 (dtype is FLOAT); UNDEFINED: not so */
     mp_rules rules;
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
@@ -77,8 +78,8 @@ typedef struct mp_training_options {
 /* Appends the loss that the options ask for unless the model has one; *loss is its tensor, -1 for MP_LOSS_NONE. A model has a
  * loss if a declared output is a float scalar that depends on a parameter. Values and gradients are those of PyTorch's
  * functions with reduction mean, of kl_div with batchmean; the target is a data input "target" of the output's shape, of
- * cross-entropy without its classes. MP_INVALID: no such output, one that the loss does not fit, or options of another loss.
- * MP_NOMEM. Changes the model. O(operators). */
+ * cross-entropy without its classes. With `amp` the casts of torch.autocast are inserted behind that. MP_INVALID: no such
+ * output, one that the loss does not fit, or options of another loss. MP_NOMEM. Changes the model. O(operators). */
 mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err);
 
 /* Builds the training graph of a model that was inferred and simplified; `loss` as mp_model_add_loss says. On MP_OK *out is a

@@ -29,7 +29,7 @@ FILTER='sed -n 1p' try plan_inference_norms plan fixed.onnx --budget 80% --effor
 # What would help is what the option itself comes to.
 holds estimate_savings_are_what_they_say sh -c "
     '$memplan' estimate resnet50.onnx --batch 8 --json > all.txt
-    for option in '--optimizer sgd' '--dtype bf16'; do
+    for option in '--optimizer sgd' '--dtype bf16' '--amp bf16'; do
         peak=\$('$memplan' estimate resnet50.onnx --batch 8 \$option --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p')
         grep -A 1 \"\\\"what\\\": \\\"\$option\" all.txt | grep -q \"peak_bytes\\\": \$peak,\" || exit 1
     done
@@ -58,3 +58,15 @@ holds estimate_lora_saves_what_it_says sh -c "
     peak=\$('$memplan' estimate hf_vit.torchscript.onnx --lora '8:*[qv]_proj*' --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p') &&
     grep -A 1 -e '--lora .8:.\[qv\]_proj' adapters.txt | grep -q \": \$peak\" &&
     ! '$memplan' estimate hf_vit.torchscript.onnx --lora '8:*q_proj*' | grep -q -e --lora"
+# Mixed precision as autocast has it: half the activations, all of the parameters; no backend runs it.
+try estimate_amp estimate mlp.onnx --batch 4096 --amp bf16 --rules pytorch
+try estimate_amp_half estimate mlp.onnx --batch 64 --amp fp16 --dtype bf16
+try estimate_amp_cpu estimate mlp.onnx --batch 64 --amp bf16 --device cpu
+try train_amp train mlp.onnx --batch 64 --amp bf16 --budget 80%
+try plan_amp plan mlp.onnx --batch 4096 --amp bf16 --budget 70% -o amp.json
+try check_amp check mlp.onnx amp.json
+holds amp_everywhere sh -c "
+    '$memplan' fit mlp.onnx --memory 16MiB --overhead 5% --effort quick --amp bf16 &&
+    '$memplan' sweep mlp.onnx --batch 4096 --solvers chen --budgets 90% --amp fp16 &&
+    '$memplan' timeline mlp.onnx --batch 64 --amp bf16 -o amp.svg &&
+    '$memplan' report mlp.onnx --batch 64 --amp bf16 --no-curve -o amp.html"

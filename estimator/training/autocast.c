@@ -1,0 +1,115 @@
+/* autocast.c - which operators autocast runs in 16 bits, which in float32, and the casts between them.
+ *
+ * The rows of ops.def say it (AUTOCAST): LOW casts its operands down and puts out 16 bits, FULL casts them up,
+ * WIDENED reads them as they are and puts out float32. All others take
+ * what they get: elementwise operators of several operands put out the wider type, as PyTorch's promotion has it (numbers
+ * without dimensions do not count), any other one the type of its first operand.
+ */
+#include "estimator/training/autocast.h"
+
+#include <stdio.h>
+
+#include "estimator/model/ops_rules.h"
+#include "estimator/model/order.h"
+#include "estimator/simplify/infer.h"
+
+typedef struct caster {
+    mp_model *model;
+    mp_dtype low;
+    bool shares_all;
+    int *copy; /* per tensor there was: its copy in the other type; 0: none that is shared, else its index and one */
+    size_t n_tensors;
+    mp_error *err;
+} caster;
+
+bool mp_casts_parameter(const mp_model *model, const mp_operator *op)
+{
+    return op->op->traits & MP_TRAIT_CASTS && op->in[0] >= 0 && model->tensors[op->in[0]].role == MP_ROLE_PARAMETER;
+}
+
+/* Operands of another float type than `to`, of the two that autocast knows, are read from a copy. */
+static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
+{
+    mp_status st = MP_OK;
+    const int from = c->model->operators[index].in[k];
+    if (from < 0) return MP_OK;
+    const mp_tensor *t = &c->model->tensors[from];
+    const mp_dtype other = to == MP_DTYPE_FLOAT ? c->low : MP_DTYPE_FLOAT;
+    if (t->dtype != other) return MP_OK;
+    const bool is_shared = (c->shares_all || t->role == MP_ROLE_PARAMETER) && (size_t)from < c->n_tensors;
+    int copy = is_shared ? c->copy[from] - 1 : -1;
+    if (copy < 0) {
+        const mp_attribute type = {.name = "to", .kind = MP_ATTRIBUTE_INT, .i = to};
+        char name[512];
+        int op;
+        snprintf(name, sizeof name, "%s:%s", t->name, mp_dtype_name(to));
+        MP_TRY(mp_model_fresh_tensor(c->model, name, &copy, c->err));
+        const mp_operator_draft draft = {.name = name,
+                                         .kind = "Cast",
+                                         .domain = "",
+                                         .version = 13,
+                                         .in = &from,
+                                         .n_in = 1,
+                                         .out = &copy,
+                                         .n_out = 1,
+                                         .attributes = &type,
+                                         .n_attributes = 1};
+        MP_TRY(mp_model_operator(c->model, &draft, &op, c->err));
+        MP_TRY(mp_operator_infer(c->model, op, c->err));
+        if (is_shared) c->copy[from] = copy + 1;
+    }
+    c->model->operators[index].in[k] = copy;
+done:
+    return st;
+}
+
+static bool promotes(const mp_op *op)
+{
+    return op->shape == mp_shape_broadcast || op->shape == mp_shape_where || op->shape == mp_shape_concat;
+}
+
+/* The type that an operator of no list puts out where it put out float32. */
+static mp_dtype passed_type(const caster *c, const mp_operator *op)
+{
+    bool is_low = false;
+    if (op->op->traits & MP_TRAIT_CASTS) return MP_DTYPE_FLOAT;
+    for (int k = 0; k < (promotes(op->op) ? op->n_in : 1) && k < op->n_in; k++) {
+        const mp_tensor *t = op->in[k] >= 0 ? &c->model->tensors[op->in[k]] : NULL;
+        if (t && t->dtype == MP_DTYPE_FLOAT && t->rank > 0) return MP_DTYPE_FLOAT;
+        is_low |= t && t->dtype == c->low;
+    }
+    return is_low ? c->low : MP_DTYPE_FLOAT;
+}
+
+static mp_status visit(caster *c, int index)
+{
+    mp_status st = MP_OK;
+    const mp_op *row = c->model->operators[index].op;
+    const int n_in = c->model->operators[index].n_in;
+    mp_dtype type = row->autocast == MP_AUTOCAST_LOW ? c->low : MP_DTYPE_FLOAT;
+    if (row->autocast == MP_AUTOCAST_NONE) type = passed_type(c, &c->model->operators[index]);
+    const bool casts = row->autocast == MP_AUTOCAST_LOW || row->autocast == MP_AUTOCAST_FULL || row->shape == mp_shape_concat;
+    for (int k = 0; casts && k < n_in; k++) MP_TRY(cast_operand(c, index, k, type));
+    const mp_operator *op = &c->model->operators[index];
+    for (int o = 0; type == c->low && o < op->n_out; o++)
+        if (op->out[o] >= 0 && c->model->tensors[op->out[o]].dtype == MP_DTYPE_FLOAT)
+            c->model->tensors[op->out[o]].dtype = type;
+done:
+    return st;
+}
+
+mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n_operators = model->n_operators;
+    caster c = {
+        .model = model, .low = low, .shares_all = rules == MP_RULES_EXECUTOR, .n_tensors = model->n_tensors, .err = err};
+    MP_REQUIRE(c.copy = mp_alloc(model->n_tensors, sizeof *c.copy), err, MP_NOMEM, "no memory to cast %zu tensors",
+               model->n_tensors);
+    for (size_t k = 0; k < n_operators; k++)
+        if (!model->operators[k].removed) MP_TRY(visit(&c, (int)k));
+    MP_TRY(mp_model_sort(model, err)); /* each cast goes right in front of its first reader */
+done:
+    mp_free(c.copy);
+    return st;
+}
