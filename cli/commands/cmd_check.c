@@ -1,4 +1,4 @@
-/* cmd_check.c - replays a plan and says whether everything that it claims holds. */
+/* cmd_check.c - replays a plan and says whether what it claims holds. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -9,13 +9,22 @@
 #include "formats/base/bytes_text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
+#include "planner/solve/check_proofs.h"
+
+/* Whether the plan states a lower bound that nothing was asked to prove. */
+static bool leaves_bound(const options *o, const mp_plan *plan)
+{
+    return plan->lower_bound_seconds >= 0 && !o->prove_bound;
+}
 
 static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
 {
     bool holds = fault->code == MP_OK;
     char peak[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], time[QUANTITY_MAX];
     if (o->json) {
-        int rc = print_json("check", json_pack("{s:b, s:s?}", "holds", holds, "fault", holds ? NULL : fault->message));
+        int rc = print_json(
+            "check", json_pack("{s:b, s:s?, s:o}", "holds", holds, "fault", holds ? NULL : fault->message, "not_verified",
+                               holds && leaves_bound(o, plan) ? json_pack("[s]", "lower_bound_seconds") : json_array()));
         if (rc) return rc;
     } else if (holds) {
         printf("%s holds: %zu step%s, peak %s (%s bytes), ", path, plan->n_steps, plan->n_steps == 1 ? "" : "s",
@@ -23,7 +32,11 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
         if (plan->n_places && plan->arena_bytes >= 0)
             printf("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
                    mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-        printf("%s\n", seconds_text(plan->seconds, time));
+        printf("%s", seconds_text(plan->seconds, time));
+        if (leaves_bound(o, plan))
+            printf("; not verified: that nothing takes less than %s (--prove-bound)",
+                   seconds_text(plan->lower_bound_seconds, time));
+        printf("\n");
     } else {
         printf("%s does not hold: %s\n", path, fault->message);
     }
@@ -40,6 +53,7 @@ int cmd_check(options *o)
     if (st == MP_OK) {
         st = mp_plan_read(path, s.graph, &plan, &err);
         if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
+        if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->prove_bound, &err);
         if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
     }
     int rc = st == MP_OK || st == MP_REFUTED ? answer(o, path, plan, &err) : input_failed(&err);

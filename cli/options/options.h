@@ -55,6 +55,7 @@ typedef struct options {
     const char *solver, *effort;
     double gap; /* share of a step; 0: not given */
     bool explain_bound;
+    bool prove_bound;
     const char *without;                               /* NULL: not given */
     const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */
     int64_t seed, moves;                               /* moves 0: the solver's own default */

@@ -32,7 +32,9 @@ static mp_status read_seconds(const mp_json_record *top, const char *key, double
 {
     double found = -1;
     mp_status st = mp_json_get_real(top, key, false, &found);
-    if (st == MP_OK) *seconds = found < 0 ? -1 : found;
+    if (st == MP_OK && found < 0 && json_is_number(json_object_get(top->object, key)))
+        return mp_json_record_fail(top, "\"%s\" is negative", key);
+    if (st == MP_OK) *seconds = found;
     return st;
 }
 
@@ -186,7 +188,11 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         MP_TRY(read_small(&row, "alternative", false, &step->alternative));
         if (!json_is_integer(json_object_get(row.object, "alternative"))) step->alternative = 0;
         MP_TRY(read_small(&row, "until", false, &step->until));
-        if (!json_is_integer(json_object_get(row.object, "until"))) step->until = 0;
+        if (!json_is_integer(json_object_get(row.object, "until")))
+            step->until = 0;
+        else if (step->until <= (int)t)
+            MP_TRY(
+                mp_json_record_fail(&row, "\"until\" is %d, and the step that waits has to come after this one", step->until));
         plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
         MP_TRY(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;

@@ -1,6 +1,9 @@
 /* check.h - the checker judges a plan: it replays the steps by the rules of the training graph, sharing no code with the
- * timeline, and compares what it finds with every claim of the plan: completeness, data flow, order of sums, place of the
- * updates, waits for the second stream, recompute flags, frees, static bytes, peak, seconds, budget, checkpoints, offsets.
+ * timeline, and compares what it finds with the claims of the plan: completeness, data flow, order of sums, place of the
+ * updates, waits for the second stream, recompute flags, frees, static bytes, peak, seconds, budget, baseline, checkpoints,
+ * offsets. Of its floor and lower bound, claims about all plans, only that this plan does not contradict them: `memplan check`
+ * proves the floor anew (floor.h), with --prove-bound the bound, too. Not verified is what says nothing about the steps:
+ * solver, seed, options, the graph's name, the list of modules.
  */
 #ifndef MEMPLAN_CHECK_H
 #define MEMPLAN_CHECK_H

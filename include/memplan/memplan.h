@@ -9,7 +9,7 @@
  *     mp_timeline_build     timeline.h     an order of steps -> live bytes over the steps, the peak and what is live there
  *     mp_floor              floor.h        no order of steps needs less
  *     mp_solve_with_arena   arena_solve.h  mp_graph and budget -> mp_plan with offsets, and a bound on what any plan takes
- *     mp_plan_check         check.h        replays a plan and verifies everything it claims
+ *     mp_plan_check         check.h        replays a plan and verifies what it claims
  *     mp_plan_write         plan_json.h    plans as files
  *     mp_train              train.h        trains as a plan says, on a backend (backend.h, program.h)
  *

@@ -136,68 +136,43 @@ done:
     return st;
 }
 
-/* A list of storages, and by what names they go. */
-typedef struct listing {
-    bool *is_in; /* per storage */
-    mp_names *names;
-} listing;
-
-static void listing_free(listing *list)
-{
-    mp_free(list->is_in);
-    mp_names_free(list->names);
-}
-
-static mp_status listing_new(const mp_graph *graph, const int *storages, size_t n, listing *list, mp_error *err)
-{
-    mp_status st = MP_OK;
-    list->is_in = mp_alloc(graph->n_storages, sizeof *list->is_in);
-    list->names = mp_names_new();
-    MP_REQUIRE(list->is_in && list->names, err, MP_NOMEM, "no memory to check a plan");
-    for (size_t i = 0; i < n; i++) {
-        list->is_in[storages[i]] = true;
-        MP_REQUIRE(mp_names_set(list->names, graph->storages[storages[i]].name, storages[i]), err, MP_NOMEM,
-                   "no memory to check a plan");
-    }
-done:
-    return st;
-}
-
-/* One of the listed storages is s, or goes by its name. */
-static bool listed(const mp_graph *graph, const listing *list, int s)
-{
-    const char *name = graph->storages[s].name;
-    return list->is_in[s] || (name[0] && mp_names_find(list->names, name) >= 0);
-}
-
-/* A list of checkpoints, where one is given, is complete and true. */
+/* A list of checkpoints, where one is given, is complete and true, and names none more often than there are storages of that
+ * name: in a plan's file they go by their names. */
 static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     mp_status st = MP_OK;
-    int *found = NULL;
-    size_t n = 0;
-    listing ours = {0}, claimed = {0};
+    mp_names *names = NULL; /* of the storages that are checkpoints: the one that stands for all of that name */
+    struct {
+        int found, listed; /* per storage that stands for its name, or has none */
+    } *counts = NULL;
     if (!plan->n_checkpoints) return MP_OK;
-    MP_REQUIRE(found = mp_alloc(graph->n_storages, sizeof *found), err, MP_NOMEM, "no memory to check a plan");
-    for (int s = 0; s < (int)graph->n_storages; s++)
-        if (replay->checkpoint[s]) found[n++] = s;
-    MP_TRY(listing_new(graph, found, n, &ours, err));
+    counts = mp_alloc(graph->n_storages, sizeof *counts);
+    names = mp_names_new();
+    MP_REQUIRE(counts && names, err, MP_NOMEM, "no memory to check a plan");
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const char *name = graph->storages[s].name;
+        if (!replay->checkpoint[s]) continue;
+        if (name[0] && mp_names_find(names, name) < 0)
+            MP_REQUIRE(mp_names_set(names, name, s), err, MP_NOMEM, "no memory to check a plan");
+        counts[name[0] ? mp_names_find(names, name) : s].found++;
+    }
     for (size_t i = 0; i < plan->n_checkpoints; i++) {
-        int s = plan->checkpoints[i];
+        const int s = plan->checkpoints[i];
         MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is no storage of the graph", i);
-        MP_REQUIRE(listed(graph, &ours, s), err, MP_REFUTED,
+        const char *name = graph->storages[s].name;
+        const int which = name[0] ? mp_names_find(names, name) : s;
+        MP_REQUIRE(which >= 0 && counts[which].found, err, MP_REFUTED,
                    "%s is listed as a checkpoint, and no backward node reads its first production",
                    mp_storage_label(graph, s).text);
+        MP_REQUIRE(counts[which].listed++ < counts[which].found, err, MP_REFUTED, "%s is listed as a checkpoint twice",
+                   mp_storage_label(graph, s).text);
     }
-    MP_TRY(listing_new(graph, plan->checkpoints, plan->n_checkpoints, &claimed, err));
-    for (size_t i = 0; i < n; i++)
-        MP_REQUIRE(listed(graph, &claimed, found[i]), err, MP_REFUTED,
-                   "%s is kept from forward to backward, and missing among the checkpoints",
-                   mp_storage_label(graph, found[i]).text);
+    for (int s = 0; s < (int)graph->n_storages; s++)
+        MP_REQUIRE(!counts[s].found || counts[s].listed, err, MP_REFUTED,
+                   "%s is kept from forward to backward, and missing among the checkpoints", mp_storage_label(graph, s).text);
 done:
-    listing_free(&ours);
-    listing_free(&claimed);
-    mp_free(found);
+    mp_names_free(names);
+    mp_free(counts);
     return st;
 }
 

@@ -1,10 +1,15 @@
 /* corruptions.c - plans spoilt in their steps, claims and numbers. */
 #include "tests/oracles/corruptions.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
 
-/* A change of the steps drops the claims that would be wrong as well, so that the checker has to find the change itself. */
-static void drop_claims(mp_plan *plan)
+#include <cmocka.h>
+
+#include "memplan/floor.h"
+
+void drop_claims(mp_plan *plan)
 {
     mp_free(plan->recompute);
     mp_free(plan->frees_start);
@@ -64,6 +69,15 @@ static int step_of(const mp_plan *plan, int node)
     for (size_t t = 0; t < plan->n_steps; t++)
         if (plan->steps[t].node == node) return (int)t;
     return -1;
+}
+
+/* The step that first makes a storage, or adds the last part of it; -1: none does. */
+static int complete_at(const mp_graph *graph, const mp_plan *plan, int storage)
+{
+    int last = graph->producer[storage] < 0 ? -1 : step_of(plan, graph->producer[storage]);
+    for (int a = graph->adders_start[storage]; a < graph->adders_start[storage + 1]; a++)
+        if (step_of(plan, graph->adders[a]) > last) last = step_of(plan, graph->adders[a]);
+    return last;
 }
 
 SPOIL(drop_forward_node)
@@ -153,10 +167,7 @@ SPOIL(add_out_of_order)
         /* both nodes must find what they read in each other's place */
         const mp_alternative *second = &graph->nodes[graph->adders[first + 1]].alternatives[0];
         for (size_t k = 0; k < second->n_reads; k++) {
-            int x = second->reads[k], p = graph->producer[x];
-            if (graph->adders_start[x] < graph->adders_start[x + 1]) p = graph->adders[graph->adders_start[x + 1] - 1];
-            if (p >= 0 && graph->nodes[p].phase == MP_PHASE_BACKWARD && step_of(plan, p) > step_of(plan, graph->adders[first]))
-                return false;
+            if (complete_at(graph, plan, second->reads[k]) >= step_of(plan, graph->adders[first])) return false;
         }
         return move_step(plan, (size_t)step_of(plan, graph->adders[first + 1]), (size_t)step_of(plan, graph->adders[first]));
     }
@@ -311,6 +322,34 @@ SPOIL(bound_above_the_seconds)
     return plan->seconds > 0;
 }
 
+SPOIL(floor_above_what_is_proved)
+{
+    (void)random;
+    int unused;
+    assert_int_equal(mp_floor(graph, &plan->floor_bytes, &unused, NULL), MP_OK);
+    return plan->floor_bytes++ < plan->peak_bytes;
+}
+SPOIL(bound_above_what_is_proved)
+{
+    UNUSED;
+    plan->budget_bytes = -1;
+    plan->lower_bound_seconds = plan->seconds;
+    return plan->seconds > plan->baseline_seconds;
+}
+SPOIL(bound_of_unknown_orders)
+{
+    UNUSED;
+    mp_free(plan->bound_covers);
+    return (plan->bound_covers = mp_plan_text("zzz")) != NULL;
+}
+SPOIL(checkpoint_twice)
+{
+    UNUSED;
+    if (plan->n_checkpoints < 2) return false;
+    plan->checkpoints[1] = plan->checkpoints[0];
+    return true;
+}
+
 const corruption corruptions[] = {
     {"drop_forward_node", drop_forward_node, "never runs", false},
     {"drop_backward_node", drop_backward_node, "never runs", false},
@@ -320,14 +359,14 @@ const corruption corruptions[] = {
     {"double_update", double_update, "must run once", false},
     {"double_once_node", double_once_node, "must run once", false},
     {"recompute_at_the_end", recompute_at_the_end, "claims", false},
-    {"read_before_produced", read_before_produced, NULL, false},
-    {"read_incomplete_sum", read_incomplete_sum, NULL, false},
-    {"add_out_of_order", add_out_of_order, NULL, false},
+    {"read_before_produced", read_before_produced, "which nothing has produced", false},
+    {"read_incomplete_sum", read_incomplete_sum, "before all nodes have added to it", false},
+    {"add_out_of_order", add_out_of_order, "out of order", false},
     {"update_too_early", update_too_early, "before the end of backward", false},
     {"update_before_its_readers", update_before_its_readers, "still reads", false},
     {"update_after_its_readers", update_after_its_readers, "has read before", false},
     {"unknown_alternative", unknown_alternative, "has no alternative", false},
-    {"other_alternative", other_alternative, NULL, false},
+    {"other_alternative", other_alternative, "the plan claims", false},
     {"wrong_recompute_flag", wrong_recompute_flag, "recompute", false},
     {"missing_free", missing_free, "does not free", false},
     {"free_of_another", free_of_another, "which does not end there", false},
@@ -345,5 +384,9 @@ const corruption corruptions[] = {
     {"baseline_seconds_wrong", baseline_seconds_wrong, "baseline_seconds", true},
     {"floor_above_the_peak", floor_above_the_peak, "nothing fits below", true},
     {"bound_above_the_seconds", bound_above_the_seconds, "nothing takes less", true},
+    {"floor_above_what_is_proved", floor_above_what_is_proved, "what is proved is", true},
+    {"bound_above_what_is_proved", bound_above_what_is_proved, "what is proved is", true},
+    {"bound_of_unknown_orders", bound_of_unknown_orders, "bound covers", true},
+    {"checkpoint_twice", checkpoint_twice, "twice", true},
 };
 const size_t n_corruptions = sizeof corruptions / sizeof *corruptions;

@@ -12,7 +12,7 @@ wrong=0 n=0
 kinds=$(cd "$folder" && ls | sed -n 's/\(spoilt-json-[0-9]*\).plan.json/\1/p; s/\(spoilt-[a-z_]*\)-.*plan.json/\1/p' | sort -u | wc -l)
 for plan in "$folder"/*.plan.json; do
     graph=${plan%.plan.json}.graph.json name=$(basename "$plan" .plan.json)
-    "$build/memplan" check "$graph" "$plan" > "$folder/ours" 2>&1
+    "$build/memplan" check "$graph" "$plan" --prove-bound > "$folder/ours" 2>&1
     case $? in 0) ours=holds ;; 1 | 2) ours=refused ;; *) ours=crashed ;; esac
     python3 "$verifier" "$graph" "$plan" > "$folder/theirs" 2>&1 && theirs=holds || theirs=refused
     case $name in
