@@ -237,5 +237,5 @@ int cmd_fit(options *o)
         rc = print_json("fit", fit_json(&request, &found, b.name));
     else
         print_fit(o, &request, &found, b.name, within);
-    return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
+    return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : interrupt_asked() ? interrupt_status() : EXIT_NO;
 }

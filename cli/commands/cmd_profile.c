@@ -55,6 +55,9 @@ typedef struct watch {
     bool shows, any, stopped;
 } watch;
 
+/* The first step only warms up: what comes later waits for the end of a step as long as the last one. */
+#define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
+
 static bool look(const mp_train_progress *now, void *data)
 {
     watch *w = data;
@@ -68,6 +71,7 @@ static bool look(const mp_train_progress *now, void *data)
         w->shown_at = clock;
         w->any = true;
     }
+    interrupt_force(w->stopped ? NULL : LATE, 1 + (w->round > 0 || now->step > 1 ? (unsigned)now->seconds + 1 : 0));
     return !w->stopped;
 }
 
@@ -139,8 +143,9 @@ static mp_status measure(const options *o, train_outcome *t, mp_node_cost **cost
     for (size_t i = 0; i < t->subject.graph->n_nodes; i++)
         if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
     w.n_rounds = n_rounds;
-    interrupt_catch(false, !w.shows);
+    interrupt_catch(true, !w.shows);
     catches = true;
+    interrupt_force(LATE, 1);
     for (; w.round < n_rounds && !w.stopped; w.round++) {
         bool measured = false;
         MP_TRY(measure_round(&request, w.round, *costs, t, &measured, err));

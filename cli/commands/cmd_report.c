@@ -102,10 +102,10 @@ int cmd_report(options *o)
         goto done;
     }
     if (o->budget && !plan) {
-        rc = interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
+        rc = interrupt_asked() ? interrupt_status() : EXIT_NO;
         goto done;
     }
-    if (o->curve && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {
+    if (o->curve && !interrupt_asked() && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {
         rc = input_failed(&err);
         goto done;
     }

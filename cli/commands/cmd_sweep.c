@@ -237,7 +237,7 @@ int cmd_sweep(options *o)
         rc = input_failed(&err);
         goto done;
     }
-    rc = any_feasible(&found) ? EXIT_DONE : interrupt_asked() ? EXIT_INTERRUPTED : EXIT_NO;
+    rc = any_feasible(&found) ? EXIT_DONE : interrupt_asked() ? interrupt_status() : EXIT_NO;
     if (found.stopped && !o->quiet) complain("the sweep was cut short; this is what it had found");
     if (o->json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));

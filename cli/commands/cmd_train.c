@@ -30,13 +30,30 @@ typedef struct step_progress {
     const char *what; /* "keep-all", "plan" */
     bool shows, any;
     double shown_at; /* seconds */
+    /* a signal ends the process in the middle of a step after so long: */
+    const char *late;
+    unsigned grace; /* seconds: one, and where something would be lost, as many as steps have taken */
+    bool saves, ended;
 } step_progress;
+
+#define LATE "memplan: stopped in the middle of a step that did not end; "
+
+/* Saving is never cut. */
+static void around_saving(bool begins, void *data)
+{
+    step_progress *p = data;
+    p->late = LATE "what was saved last is whole\n";
+    interrupt_force(begins || p->ended ? NULL : p->late, p->grace);
+}
 
 static bool show_step(const mp_train_progress *now, void *data)
 {
     step_progress *p = data;
     char text[QUANTITY_MAX], line[4 * QUANTITY_MAX];
-    if (interrupt_asked()) return false;
+    if (p->saves && (unsigned)now->seconds + 2 > p->grace) p->grace = (unsigned)now->seconds + 2;
+    p->ended = interrupt_asked();
+    interrupt_force(p->ended ? NULL : p->late, p->grace);
+    if (p->ended) return false;
     if (p->shows && mp_clock_now() >= p->shown_at + 0.1) {
         p->shown_at = mp_clock_now();
         snprintf(line, sizeof line, "%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
@@ -177,7 +194,9 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     mp_feed *feed = NULL, *test = NULL;
     mp_parameter_source *source = NULL;
     step_progress shown = {.what = o->before ? "run 1 of 2, keeping all" : "training",
-                           .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO)};
+                           .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
+                           .late = o->save ? LATE "nothing was saved yet\n" : LATE "nothing was to be saved\n",
+                           .grace = 1};
     mp_train_request request = {
         .program = t->subject.program,
         .plan = t->keep_all,
@@ -185,8 +204,10 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
         .resume = o->resume,
         .n_steps = o->steps ? o->steps : STEPS,
         .progress = show_step,
+        .saving = around_saving,
         .progress_data = &shown};
     interrupt_catch(true, !shown.shows);
+    interrupt_force(shown.late, shown.grace);
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
     MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
@@ -203,6 +224,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     }
     request.plan = t->plan;
     request.save = o->save;
+    shown.saves = o->save;
     request.save_every = o->save_every;
     request.test = test;
     MP_TRY(mp_train(&request, &t->after, err));
@@ -255,7 +277,7 @@ int cmd_train(options *o)
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
-        if (err.code == MP_INFEASIBLE && t.interrupted) rc = EXIT_INTERRUPTED;
+        if (err.code == MP_INFEASIBLE && t.interrupted) rc = interrupt_status();
     } else {
         bool reads;
         mp_status st = run(o, &files, &t, &reads, &err);
@@ -266,7 +288,7 @@ int cmd_train(options *o)
         if (st == MP_OK && t.before.stopped) {
             complain("interrupted after %zu steps of the first run, which keeps all: not compared, and the plan was not run",
                      t.before.n_losses);
-            rc = EXIT_INTERRUPTED;
+            rc = interrupt_status();
         } else if (st == MP_OK) {
             if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
             if (o->json)

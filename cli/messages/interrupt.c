@@ -1,14 +1,18 @@
-/* interrupt.c - a flag that the signal handler sets, and the word it says. */
+/* interrupt.c - a flag that the signal handler sets, the word it says, and the end of what does not heed it. */
 #include "cli/messages/interrupt.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/messages.h"
 #include "cli/messages/terminal.h"
 
-static volatile sig_atomic_t asked, speaks;
-static struct sigaction old_int, old_term;
+static volatile sig_atomic_t asked, speaks; /* asked: by which signal */
+static const char *volatile last_words;     /* NULL: the process may take its time ... */
+static volatile unsigned grace;             /* ... and so many seconds otherwise */
+static struct sigaction old_int, old_term, old_alarm;
 static bool has_term;
 
 static void on_interrupt(int signal)
@@ -16,20 +20,30 @@ static void on_interrupt(int signal)
     /* 57 columns with the ^C that the terminal shows: a handler had better not ask for the width */
     static const char heard[] = "\r\033[Kstopping; the best so far is kept (Ctrl-C: at once)";
     const int kept = errno;
-    (void)signal;
-    asked = 1;
+    asked = signal;
+    if (last_words) alarm(grace);
     if (speaks && write(STDERR_FILENO, heard, sizeof heard - 1) < 0) speaks = 0;
     errno = kept;
+}
+
+/* Only what a handler may call: neither buffers nor what is registered to run at the end. */
+static void on_alarm(int signal)
+{
+    const char *words = last_words;
+    (void)signal;
+    if (words) _exit(write(STDERR_FILENO, words, strlen(words)) < 0 ? EXIT_NO : interrupt_status());
 }
 
 void interrupt_catch(bool term, bool quiet)
 {
     /* SA_RESETHAND: the second one finds the system's own way, and kills */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction late = {.sa_handler = on_alarm};
     asked = 0;
     speaks = !quiet && terminal_rewrites(STDERR_FILENO);
     has_term = term;
     sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &late, &old_alarm);
     sigaction(SIGINT, &action, &old_int);
     if (term) sigaction(SIGTERM, &action, &old_term);
 }
@@ -38,10 +52,24 @@ void interrupt_release(void)
 {
     sigaction(SIGINT, &old_int, NULL);
     if (has_term) sigaction(SIGTERM, &old_term, NULL);
+    interrupt_force(NULL, 0);
+    sigaction(SIGALRM, &old_alarm, NULL);
     if (asked && speaks) terminal_clear(STDERR_FILENO);
 }
 
 bool interrupt_asked(void)
 {
-    return asked;
+    return asked != 0;
+}
+
+int interrupt_status(void)
+{
+    return asked == SIGTERM ? EXIT_TERMINATED : EXIT_INTERRUPTED;
+}
+
+void interrupt_force(const char *sentence, unsigned seconds)
+{
+    grace = seconds;
+    last_words = sentence;
+    alarm(sentence && asked ? seconds : 0);
 }

@@ -1,5 +1,5 @@
-/* interrupt.h - Ctrl-C while something runs that can be stopped with what it has: the first asks for that, and shows at once
- * that it was heard; the second ends the program. */
+/* interrupt.h - Ctrl-C or SIGTERM while something runs that can be stopped with what it has: the first asks for that, and on a
+ * terminal shows at once that it was heard; the second of the same kind ends the program. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
@@ -10,5 +10,11 @@ void interrupt_catch(bool term, bool quiet);
 void interrupt_release(void);
 /* Whether it was asked for since interrupt_catch; also after interrupt_release. */
 bool interrupt_asked(void);
+/* The exit status of a command that was stopped before it had an answer: 130, or 143 where it was SIGTERM that asked. */
+int interrupt_status(void);
+/* From here on what was asked for and is not done after `seconds` (whole ones, at least 1) ends the process, which says
+ * `sentence` (with its end of line; it has to stay where it is) and exits with interrupt_status(). NULL, and
+ * interrupt_release: no longer. */
+void interrupt_force(const char *sentence, unsigned seconds);
 
 #endif

@@ -7,9 +7,10 @@
 /* Exit statuses. */
 enum {
     EXIT_DONE = 0,
-    EXIT_NO = 1,           /* the answer is no, or the system failed (disk, memory) */
-    EXIT_USAGE = 2,        /* bad usage or bad input */
-    EXIT_INTERRUPTED = 130 /* stopped by Ctrl-C before there was an answer */
+    EXIT_NO = 1,            /* the answer is no, or the system failed (disk, memory) */
+    EXIT_USAGE = 2,         /* bad usage or bad input */
+    EXIT_INTERRUPTED = 130, /* stopped by Ctrl-C before there was an answer */
+    EXIT_TERMINATED = 143   /* the same by SIGTERM */
 };
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -71,7 +71,7 @@ void help_overview(FILE *to)
           "Graphviz's DOT (.dot, .gv).\n"
           "'memplan help COMMAND' lists the options of a command, 'memplan COMMAND -h'\nthose that one needs first.\n"
           "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or\nbad input; 130 stopped by Ctrl-C "
-          "before there was an answer.\n",
+          "before there was an answer, 143 by SIGTERM.\n",
           to);
 }
 

@@ -38,7 +38,7 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
                     .bound_ticks = -1,
                     .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
                     .verbose = o->verbose};
-    interrupt_catch(false, !p->shows);
+    interrupt_catch(o->command != CMD_TRAIN, !p->shows);
 }
 
 /* "searching  12 s  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */

@@ -30,10 +30,12 @@ static double median(double *seconds, size_t n)
 static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, mp_error *err)
 {
     mp_status st = MP_OK;
+    if (r->saving) r->saving(true, r->progress_data);
     MP_TRY(mp_execution_flush(e, err));
     MP_TRY(mp_check_finite(e, r->program, step, err));
     MP_TRY(mp_state_save(r->save, r->program, e, &r->execution, step, err));
 done:
+    if (r->saving) r->saving(false, r->progress_data);
     return st;
 }
 
@@ -132,7 +134,7 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     report->step_seconds = median(seconds, report->n_losses);
     report->input_seconds = median(input_seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
-    report->has_test = r->test && st == MP_OK;
+    report->has_test = r->test && st == MP_OK && !report->stopped;
     if (report->has_test) MP_TRY(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
     if (keep_profile(e, r->program->n_nodes, report, err) != MP_OK) st = MP_NOMEM;
 done:

@@ -31,6 +31,7 @@ typedef struct mp_train_request {
     const char *save;   /* NULL: nothing is saved */
     int64_t save_every; /* 0: at the end only */
     mp_train_progress_call progress;
+    void (*saving)(bool begins, void *data); /* NULL, or called before and after every save, with progress_data */
     void *progress_data;
 } mp_train_request;
 

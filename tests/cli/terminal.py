@@ -2,7 +2,7 @@
 """terminal.py COLUMNS LINES COMMAND... - runs a command on a terminal of its own and says what is wrong with what stands there.
 
 Wrong is: a line that the terminal had to wrap (sentences on standard error aside), progress that left more than one line, and more lines than LINES (0: any number).
-The options --stop-at TEXT (Ctrl-C when that is on the screen), --status N (what it has to exit with, default 0) and --says TEXT (what has to have been
+The options --stop-at TEXT (Ctrl-C, or --signal NAME, when that is on the screen), --status N (what it has to exit with, default 0) and --says TEXT (what has to have been
 on the screen; may be repeated) stand before COLUMNS; --not TEXT must not have been there.
 """
 
@@ -22,7 +22,7 @@ import termios
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def run(columns: int, command: list[str], stop_at: str | None) -> tuple[str, int]:
+def run(columns: int, command: list[str], stop_at: str | None, sent: signal.Signals) -> tuple[str, int]:
     """What the command writes to a terminal, and its exit status (130 where SIGINT killed it)."""
     size = struct.pack("HHHH", 24, columns, 0, 0)
     pid, fd = pty.fork()
@@ -42,7 +42,7 @@ def run(columns: int, command: list[str], stop_at: str | None) -> tuple[str, int
                 break
             text += piece
         if stop_at is not None and not stopped and stop_at.encode() in text:
-            os.kill(pid, signal.SIGINT)
+            os.kill(pid, sent)
             stopped = True
     _, status = os.waitpid(pid, 0)
     return text.decode(errors="replace"), os.waitstatus_to_exitcode(status)
@@ -59,6 +59,7 @@ def screen_lines(text: str) -> list[list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--stop-at")
+    parser.add_argument("--signal", default="INT")
     parser.add_argument("--status", type=int, default=0)
     parser.add_argument("--says", action="append", default=[])
     parser.add_argument("--not", dest="never", action="append", default=[])
@@ -66,7 +67,7 @@ def main() -> int:
     parser.add_argument("lines", type=int)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
-    text, status = run(asked.columns, asked.command, asked.stop_at)
+    text, status = run(asked.columns, asked.command, asked.stop_at, signal.Signals["SIG" + asked.signal])
     lines = screen_lines(text)
     faults = [f"exit status {status}, not {asked.status}"] if status != asked.status else []
     for states in lines:

@@ -1,0 +1,49 @@
+# signals.sh - SIGTERM ends what runs as Ctrl-C does: with the best so far, and within about a second even in the middle of a step.
+cp "$root/tests/gradients/bert.onnx" .
+screen() { python3 "$root/tests/cli/terminal.py" --signal TERM "$@"; }
+holds signal_plan_is_written screen --stop-at 'best +' --says stopping --says 'fits the budget' 80 24 \
+    "$memplan" plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.json
+holds signal_plan_holds "$memplan" check resnet50.onnx termed.json --batch 32
+holds signal_no_plan_yet screen --stop-at 'no plan yet' --status 143 --says 'not known whether it fits' 80 24 \
+    "$memplan" plan resnet50.onnx --batch 32 --budget floor+2% --effort thorough
+holds signal_sweep screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" sweep resnet50.onnx --batch 32 --effort thorough -o termed.svg
+holds signal_sweep_is_drawn grep -q '</svg>' termed.svg
+holds signal_fit screen --stop-at 'batch 4' --says 'cut short' 80 0 "$memplan" fit resnet50.onnx --memory 2GiB --effort thorough
+holds signal_report screen --stop-at 'best +' 80 0 "$memplan" report resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.html
+holds signal_report_is_whole grep -q '</html>' termed.html
+holds signal_profile screen --stop-at 'of 1000000' --says 'Stopped before all was measured' 200 0 \
+    "$memplan" profile fashion_cnn.onnx --batch 4 --steps 1000000 -o termed.costs
+holds signal_train_saves screen --stop-at 'of 1000000' --says 'interrupted after' 80 0 \
+    "$memplan" train bert.onnx --budget 100% --no-before --steps 1000000 --save termed.safetensors
+holds signal_train_goes_on "$memplan" train bert.onnx --budget 100% --no-before --steps 1 --resume termed.safetensors
+# A step of minutes: the square of a large matrix, squared again and again.
+awk 'BEGIN { print "ir_version: 8 opset_import { version: 15 } graph { name: \"long\""
+    for (k = 0; k < 1000; k++) printf "node { name: \"p%d\" op_type: \"MatMul\" input: \"%s\" input: \"x\" output: \"y%d\" }\n", k, k ? "y" k - 1 : "x", k
+    print "node { name: \"last\" op_type: \"MatMul\" input: \"y999\" input: \"w\" output: \"z\" }"
+    print "input { name: \"x\" type { tensor_type { elem_type: 1 shape { dim { dim_value: 4096 } dim { dim_value: 4096 } } } } }"
+    print "input { name: \"w\" type { tensor_type { elem_type: 1 shape { dim { dim_value: 4096 } dim { dim_value: 1 } } } } }"
+    print "output { name: \"z\" type { tensor_type { elem_type: 1 } } } }" }' |
+    protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto > long_step.onnx
+# in_a_step SIGNAL STATUS SENTENCE COMMAND...: sends the signal once the command catches it.
+in_a_step() {
+    sent=$1 expected=$2 sentence=$3
+    shift 3
+    "$@" > late.out 2> late.err &
+    pid=$!
+    until [ $((0x0$(sed -n 's/^SigCgt:[[:space:]]*[0-9a-f]*\([0-9a-f]\{4\}\)$/\1/p' "/proc/$pid/status") & 0x4000)) != 0 ]; do
+        kill -0 $pid || return 1
+        sleep 0.05
+    done
+    kill -"$sent" $pid
+    wait $pid
+    ended=$?
+    cat late.err
+    [ $ended = "$expected" ] && grep -q "step that did not end; $sentence" late.err && [ "$(wc -l < late.err)" = 1 ]
+}
+printf 'what was there' > kept.safetensors
+holds signal_train_in_a_step in_a_step TERM 143 'nothing was saved yet' \
+    "$memplan" train long_step.onnx --data x --budget 100% --steps 2 --no-before --loss mse --save kept.safetensors
+holds signal_train_kept_the_old_save grep -qx 'what was there' kept.safetensors
+holds signal_train_in_a_first_run in_a_step TERM 143 'nothing was to be saved' "$memplan" train long_step.onnx --data x --budget 100% --steps 2 --loss mse
+holds signal_profile_in_a_step in_a_step TERM 143 'nothing is written' "$memplan" profile long_step.onnx --data x --loss mse -o never.json
+holds signal_profile_wrote_nothing test ! -e never.json
