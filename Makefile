@@ -217,10 +217,13 @@ $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
 # It is linked with the command line, and has a module that stands in for the GPU's.
-$B/tests/test_options: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so
+$B/tests/test_options: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so $B/tests/modules/failing_malloc.so
 $B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
+$B/tests/modules/failing_malloc.so: tests/cli/failing_malloc.c Makefile
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $<
 # A fuzzing target; its own main runs the corpus, libFuzzer's (FUZZ=1) makes new inputs.
 FUZZ_OBJ := $(patsubst %.c,$B/%.o,$(filter-out $(FUZZ_C) $(if $(FUZZ),tests/fuzz/replay.c),$(wildcard tests/fuzz/*.c)))
 $B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $B/libmemplan.a

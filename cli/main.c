@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/exhausted.h"
 #include "cli/messages/input.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
@@ -55,6 +56,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    exhausted_catch();
     int rc = run(argc, argv);
     if (fflush(stdout) || ferror(stdout)) {
         complain("cannot write to standard output");

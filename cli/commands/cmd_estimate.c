@@ -79,7 +79,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     MP_TRY(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_TRY(compare_updates(o, &e->updates, err));
-    if (!o->quiet || o->json) e->other = other_rules_of(o, &e->subject);
+    if (!o->quiet || o->json) MP_TRY(other_rules_of(o, &e->subject, &e->other, err));
     if (!o->quiet) MP_TRY(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
 done:
     return st;

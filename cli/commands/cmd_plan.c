@@ -128,7 +128,7 @@ static mp_status prepare(const options *o, const budget *b, outcome *out, mp_err
     int peak_node;
     MP_TRY(subject_load(o->operands[0], o, &out->subject, err));
     MP_TRY(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
-    if (!o->quiet || o->json) out->other = other_rules_of(o, &out->subject);
+    if (!o->quiet || o->json) MP_TRY(other_rules_of(o, &out->subject, &out->other, err));
     MP_TRY(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
     out->budget_bytes = -1;
     if (o->budget) {

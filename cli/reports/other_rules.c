@@ -5,14 +5,16 @@
 #include "formats/json/json.h"
 #include "memplan/update_effect.h"
 
-other_rules other_rules_of(const options *o, const subject *s)
+mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err)
 {
+    mp_status st = MP_OK;
     mp_error ours = {0};
     mp_update_effect effect;
     subject again;
     options asked = *o;
     other_rules other = {.rules = mp_rules_find(o->rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH};
-    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return other;
+    *out = other;
+    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
     asked.rules = mp_rules_name(other.rules);
     asked.costs = NULL;
     if (other.rules == MP_RULES_PYTORCH) {
@@ -21,11 +23,13 @@ other_rules other_rules_of(const options *o, const subject *s)
     }
     if (subject_load(o->operands[0], &asked, &again, &ours) == MP_OK &&
         mp_update_effect_of(again.graph, 1, &effect, &ours) == MP_OK) {
-        other.is_known = true;
-        other.peak_bytes = effect.peak_bytes;
+        out->is_known = true;
+        out->peak_bytes = effect.peak_bytes;
     }
     subject_free(&again);
-    return other;
+    MP_REQUIRE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
+done:
+    return st;
 }
 
 const char *other_rules_name(const other_rules *other)

@@ -15,8 +15,8 @@ typedef struct other_rules {
 } other_rules;
 
 /* Builds the model's training graph once more, under the rules that the options have not chosen; PyTorch's with attention as
- * its own operator keeps it, and without measured costs. Not known where that is refused. */
-other_rules other_rules_of(const options *o, const subject *s);
+ * its own operator keeps it, and without measured costs. Not known where that is refused; MP_NOMEM. */
+mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err);
 /* "in PyTorch", "in memplan", and the option that says more of it: "--rules pytorch". */
 const char *other_rules_name(const other_rules *other);
 const char *other_rules_option(const other_rules *other);

@@ -135,13 +135,12 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
 int print_json(const char *command, json_t *json)
 {
     json_t *all = json_pack("{s:o, s:i}", "format", json_sprintf("memplan-%s-answer", command), "version", 1);
-    const bool ok = all && json && json_object_update_missing(all, json) == 0;
-    if (ok) {
-        json_dumpf(all, stdout, JSON_INDENT(2));
+    const bool ok = all && json && json_object_update_missing(all, json) == 0 &&
+                    (json_dumpf(all, stdout, JSON_INDENT(2)) == 0 || ferror(stdout));
+    if (ok)
         putchar('\n');
-    } else {
+    else
         complain("out of memory");
-    }
     json_decref(all);
     json_decref(json);
     return ok ? EXIT_DONE : EXIT_NO;

@@ -184,6 +184,7 @@ mp_status mp_safetensors_open(const char *path, mp_safetensors **out, mp_error *
     MP_REQUIRE(length <= HEADER_MAX && length <= s->file.size - 8, err, MP_PARSE,
                "the header of %llu bytes is cut off or too long", (unsigned long long)length);
     s->header = json_loadb((const char *)s->file.bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, &fault);
+    MP_REQUIRE(s->header || !mp_json_is_nomem(&fault), err, MP_NOMEM, "no memory to read the header");
     MP_REQUIRE(s->header && json_is_object(s->header), err, MP_PARSE, "the header is not a JSON object: %s",
                s->header ? "" : fault.text);
     MP_TRY(read_tensors(s, s->file.bytes + 8 + length, (int64_t)(s->file.size - 8 - length), err));

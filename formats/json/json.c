@@ -42,6 +42,12 @@ done:
     return st;
 }
 
+bool mp_json_is_nomem(const json_error_t *fault)
+{
+    /* where an object or an array cannot be had, jansson says nothing at all */
+    return json_error_code(fault) == json_error_out_of_memory || !fault->text[0];
+}
+
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -56,7 +62,7 @@ mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_er
         line = fault.line > 0 ? fault.line : 0;
         column = line && fault.column > 0 ? fault.column : 0;
     }
-    MP_REQUIRE(json || json_error_code(&fault) != json_error_out_of_memory, err, MP_NOMEM, "no memory to read JSON");
+    MP_REQUIRE(json || !mp_json_is_nomem(&fault), err, MP_NOMEM, "no memory to read JSON");
     MP_REQUIRE(json, err, MP_PARSE, "JSON: %s", fault.text);
     MP_TRY(check_format(json, format, err));
     *out = json;
@@ -211,8 +217,9 @@ json_t *mp_json_text(const char *text)
 
 json_t *mp_json_parse(const char *text)
 {
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    if (json_is_object(json)) return json;
+    json_error_t fault;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
+    if (json_is_object(json) || (text && !json && mp_json_is_nomem(&fault))) return json;
     json_decref(json);
     return json_object();
 }

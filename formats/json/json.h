@@ -56,6 +56,8 @@ json_t *mp_json_integer_if(bool known, int64_t value);
 json_t *mp_json_real_if(bool known, double value);
 /* A JSON string; bytes that are not UTF-8 become question marks. NULL: no memory. */
 json_t *mp_json_text(const char *text);
+/* Whether jansson gave up, as `fault` says, for want of memory. */
+bool mp_json_is_nomem(const json_error_t *fault);
 /* The value of a text such as mp_graph.options; an empty object if it is none. NULL: no memory. */
 json_t *mp_json_parse(const char *text);
 /* A value as compact text, doubles with 17 digits; released with mp_free. NULL: no memory. */

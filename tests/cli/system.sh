@@ -17,3 +17,10 @@ holds outputs_are_tried_first sh -c "
         '$memplan' \$words -o no/such/answer.\$ending 2> why.txt; test \$? = 1 && grep -q '^memplan: no/such/answer.*cannot be written' why.txt || { echo \"\$words\"; cat why.txt; exit 1; }
     done
     '$memplan' train absent.onnx --budget 100% --save no/such/state.safetensors 2>&1 | grep -q 'no/such/state.*cannot be written'"
+
+# ---- memory runs out, in libraries too (a program with sanitizers has an allocator of its own)
+if ! grep -q __asan_init "$memplan"; then
+    memory_runs_out() { python3 -B "$root/tests/cli/allocations.py" "$memplan" "$build/tests/modules/failing_malloc.so" "$@"; }
+    holds memory_runs_out_in_json memory_runs_out 60 graph
+    holds memory_runs_out memory_runs_out 8 estimate plan_json check train
+fi

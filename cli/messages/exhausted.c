@@ -1,0 +1,39 @@
+/* exhausted.c - an allocator for jansson, most of whose callers cannot tell no memory from nothing, and handlers of signals. */
+#include "cli/messages/exhausted.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/messages/messages.h"
+
+/* Buffers are not written: what an answer was to be is not half printed. */
+static void end(const char *sentence)
+{
+    const ssize_t unused = write(STDERR_FILENO, sentence, strlen(sentence));
+    (void)unused;
+    _exit(EXIT_NO);
+}
+
+static void *get(size_t size)
+{
+    void *p = malloc(size);
+    if (!p) end("memplan: out of memory\n");
+    return p;
+}
+
+static void on_end(int signal)
+{
+    (void)signal;
+    end("memplan: a library ended the program, as it does when memory runs out\n");
+}
+
+void exhausted_catch(void)
+{
+    const struct sigaction action = {.sa_handler = on_end};
+    json_set_alloc_funcs(get, free);
+    sigaction(SIGABRT, &action, NULL);
+    sigaction(SIGTRAP, &action, NULL);
+}

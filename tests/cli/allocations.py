@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""allocations.py MEMPLAN MODULE POINTS [NAME...] - commands whose memory runs out, in libraries too, at POINTS places of each (0: at every one).
+
+Once per place a single allocation fails, and once all from there on. Right is: exit status 1 or 2 and a sentence, or 0 and the output of the good run. Runs in
+the folder of the command line's tests, where the models are; says how many runs there were and which were wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+COMMANDS = {
+    "graph": "graph mlp.onnx --batch 64 -o OUT.json",
+    "estimate": "estimate mlp.onnx --batch 64 --json",
+    "plan": "plan mlp.onnx --batch 64 --budget floor+50% --effort quick -o OUT.json",
+    "plan_json": "plan chain.json --budget 100% --json",
+    "check": "check mlp.onnx memory.json --batch 64 --json",
+    "pack": "pack buffers.csv --minimize --json",
+    "draw": "draw mlp.onnx --batch 64 -o OUT.svg",
+    "timeline": "timeline mlp.onnx memory.json --batch 64 -o OUT.svg",
+    "train": "train mlp.onnx --batch 4 --budget 100% --steps 2 --no-before --save OUT.safetensors",
+}
+SECONDS = re.compile(rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ m?s\b|[0-9.]+ [mu]s\b')
+
+
+def run(memplan: str, words: str, folder: str, **fails: str) -> tuple[int, bytes, str]:
+    """The exit status, everything the command put out (but how long it took), and what it said."""
+    out = words.replace("OUT", f"{folder}/out").split()
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **fails}
+    for name in os.listdir(folder):
+        if name.startswith("out."):
+            os.unlink(f"{folder}/{name}")
+    done = subprocess.run([memplan, *out], env=env, capture_output=True, timeout=120)
+    data = b"" if words.startswith("train") else done.stdout
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("out."):
+            with open(f"{folder}/{name}", "rb") as file:
+                data += file.read()
+    return done.returncode, SECONDS.sub(b"", data), done.stderr.decode(errors="replace")
+
+
+def main() -> int:
+    memplan, module, points = sys.argv[1], os.path.abspath(sys.argv[2]), int(sys.argv[3])
+    subprocess.run([memplan, *"plan mlp.onnx --batch 64 --budget floor+50% --effort quick -o memory.json".split()], check=True, capture_output=True)
+    n_runs, wrong = 0, []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[4:] or COMMANDS:
+            counted = {"LD_PRELOAD": module, "FAIL_COUNT": f"{folder}/count"}
+            status, good, said = run(memplan, COMMANDS[name], folder, **counted)
+            assert status == 0, f"{name}: exit status {status}: {said}"
+            with open(f"{folder}/count") as file:
+                most = int(file.read())
+            step = max(1, most // points) if points else 1
+            for at in range(1, most + 1, step):
+                for how in ("FAIL_AT", "FAIL_FROM"):
+                    status, data, said = run(memplan, COMMANDS[name], folder, LD_PRELOAD=module, **{how: str(at)})
+                    n_runs += 1
+                    if status == 0 and data != good:
+                        wrong.append(f"{name} {how}={at}: exit status 0 with another output")
+                    elif status not in (0, 1, 2) or (status and not said.strip()):
+                        wrong.append(f"{name} {how}={at}: exit status {status}: {said.strip()[-200:]}")
+    print("\n".join(wrong))
+    print(f"{n_runs} runs, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

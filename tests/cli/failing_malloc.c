@@ -1,0 +1,62 @@
+/* failing_malloc.c - memory that runs out where a test wants it to, loaded before a program's own libraries: of all
+ * allocations, those of libraries too, the one number FAIL_AT fails, all from number FAIL_FROM on, or every one that FAIL_EVERY
+ * divides. Over glibc's names for the real ones. FAIL_COUNT: a file that gets the number of allocations at the end. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+static atomic_long n_calls;
+static long at, from, every;
+
+static long number(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    at = number("FAIL_AT");
+    from = number("FAIL_FROM");
+    every = number("FAIL_EVERY");
+    atomic_store(&n_calls, 0);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *path = getenv("FAIL_COUNT");
+    const long n = atomic_load(&n_calls);
+    at = from = every = 0;
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!file) return;
+    fprintf(file, "%ld\n", n);
+    fclose(file);
+}
+
+static int fails(void)
+{
+    const long n = atomic_fetch_add(&n_calls, 1) + 1;
+    if (n != at && !(from && n >= from) && !(every && n % every == 0)) return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *malloc(size_t size)
+{
+    return fails() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+    return fails() ? NULL : __libc_realloc(p, size);
+}
