@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/exhausted.h"
 #include "cli/messages/input.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
 #include "cli/options/outputs.h"
+#include "cli/reports/exhausted.h"
 
 /* A single "-" among the operands and the files to read is standard input. */
 static int keep_input(const options *o)

@@ -16,7 +16,7 @@ static long at, from, every;
 static long number(const char *name)
 {
     const char *text = getenv(name);
-    return text ? atol(text) : 0;
+    return text ? strtol(text, NULL, 10) : 0;
 }
 
 __attribute__((constructor)) static void begin(void)
