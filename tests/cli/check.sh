@@ -29,3 +29,4 @@ sed 's/"bound_covers": *"any-order"/"bound_covers": "zzz"/' above.json > lie.jso
 try check_covers check mlp.onnx lie.json
 sed 's/"baseline_seconds": */&-/' above.json > lie.json
 try check_negative check mlp.onnx lie.json
+holds graphs_written_otherwise_have_the_same_answers python3 "$root/tests/cli/metamorphic.py" "$memplan" fashion_cnn.onnx resnet50.onnx
