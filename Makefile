@@ -23,6 +23,7 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema
 CHECK_PACKAGES := python3 clang-format
+ANALYSE_PACKAGES := cppcheck gcovr
 DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
@@ -148,6 +149,15 @@ check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/p
 	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/commands.md - || { echo "docs/commands.md is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,$B/manual schema | diff -u docs/schemas/options.json - || { echo "docs/schemas/options.json is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
+
+analyse: | $B/analyse-packages ## cppcheck and gcc's -fanalyzer over all code: not a word
+	@cppcheck -q -j$$(nproc) --enable=warning,portability,performance --std=c11 --error-exitcode=1 --inline-suppr -I. -Iinclude \
+	    --suppress=missingIncludeSystem --suppressions-list=tests/analysis/cppcheck.txt cli estimator planner formats executor examples tests
+	@$(MAKE) CUDA=0 CFLAGS="-O1 -g $$(grep -v '^#' tests/analysis/analyzer.txt)" B=$B/analyzer $B/analyzer/memplan
+
+coverage: | $B/analyse-packages ## lines that the tests run, room by room (a build of its own)
+	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage" B=build/coverage test
+	@tests/analysis/coverage.sh build/coverage
 
 resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as ptxas says
 	@python3 -B tests/cuda/resources.py $B --table
@@ -297,8 +307,10 @@ $B/test-packages: Makefile | $B/build-packages
 	$(call install-packages,$(TEST_PACKAGES))
 $B/check-packages: Makefile
 	$(call install-packages,$(CHECK_PACKAGES))
+$B/analyse-packages: Makefile
+	$(call install-packages,$(ANALYSE_PACKAGES))
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: analyse coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)
