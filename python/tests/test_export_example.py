@@ -29,7 +29,9 @@ def test_the_example_exports_a_training_graph(tmp_path: pathlib.Path) -> None:
     assert len(graph.initializer) == 0
     assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
     if PROGRAM.exists():
-        answer = subprocess.run([PROGRAM, "estimate", path, "--batch", "64", "--json"], capture_output=True, text=True, check=True)
+        answer = subprocess.run(
+            [PROGRAM, "estimate", path, "--batch", "64", "--json"], capture_output=True, text=True, check=True
+        )
         assert answer.stderr == ""  # no warning of an inference graph
         # 896 + 64 + 18496 + 128 + 650, counted by hand
         assert json.loads(answer.stdout)["parameter_bytes"] // 4 in range(20234, 20234 + 64 * 10)
