@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import logging
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from memplan.budget import Budget, read_bytes
+from memplan.budget import Budget, only_bytes
 from memplan.errors import BudgetError, MemplanError
 from memplan.graph.distributed import is_replicated, refuse_sharded
 from memplan.library.planning import Watcher
@@ -55,9 +56,7 @@ def gradient_bytes(model: Any) -> int:
 
 
 def reserve_bytes(model: Any, reserve: Budget, optimizer: torch.optim.Optimizer | None, accumulate: bool) -> int:
-    known = read_bytes(reserve) if isinstance(reserve, str) else reserve
-    if known is None:
-        raise MemplanError(f"{reserve!r} is no number of bytes")
+    known = only_bytes(reserve)
     kept = optimizer_bytes(optimizer) if optimizer is not None else 0
     return known + kept + (gradient_bytes(model) if accumulate else 0)
 
@@ -176,6 +175,14 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     if isinstance(compiled, torch.nn.Module):
         object.__setattr__(compiled, "forward", without_wrapping(compiled.forward))
         object.__setattr__(compiled, "memplan", backend.report)
+
+        def copied(memo: dict[int, Any]) -> Any:
+            """A copy of the model, compiled with the same options; what PyTorch copies would lose its plan."""
+            made = compiled_with(copy.deepcopy(model, memo), backend.fresh(), fullgraph)
+            memo[id(compiled)] = made
+            return made
+
+        object.__setattr__(compiled, "__deepcopy__", copied)
         return compiled
     called = without_wrapping(compiled)
     called.memplan = backend.report  # type: ignore[attr-defined]

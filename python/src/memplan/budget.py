@@ -6,33 +6,42 @@ import os
 import re
 from collections.abc import Callable
 
-from memplan.errors import BudgetError
+from memplan.errors import BudgetError, MemplanError
 
 Budget = int | str
 
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{p}iB": 1024**k for k, p in enumerate("KMGT", 1)} | {f"{p}B": 1000**k for k, p in enumerate("kMGT", 1)}
+MOST_BYTES = 2**63 - 1  # that the planner can count
 AUTO_SHARE = 0.9  # of what is free: the rest is for what no plan sees
 
 
 def read_bytes(text: str) -> int | None:
-    """The bytes of "8GiB", "2.5 MB" or "1000"; None: it is something else."""
-    m = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?i?B?)\s*", text)
-    return round(float(m[1]) * UNITS[m[2]]) if m and m[2] in UNITS else None
+    """The bytes of "8GiB", "2.5 MB" or "1000", as many as can be counted at most; None: it is something else."""
+    m = re.fullmatch(r"\s*(\d{1,19}(?:\.\d{1,19})?)\s*([kKMGT]?i?B?)\s*", text)
+    return min(round(float(m[1]) * UNITS[m[2]]), MOST_BYTES) if m and m[2] in UNITS else None
+
+
+def only_bytes(given: Budget) -> int:
+    """For what is nothing but a number of bytes. MemplanError."""
+    known = read_bytes(given) if isinstance(given, str) else given
+    if not isinstance(known, int) or isinstance(known, bool) or not 0 <= known <= MOST_BYTES:
+        raise MemplanError(f"{given!r} is no number of bytes")
+    return known
 
 
 def resolve(budget: Budget, keep_all_bytes: int, floor_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
     """A budget in bytes, for a graph of which the rest is known."""
-    if isinstance(budget, int) and not isinstance(budget, bool):
-        return budget
+    if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
+        return min(budget, MOST_BYTES)
     if isinstance(budget, str):
         if budget == "auto":
             return auto_bytes()
         if (plain := read_bytes(budget)) is not None:
             return plain
-        if m := re.fullmatch(r"\s*(floor\s*\+)?\s*(\d+(?:\.\d+)?)\s*%\s*", budget):
+        if m := re.fullmatch(r"\s*(floor\s*\+)?\s*(\d{1,19}(?:\.\d{1,19})?)\s*%\s*", budget):
             base = floor_bytes() if m[1] else 0
-            return base + int((keep_all_bytes - base) * float(m[2]) / 100)
+            return min(base + int((keep_all_bytes - base) * float(m[2]) / 100), MOST_BYTES)
     raise BudgetError(f"{budget!r} is no budget: write bytes, '8GiB', '60%', 'floor+50%' or 'auto'")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
 
-from memplan.budget import in_units, read_bytes
+from memplan.budget import in_units, only_bytes
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
 from memplan.costs.measure import Cost, peak_of
@@ -58,6 +59,9 @@ class GraphReport:
     measured_bytes: int | None = None  # by Inductor's feedback
     rounds: int = 1  # of planning and measuring
 
+    def __deepcopy__(self, _: Any) -> GraphReport:
+        return self  # what was planned does not change
+
     @functools.cached_property
     def reserved_bytes(self) -> int | None:
         """What CUDA's caching allocator reserves for this step with the settings of the environment, wherever the graph
@@ -70,9 +74,7 @@ class GraphReport:
     def reserved_within(self, memory: int | str, settings: Settings | None = None) -> int:
         """The same on a device that has so much for the allocator, and gives back what is cached when it is full. A
         BudgetError where the step does not fit."""
-        limit = read_bytes(memory) if isinstance(memory, str) else memory
-        if limit is None:
-            raise BudgetError(f"{memory!r} is no number of bytes")
+        limit = only_bytes(memory)
         try:
             return self.trace.reserved_bytes(settings or Settings.from_environment(), limit)
         except OutOfMemory as error:
@@ -187,15 +189,15 @@ class Report:
         exporter = Exporter(self.graph, model, inputs, kwargs or {})
         return exporter.choose(exporter.keepable())
 
-    def timeline(self, path: str) -> None:
+    def timeline(self, path: str | os.PathLike[str]) -> None:
         """Draws live memory over the steps of the plan: .svg, .png or .pdf."""
         self.graph.planning.picture(path, self.graph.name)
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the training graph as JSON, for `memplan plan`, `sweep`, `draw` and the rest."""
         self.graph.planning.save_graph(path)
 
-    def save_plan(self, path: str) -> None:
+    def save_plan(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as JSON, for `memplan check` and `timeline`."""
         self.graph.planning.save_plan(path)
 

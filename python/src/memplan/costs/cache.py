@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from typing import Any
 import torch
 
 OFF = "off"
+BESIDE = "beside-"  # begins the name of a file that is being written
+LEFT_SECONDS = 3600.0  # after which nobody writes it any more
 MOST_COSTS = 20000  # of a file; the oldest go
 
 
@@ -30,8 +33,11 @@ def folder_of(named: str | None) -> Path | None:
         return None
     if text:
         return Path(text).expanduser()
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "memplan"
+    if home := os.environ.get("XDG_CACHE_HOME"):
+        return Path(home) / "memplan"
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        return Path.home() / ".cache" / "memplan"
+    return None
 
 
 def processor() -> str:
@@ -48,16 +54,22 @@ def digest(*parts: object) -> str:
 
 
 def replace_file(path: Path, write: Callable[[str], Any]) -> None:
-    """Lets `write` write a file beside it, and puts that in its place: whole or untouched. What fails is left."""
-    with contextlib.suppress(OSError):
+    """Lets `write` write a file beside it, and puts that in its place: whole or untouched, whatever `write` raises. A folder
+    that cannot be written is left, and what a process that was killed has left goes."""
+    with contextlib.suppress(OSError, ValueError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
-        os.close(handle)
+        for left in path.parent.glob(f"{BESIDE}*"):
+            if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+                left.unlink()
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=BESIDE, suffix=path.suffix)
         try:
+            os.close(handle)
             write(beside)
             os.replace(beside, path)
-        except OSError:
-            os.unlink(beside)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
 
 
 class Cache:
@@ -78,7 +90,7 @@ class Cache:
             return {}
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -27,7 +27,10 @@ from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 
 REPEATS = 3
 LEAST_SECONDS = 1e-7
+MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # of one call, in a file
 BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
+# Take memory that only another operator can have filled: with anything else in it they end the process.
+OPAQUE = {"aten.mkldnn_rnn_layer_backward", "aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
 MARK = "memplan call "
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
 
@@ -187,14 +190,18 @@ class Costs:
 
     def _read(self, cache: Cache) -> None:
         for key, kept in cache.read_costs().items():
-            with contextlib.suppress(TypeError, ValueError):
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
                 seconds, workspace_bytes, result_bytes = kept
                 cost = Cost(float(seconds), int(workspace_bytes), tuple(map(int, result_bytes)))
-                self.known.setdefault(key, cost)
+                if is_possible(cost):
+                    self.known.setdefault(key, cost)
 
     def _measure_new(self, new: dict[str, fx.Node]) -> None:
         seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
         for key, node in new.items():
+            if str(node.target).rpartition(".")[0] in OPAQUE:
+                self.known[key] = Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
+                continue
             try:
                 seconds[key] = seconds_of(node, device_of(node))
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
@@ -206,6 +213,13 @@ class Costs:
             if key not in workspaces:
                 workspaces[key] = cuda_workspace(call_of(new[key]), device_of(new[key]))
             self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
+
+
+def is_possible(cost: Cost) -> bool:
+    """Whether a call can have cost this."""
+    return 0 <= cost.seconds <= MOST_SECONDS and all(
+        0 <= n <= MOST_KEPT_BYTES for n in (cost.workspace_bytes, *cost.result_bytes)
+    )
 
 
 def moved_bytes(node: fx.Node) -> int:

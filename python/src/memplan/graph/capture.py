@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_iter
 
 from memplan.errors import NotPlannable
 from memplan.graph.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
-from memplan.graph.sizes import is_symbol
+from memplan.graph.sizes import is_sparse, is_symbol
 
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
 
@@ -129,9 +129,12 @@ def refuse(node: fx.Node) -> None:
         raise NotPlannable(f"{node.target} writes into its argument")
 
 
-def refuse_symbols(nodes: Iterable[fx.Node]) -> None:
+def refuse_values(nodes: Iterable[fx.Node]) -> None:
+    """NotPlannable where it is not known what a value takes."""
     for node in nodes:
         value = node.meta.get("val")
+        if any(map(is_sparse, tensors_of(value))):
+            raise NotPlannable(f"{node.name} is a sparse tensor")
         if is_symbol(value) or any(is_symbol(s) for t in tensors_of(value) for s in t.shape):
             raise NotPlannable(f"the size of {node.name} depends on data")
 
@@ -175,7 +178,7 @@ class Capture:
         self._before_boundary: list[int] = []
         self._alive: list[torch.Tensor] = []  # so that no key is given twice
         self.sizes: dict[int, int] = {}  # of storages by their key, as allocated
-        refuse_symbols(joint.graph.nodes)
+        refuse_values(joint.graph.nodes)
         self._add_inputs()
         self._add_body()
 

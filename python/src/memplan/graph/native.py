@@ -31,10 +31,11 @@ def overloads() -> tuple[Any, ...]:
 @contextlib.contextmanager
 def native_upsampling() -> Iterator[None]:
     """In it, a capture sees the operators that eager runs."""
-    taken = [(o, key, o.py_kernels.pop(key)) for o in overloads() for key in WRITTEN_OUT if key in o.py_kernels]
-    for operator, _, _ in taken:
-        operator._dispatch_cache.clear()
+    taken = [(o, key, o.py_kernels[key]) for o in overloads() for key in WRITTEN_OUT if key in o.py_kernels]
     try:
+        for operator, key, _ in taken:
+            operator.py_kernels.pop(key, None)
+            operator._dispatch_cache.clear()
         yield
     finally:
         for operator, key, kernel in taken:

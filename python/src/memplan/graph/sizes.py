@@ -25,10 +25,15 @@ def is_symbol(value: Any) -> bool:
     return isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None
 
 
-def has_symbols(graph: fx.Graph) -> bool:
-    """Whether a graph is for more than one size."""
+def is_sparse(value: Any) -> bool:
+    """Whether this is a tensor that does not lie in one piece of memory."""
+    return isinstance(value, torch.Tensor) and value.layout is not torch.strided
+
+
+def has_unknown_sizes(graph: fx.Graph) -> bool:
+    """Whether a graph is for more than one size, or has tensors that take more or less by what is in them."""
     values = tree_iter([n.meta.get("val") for n in graph.nodes])
-    return any(is_symbol(v) or (isinstance(v, torch.Tensor) and any(map(is_symbol, v.shape))) for v in values)
+    return any(is_symbol(v) or is_sparse(v) or (isinstance(v, torch.Tensor) and any(map(is_symbol, v.shape))) for v in values)
 
 
 def is_last_size() -> bool:

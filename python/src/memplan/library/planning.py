@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
+import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_void_p
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from memplan.errors import BudgetError, MemplanError
 from memplan.library.calls import STATUS_INFEASIBLE, STATUS_OK, ProgressCall, library
@@ -57,13 +59,44 @@ def known(n: int, scale: float) -> float | None:
     return n * scale if n >= 0 else None
 
 
+def within(value: Any, bits: int, what: str) -> int:
+    """This number, if it goes into a C integer of so many bits, which ctypes would cut it to. MemplanError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise MemplanError(f"{what} has to be a whole number, not {value!r}") from None
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise MemplanError(f"{what} is {number}, which does not go into {bits} bits")
+    return number
+
+
+def text(value: str) -> bytes:
+    """As C takes it. MemplanError for what would end in the midst."""
+    if "\0" in value:
+        raise MemplanError(f"{value!r} has a zero character in it")
+    return value.encode(errors="backslashreplace")
+
+
+def file_name(path: str | os.PathLike[str]) -> bytes:
+    """A path as C takes it. MemplanError."""
+    try:
+        name = os.fsencode(path)
+    except TypeError:
+        raise MemplanError(f"{path!r} is no path of a file") from None
+    if b"\0" in name:
+        raise MemplanError(f"{path!r} has a zero character in it")
+    return name
+
+
 class Planning:
-    """Built by calls, then finished, then asked. Every failure is an exception with the library's sentence."""
+    """Built by calls, then finished, then asked. Every failure is an exception with the library's sentence. There is one
+    owner of what the library holds: a copy is the same object, and none can be pickled."""
 
     def __init__(self, name: str) -> None:
         self.library = library()
         self.was_ended = False  # the last search, by its watcher
-        self.handle: int | None = self.library.mp_planning_new(name.encode(), TICK_SECONDS)
+        self.is_finished = False
+        self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:
             raise MemoryError("no memory for a graph")
 
@@ -71,45 +104,60 @@ class Planning:
         if getattr(self, "handle", None) is not None:
             self.library.mp_planning_free(self.handle)
 
+    def __copy__(self) -> Planning:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Planning:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise MemplanError("a plan cannot be pickled: keep the model's state_dict, and compile again where it is loaded")
+
     def _sentence(self) -> str:
-        return str(self.library.mp_planning_message(self.handle).decode())
+        return str(self.library.mp_planning_message(self.handle).decode(errors="backslashreplace"))
 
     def _must(self, status: int) -> None:
         if status != STATUS_OK:
             raise MemplanError(self._sentence())
 
     def add_storage(self, name: str, kind: str, n_bytes: int) -> int:
-        index = int(self.library.mp_planning_add_storage(self.handle, name.encode(), kind.encode(), n_bytes))
+        size = within(n_bytes, 64, f"the size of {name}")
+        index = int(self.library.mp_planning_add_storage(self.handle, text(name), text(kind), size))
         if index < 0:
             raise MemplanError(self._sentence())
         return index
 
     def add_node(self, name: str, op: str, phase: str, seconds: float, workspace_bytes: int) -> int:
-        ticks = round(seconds / TICK_SECONDS)
-        index = int(
-            self.library.mp_planning_add_node(self.handle, name.encode(), op.encode(), phase.encode(), ticks, workspace_bytes)
-        )
+        if not math.isfinite(seconds):
+            raise MemplanError(f"{name} takes {seconds} seconds")
+        ticks = within(round(seconds / TICK_SECONDS), 64, f"the time of {name}")
+        workspace = within(workspace_bytes, 64, f"the workspace of {name}")
+        index = int(self.library.mp_planning_add_node(self.handle, text(name), text(op), text(phase), ticks, workspace))
         if index < 0:
             raise MemplanError(self._sentence())
         return index
 
     def connect(self, node: int, how: str, storages: Sequence[int]) -> None:
         if storages:
-            array = (c_int * len(storages))(*storages)
-            self._must(self.library.mp_planning_connect(self.handle, node, how.encode(), array, len(storages)))
+            array = (c_int * len(storages))(*(within(s, 32, "the number of a storage") for s in storages))
+            at = within(node, 32, "the number of a node")
+            self._must(self.library.mp_planning_connect(self.handle, at, text(how), array, len(storages)))
 
     def flag(self, node: int, flag: str) -> None:
-        self._must(self.library.mp_planning_flag(self.handle, node, flag.encode()))
+        at = within(node, 32, "the number of a node")
+        self._must(self.library.mp_planning_flag(self.handle, at, text(flag)))
 
     def finish(self) -> None:
         self._must(self.library.mp_planning_finish(self.handle))
+        self.is_finished = True
 
     def set(self, option: str, value: object) -> None:
-        self._must(self.library.mp_planning_set(self.handle, option.encode(), str(value).encode()))
+        self._must(self.library.mp_planning_set(self.handle, text(option), text(str(value))))
 
     def solve(self, budget_bytes: int, watcher: Watcher | None = None) -> bool:
         """Whether a plan within the budget was found. What the watcher raises, Ctrl-C included, ends the search and is
         raised here; a watcher that returns False ends it with the best plan so far."""
+        budget = within(budget_bytes, 64, "a budget")
         raised: list[BaseException] = []
         self.was_ended = False
         interrupts = Interrupts()
@@ -130,7 +178,7 @@ class Planning:
         self.library.mp_planning_on_progress(self.handle, progress, None)
         try:
             with interrupts:
-                status = self.library.mp_planning_solve(self.handle, budget_bytes)
+                status = self.library.mp_planning_solve(self.handle, budget)
         finally:
             self.library.mp_planning_on_progress(self.handle, ProgressCall(), None)
         if raised:
@@ -140,15 +188,16 @@ class Planning:
         self._must(status)
         return True
 
-    def take(self, budget_bytes: int, path: str) -> bool:
+    def take(self, budget_bytes: int, path: str | os.PathLike[str]) -> bool:
         """As solve, with the plan that save_plan has written to a file. MemplanError: there is none for this graph, or it
         does not hold."""
+        budget, name = within(budget_bytes, 64, "a budget"), file_name(path)
         plan = c_void_p()
         error = self.library.mp_planning_error(self.handle)
-        graph = self.library.mp_planning_graph(self.handle)
-        self._must(self.library.mp_plan_read(path.encode(), graph, byref(plan), error))
+        graph = self._graph()
+        self._must(self.library.mp_plan_read(name, graph, byref(plan), error))
         try:
-            status = self.library.mp_planning_take(self.handle, budget_bytes, plan)
+            status = self.library.mp_planning_take(self.handle, budget, plan)
         finally:
             self.library.mp_plan_free(plan)
         if status == STATUS_INFEASIBLE:
@@ -167,14 +216,14 @@ class Planning:
 
     def number(self, name: str) -> int:
         """A number of planning.h; MemplanError where there is none."""
-        value = int(self.library.mp_planning_number(self.handle, name.encode()))
+        value = int(self.library.mp_planning_number(self.handle, text(name)))
         if value < 0:
             raise MemplanError(self._sentence() or f"{name} is not known")
         return value
 
     def share(self, name: str) -> float:
         """Ticks of this name over keep-all's, as extra time: 0.25 takes a quarter longer. NaN: not known."""
-        ticks = int(self.library.mp_planning_number(self.handle, name.encode()))
+        ticks = int(self.library.mp_planning_number(self.handle, text(name)))
         baseline = self.number("keep_all_ticks")
         return ticks / baseline - 1 if ticks >= 0 and baseline else math.nan
 
@@ -190,19 +239,28 @@ class Planning:
         n = int(self.library.mp_planning_holders(self.handle, node, array, most))
         return node.value, list(array)[: min(n, most)]
 
-    def save_graph(self, path: str) -> None:
-        error = self.library.mp_planning_error(self.handle)
-        self._must(self.library.mp_graph_write(self.library.mp_planning_graph(self.handle), path.encode(), error))
+    def _graph(self) -> int:
+        """The library's graph, for functions that believe what a finished one says. MemplanError."""
+        if not self.is_finished:
+            raise MemplanError("the graph is not finished")
+        return int(self.library.mp_planning_graph(self.handle))
 
-    def save_plan(self, path: str) -> None:
+    def save_graph(self, path: str | os.PathLike[str]) -> None:
+        name = file_name(path)
+        error = self.library.mp_planning_error(self.handle)
+        self._must(self.library.mp_graph_write(self._graph(), name, error))
+
+    def save_plan(self, path: str | os.PathLike[str]) -> None:
+        name = file_name(path)
         error = self.library.mp_planning_error(self.handle)
         plan = self.library.mp_planning_plan(self.handle)
         if plan is None:
             raise BudgetError("there is no plan to save")
-        graph = self.library.mp_planning_graph(self.handle)
-        self._must(self.library.mp_plan_write(plan, graph, path.encode(), error))
+        graph = self._graph()
+        self._must(self.library.mp_plan_write(plan, graph, name, error))
 
-    def picture(self, path: str, title: str) -> None:
+    def picture(self, path: str | os.PathLike[str], title: str) -> None:
+        name = file_name(path)
         error = self.library.mp_planning_error(self.handle)
-        graph, plan = self.library.mp_planning_graph(self.handle), self.library.mp_planning_plan(self.handle)
-        self._must(self.library.mp_timeline_picture(graph, plan, title.encode(), VIEW_MEMORY, path.encode(), error))
+        graph, plan = self._graph(), self.library.mp_planning_plan(self.handle)
+        self._must(self.library.mp_timeline_picture(graph, plan, text(title), VIEW_MEMORY, name, error))

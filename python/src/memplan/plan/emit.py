@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import operator
+import os
+import threading
 from collections import Counter
 from typing import Any
 
@@ -17,28 +19,35 @@ from memplan.graph.capture import Capture, device_of_first, storage_bytes
 from memplan.graph.operators import is_random, only_first_makes, second_form
 from memplan.memory.liveness import WORKSPACE
 
+DRAWING = threading.RLock()  # the generator is one for all threads: what is drawn belongs to the state that was seen
+os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
+
 
 def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
     """Runs a random operator; also returns the state of the generator before it."""
     device = device_of_first(args)
-    state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    return state, function(*args, **kwargs)
+    with DRAWING:
+        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+        return state, function(*args, **kwargs)
 
 
 def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) -> Any:
     """The same numbers once more; the generator goes on as if nothing had been drawn."""
     device = device_of_first(args)
-    if device.type == "cuda":
-        now = torch.cuda.get_rng_state(device)
-        torch.cuda.set_rng_state(state, device)
-        result = function(*args, **kwargs)
-        torch.cuda.set_rng_state(now, device)
-        return result
-    now = torch.get_rng_state()
-    torch.set_rng_state(state)
-    result = function(*args, **kwargs)
-    torch.set_rng_state(now)
-    return result
+    with DRAWING:
+        if device.type == "cuda":
+            now = torch.cuda.get_rng_state(device)
+            try:
+                torch.cuda.set_rng_state(state, device)
+                return function(*args, **kwargs)
+            finally:
+                torch.cuda.set_rng_state(now, device)
+        now = torch.get_rng_state()
+        try:
+            torch.set_rng_state(state)
+            return function(*args, **kwargs)
+        finally:
+            torch.set_rng_state(now)
 
 
 class Emission:
@@ -81,16 +90,25 @@ class Emission:
 
     def _current(self, node: fx.Node) -> fx.Node:
         """The instance of a value; a view is made where it is asked for."""
-        if node not in self.now:
-            for a in node.all_input_nodes:
-                self._current(a)
-            self.now[node] = self._add(self.graph.node_copy(node, lambda n: self.now[n]))
+        todo = [node]
+        while todo:
+            made = todo[-1]
+            missing = [a for a in made.all_input_nodes if a not in self.now] if made not in self.now else []
+            if missing:
+                todo.append(missing[0])
+                continue
+            todo.pop()
+            if made not in self.now:
+                self.now[made] = self._add(self.graph.node_copy(made, lambda n: self.now[n]))
         return self.now[node]
 
     def _forget(self, node: fx.Node) -> None:
-        for taken in self.made_from.get(node, []):
-            self.now.pop(taken, None)
-            self._forget(taken)
+        todo = [node]
+        while todo:
+            taken = self.made_from.get(todo.pop(), [])
+            todo += taken
+            for view in taken:
+                self.now.pop(view, None)
 
     def _cross(self) -> None:
         """From forward to backward: what is saved is the memory itself, and views of it are made anew."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from memplan.plan.emit import emit
 from memplan.report import GraphReport, Recomputed
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
+ON_INFEASIBLE = ("raise", "smallest")
 MOST_HOLDERS = 3  # that an error names
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
@@ -43,7 +45,14 @@ class Options:
     cache: str | None = None  # a folder, "off", or where the environment says
 
     def __post_init__(self) -> None:
-        self.kept = Cache(self.cache)
+        if self.on_infeasible not in ON_INFEASIBLE:
+            raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
+        if self.progress is not None and not callable(self.progress):
+            raise MemplanError(f"progress is called during a search, and {self.progress!r} cannot be called")
+        try:
+            self.kept = Cache(self.cache)
+        except (TypeError, RuntimeError) as error:
+            raise MemplanError(f"{self.cache!r} is no folder for a cache: {error}") from None
 
 
 @dataclass
@@ -147,7 +156,7 @@ class GraphPlanner:
         """Whether there is a plan within this: an earlier start's, or one that is searched for."""
         planning = self.planning
         path = options.kept.plan_path(planning.hash(), target, options.effort, options.time_limit, INTERFACE)
-        if path is not None and path.exists():
+        if path is not None and os.path.exists(path):
             with contextlib.suppress(MemplanError):
                 return planning.take(target, str(path))
         found = planning.solve(target, options.progress)

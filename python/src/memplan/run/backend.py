@@ -12,14 +12,14 @@ import torch
 from torch import fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
-from memplan.budget import read_bytes
+from memplan.budget import only_bytes
 from memplan.costs.measure import Costs
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
 from memplan.graph.distributed import bucket_bytes, refuse_cut
 from memplan.graph.native import native_upsampling
 from memplan.graph.operators import drop_unread_arguments
-from memplan.graph.sizes import has_symbols, hold_sizes, is_last_size
+from memplan.graph.sizes import has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
@@ -51,11 +51,15 @@ class Backend:
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
         self.__name__ = "memplan"
 
+    def fresh(self) -> Backend:
+        """For a copy of the model: the same options, and nothing planned yet."""
+        return type(self)(self.options, None, self.model_bytes, self.gradient_bytes, self.only_report)
+
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         from torch._dynamo.backends.common import aot_autograd
 
         def compiler(graph: fx.GraphModule, _: Any) -> Any:
-            return make_boxed_func(graph.forward) if has_symbols(graph.graph) else compile_graph(graph)
+            return make_boxed_func(graph.forward) if has_unknown_sizes(graph.graph) else compile_graph(graph)
 
         aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
         if torch.is_grad_enabled():
@@ -114,10 +118,7 @@ class Backend:
     def outside_bytes(self, capture: Capture) -> int:
         """What is in memory beside this graph: what the caller said; and of other graphs of the model parameters, gradients,
         and what those before it have saved."""
-        reserve = self.options.reserve
-        known = read_bytes(reserve) if isinstance(reserve, str) else reserve
-        if known is None:
-            raise MemplanError(f"{reserve!r} is no number of bytes")
+        known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
         elsewhere = max(0, self.model_bytes - here["parameter"]) + max(0, self.gradient_bytes - here["gradient"])
