@@ -150,7 +150,7 @@ def one_call(planning: Planning, chance: random.Random, folder: Path) -> Any:
 
 
 def test_calls_by_chance_answer_or_raise(tmp_path: Path) -> None:
-    """Whatever is called in whatever order: a result or an exception. Under the sanitizers as well (docs/reliability.md)."""
+    """Whatever is called in whatever order: a result or an exception."""
     n_answers = 0
     for seed in range(int(os.environ.get("MEMPLAN_FUZZ", "300"))):
         chance = random.Random(seed)

@@ -314,11 +314,8 @@ class Capture:
         kinds = self.overwrites.get(phase, ())
         if source is None or self.storages[source].kind not in kinds or first in self.tangents:
             return []
-        if sum(source in self.places[a] for a in node.all_input_nodes) != 1:
-            return []
-        if self.storages[source].n_bytes != self.storages[made[0]].n_bytes:
-            return []
-        return [source, made[0]]
+        is_alone = sum(source in self.places[a] for a in node.all_input_nodes) == 1
+        return [source, made[0]] if is_alone and self.storages[source].n_bytes == self.storages[made[0]].n_bytes else []
 
     def take_sizes(self, node: fx.Node, result_bytes: Iterable[int]) -> None:
         """What the results of a node really take, where that was seen."""
