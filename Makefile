@@ -236,8 +236,9 @@ $B/tests/modules/failing_malloc.so: tests/cli/failing_malloc.c Makefile
 	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $<
 # A fuzzing target; its own main runs the corpus, libFuzzer's (FUZZ=1) makes new inputs.
 FUZZ_OBJ := $(patsubst %.c,$B/%.o,$(filter-out $(FUZZ_C) $(if $(FUZZ),tests/fuzz/replay.c),$(wildcard tests/fuzz/*.c)))
-$B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
+$B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(filter $B/tests/oracles/%,$(TEST_LIB)) $B/libmemplan.a
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka
+$B/tests/fuzz_readers: $(filter-out $B/cli/main.o,$(CLI_OBJ)) # it reads files of devices, too
 $B/tests/bench_%: $B/tests/bench/bench_%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS)
 $B/examples/%: $B/examples/%.o $B/libmemplan.a

@@ -80,7 +80,8 @@ static mp_status read_npy(mp_dataset *d, mp_error *err)
     MP_REQUIRE(type && order && shape && *shape == '(', err, MP_PARSE, "the .npy header has no type, order or shape");
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (!strncmp(type + 1, types[k].text, 3) && type[4] == type[0]) d->dtype = types[k].dtype;
-    MP_REQUIRE(d->dtype, err, MP_PARSE, "the .npy file has elements of type %.8s, which is not supported", type);
+    MP_REQUIRE(d->dtype, err, MP_PARSE, "the .npy file has elements of type %.*s, which is not supported",
+               (int)strcspn(type, ",\n}"), type);
     MP_REQUIRE(strncmp(order, "True", 4) != 0, err, MP_PARSE, "the .npy file is in Fortran order; save it in C order");
     for (shape++; *shape && *shape != ')';) {
         char *end;

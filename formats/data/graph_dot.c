@@ -16,12 +16,12 @@
 
 enum { FILE_MAX = 16 << 20 };
 
-/* cgraph tells its errors in pieces to a hook without an argument. */
+/* cgraph tells its errors, and warnings before them, in pieces to a hook without an argument. */
 static _Thread_local char heard[256];
 
 static int hear(char *piece)
 {
-    size_t n = strlen(heard);
+    size_t n = strncmp(piece, "Error", 5) != 0 ? strlen(heard) : 0;
     snprintf(heard + n, sizeof heard - n, "%s", piece);
     return 0;
 }
@@ -32,16 +32,16 @@ bool mp_graph_dot_is(const char *path)
     return point && (!strcasecmp(point, ".dot") || !strcasecmp(point, ".gv"));
 }
 
-/* "Error: <unknown>: syntax error in line 3 near '}'\n" becomes a sentence and a line. */
+/* "Error: <unknown>: syntax error in line 3 near '}'\n" becomes a sentence and a line; what stands there may go on over several
+ * lines, and warnings may follow. */
 static mp_status syntax_error(const char *path, mp_error *err)
 {
-    char *line = strstr(heard, " in line "), *near = strstr(heard, " near "), *end;
+    char *line = strstr(heard, " in line "), *near = strstr(heard, " near '");
     long number = line ? strtol(line + 9, NULL, 10) : 0;
-    for (end = heard + strlen(heard); end > heard && strchr("\n\r ", end[-1]); end--) end[-1] = '\0';
     if (strstr(heard, "memory exhausted"))
         MP_FAIL(err, MP_PARSE, "statements are too deep within each other or too long");
     else if (near)
-        MP_FAIL(err, MP_PARSE, "syntax error%.120s", near);
+        MP_FAIL(err, MP_PARSE, "syntax error near '%.*s'", (int)strcspn(near + 7, "'\n\r"), near + 7);
     else
         MP_FAIL(err, MP_PARSE, "this is no graph in the DOT language");
     if (number > 0) mp_error_locate(err, path, (int)number, 1);

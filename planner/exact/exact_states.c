@@ -58,6 +58,7 @@ done:
 static bool is_dominated(mp_exact_states *t, const mp_exact_state *s)
 {
     mp_exact_stage *stage = &t->stages[s->stage];
+    if (!stage->n) return false;
     mp_exact_entry *entries = t->entries + stage->first;
     t->n_work += (int64_t)(stage->n / MP_EXACT_ENTRIES_PER_WORK);
     for (size_t i = 0; i < stage->n; i++)

@@ -90,7 +90,7 @@ static void npy_is_read(void **state)
     refused(bytes, make_npy(bytes, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", values, sizeof values),
             "Fortran");
     refused(bytes, make_npy(bytes, "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }\n", values, sizeof values),
-            "type");
+            "elements of type '<c8', which");
     refused(bytes, make_npy(bytes, "{'descr': '<f4', 'fortran_order': False, 'shape': (9, 9), }\n", values, sizeof values),
             "the header says 324 bytes of data and there are 24");
 }

@@ -59,6 +59,7 @@ static void bad(const char *text, size_t size, const char *message, int line)
     if (read_bytes(text, size, &graph, &err) != MP_PARSE) fail_msg("'%.60s' was not refused: %s", text, err.message);
     assert_null(graph);
     if (!strstr(err.message, message)) fail_msg("'%.60s': '%s', expected '%s'", text, err.message, message);
+    assert_null(strchr(err.message, '\n'));
     if (line >= 0) assert_int_equal(err.line, line);
     assert_string_equal(err.input, path);
     if (clock() - from > 5 * CLOCKS_PER_SEC) fail_msg("'%.60s' took %g s", text, (double)(clock() - from) / CLOCKS_PER_SEC);
@@ -149,6 +150,7 @@ static void mistakes_are_told_with_their_node_or_line(void **state)
         {"", "no graph", 0},
         {"hello, this is no graph\n", "syntax error near 'hello'", 1},
         {"digraph {\n a [bytes=1, seconds=1];\n b -> ;\n}", "syntax error near ';'", 3},
+        {"digraph a {\n b -> -> \"x\" [w=1w=1] }", "syntax error near '->'", 2},
         {"digraph {\n a [bytes=1, seconds=1]", "no graph", -1},
         {"digraph {}", "has no nodes", 0},
         {"graph {" LAYER " a -- b }", "not directed", 0},

@@ -21,6 +21,6 @@ for target; do
         $([ ! -f "$dictionary" ] || echo "-dict=$dictionary") -artifact_prefix="$build/found/$target-" "$seeds-grown" "$seeds" \
         > "$build/found/$target.log" 2>&1 || faults=$((faults + 1))
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/found/$target.log")
-    echo "$target: ${runs:-?} inputs in $seconds s, $(ls "$build/found" | grep -c "^$target-") found"
+    echo "$target: ${runs:-?} inputs in $seconds s, $(ls "$build/found" | grep -c "^$target-[clot]") found"
 done
 [ $faults = 0 ]

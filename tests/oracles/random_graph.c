@@ -10,8 +10,18 @@
 
 #include "planner/math/splitmix.h"
 
+/* What random_graph_of draws first. */
+static struct {
+    const uint8_t *bytes;
+    size_t n;
+} chosen;
+
 uint64_t random_next(random_source *source)
 {
+    if (chosen.n) {
+        chosen.n--;
+        return *chosen.bytes++;
+    }
     return mp_splitmix_next(&source->state);
 }
 
@@ -294,6 +304,15 @@ mp_graph *random_graph(uint64_t seed, int n_forward, mp_fuse fuse, bool plain)
     if (mp_graph_finish(b->graph, &err) != MP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
     mp_graph *graph = b->graph;
     mp_free(b);
+    return graph;
+}
+
+mp_graph *random_graph_of(const uint8_t *bytes, size_t n, int n_forward, mp_fuse fuse, bool plain)
+{
+    chosen.bytes = bytes;
+    chosen.n = n;
+    mp_graph *graph = random_graph(n, n_forward, fuse, plain);
+    chosen.n = 0;
     return graph;
 }
 

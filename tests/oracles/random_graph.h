@@ -17,6 +17,9 @@ bool random_chance(random_source *source, int percent);
  * (forward-fused) carried gradients, tied parameters and updates. Fails the test if it can't be built. */
 mp_graph *random_graph(uint64_t seed, int n_forward, mp_fuse fuse, bool plain);
 
+/* The same with the first n draws as these bytes say, so that a byte changes one thing. For one thread. */
+mp_graph *random_graph_of(const uint8_t *bytes, size_t n, int n_forward, mp_fuse fuse, bool plain);
+
 /* The only node but updates that writes an always-live storage, unless it reads it too (then, or if there are several, -1). By
  * the definition, without graph->writer. */
 int lone_writer(const mp_graph *graph, int storage);
