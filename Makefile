@@ -51,7 +51,8 @@ WHOLE_LIBRARY = -Wl,--whole-archive $B/libmemplan.a -Wl,--no-whole-archive
 say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
-SAN_FLAGS := $(strip $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(if $(FUZZ),-fsanitize=fuzzer-no-link))
+# Clang also counts NULL + 0, which is an empty block.
+SAN_FLAGS := $(strip $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $(if $(findstring clang,$(CC)),-fno-sanitize=pointer-overflow)) $(if $(FUZZ),-fsanitize=fuzzer-no-link))
 MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -Iinclude -isystem $B/gen
 # One set of objects for the archive and the shared library.
 PIC_FLAGS := -fPIC -fno-semantic-interposition

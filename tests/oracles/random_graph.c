@@ -10,18 +10,11 @@
 
 #include "planner/math/splitmix.h"
 
-/* What random_graph_of draws first. */
-static struct {
-    const uint8_t *bytes;
-    size_t n;
-} chosen;
+static const uint8_t *chosen, *chosen_end; /* what random_graph_of draws first */
 
 uint64_t random_next(random_source *source)
 {
-    if (chosen.n) {
-        chosen.n--;
-        return *chosen.bytes++;
-    }
+    if (chosen < chosen_end) return *chosen++;
     return mp_splitmix_next(&source->state);
 }
 
@@ -309,10 +302,9 @@ mp_graph *random_graph(uint64_t seed, int n_forward, mp_fuse fuse, bool plain)
 
 mp_graph *random_graph_of(const uint8_t *bytes, size_t n, int n_forward, mp_fuse fuse, bool plain)
 {
-    chosen.bytes = bytes;
-    chosen.n = n;
+    chosen = bytes, chosen_end = bytes + n;
     mp_graph *graph = random_graph(n, n_forward, fuse, plain);
-    chosen.n = 0;
+    chosen = chosen_end;
     return graph;
 }
 
