@@ -88,7 +88,7 @@ demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget,
 deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system that it is built on
 	@packaging/deb.sh $B $(VERSION) "$(MAKE)"
 
-test: all $(TESTS) $(FUZZERS) $B/memplan_cuda_twin.so $B/package/libmemplan.so | $B/test-packages ## build and pass all tests
+test: all $(TESTS) $(FUZZERS) $B/memplan_cuda_twin.so $B/package/libmemplan.so $B/tests/modules/faults.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS) $(FUZZERS)
 	@tests/python.sh python3 $B/package/libmemplan.so
 
@@ -232,9 +232,10 @@ $B/tests/test_options: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules
 $B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
-$B/tests/modules/failing_malloc.so: tests/cli/failing_malloc.c Makefile
+# They make memory, or calls of the system, fail in whatever program they are loaded into.
+$B/tests/modules/failing_malloc.so $B/tests/modules/faults.so: $B/tests/modules/%.so: tests/cli/%.c Makefile
 	@mkdir -p $(@D)
-	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $<
+	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $< -ldl
 # A fuzzing target; its own main runs the corpus, libFuzzer's (FUZZ=1) makes new inputs.
 FUZZ_OBJ := $(patsubst %.c,$B/%.o,$(filter-out $(FUZZ_C) $(if $(FUZZ),tests/fuzz/replay.c),$(wildcard tests/fuzz/*.c)))
 $B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(filter $B/tests/oracles/%,$(TEST_LIB)) $B/libmemplan.a

@@ -1,6 +1,9 @@
 /* main.c - from the words of the command line to a command, and its exit status. */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/messages/input.h"
 #include "cli/messages/messages.h"
@@ -54,9 +57,19 @@ static int run(int argc, char **argv)
     return rc;
 }
 
+/* Who starts a program with a standard file closed must not have the first file it opens in its place. Written to, or read,
+ * these fail as the closed one would. */
+static bool stand_in_for_closed(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != fd) return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     exhausted_catch();
+    if (!stand_in_for_closed()) return EXIT_NO;
     int rc = run(argc, argv);
     if (fflush(stdout) || ferror(stdout)) {
         complain("cannot write to standard output");

@@ -16,6 +16,13 @@ typedef struct applied {
     mp_error *err;
 } applied;
 
+enum { APPLIED_TEXT_MAX = 1024 };
+
+/* The first n bytes of a name (or all there are) between the quotes of Python: no name ends the text it stands in. `formatted`:
+ * of an f-string. What does not fit into APPLIED_TEXT_MAX bytes is cut. Returns text. */
+const char *applied_quoted(const char *name, int n, bool formatted, char *text);
+/* A line of a list of names: "layers.3", */
+void applied_list(const applied *x, const char *name);
 /* "peak 4.79 GiB, time +10.0 %" */
 void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks);
 /* The first lines: what the plan is, and what is made of it. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/apply/selective.h"
+#include "cli/messages/print.h"
 #include "memplan/solver.h"
 #include "planner/segments/module_schedule.h"
 #include "planner/segments/modules.h"
@@ -48,22 +49,22 @@ static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
     snprintf(what, sizeof what, "%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s");
     applied_head(x, what, plan->peak_bytes, plan->ticks);
     if (n) {
-        fprintf(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
+        print_to(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
         for (int m = 0; m < x->modules->n; m++)
-            if (chosen[m]) fprintf(x->to, "    \"%s\",\n", x->modules->modules[m].name);
-        fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
+            if (chosen[m]) applied_list(x, x->modules->modules[m].name);
+        print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
         if (may_be_in_place(x->modules, chosen))
-            fprintf(x->to, "    if getattr(module, \"inplace\", False):\n"
-                           "        module.inplace = False  # its input has to be there for the second run\n");
-        fprintf(x->to, "    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
+            print_to(x->to, "    if getattr(module, \"inplace\", False):\n"
+                            "        module.inplace = False  # its input has to be there for the second run\n");
+        print_to(x->to, "    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
         if (writes_again(x->modules, chosen))
-            fprintf(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
+            print_to(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
     }
     const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
     const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* of what comes and goes */
     if (most > 0)
-        fprintf(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
-                share < 1 ? floor(100 * share) / 100 : 1);
+        print_to(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
+                 share < 1 ? floor(100 * share) / 100 : 1);
 }
 
 /* The plan, if it is one by modules; else the best one by modules within its budget. */
@@ -97,31 +98,34 @@ done:
 static void print_huggingface(const applied *x, const blocks *b, int k)
 {
     const char *name = x->modules->modules[b->module[0]].name;
-    fprintf(x->to, "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
+    char text[APPLIED_TEXT_MAX];
+    print_to(x->to, "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
     if (k == b->n) return;
     if (b->prefix > 1 && name[b->prefix - 1] == '.') {
-        fprintf(x->to, "for block in model.get_submodule(\"%.*s\")[%d:]:\n", b->prefix - 1, name, k);
-        fprintf(x->to, "    block.gradient_checkpointing = False\n");
+        print_to(x->to, "for block in model.get_submodule(\"%s\")[%d:]:\n", applied_quoted(name, b->prefix - 1, false, text),
+                 k);
+        print_to(x->to, "    block.gradient_checkpointing = False\n");
         return;
     }
-    fprintf(x->to, "for k in range(%d, %d):\n", k, b->n);
-    fprintf(x->to, "    model.get_submodule(f\"%.*s{k}\").gradient_checkpointing = False\n", b->prefix, name);
+    print_to(x->to, "for k in range(%d, %d):\n", k, b->n);
+    print_to(x->to, "    model.get_submodule(f\"%s{k}\").gradient_checkpointing = False\n",
+             applied_quoted(name, b->prefix, true, text));
 }
 
 static void print_megatron(const applied *x, const blocks *b, int k)
 {
     (void)b;
-    fprintf(x->to, "--recompute-granularity full --recompute-method block --recompute-num-layers %d\n", k);
+    print_to(x->to, "--recompute-granularity full --recompute-method block --recompute-num-layers %d\n", k);
 }
 
 static void print_deepspeed(const applied *x, const blocks *b, int k)
 {
-    fprintf(x->to, "import functools\n\nimport deepspeed\n\nfor name in [\n");
-    for (int i = 0; i < k; i++) fprintf(x->to, "    \"%s\",\n", x->modules->modules[b->module[i]].name);
-    fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
-    fprintf(x->to,
-            "    module.forward = functools.partial(deepspeed.checkpointing.non_reentrant_checkpoint, module.forward)\n");
-    fprintf(x->to, "# In the configuration, for contiguous_memory_optimization only: \"number_checkpoints\": %d\n", k);
+    print_to(x->to, "import functools\n\nimport deepspeed\n\nfor name in [\n");
+    for (int i = 0; i < k; i++) applied_list(x, x->modules->modules[b->module[i]].name);
+    print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
+    print_to(x->to,
+             "    module.forward = functools.partial(deepspeed.checkpointing.non_reentrant_checkpoint, module.forward)\n");
+    print_to(x->to, "# In the configuration, for contiguous_memory_optimization only: \"number_checkpoints\": %d\n", k);
 }
 
 typedef void (*block_printer)(const applied *x, const blocks *b, int k);
@@ -145,13 +149,13 @@ static mp_status apply_blocks(applied *x, block_printer print)
     snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n,
              x->modules->modules[b.module[0]].name);
     applied_head(x, what, peak_bytes, ticks);
-    fprintf(x->to, "#   all blocks: ");
+    print_to(x->to, "#   all blocks: ");
     applied_cost(x, all_peak_bytes, all_ticks);
     fputc('\n', x->to);
     if (k > 0)
         print(x, &b, k);
     else
-        fprintf(x->to, "# No block has to be checkpointed.\n");
+        print_to(x->to, "# No block has to be checkpointed.\n");
 done:
     blocks_free(&b);
     return st;
@@ -190,22 +194,22 @@ done:
 
 static void print_paddle(const applied *x, const int *list, size_t n)
 {
-    fprintf(x->to,
-            "# For static graphs; start Python with FLAGS_enable_pir_api=0, which this optimizer needs since Paddle 3.\n");
-    fprintf(x->to, "optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
-    for (size_t k = 0; k < n; k++) fprintf(x->to, "    \"%s\",\n", tensor_name(x->graph, list[k]));
-    fprintf(x->to, "])\n");
+    print_to(x->to,
+             "# For static graphs; start Python with FLAGS_enable_pir_api=0, which this optimizer needs since Paddle 3.\n");
+    print_to(x->to, "optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
+    for (size_t k = 0; k < n; k++) applied_list(x, tensor_name(x->graph, list[k]));
+    print_to(x->to, "])\n");
     if (x->subject->model)
-        fprintf(x->to, "# The names are the model file's; a programme built by hand may call its variables otherwise.\n");
+        print_to(x->to, "# The names are the model file's; a programme built by hand may call its variables otherwise.\n");
 }
 
 static void print_jax(const applied *x, const int *list, size_t n)
 {
-    fprintf(x->to, "# Name these values where they are made: jax.ad_checkpoint.checkpoint_name(value, \"name\").\n");
-    fprintf(x->to, "# XLA chooses the order in which it makes the rest again; counted is: segment by segment.\n");
-    fprintf(x->to, "policy = jax.checkpoint_policies.save_only_these_names(\n");
-    for (size_t k = 0; k < n; k++) fprintf(x->to, "    \"%s\",\n", tensor_name(x->graph, list[k]));
-    fprintf(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
+    print_to(x->to, "# Name these values where they are made: jax.ad_checkpoint.checkpoint_name(value, \"name\").\n");
+    print_to(x->to, "# XLA chooses the order in which it makes the rest again; counted is: segment by segment.\n");
+    print_to(x->to, "policy = jax.checkpoint_policies.save_only_these_names(\n");
+    for (size_t k = 0; k < n; k++) applied_list(x, tensor_name(x->graph, list[k]));
+    print_to(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
 }
 
 /* The best list of checkpoints, between which segments are recomputed, within the plan's budget. */

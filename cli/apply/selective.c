@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "cli/messages/print.h"
 #include "estimator/base/memory.h"
 
 enum { PRODUCTS = 64, TRIED = 8 }; /* of a block: that are told apart, that may stay */
@@ -123,38 +124,38 @@ static const char *name_in_block(const selective *s, int node)
 static void print_saved(const applied *x, const selective *s, const found *best)
 {
     int n = 0;
-    fprintf(x->to, "SAVED = {");
+    print_to(x->to, "SAVED = {");
     for (int k = 0; k < s->n_products; k++)
-        if (is_in_set(s, best->set, k)) fprintf(x->to, "%s%d", n++ ? ", " : "", k + 1);
-    fprintf(x->to, "}  # of a block's %d products, in the order of calls%s", s->n_products, n ? ":" : "");
+        if (is_in_set(s, best->set, k)) print_to(x->to, "%s%d", n++ ? ", " : "", k + 1);
+    print_to(x->to, "}  # of a block's %d products, in the order of calls%s", s->n_products, n ? ":" : "");
     for (int k = 0, column = 80; k < s->n_products; k++) {
         if (!is_in_set(s, best->set, k)) continue;
         const char *name = name_in_block(s, s->first[k]);
         column += (int)strlen(name) + 2;
-        if (column > 76) column = fprintf(x->to, "\n#  ") - 1 + (int)strlen(name);
-        fprintf(x->to, " %s", name);
+        if (column > 76) column = print_to(x->to, "\n#  ") - 1 + (int)strlen(name);
+        print_to(x->to, " %s", name);
     }
     fputc('\n', x->to);
 }
 
 static void print_lines(const applied *x, const selective *s, const found *best)
 {
-    fprintf(x->to, "import functools\n\nfrom torch.utils import checkpoint as c\n\n");
-    fprintf(x->to, "PRODUCTS = (\"mm\", \"addmm\", \"bmm\", \"baddbmm\", \"convolution\", \"_scaled_dot_product\")\n");
+    print_to(x->to, "import functools\n\nfrom torch.utils import checkpoint as c\n\n");
+    print_to(x->to, "PRODUCTS = (\"mm\", \"addmm\", \"bmm\", \"baddbmm\", \"convolution\", \"_scaled_dot_product\")\n");
     print_saved(x, s, best);
-    fprintf(x->to, "\n\ndef contexts():\n    calls = [0, 0]  # in forward, again\n\n");
-    fprintf(x->to, "    def policy(context, op, *args, **kwargs):\n");
-    fprintf(x->to, "        name = str(op).split(\".\")[1]\n");
-    fprintf(x->to, "        if name in PRODUCTS or name.startswith(PRODUCTS[-1]):\n");
-    fprintf(x->to, "            calls[context.is_recompute] += 1\n");
-    fprintf(x->to, "            if calls[context.is_recompute] in SAVED:\n");
-    fprintf(x->to, "                return c.CheckpointPolicy.MUST_SAVE\n");
-    fprintf(x->to, "        return c.CheckpointPolicy.PREFER_RECOMPUTE\n\n");
-    fprintf(x->to, "    return c.create_selective_checkpoint_contexts(policy)\n\n\nfor name in [\n");
-    for (int i = 0; i < best->k; i++) fprintf(x->to, "    \"%s\",\n", x->modules->modules[s->blocks->module[i]].name);
-    fprintf(x->to, "]:\n    module = model.get_submodule(name)\n");
-    fprintf(x->to, "    module.forward = functools.partial(\n");
-    fprintf(x->to, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
+    print_to(x->to, "\n\ndef contexts():\n    calls = [0, 0]  # in forward, again\n\n");
+    print_to(x->to, "    def policy(context, op, *args, **kwargs):\n");
+    print_to(x->to, "        name = str(op).split(\".\")[1]\n");
+    print_to(x->to, "        if name in PRODUCTS or name.startswith(PRODUCTS[-1]):\n");
+    print_to(x->to, "            calls[context.is_recompute] += 1\n");
+    print_to(x->to, "            if calls[context.is_recompute] in SAVED:\n");
+    print_to(x->to, "                return c.CheckpointPolicy.MUST_SAVE\n");
+    print_to(x->to, "        return c.CheckpointPolicy.PREFER_RECOMPUTE\n\n");
+    print_to(x->to, "    return c.create_selective_checkpoint_contexts(policy)\n\n\nfor name in [\n");
+    for (int i = 0; i < best->k; i++) applied_list(x, x->modules->modules[s->blocks->module[i]].name);
+    print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
+    print_to(x->to, "    module.forward = functools.partial(\n");
+    print_to(x->to, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
 }
 
 mp_status apply_selective(applied *x)
@@ -183,7 +184,7 @@ mp_status apply_selective(applied *x)
     if (best.k > 0)
         print_lines(x, &s, &best);
     else
-        fprintf(x->to, "# No block has to be checkpointed.\n");
+        print_to(x->to, "# No block has to be checkpointed.\n");
 done:
     mp_free(s.number);
     mp_free(s.kept);

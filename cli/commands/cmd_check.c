@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
@@ -27,18 +28,18 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
                                holds && leaves_bound(o, plan) ? json_pack("[s]", "lower_bound_seconds") : json_array()));
         if (rc) return rc;
     } else if (holds) {
-        printf("%s holds: %zu step%s, peak %s (%s bytes), ", path, plan->n_steps, plan->n_steps == 1 ? "" : "s",
-               bytes_short(plan->peak_bytes, peak), count_text(plan->peak_bytes, exact));
+        print("%s holds: %zu step%s, peak %s (%s bytes), ", path, plan->n_steps, plan->n_steps == 1 ? "" : "s",
+              bytes_short(plan->peak_bytes, peak), count_text(plan->peak_bytes, exact));
         if (plan->n_places && plan->arena_bytes >= 0)
-            printf("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
-                   mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-        printf("%s", seconds_text(plan->seconds, time));
+            print("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
+                  mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
+        print("%s", seconds_text(plan->seconds, time));
         if (leaves_bound(o, plan))
-            printf("; not verified: that nothing takes less than %s (--prove-bound)",
-                   seconds_text(plan->lower_bound_seconds, time));
-        printf("\n");
+            print("; not verified: that nothing takes less than %s (--prove-bound)",
+                  seconds_text(plan->lower_bound_seconds, time));
+        print("\n");
     } else {
-        printf("%s does not hold: %s\n", path, fault->message);
+        print("%s does not hold: %s\n", path, fault->message);
     }
     return holds ? EXIT_DONE : EXIT_NO;
 }

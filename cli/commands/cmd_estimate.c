@@ -7,6 +7,7 @@
 #include "cli/estimates/roles_report.h"
 #include "cli/estimates/synthetic_report.h"
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
@@ -230,13 +231,13 @@ static void print_simplified(const mp_simplify_report *r)
                 {r->transpositions, "transpositions folded into products"},
                 {r->biases, "biases folded into products"}};
     const char *between = "";
-    printf("\nSimplified operators: ");
+    print("\nSimplified operators: ");
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (!rows[k].n) continue;
-        printf("%s%d %s", between, rows[k].n, rows[k].what);
+        print("%s%d %s", between, rows[k].n, rows[k].what);
         between = ", ";
     }
-    puts(*between ? "" : "none");
+    print("%s\n", *between ? "" : "none");
 }
 
 static mp_status print_cuts(const estimate *e, mp_error *err)
@@ -246,7 +247,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     mp_label *labels = mp_alloc(e->n_cuts, sizeof *labels);
     MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
     for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
-    printf("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
+    print("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
     MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->list, err));
 done:
     mp_free(names);
@@ -264,23 +265,23 @@ static void print_operators(const estimate *e)
 {
     const mp_graph *graph = e->subject.graph;
     const double tick = graph->tick_seconds;
-    printf("\nOperators, with all that lies in memory before and after they run:\n");
-    printf("%47s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
-    printf("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "workspace", "FLOPs", "before",
-           "after", "time", "before", "after", "time", "operator", "name");
+    print("\nOperators, with all that lies in memory before and after they run:\n");
+    print("%47s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
+    print("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "workspace", "FLOPs", "before",
+          "after", "time", "before", "after", "time", "operator", "name");
     for (size_t k = 0; k < e->summary.n_operators; k++) {
         enum { COLUMNS = 10 };
         char text[COLUMNS][QUANTITY_MAX];
         const mp_operator_summary *row = &e->summary.operators[k];
         const mp_node *node = &graph->nodes[row->node];
         const bool back = row->backward_live_before_bytes >= 0;
-        printf("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", bytes_short(row->output_bytes, text[0]),
-               bytes_short(row->saved_bytes, text[1]), bytes_short(row->workspace_bytes, text[2]),
-               flops_text(row->flops, text[3]), bytes_short(row->live_before_bytes, text[4]),
-               bytes_short(row->live_after_bytes, text[5]), seconds_text((double)row->forward_ticks * tick, text[6]),
-               bytes_or_dash(row->backward_live_before_bytes, text[7]), bytes_or_dash(row->backward_live_after_bytes, text[8]),
-               back ? seconds_text((double)row->backward_ticks * tick, text[9]) : "-", node->op ? node->op : "",
-               node->name ? node->name : "");
+        print("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", bytes_short(row->output_bytes, text[0]),
+              bytes_short(row->saved_bytes, text[1]), bytes_short(row->workspace_bytes, text[2]),
+              flops_text(row->flops, text[3]), bytes_short(row->live_before_bytes, text[4]),
+              bytes_short(row->live_after_bytes, text[5]), seconds_text((double)row->forward_ticks * tick, text[6]),
+              bytes_or_dash(row->backward_live_before_bytes, text[7]), bytes_or_dash(row->backward_live_after_bytes, text[8]),
+              back ? seconds_text((double)row->backward_ticks * tick, text[9]) : "-", node->op ? node->op : "",
+              node->name ? node->name : "");
     }
 }
 
@@ -292,8 +293,8 @@ static mp_status print_details(const options *o, const estimate *e, mp_error *er
     if (e->subject.model) print_simplified(&e->subject.simplified);
     const mp_sequence_report *cut = &e->subject.sequences;
     if (cut->n_layers)
-        printf("Sequences cut into chunks: %d recurrent layer%s, %d chunks (--chunk-steps)\n", cut->n_layers,
-               cut->n_layers == 1 ? "" : "s", cut->n_chunks);
+        print("Sequences cut into chunks: %d recurrent layer%s, %d chunks (--chunk-steps)\n", cut->n_layers,
+              cut->n_layers == 1 ? "" : "s", cut->n_chunks);
     report_attention_form(&e->subject.attention);
     return MP_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/print.h"
 #include "cli/options/help.h"
 #include "cli/reports/report.h"
 
@@ -28,7 +29,7 @@ static void offer(const char *prefix, const char *dashes, const char *name)
     size_t skip = strlen(dashes);
     if (strncmp(prefix, dashes, skip < strlen(prefix) ? skip : strlen(prefix))) return;
     if (strlen(prefix) > skip && strncmp(prefix + skip, name, strlen(prefix) - skip)) return;
-    printf("%s%s\n", dashes, name);
+    print("%s%s\n", dashes, name);
 }
 
 /* The words are what stands behind `memplan` on the line, the last one being typed. Prints nothing where a file is meant. */

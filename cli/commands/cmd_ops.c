@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
@@ -43,7 +44,7 @@ int cmd_ops(options *o)
     if (subject_device(o, &backend, &device, &err) != MP_OK) return input_failed(&err);
     if (o->json) return print_json("ops", ops_json(backend));
     if (backend) snprintf(name, sizeof name, "%-9s", backend->name);
-    printf("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward", name, "notes");
+    print("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward", name, "notes");
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *op = mp_op_row(k);
         char line[160];
@@ -52,7 +53,7 @@ int cmd_ops(options *o)
                          op->since, gradients[op->gradient], runs, op->flops ? "product " : "", op->fold ? "folded " : "",
                          op->traits & MP_TRAIT_IN_PLACE ? "in place " : "", op->traits & MP_TRAIT_RANDOM ? "random " : "");
         while (n > 0 && n < (int)sizeof line && line[n - 1] == ' ') line[--n] = 0;
-        puts(line);
+        print("%s\n", line);
     }
     return EXIT_DONE;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/progress.h"
@@ -74,7 +75,7 @@ static int answer_json(const packing *p)
 static void print_bytes(const char *what, int64_t bytes, const char *note)
 {
     char text[QUANTITY_MAX], exact[QUANTITY_MAX];
-    printf("  %-12s %11s  %18s bytes%s\n", what, bytes_short(bytes, text), count_text(bytes, exact), note);
+    print("  %-12s %11s  %18s bytes%s\n", what, bytes_short(bytes, text), count_text(bytes, exact), note);
 }
 
 static int answer(const packing *p, const options *o)
@@ -88,24 +89,24 @@ static int answer(const packing *p, const options *o)
     }
     const char *path = o->operands[o->n_operands - 1];
     if (fits(p) && p->capacity >= 0)
-        printf("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity, exact));
+        print("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity, exact));
     else if (fits(p))
-        printf("%s: %zu %s placed.\n\n", path, p->n, p->what);
+        print("%s: %zu %s placed.\n\n", path, p->n, p->what);
     else if (p->capacity < 0 && is_proved(p))
-        printf("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
+        print("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
     else if (is_proved(p))
-        printf("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
-               count_text(p->capacity, exact), count_text(r->bound, least));
+        print("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
+              count_text(p->capacity, exact), count_text(r->bound, least));
     else
-        printf("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,
-               count_text(p->capacity, exact));
+        print("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,
+              count_text(p->capacity, exact));
     if (p->before >= 0) print_bytes("before", p->before, "");
     if (r->height >= 0) print_bytes("height", r->height, gap ? "" : "  the lowest there is");
     print_bytes("lower bound", r->bound, "  no placement is lower");
     if (r->height >= 0)
-        printf("  %-12s %9.2f %%  %18s bytes\n", "gap", r->bound > 0 ? 100.0 * (double)gap / (double)r->bound : 0,
-               count_text(gap, exact));
-    printf("  %-12s %31s\n", "nodes", count_text(r->nodes, exact));
+        print("  %-12s %9.2f %%  %18s bytes\n", "gap", r->bound > 0 ? 100.0 * (double)gap / (double)r->bound : 0,
+              count_text(gap, exact));
+    print("  %-12s %31s\n", "nodes", count_text(r->nodes, exact));
     return fits(p) ? EXIT_DONE : EXIT_NO;
 }
 

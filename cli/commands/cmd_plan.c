@@ -111,6 +111,7 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
     progress_start(&shown, o, out->floor_bytes, request.budget_bytes);
     st = (o->offsets ? mp_solve_with_arena : mp_solve)(&request, &out->answer, err);
     progress_end(&shown);
+    if (st != MP_OK) mp_error_locate(err, out->subject.path, 0, 0);
     out->interrupted = interrupt_asked();
     if (st == MP_OK && o->second_stream && out->answer.plan) {
         st = mp_plan_second_stream(request.graph, &out->answer.plan, &out->second_stream, err);

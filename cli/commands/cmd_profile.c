@@ -5,6 +5,7 @@
 
 #include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
@@ -188,15 +189,15 @@ static choice choice_of(const mp_node_cost *costs, size_t n)
 static void print_measured(const train_outcome *t, const choice *c, size_t left_out)
 {
     char title[256], text[QUANTITY_MAX], fastest[QUANTITY_MAX];
-    printf("%s, %s: a step takes %s with everything kept.\n", subject_title(&t->subject, title, sizeof title),
-           t->subject.graph->target, seconds_text(t->after.step_seconds, text));
+    print("%s, %s: a step takes %s with everything kept.\n", subject_title(&t->subject, title, sizeof title),
+          t->subject.graph->target, seconds_text(t->after.step_seconds, text));
     if (left_out)
-        printf("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
-               left_out == 1 ? "" : "s");
+        print("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
+              left_out == 1 ? "" : "s");
     if (c->n_nodes)
-        printf("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
-               c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own, text),
-               seconds_text(c->fastest, fastest));
+        print("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
+              c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own, text),
+              seconds_text(c->fastest, fastest));
     print_profile(t->subject.graph, t->after.node_seconds, 1);
 }
 

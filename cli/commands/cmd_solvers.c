@@ -1,6 +1,7 @@
 /* cmd_solvers.c - lists the searchers. */
 #include <stdio.h>
 
+#include "cli/messages/print.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
@@ -21,7 +22,7 @@ int cmd_solvers(options *o)
     if (o->json) return print_json("solvers", solvers_json());
     for (size_t k = 0; k < mp_solver_count(); k++) {
         const mp_solver *row = mp_solver_row(k);
-        printf("%-12s %s%s%s%s\n", row->name, row->summary, *row->source ? " (" : "", row->source, *row->source ? ")" : "");
+        print("%-12s %s%s%s%s\n", row->name, row->summary, *row->source ? " (" : "", row->source, *row->source ? ")" : "");
     }
     return EXIT_DONE;
 }

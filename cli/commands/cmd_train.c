@@ -299,6 +299,7 @@ int cmd_train(options *o)
             if (st == MP_OK && train_compares(&t) && !train_identical(&t)) rc = EXIT_NO;
         }
         bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;
+        if (st != MP_OK) mp_error_locate(&err, o->operands[0], 0, 0);
         if (st != MP_OK) rc = given ? input_failed(&err) : output_failed(&err);
     }
     mp_report_free(&t.before);

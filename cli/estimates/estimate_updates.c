@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/subject.h"
@@ -46,8 +47,8 @@ void print_update_comparison(const update_comparison *c)
 {
     char text[QUANTITY_MAX], moved[64];
     snprintf(moved, sizeof moved, "moved per step (%s of cache)", bytes_short(c->cache_bytes, text));
-    printf("\n%-38s", "Updates, everything kept: --fuse");
-    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) printf("%14s", mp_fuse_name((mp_fuse)fuse));
+    print("\n%-38s", "Updates, everything kept: --fuse");
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) print("%14s", mp_fuse_name((mp_fuse)fuse));
     putchar('\n');
     print_line(c, "peak", offsetof(mp_update_effect, peak_bytes));
     print_line(c, "gradients of parameters, at the peak", offsetof(mp_update_effect, peak_gradient_bytes));

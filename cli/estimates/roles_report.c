@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/print.h"
 #include "formats/json/json.h"
 
 static bool is_frozen(const mp_tensor *t, const options *o)
@@ -56,11 +57,11 @@ static void report_group(const mp_model *model, size_t k, const options *o)
     const char *reason = reason_of(first, o);
     size_t n = 0, named = 0;
     for (size_t j = k; j < model->n_tensors; j++) n += is_of_group(&model->tensors[j], first, o);
-    printf("  %zu %s%s%s%s%s:", n, mp_role_name(first->role), n > 1 && first->role != MP_ROLE_DATA ? "s" : "",
-           *reason ? " (" : "", reason, *reason ? ")" : "");
+    print("  %zu %s%s%s%s%s:", n, mp_role_name(first->role), n > 1 && first->role != MP_ROLE_DATA ? "s" : "",
+          *reason ? " (" : "", reason, *reason ? ")" : "");
     for (size_t j = k; j < model->n_tensors && named < NAMED; j++)
-        if (is_of_group(&model->tensors[j], first, o)) printf("%s %s", named++ ? "," : "", model->tensors[j].name);
-    puts(n > NAMED ? ", ..." : "");
+        if (is_of_group(&model->tensors[j], first, o)) print("%s %s", named++ ? "," : "", model->tensors[j].name);
+    print("%s\n", n > NAMED ? ", ..." : "");
 }
 
 void report_roles(const mp_model *model, const options *o)

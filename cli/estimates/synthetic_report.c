@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/print.h"
 #include "executor/data/input_roles.h"
 #include "formats/json/json.h"
 
@@ -79,12 +80,12 @@ static void print_role(const mp_model *model, const mp_tensor *t, const mp_input
 {
     char shape[TEXT], values[TEXT];
     const int *widths = data;
-    printf("  %-*s  %-*s  %-7s  %-9s  %-*s", widths[0], t->name, widths[1], shape_text(t, shape), mp_dtype_name(t->dtype),
-           mp_input_kind_name(role->kind), role->op < 0 ? 0 : widths[2], values_text(t, role, values));
+    print("  %-*s  %-*s  %-7s  %-9s  %-*s", widths[0], t->name, widths[1], shape_text(t, shape), mp_dtype_name(t->dtype),
+          mp_input_kind_name(role->kind), role->op < 0 ? 0 : widths[2], values_text(t, role, values));
     if (role->op >= 0) {
         const mp_operator *op = &model->operators[role->op];
-        printf("  %s", op->name);
-        if (!strstr(op->name, op->kind)) printf(" (%s)", op->kind);
+        print("  %s", op->name);
+        if (!strstr(op->name, op->kind)) print(" (%s)", op->kind);
     }
     putchar('\n');
 }

@@ -5,11 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/print.h"
+
+enum { SENTENCE_MAX = 8192 };
+
 static void speak(const char *format, va_list args)
 {
-    fputs("memplan: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char text[SENTENCE_MAX];
+    print_text(text, sizeof text, format, args);
+    print_to(stderr, "memplan: %s\n", text);
 }
 
 void complain(const char *format, ...)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/print.h"
 #include "cli/messages/terminal.h"
 
 enum { TEXT_MAX = 4096, PIPE_WIDTH = 80, WIDEST_TEXT = 100 };
@@ -24,7 +25,7 @@ void screen_row(const char *format, ...)
     char text[TEXT_MAX];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    print_text(text, sizeof text, format, args);
     va_end(args);
     const size_t n = strlen(text);
     const int width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : TEXT_MAX;
@@ -71,7 +72,7 @@ void screen_text(int indent, const char *format, ...)
     char text[TEXT_MAX];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    print_text(text, sizeof text, format, args);
     va_end(args);
     print_words(text, indent);
     putchar('\n');
@@ -83,7 +84,7 @@ void screen_verdict(const char *color, screen_mood mood, const char *format, ...
     char text[TEXT_MAX];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    print_text(text, sizeof text, format, args);
     va_end(args);
     const int colored = terminal_takes_color(STDOUT_FILENO, color);
     if (colored) fputs(codes[mood], stdout);

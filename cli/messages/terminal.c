@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "estimator/base/visible_text.h"
+
 enum { WIDTH = 80, WIDTH_MAX = 1000, LEAST = 2 };
 
 int terminal_width(int fd)
@@ -57,7 +59,8 @@ static size_t fitting(const char *text, int columns)
 void terminal_line(int fd, const char *text)
 {
     static const char clear[] = "\r\033[K";
-    char line[sizeof clear + 4 * WIDTH_MAX];
+    char line[sizeof clear + 4 * WIDTH_MAX], shown[sizeof line];
+    text = mp_visible_text(text, shown, sizeof shown);
     size_t n = fitting(text, terminal_width(fd) - 1);
     if (n > sizeof line - sizeof clear) n = sizeof line - sizeof clear;
     memcpy(line, clear, sizeof clear - 1);

@@ -212,6 +212,7 @@ static int read_device_file(options *o)
 {
     mp_error err = {0};
     if (!o->device || !device_is_file(o->device)) return EXIT_DONE;
+    o->device_file = o->device;
     if (device_file_read(o->device, &o->device_text, &err) != MP_OK) return input_failed(&err);
     o->device = o->device_text;
     return EXIT_DONE;

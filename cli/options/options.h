@@ -45,7 +45,7 @@ typedef struct text_list {
 typedef struct options {
     int64_t batch; /* 0: not given */
     text_list dims, data, test, train, freeze, lora;
-    const char *output; /* NULL: not given */
+    const char *output, *external_folder; /* NULL: not given */
     const char *loss, *optimizer, *fuse, *dtype, *amp, *device, *rules;
     double label_smoothing, beta;                          /* 0: not given */
     const char *ignore_index, *class_weights, *pos_weight; /* NULL: not given */
@@ -84,9 +84,10 @@ typedef struct options {
     size_t n_operands;
     const char **operands;
     command_id command;
-    bool given[N_OPTIONS]; /* on the command line */
-    char *device_text;     /* owns what --device FILE said; NULL: it named none */
-    json_t *source;        /* owns the texts that options_adopt took */
+    bool given[N_OPTIONS];   /* on the command line */
+    const char *device_file; /* what --device named; NULL: none */
+    char *device_text;       /* owns what it said */
+    json_t *source;          /* owns the texts that options_adopt took */
 } options;
 
 typedef struct option_row {

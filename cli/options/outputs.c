@@ -8,6 +8,7 @@
 #include "cli/messages/messages.h"
 #include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
+#include "formats/onnx/onnx_weights.h"
 
 /* The file that option k names; NULL: none, or standard output. */
 static const char *output_of(const options *o, int k)
@@ -17,9 +18,73 @@ static const char *output_of(const options *o, int k)
     return path && strcmp(path, "-") ? path : NULL;
 }
 
+/* A file by what it is, whatever its name or the links to it. */
+static bool is_file(const char *path, const struct stat *file)
+{
+    struct stat info;
+    const int failed = strcmp(path, "-") ? stat(path, &info) : fstat(STDIN_FILENO, &info);
+    return !failed && S_ISREG(info.st_mode) && info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+}
+
+static bool is_source(const text_list *sources, const struct stat *file)
+{
+    bool found = false;
+    for (size_t k = 0; !found && k < sources->n; k++) {
+        const char *equals = strchr(sources->items[k], '=');
+        found = equals && is_file(equals + 1, file);
+    }
+    return found;
+}
+
+static bool is_weights(const char *model, const struct stat *file)
+{
+    mp_onnx_weights *weights = NULL;
+    /* What is no model is refused when it is read. */
+    const bool found =
+        mp_onnx_weights_open(model, NULL, &weights, NULL) == MP_OK && mp_onnx_weights_in(weights, file->st_dev, file->st_ino);
+    mp_onnx_weights_close(weights);
+    return found;
+}
+
+/* What of all that this run reads the file is; NULL: none of it. The state that --resume reads may be continued in place. */
+static const char *input_in(const options *o, option_id output, const struct stat *file)
+{
+    const struct {
+        const char *path, *what;
+    } named[] = {{o->plan, "the plan"},
+                 {o->costs, "the costs"},
+                 {o->device_file, "the device"},
+                 {output == OPT_SAVE ? NULL : o->resume, "the state to resume from"},
+                 {o->class_weights, "the weights of classes"},
+                 {o->pos_weight, "the weights of positives"}};
+    for (size_t k = 0; k < o->n_operands; k++)
+        if (is_file(o->operands[k], file)) return k ? "the plan" : "the model";
+    for (size_t k = 0; k < sizeof named / sizeof *named; k++)
+        if (named[k].path && is_file(named[k].path, file)) return named[k].what;
+    if (is_source(&o->data, file) || is_source(&o->test, file)) return "data";
+    return o->n_operands && is_weights(o->operands[0], file) ? "weights of the model" : NULL;
+}
+
+/* No output may replace what the same run reads. */
+static int spare_inputs(const options *o)
+{
+    struct stat info;
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const char *path = output_of(o, k);
+        if (!path || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) continue;
+        const char *what = input_in(o, (option_id)k, &info), *name = option_rows[k].name;
+        if (what)
+            return usage_error("-%s%s %s: this run reads %s from that file, and would replace it", name[1] ? "-" : "", name,
+                               path, what);
+    }
+    return EXIT_DONE;
+}
+
 int outputs_try(const options *o)
 {
     mp_error err = {0};
+    const int rc = spare_inputs(o);
+    if (rc != EXIT_DONE) return rc;
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
         if (path && mp_file_try(path, &err) != MP_OK) return output_failed(&err);

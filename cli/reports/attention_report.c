@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/print.h"
 #include "executor/run/providers.h"
 #include "formats/json/json.h"
 
@@ -26,10 +27,10 @@ static attention count(const mp_program *program)
 void report_attention(const mp_program *program)
 {
     const attention a = count(program);
-    if (a.n) printf("  attention: %zu in cuDNN, %zu in %s\n", a.n_in_library, a.n_own, own);
+    if (a.n) print("  attention: %zu in cuDNN, %zu in %s\n", a.n_in_library, a.n_own, own);
     for (size_t g = 0; g < a.n; g++)
         if (a.groups[g].reason[0])
-            printf("    %zu in %s: %s\n", a.groups[g].n_operators, a.groups[g].provider, a.groups[g].reason);
+            print("    %zu in %s: %s\n", a.groups[g].n_operators, a.groups[g].provider, a.groups[g].reason);
 }
 
 void attention_json(const mp_program *program, json_t **json)
@@ -49,13 +50,13 @@ void attention_json(const mp_program *program, json_t **json)
 void report_attention_form(const mp_attention_report *form)
 {
     if (!form->n && !form->n_missed) return;
-    printf("\nAttention: %d recognised", form->n);
-    if (form->n_missed) printf(", %d written out, whose scores are kept", form->n_missed);
+    print("\nAttention: %d recognised", form->n);
+    if (form->n_missed) print(", %d written out, whose scores are kept", form->n_missed);
     putchar('\n');
     if (!form->n_missed) return;
     const bool is_operator = *form->kind;
-    printf("  at %s: %s%s%s%s%s\n", form->missed, form->breaks, is_operator ? " (" : "", form->kind, is_operator ? ") " : " ",
-           form->why);
+    print("  at %s: %s%s%s%s%s\n", form->missed, form->breaks, is_operator ? " (" : "", form->kind, is_operator ? ") " : " ",
+          form->why);
 }
 
 json_t *attention_form_json(const mp_attention_report *form)

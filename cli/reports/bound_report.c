@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
@@ -24,7 +25,7 @@ static void print_part(bool *any, int64_t count, const char *what)
 {
     char text[QUANTITY_MAX];
     if (count <= 0) return;
-    printf("%s%s %s", *any ? ", " : "", count_text(count, text), what);
+    print("%s%s %s", *any ? ", " : "", count_text(count, text), what);
     *any = true;
 }
 
@@ -50,9 +51,9 @@ static void print_stage(const outcome *out, int stage)
         snprintf(least, sizeof least, "%+.2f %%", share(out, ticks - out->keep_all->ticks));
         if (out->answer.plan) snprintf(gap, sizeof gap, "%.2f %%", share(out, out->answer.plan->ticks - ticks));
     }
-    printf("  %-10s  %11s  %11s  ", mp_bound_stage_name((mp_bound_stage)stage), least, gap);
+    print("  %-10s  %11s  %11s  ", mp_bound_stage_name((mp_bound_stage)stage), least, gap);
     if (is_off(out, stage))
-        printf("off");
+        print("off");
     else
         print_work(&r->work);
     putchar('\n');
@@ -72,10 +73,10 @@ static void print_evictions(const outcome *out)
             rest += e->bytes;
             continue;
         }
-        printf("  %12s  %9s  %s%s\n", bytes_short(e->bytes, bytes), seconds_text((double)e->ticks * graph->tick_seconds, time),
-               mp_storage_title(graph, e->storage, &label), e->is_partly ? " (in part)" : "");
+        print("  %12s  %9s  %s%s\n", bytes_short(e->bytes, bytes), seconds_text((double)e->ticks * graph->tick_seconds, time),
+              mp_storage_title(graph, e->storage, &label), e->is_partly ? " (in part)" : "");
     }
-    if (report->n > MOST) printf("  %12s  %9s  in %zu more\n", bytes_short(rest, bytes), "", report->n - MOST);
+    if (report->n > MOST) print("  %12s  %9s  in %zu more\n", bytes_short(rest, bytes), "", report->n - MOST);
 }
 
 static void print_interval(const outcome *out)
@@ -89,13 +90,13 @@ static void print_interval(const outcome *out)
     screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.",
                 node_text(graph, bound->from, from, sizeof from), bound->to >= 0 ? "that of " : "the end of the step",
                 bound->to >= 0 ? node_text(graph, bound->to, to, sizeof to) : "");
-    printf("  %12s  is read there of what was produced before, and %s is free for it\n",
-           bytes_short(report->live_in_bytes, bytes), bytes_short(report->free_bytes, free_bytes));
-    printf("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds, time));
-    printf(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds, time),
-           unit > 1 ? "MiB" : "byte");
+    print("  %12s  is read there of what was produced before, and %s is free for it\n",
+          bytes_short(report->live_in_bytes, bytes), bytes_short(report->free_bytes, free_bytes));
+    print("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds, time));
+    print(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds, time),
+          unit > 1 ? "MiB" : "byte");
     if (!report->n) return;
-    printf("At this multiplier it is cheapest to recompute (bytes, one run of the producer):\n");
+    print("At this multiplier it is cheapest to recompute (bytes, one run of the producer):\n");
     print_evictions(out);
 }
 
@@ -108,21 +109,21 @@ void print_bound_explanation(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     if (!out->answer.report) {
-        printf("\nThe bound: nothing is proved, because there is no budget.\n");
+        print("\nThe bound: nothing is proved, because there is no budget.\n");
         return;
     }
-    printf("\nThe bound, by stages, for plans %s:\n  %-10s  %11s  %11s  %s\n", whose(out), "", "at least", "gap to plan",
-           "work");
+    print("\nThe bound, by stages, for plans %s:\n  %-10s  %11s  %11s  %s\n", whose(out), "", "at least", "gap to plan",
+          "work");
     for (int k = 0; k < MP_BOUND_SEARCH; k++) print_stage(out, k);
     if (bound->stage == MP_BOUND_SEARCH)
-        printf("Proved by a searcher that looked at every plan: %s.\n", bound->infeasible ? "none fits" : "none takes less");
+        print("Proved by a searcher that looked at every plan: %s.\n", bound->infeasible ? "none fits" : "none takes less");
     else if (bound->infeasible)
-        printf("That no plan fits is proved by stage %s%s", mp_bound_stage_name(bound->stage),
-               bound->from < 0 ? ".\n" : ", at ");
+        print("That no plan fits is proved by stage %s%s", mp_bound_stage_name(bound->stage),
+              bound->from < 0 ? ".\n" : ", at ");
     else if (bound->stage == MP_BOUND_NODES)
-        printf("No recomputation is proved to be necessary.\n");
+        print("No recomputation is proved to be necessary.\n");
     else
-        printf("The bound is that of stage %s.\n", mp_bound_stage_name(bound->stage));
+        print("The bound is that of stage %s.\n", mp_bound_stage_name(bound->stage));
     if (bound->from < 0 || bound->stage == MP_BOUND_NODES) return;
     if (!bound->infeasible) {
         print_interval(out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/attention_report.h"
@@ -96,7 +97,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
                                  json_string_value(json_array_get(list, k)));
     putchar('\n');
     if (!n) puts("No module has to be wrapped: everything is kept.");
-    if (n) printf("Modules to wrap in torch.utils.checkpoint: %zu\n", n);
+    if (n) print("Modules to wrap in torch.utils.checkpoint: %zu\n", n);
     if (n) screen_text(2, "  %s", names);
     MP_TRY(print_left_out(out, err));
 done:
@@ -150,7 +151,7 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     for (size_t t = 0; t < plan->n_steps; t++)
         n_slower +=
             !plan->recompute[t] && plan->steps[t].alternative && mp_node_has_algorithms(&graph->nodes[plan->steps[t].node]);
-    if (n) printf("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
+    if (n) print("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
 }
 
 /* How close the plan is to the best there can be. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 
@@ -113,7 +114,7 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, b
         screen_row("  %12s  %s  %s", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),
                    mp_storage_title(graph, s, &label));
     }
-    if (n > HOLDERS) printf("  %12s  and %zu smaller\n", "...", n - HOLDERS);
+    if (n > HOLDERS) print("  %12s  and %zu smaller\n", "...", n - HOLDERS);
     screen_text(6, "  and %s", static_text(graph, always, sizeof always));
 }
 

@@ -60,7 +60,8 @@ static mp_status read_model(const char *path, const options *o, mp_model **out, 
                               .data = o->data.items,
                               .n_data = o->data.n,
                               .train = o->train.items,
-                              .n_train = o->train.n};
+                              .n_train = o->train.n,
+                              .external_folder = o->external_folder};
     mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
     mp_pool *pool = mp_pool_new();
     MP_REQUIRE(dimensions && pool, err, MP_NOMEM, "the dimensions");

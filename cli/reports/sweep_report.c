@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 
@@ -59,7 +60,7 @@ static void print_point(const mp_sweep *found, const mp_sweep_point *p, const ch
 static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
 {
     char bytes[QUANTITY_MAX];
-    printf("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
+    print("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
     for (size_t k = 0; k < c->n; k++) print_point(found, &c->points[k], "", is_cheapest(found, &c->points[k]) ? "  *" : "");
 }
 
@@ -158,8 +159,8 @@ void print_sweep(const options *o, const subject *s, const mp_sweep *found)
     else
         for (size_t k = 0; k < found->n_curves; k++) print_curve(found, &found->curves[k]);
     if (found->n_bounds && found->bound_orders)
-        printf("\nAt least: proved for %s.\n",
-               found->bound_orders == MP_BOUND_THIS_ORDER ? "every plan in this order" : "every plan in any order");
+        print("\nAt least: proved for %s.\n",
+              found->bound_orders == MP_BOUND_THIS_ORDER ? "every plan in this order" : "every plan in any order");
     if (!shortly) print_spread(found);
     putchar('\n');
     print_verdict(o, s, found);

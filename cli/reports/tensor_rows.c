@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/print.h"
 #include "cli/messages/screen.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
@@ -166,8 +167,8 @@ static void print_list(const grouping *g)
     char text[256];
     for (size_t k = 0; k < g->n; k++) {
         const group *row = &g->groups[k];
-        if (g->n > 1 || row->module) printf("  %s\n", module_of(g, row, text, sizeof text));
-        for (size_t j = 0; j < row->n; j++) printf("    %s\n", name_at(g, row->first + j));
+        if (g->n > 1 || row->module) print("  %s\n", module_of(g, row, text, sizeof text));
+        for (size_t j = 0; j < row->n; j++) print("    %s\n", name_at(g, row->first + j));
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/attention_report.h"
@@ -58,7 +59,7 @@ static void print_device(const train_outcome *t)
 static void print_memory(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
-    printf("  %-28s%s%14s\n", "", t->has_before ? "   keep-all" : "", "plan");
+    print("  %-28s%s%14s\n", "", t->has_before ? "   keep-all" : "", "plan");
     print_bytes(t, "planned peak", a->planned_peak_bytes, b->planned_peak_bytes);
     print_bytes(t, "  always live", a->static_bytes, b->static_bytes);
     print_bytes(t, "  living at the peak", a->planned_peak_bytes - a->static_bytes, b->planned_peak_bytes - b->static_bytes);
@@ -120,11 +121,11 @@ void print_profile(const mp_graph *g, const double *node_seconds, double n_steps
     double total = 0;
     char text[QUANTITY_MAX];
     for (size_t s = 0; s < n; s++) total += shares[s].seconds;
-    printf("\nWhere the time goes, per step:\n");
+    print("\nWhere the time goes, per step:\n");
     for (size_t s = 0; s < n && s < SHOWN; s++)
-        printf("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
-               (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds / n_steps, text),
-               100 * shares[s].seconds / total);
+        print("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
+              (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds / n_steps, text),
+              100 * shares[s].seconds / total);
 }
 
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
@@ -150,8 +151,8 @@ static void print_test(const train_outcome *t)
     const mp_accuracy *test = &t->after.test;
     const char *indent = t->has_before ? "           " : "";
     char text[QUANTITY_MAX];
-    printf("  %-28s%s%14.6g  %10s samples\n", "loss on the test data", indent, test->loss, count_text(test->n_samples, text));
-    if (test->accuracy >= 0) printf("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
+    print("  %-28s%s%14.6g  %10s samples\n", "loss on the test data", indent, test->loss, count_text(test->n_samples, text));
+    if (test->accuracy >= 0) print("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
 }
 
 /* Where the training began: people take drawn weights for their own otherwise. */
@@ -197,18 +198,18 @@ void print_train(const train_outcome *t, const options *o)
         screen_row("  %-28s%11s%14s  %9s", "time of a step (median)", seconds_text(t->before.step_seconds, before), after,
                    extra_text(r->step_seconds, t->before.step_seconds, extra));
     else
-        printf("  %-28s%14s\n", "time of a step (median)", after);
-    printf("  %-28s%s%14s\n", "  of it, waiting for inputs", t->has_before ? "           " : "",
-           seconds_text(r->input_seconds, extra));
-    if (n) printf("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
-    if (n) printf("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
+        print("  %-28s%14s\n", "time of a step (median)", after);
+    print("  %-28s%s%14s\n", "  of it, waiting for inputs", t->has_before ? "           " : "",
+          seconds_text(r->input_seconds, extra));
+    if (n) print("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
+    if (n) print("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);
-    if (t->subject.graph->fuse != MP_FUSE_NONE) printf("Updates are fused: %s.\n", mp_fuse_name(t->subject.graph->fuse));
-    printf("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
+    if (t->subject.graph->fuse != MP_FUSE_NONE) print("Updates are fused: %s.\n", mp_fuse_name(t->subject.graph->fuse));
+    print("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
-        printf("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
+        print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
     if (t->has_second_stream) {
         report_second_stream(&t->second_stream, t->subject.graph->tick_seconds);
         if (!t->subject.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");

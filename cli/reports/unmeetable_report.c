@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
@@ -91,9 +92,9 @@ static void print_floor(const outcome *out)
             screen_row("  %12s  %s  %s", bytes_short(graph->storages[best].bytes, text),
                        mp_kind_name(graph->storages[best].kind), mp_storage_title(graph, best, &label));
     }
-    if (alternative->workspace_bytes) printf("  %12s  workspace\n", bytes_short(alternative->workspace_bytes, text));
-    if (rest > 0) printf("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
-    if (rest < 0) printf("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
+    if (alternative->workspace_bytes) print("  %12s  workspace\n", bytes_short(alternative->workspace_bytes, text));
+    if (rest > 0) print("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
+    if (rest < 0) print("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
     print_static(graph);
 }
 
@@ -160,7 +161,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
     if (out->asked->verbose && smallest->peak_bytes > out->floor_bytes) {
-        printf("\nThe smallest plan that was found:\n");
+        print("\nThe smallest plan that was found:\n");
         MP_TRY(print_plan_peak(out, smallest, err));
     }
 done:

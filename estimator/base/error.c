@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "estimator/base/visible_text.h"
+
 const char *mp_status_text(mp_status status)
 {
 #define MP_STATUS_TEXT(name, text) text,
@@ -20,7 +22,9 @@ mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source
         err->source_line = source_line;
         va_list args;
         va_start(args, format);
-        vsnprintf(err->message, sizeof err->message, format, args);
+        char text[sizeof err->message];
+        vsnprintf(text, sizeof text, format, args);
+        mp_visible_text(text, err->message, sizeof err->message);
         va_end(args);
     }
     return code;

@@ -112,8 +112,9 @@ typedef struct mp_region {
 } mp_region;
 
 struct mp_model {
-    const char *name; /* the file's base name without its ending */
-    const char *path; /* as the user gave it, for messages; "" for none */
+    const char *name;            /* the file's base name without its ending */
+    const char *path;            /* as the user gave it, for messages; "" for none */
+    const char *external_folder; /* which external weights may come from, beside the folder of the file; NULL: no other */
     mp_pool *pool;
     size_t n_tensors, tensors_capacity;
     mp_tensor *tensors;

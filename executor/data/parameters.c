@@ -23,7 +23,7 @@ mp_status mp_parameter_source_open(const mp_program *program, const char *path, 
     mp_parameter_source *s = mp_alloc(1, sizeof *s);
     MP_REQUIRE(s, err, MP_NOMEM, "out of memory");
     *s = (mp_parameter_source){.program = program, .seed = seed};
-    MP_TRY(mp_onnx_weights_open(path, &s->weights, err));
+    MP_TRY(mp_onnx_weights_open(path, program->model->external_folder, &s->weights, err));
     MP_TRY(mp_model_consumers(program->model, &s->consumers, err));
     *out = s;
     s = NULL;

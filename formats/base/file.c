@@ -2,15 +2,17 @@
  *
  * Reading maps the file, so that the weights of a huge model, which nobody looks at, are never loaded. Writing goes to a new
  * file beside the old one, which takes its name once everything is on the disk: a full disk or a crash leaves the old file
- * whole.
+ * whole. The new file is locked as long as its writer lives; what a killed run left is not, and the next one removes it.
  */
 #include "formats/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -90,42 +92,114 @@ done:
     return st;
 }
 
-/* Creates a file of a name that is not taken yet beside `path`. */
+/* The folder that the file is in; -1: it cannot be read. */
+static int open_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(folder);
+    return fd;
+}
+
+/* Is `name` what open_beside calls the file beside `base`: base.PID-K.tmp? */
+static bool is_temporary(const char *name, const char *base)
+{
+    static const char digits[] = "0123456789";
+    const size_t n = strlen(base);
+    if (strncmp(name, base, n) != 0 || name[n] != '.') return false;
+    const char *pid = name + n + 1, *k = pid + strspn(pid, digits);
+    return k > pid && *k == '-' && k[1 + strspn(k + 1, digits)] == '.' && !strcmp(k + 1 + strspn(k + 1, digits), ".tmp");
+}
+
+/* Takes away what killed runs of this user left beside the file: nobody holds its lock any more. */
+static void remove_left_behind(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    int folder = open_folder(path);
+    DIR *list = folder >= 0 ? fdopendir(folder) : NULL;
+    if (!list && folder >= 0) close(folder);
+    for (const struct dirent *entry; list && (entry = readdir(list));) {
+        struct stat info;
+        if (!is_temporary(entry->d_name, base)) continue;
+        int fd = openat(folder, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(folder, entry->d_name, 0);
+        close(fd);
+    }
+    if (list) closedir(list);
+}
+
+/* Creates a file of a name that is not taken yet beside `path`, and locks it. */
 static mp_status open_beside(const char *path, char *name, size_t size, int *fd, mp_error *err)
 {
+    remove_left_behind(path);
     for (int k = 0; k < TEMPORARY_TRIES; k++) {
+        struct stat info;
         snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), k);
         *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*fd >= 0) return MP_OK;
-        if (errno != EEXIST) break;
+        if (*fd >= 0) {
+            /* Another run may have found it in the moment before it was locked. */
+            const bool taken = flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+            if (!taken && fstat(*fd, &info) == 0 && info.st_nlink > 0) return MP_OK;
+            close(*fd);
+            *fd = -1;
+            unlink(name);
+        } else if (errno != EEXIST) {
+            break;
+        }
     }
     return system_failure(err, "the file cannot be written");
+}
+
+/* A name that has changed is on the disk when its folder is; there are file systems that know no such thing. */
+static mp_status sync_folder(const char *path, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int fd = open_folder(path);
+    if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+        st = system_failure(err, "the file is written, but its folder cannot be brought to the disk");
+    if (fd >= 0) close(fd);
+    return st;
 }
 
 static mp_status replace(const char *path, const struct stat *old, const mp_file_part *parts, size_t n, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t size = strlen(path) + 64;
-    int fd = -1, closed;
+    int fd = -1, lock = -1, closed;
     char *temporary = mp_alloc(size, 1);
     MP_REQUIRE(temporary, err, MP_NOMEM, "no memory to write a file");
     MP_TRY(open_beside(path, temporary, size, &fd, err));
+    lock = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* holds the lock when fd is closed, which may fail, and must before the rename */
+    if (lock < 0) MP_TRY(system_failure(err, "writing failed"));
     MP_TRY(write_all(fd, parts, n, err));
     if (old && fchmod(fd, old->st_mode & 07777) != 0) MP_TRY(system_failure(err, "the file's permissions cannot be kept"));
     if (fsync(fd) != 0) MP_TRY(system_failure(err, "writing failed"));
     closed = close(fd);
     fd = -1;
-    if (closed != 0 || rename(temporary, path) != 0) {
-        st = system_failure(err, "writing failed");
-        unlink(temporary);
-    }
+    if (closed != 0 || rename(temporary, path) != 0) MP_TRY(system_failure(err, "writing failed"));
+    temporary[0] = '\0';
+    MP_TRY(sync_folder(path, err));
 done:
-    if (fd >= 0) {
-        close(fd);
-        unlink(temporary);
-    }
+    if (temporary && temporary[0] && (fd >= 0 || lock >= 0)) unlink(temporary);
+    if (fd >= 0) close(fd);
+    if (lock >= 0) close(lock);
     mp_free(temporary);
     return st;
+}
+
+/* Where a file is, and what is there already. *exists false: nothing, and nothing in the way. A link that leads nowhere, or in
+ * a circle, is refused: whoever set it meant another place. */
+static mp_status examine(const char *path, struct stat *info, bool *exists, mp_error *err)
+{
+    struct stat itself;
+    *exists = stat(path, info) == 0;
+    if (!*exists && lstat(path, &itself) == 0 && S_ISLNK(itself.st_mode))
+        return MP_FAIL(err, MP_IO, "the file cannot be written: it is a link that leads nowhere");
+    if (*exists && S_ISDIR(info->st_mode)) return MP_FAIL(err, MP_IO, "the file cannot be written: it is a directory");
+    return MP_OK;
 }
 
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err)
@@ -138,21 +212,27 @@ mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_
 {
     mp_status st = MP_OK;
     struct stat info;
+    bool exists = false;
     if (!strcmp(path, "-")) {
         for (size_t k = 0; k < n && st == MP_OK; k++)
             if (fwrite(parts[k].bytes, 1, parts[k].size, stdout) != parts[k].size) st = system_failure(err, "writing failed");
         if (st == MP_OK && fflush(stdout) != 0) st = system_failure(err, "writing failed");
-    } else if (stat(path, &info) != 0) {
-        st = replace(path, NULL, parts, n, err);
-    } else if (S_ISDIR(info.st_mode)) {
-        st = MP_FAIL(err, MP_IO, "the file cannot be written: it is a directory");
+        goto done;
+    }
+    MP_TRY(examine(path, &info, &exists, err));
+    if (!exists) {
+        MP_TRY(replace(path, NULL, parts, n, err));
     } else {
         /* A link is followed by hand: the file it points to is replaced, not the link. */
         char *target = S_ISREG(info.st_mode) ? realpath(path, NULL) : NULL;
-        st = target ? replace(target, &info, parts, n, err) : write_through(path, parts, n, err);
+        if (S_ISREG(info.st_mode))
+            st = target ? replace(target, &info, parts, n, err) : system_failure(err, "the file cannot be written");
+        else
+            st = write_through(path, parts, n, err);
         free(target);
     }
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+done:
+    if (st != MP_OK) mp_error_locate(err, strcmp(path, "-") ? path : "standard output", 0, 0);
     return st;
 }
 
@@ -161,20 +241,21 @@ mp_status mp_file_try(const char *path, mp_error *err)
     mp_status st = MP_OK;
     struct stat info;
     int fd = -1;
-    const bool exists = stat(path, &info) == 0;
-    char *target = exists && S_ISREG(info.st_mode) ? realpath(path, NULL) : NULL, *name = NULL;
+    bool exists = false;
+    char *target = NULL, *name = NULL;
     if (!strcmp(path, "-")) goto done;
-    if (exists && S_ISDIR(info.st_mode)) MP_TRY(MP_FAIL(err, MP_IO, "the file cannot be written: it is a directory"));
+    MP_TRY(examine(path, &info, &exists, err));
     if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it might be noticed */
         if (access(path, W_OK) != 0) MP_TRY(system_failure(err, "the file cannot be written"));
         goto done;
     }
+    if (exists) target = realpath(path, NULL);
     const char *at = target ? target : path;
     const size_t size = strlen(at) + 64;
     MP_REQUIRE(name = mp_alloc(size, 1), err, MP_NOMEM, "no memory to write a file");
     MP_TRY(open_beside(at, name, size, &fd, err));
-    close(fd);
     unlink(name);
+    close(fd);
 done:
     mp_free(name);
     free(target);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/base/visible_text.h"
+
 #define HEAD_SHARE 0.4 /* of what is shown of a shortened text: how much of it stands before the ellipsis */
 
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
@@ -25,21 +27,9 @@ static const short advance[2][95] = {
 
 uint32_t mp_canvas_next(const char **text)
 {
-    const unsigned char *s = (const unsigned char *)*text;
-    int more = *s < 0x80 ? 0 : *s >= 0xC2 && *s < 0xE0 ? 1 : *s >= 0xE0 && *s < 0xF0 ? 2 : *s >= 0xF0 && *s < 0xF5 ? 3 : -1;
-    uint32_t c = more <= 0 ? *s : *s & (0x3Fu >> more);
-    (*text)++;
-    if (more < 0) return REPLACEMENT;
-    for (int k = 1; k <= more; k++) {
-        if ((s[k] & 0xC0) != 0x80) return REPLACEMENT; /* the bytes so far; what follows is read anew */
-        c = c << 6 | (s[k] & 0x3F);
-        if (k == 1 && more == 2 && (c < 0x20 || (c >= 0x360 && c < 0x380))) return REPLACEMENT; /* overlong, surrogate */
-        if (k == 1 && more == 3 && (c < 0x10 || c >= 0x110)) return REPLACEMENT;                /* overlong, over U+10FFFF */
-    }
-    *text += more;
-    if (c < 0x20 || c == 0x7F) return c == '\n' || c == '\t' || c == '\r' ? c : REPLACEMENT;
-    if ((c >= 0x80 && c < 0xA0) || (c & 0xFFFE) == 0xFFFE) return REPLACEMENT;
-    return c;
+    const int32_t c = mp_utf8_next(text);
+    if (c == '\n' || c == '\t' || c == '\r') return (uint32_t)c;
+    return mp_is_steering(c) || (c & 0xFFFE) == 0xFFFE ? REPLACEMENT : (uint32_t)c;
 }
 
 static size_t put(uint32_t c, char *to)

@@ -6,10 +6,10 @@
 #include <strings.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/base/visible_text.h"
 #include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
 #include "formats/base/text_builder.h"
-#include "formats/canvas/canvas_text.h"
 
 enum { LINE_MAX_BYTES = 4 * MP_BLOCK_TEXT, COLORS_MAX = 128 };
 
@@ -19,13 +19,11 @@ bool mp_is_dot_path(const char *path)
     return point && !strcasecmp(point, ".dot");
 }
 
-/* Any text as a part of a quoted string: clean UTF-8, with quotes and backslashes escaped. */
+/* Any text as a part of a quoted string: made visible, with quotes and backslashes escaped. */
 static void put_escaped(mp_text_builder *out, const char *text)
 {
-    char clean[3 * LINE_MAX_BYTES + 1], cut[LINE_MAX_BYTES];
-    snprintf(cut, sizeof cut, "%s", text);
-    mp_canvas_clean(cut, false, clean);
-    for (const char *at = clean; *at; at++) {
+    char shown[2 * LINE_MAX_BYTES];
+    for (const char *at = mp_visible_text(text, shown, sizeof shown); *at; at++) {
         const char piece[] = {'\\', *at, '\0'};
         mp_text_put(out, *at == '"' || *at == '\\' ? piece : piece + 1);
     }

@@ -71,6 +71,10 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     mp_onnx_origins origins = {0};
     const Onnx__GraphProto *graph = file->graph;
     MP_TRY(new_model(path, &model, err));
+    if (options->external_folder) {
+        model->external_folder = mp_pool_text(model->pool, options->external_folder, strlen(options->external_folder));
+        MP_REQUIRE(model->external_folder, err, MP_NOMEM, "no memory for a model");
+    }
     for (size_t k = 0; k < graph->n_initializer; k++) MP_TRY(mp_onnx_initializer(model, graph->initializer[k], -1, err));
     for (size_t k = 0; k < graph->n_sparse_initializer; k++)
         MP_TRY(mp_onnx_sparse_initializer(model, graph->sparse_initializer[k], err));

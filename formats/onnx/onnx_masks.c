@@ -63,7 +63,7 @@ mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err)
     mp_onnx_weights *weights = NULL;
     for (size_t k = 0; k < model->n_tensors; k++) {
         if (!is_square(&model->tensors[k])) continue;
-        if (!weights) MP_TRY(mp_onnx_weights_open(path, &weights, err));
+        if (!weights) MP_TRY(mp_onnx_weights_open(path, model->external_folder, &weights, err));
         MP_TRY(look(weights, model, (int)k, err));
     }
 done:

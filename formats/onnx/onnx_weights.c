@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "estimator/base/names.h"
@@ -28,7 +29,9 @@ typedef struct payload {
 
 struct mp_onnx_weights {
     mp_file file;
-    const char *folder; /* of the model, with a slash, or "" */
+    const char *path;
+    const char *folder;    /* of the model, with a slash, or "" */
+    const char *permitted; /* one more folder; NULL: none */
     mp_pool *pool;
     mp_names *names;
     payload *payloads;
@@ -138,7 +141,7 @@ done:
     return st;
 }
 
-mp_status mp_onnx_weights_open(const char *path, mp_onnx_weights **out, mp_error *err)
+mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_onnx_weights *w = mp_alloc(1, sizeof *w);
@@ -149,7 +152,9 @@ mp_status mp_onnx_weights_open(const char *path, mp_onnx_weights **out, mp_error
     w->names = mp_names_new();
     MP_REQUIRE(w->pool && w->names, err, MP_NOMEM, "out of memory");
     w->folder = mp_pool_text(w->pool, path, slash ? (size_t)(slash - path) + 1 : 0);
-    MP_REQUIRE(w->folder, err, MP_NOMEM, "out of memory");
+    w->path = mp_pool_text(w->pool, path, strlen(path));
+    MP_REQUIRE(w->folder && w->path, err, MP_NOMEM, "out of memory");
+    w->permitted = permitted;
     MP_TRY(mp_file_open(path, file_limit_bytes, &w->file, err));
     for (const uint8_t *at = w->file.bytes, *end = at + w->file.size; at < end;) {
         MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the file is cut off");
@@ -209,7 +214,45 @@ static tensor read_tensor(const payload *p)
 
 static const char *external_path(const mp_onnx_weights *w, const tensor *t)
 {
-    return mp_pool_format(w->pool, "%s%s", w->folder, t->location);
+    return mp_pool_format(w->pool, "%s%s", t->location[0] == '/' ? "" : w->folder, t->location);
+}
+
+/* Does the real path lie below the folder, wherever links lead that are in its name? */
+static bool lies_in(const char *path, const char *folder)
+{
+    char *real = realpath(*folder ? folder : ".", NULL);
+    const size_t n = real ? strlen(real) : 0;
+    const bool inside = n && !strncmp(path, real, n) && (path[n] == '/' || real[n - 1] == '/');
+    free(real);
+    return inside;
+}
+
+/* The file with the tensor's values, with no link left in its name. */
+static mp_status find_external(const mp_onnx_weights *w, const tensor *t, const char *name, char **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const char *path = external_path(w, t);
+    const bool plain = t->location[0] && t->location[0] != '/' && !strstr(t->location, "..");
+    MP_REQUIRE(path, err, MP_NOMEM, "out of memory");
+    MP_REQUIRE(plain || (w->permitted && t->location[0]), err, MP_PARSE,
+               "the values of '%s' lie outside the model's folder, in '%s'", name, t->location);
+    *out = realpath(path, NULL);
+    MP_REQUIRE(*out, err, MP_PARSE, "the file '%s' with the values of '%s' cannot be opened", t->location, name);
+    MP_REQUIRE(lies_in(*out, w->folder) || (w->permitted && lies_in(*out, w->permitted)), err, MP_PARSE,
+               "the values of '%s' lie outside the model's folder: '%s' leads out of it", name, t->location);
+done:
+    return st;
+}
+
+const char *mp_onnx_weights_in(const mp_onnx_weights *w, dev_t device, ino_t inode)
+{
+    struct stat info;
+    for (size_t k = 0; k < w->n; k++) {
+        tensor t = read_tensor(&w->payloads[k]);
+        const char *path = t.external ? external_path(w, &t) : NULL;
+        if (path && stat(path, &info) == 0 && info.st_dev == device && info.st_ino == inode) return w->payloads[k].name;
+    }
+    return NULL;
 }
 
 /* Some tools take the values out of a file and leave the rest of a tensor. */
@@ -261,17 +304,19 @@ static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const 
     mp_status st = MP_OK;
     mp_file file = {0};
     int64_t bytes = n * (mp_dtype_bits(t->dtype) / 8);
-    const char *path = external_path(w, t);
-    MP_REQUIRE(t->location[0] && t->location[0] != '/' && !strstr(t->location, ".."), err, MP_PARSE,
-               "the values of '%s' lie outside the model's folder, in '%s'", name, t->location);
-    MP_REQUIRE(path, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_file_open(path, file_limit_bytes, &file, err));
+    char *path = NULL;
+    mp_error why = {0};
+    MP_TRY(find_external(w, t, name, &path, err));
+    st = mp_file_open(path, file_limit_bytes, &file, &why);
+    if (st != MP_OK)
+        MP_TRY(MP_FAIL(err, MP_PARSE, "'%s', where the values of '%s' are said to be: %s", t->location, name, why.message));
     bool inside = t->offset >= 0 && (uint64_t)t->offset <= file.size && (uint64_t)bytes <= file.size - (uint64_t)t->offset &&
                   (t->length < 0 || t->length == bytes);
     MP_REQUIRE(inside, err, MP_PARSE, "'%s' holds %zu bytes, and '%s' should have %lld of them from byte %lld on", t->location,
                file.size, name, (long long)bytes, (long long)t->offset);
     convert(file.bytes + t->offset, t->dtype, wanted, n, to);
 done:
+    free(path);
     mp_file_close(&file);
     return st;
 }
@@ -351,5 +396,6 @@ mp_status mp_onnx_weights_read(const mp_onnx_weights *w, const char *name, mp_dt
         MP_TRY(read_typed(p, &t, dtype, n, to, err));
     }
 done:
+    if (st != MP_OK) mp_error_locate(err, w->path, 0, 0);
     return st;
 }

@@ -2,13 +2,16 @@
 #ifndef FORMATS_ONNX_WEIGHTS_H
 #define FORMATS_ONNX_WEIGHTS_H
 
+#include <sys/types.h>
+
 #include "estimator/model/model.h"
 
 typedef struct mp_onnx_weights mp_onnx_weights;
 
-/* Maps the file and lists what its graph carries values for: initializers, and the tensors that Constant nodes give. Release
+/* `permitted`: one more folder that external values may come from, beside the model's; NULL: none. The text has to stay.
+ * Maps the file and lists what its graph carries values for: initializers, and the tensors that Constant nodes give. Release
  * with mp_onnx_weights_close (NULL is fine). MP_IO, MP_PARSE, MP_NOMEM; err->input is the path. O(messages of the graph). */
-mp_status mp_onnx_weights_open(const char *path, mp_onnx_weights **out, mp_error *err);
+mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err);
 void mp_onnx_weights_close(mp_onnx_weights *weights);
 
 /* Whether the file has values for this name. An initializer that was emptied, or whose external file is not there, has none:
@@ -17,8 +20,12 @@ bool mp_onnx_weights_have(const mp_onnx_weights *weights, const char *name);
 
 /* Writes the values of a tensor as n elements of type `dtype`, row-major: floats of any width may be asked for as FLOAT,
  * everything else as what the file says. MP_INVALID: another type or another number of elements; MP_PARSE: external data that
- * lies outside its file, or outside the model's folder; MP_IO. */
+ * lies outside its file or, links followed, outside the model's folder and the permitted one, or in what is no regular
+ * file; MP_IO. err->input is the model's path. */
 mp_status mp_onnx_weights_read(const mp_onnx_weights *weights, const char *name, mp_dtype dtype, int64_t n, void *to,
                                mp_error *err);
+
+/* A tensor whose values are in the file of this device and inode, beside the model; NULL: none is. O(tensors). */
+const char *mp_onnx_weights_in(const mp_onnx_weights *weights, dev_t device, ino_t inode);
 
 #endif

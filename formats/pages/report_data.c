@@ -4,12 +4,20 @@
 #include <stdlib.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/base/visible_text.h"
 #include "formats/base/short_name.h"
 #include "formats/curves/curve_spread.h"
 #include "formats/curves/timeline_panels.h"
 #include "formats/json/json.h"
 
 enum { TENSORS_MAX = 2000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
+
+/* A name or a place in a program as the page may show it. */
+static json_t *shown_text(const char *text)
+{
+    char shown[2 * NAME_MAX_BYTES];
+    return mp_json_text(mp_visible_text(text, shown, sizeof shown));
+}
 
 static const char *node_name(const mp_timeline_columns *c, int step, char *text)
 {
@@ -20,7 +28,7 @@ static const char *node_name(const mp_timeline_columns *c, int step, char *text)
 static void set_source(json_t **object, const mp_timeline_columns *c, int step)
 {
     const char *source = c->graph->nodes[c->steps[step].node].source;
-    if (source) mp_json_set(object, "source", mp_json_text(source));
+    if (source) mp_json_set(object, "source", shown_text(source));
 }
 
 static json_t *column_list(const mp_timeline_columns *c)
@@ -35,7 +43,7 @@ static json_t *column_list(const mp_timeline_columns *c)
         mp_json_set(&row, "end", json_integer(column->last + 1));
         mp_json_set(&row, "shown", json_integer(column->shown));
         mp_json_set(&row, "activity", json_string(mp_activity_name(c->activity[column->shown])));
-        mp_json_set(&row, "node", mp_json_text(node_name(c, column->shown, name)));
+        mp_json_set(&row, "node", shown_text(node_name(c, column->shown, name)));
         set_source(&row, c, column->shown);
         mp_json_set(&row, "bytes", bytes);
         mp_json_append(&list, row);
@@ -85,13 +93,13 @@ static json_t *tensor_list(const mp_timeline_columns *c)
         mp_label label;
         json_t *row = json_object();
         mp_short_name(mp_storage_title(c->graph, span->storage, &label), name, sizeof name);
-        mp_json_set(&row, "name", mp_json_text(name));
+        mp_json_set(&row, "name", shown_text(name));
         mp_json_set(&row, "bytes", json_integer(order[k].bytes));
         mp_json_set(&row, "begin", json_integer(span->begin));
         mp_json_set(&row, "end", json_integer(span->end));
         mp_json_set(&row, "kind", json_string(mp_layer_name(layer)));
         mp_json_set(&row, "color", json_string(mp_layer_color(layer)));
-        mp_json_set(&row, "maker", mp_json_text(node_name(c, span->begin, name)));
+        mp_json_set(&row, "maker", shown_text(node_name(c, span->begin, name)));
         set_source(&row, c, span->begin);
         mp_json_append(&list, row);
     }

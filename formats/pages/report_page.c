@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/base/visible_text.h"
 #include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
 #include "formats/base/short_name.h"
 #include "formats/base/text_builder.h"
-#include "formats/canvas/canvas_text.h"
 #include "formats/curves/timeline_panels.h"
 #include "formats/drawings/block_drawing.h"
 #include "formats/pages/report_data.h"
@@ -28,10 +28,8 @@ static const char script[] =
 /* Any text as HTML shows it. */
 static void put_html(mp_text_builder *out, const char *text)
 {
-    char cut[NAME_MAX_BYTES], clean[3 * NAME_MAX_BYTES + 1];
-    snprintf(cut, sizeof cut, "%s", text);
-    mp_canvas_clean(cut, false, clean);
-    for (const char *at = clean; *at; at++) {
+    char shown[2 * NAME_MAX_BYTES];
+    for (const char *at = mp_visible_text(text, shown, sizeof shown); *at; at++) {
         const char one[] = {*at, '\0'};
         mp_text_put(out, *at == '&' ? "&amp;" : *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : *at == '"' ? "&quot;" : one);
     }

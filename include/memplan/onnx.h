@@ -25,6 +25,7 @@ typedef struct mp_onnx_options {
     size_t n_data;
     const char *const *train; /* --train PATTERN: floating-point state of such names is trained, whatever the rules say */
     size_t n_train;
+    const char *external_folder; /* --allow-external DIR: weights may come from there, beside the model's folder; NULL: no */
 } mp_onnx_options;
 
 /* Reads, sorts and infers. The batch dimension is the first dimension of the data inputs, if it is symbolic; a symbol of that

@@ -130,7 +130,7 @@ static void weights_of_a_model_file_are_read(void **state)
     mp_onnx_weights *w;
     float weight[24 * 12], wrong[3];
     double sum = 0;
-    assert_int_equal(mp_onnx_weights_open("tests/gradients/mlp.onnx", &w, &err), MP_OK);
+    assert_int_equal(mp_onnx_weights_open("tests/gradients/mlp.onnx", NULL, &w, &err), MP_OK);
     assert_true(mp_onnx_weights_have(w, "layers.0.weight") && !mp_onnx_weights_have(w, "layers.9.weight"));
     assert_int_equal(mp_onnx_weights_read(w, "layers.0.weight", MP_DTYPE_FLOAT, 24 * 12, weight, &err), MP_OK);
     for (int k = 0; k < 24 * 12; k++) {
@@ -140,7 +140,7 @@ static void weights_of_a_model_file_are_read(void **state)
     assert_true(sum > 24 * 12 * 0.015 && sum < 24 * 12 * 0.045);
     mp_onnx_weights *gpt;
     float mask[64 * 64];
-    assert_int_equal(mp_onnx_weights_open("examples/gpt_bytes.onnx", &gpt, &err), MP_OK);
+    assert_int_equal(mp_onnx_weights_open("examples/gpt_bytes.onnx", NULL, &gpt, &err), MP_OK);
     assert_int_equal(mp_onnx_weights_read(gpt, "/layers.0/Constant_7_output_0", MP_DTYPE_FLOAT, 64 * 64, mask, &err), MP_OK);
     for (int k = 0; k < 64 * 64; k++) assert_true(mask[k] == (k % 64 > k / 64 ? -1e9f : 0)); /* a Constant node's tensor */
     mp_onnx_weights_close(gpt);

@@ -343,6 +343,17 @@ def library_is_silent(tree: Tree) -> Iterator[Violation]:
 
 
 @rule
+def names_are_visible(tree: Tree) -> Iterator[Violation]:
+    """The command line writes what is no literal through cli/messages/print.h, which makes names visible."""
+    raw = re.compile(r"(?<!\w)(?:v?f?printf)\s*\(|(?<!\w)f?puts\((?!\s*\")")
+    for source in tree.sources.values():
+        if source.path.startswith("cli/") and source.path not in tables.PRINTERS:
+            for m in raw.finditer(source.bare):
+                word = re.sub(r"\W", "", m[0])
+                yield Violation(source.path, source.line_of(m.start()), "names_are_visible", f"{word}: print() shows names as they are")
+
+
+@rule
 def banned_functions(tree: Tree) -> Iterator[Violation]:
     """Functions of the C library that cannot be told how much there is, or do not say that they failed, are not called."""
     banned = re.compile(r"\b(strcpy|strcat|sprintf|vsprintf|gets|atoi|atol|atoll|atof|strtok)\s*\(")

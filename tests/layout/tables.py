@@ -52,4 +52,6 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
 KINDS_ALLOWED = ("estimator/rules", "estimator/simplify", "estimator/model/ops.c", "formats/onnx", "tests")
 
 # Files of the library that may write to standard output, and why.
+# What these write is made visible before, or is in our own tables.
+PRINTERS = ("cli/messages/print.c", "cli/messages/screen.c", "cli/options/help.c", "cli/manual.c")
 SPEAKERS = {"formats/base/file.c": "the path - is standard output"}

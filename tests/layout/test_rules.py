@@ -121,6 +121,8 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
     ("library_is_silent", "printf", {PLAN_C: call('printf("")')}),
     ("library_is_silent", "exit", {PLAN_C: call("exit(1)")}),
     ("library_is_silent", "standard error", {PLAN_C: call('fputs("", stderr)')}),
+    ("names_are_visible", "printf", {"cli/one.c": call('printf("%s", name)'), ROOMS: "cli  speaks\n"}),
+    ("names_are_visible", "puts of a name", {"cli/one.c": call("puts(name)"), ROOMS: "cli  speaks\n"}),
     ("banned_functions", "strcpy", {PLAN_C: call("strcpy(a, b)")}),
     ("sizes", "a long file", {PLAN_H: "/* line */\n" * tables.MAX_LINES}),
     ("sizes", "a long front page", {"README.md": "line\n" * tables.MAX_FRONT_LINES["README.md"]}),

@@ -1,0 +1,56 @@
+/* test_visible_text.c - what steers a terminal is written as it is, and nothing else changes. */
+#include "estimator/base/visible_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memplan/error.h"
+
+static void assert_shown(const char *text, const char *expected)
+{
+    char shown[256];
+    assert_string_equal(mp_visible_text(text, shown, sizeof shown), expected);
+}
+
+static void steering_becomes_visible(void **state)
+{
+    (void)state;
+    assert_shown("plain /a.b:0 \xC3\xA9\xE6\xBC\xA2\xF0\x9F\x99\x82 \\",
+                 "plain /a.b:0 \xC3\xA9\xE6\xBC\xA2\xF0\x9F\x99\x82 \\");
+    assert_shown("\033[2K\r\n\t\007\177", "\\x1b[2K\\x0d\\x0a\\x09\\x07\\x7f");
+    assert_shown("\xC2\x9B"
+                 "5m",
+                 "\\u009b5m");
+    assert_shown("\xE2\x80\x8E\xE2\x80\x8F\xE2\x80\xAA\xE2\x80\xAE\xE2\x81\xA6\xE2\x81\xA9",
+                 "\\u200e\\u200f\\u202a\\u202e\\u2066\\u2069");
+    assert_shown("\xFF\xC0\x80\xED\xA0\x80z", "\\xff\\xc0\\x80\\xed\\xa0\\x80z"); /* no byte of UTF-8, overlong, surrogate */
+    assert_shown("\xE2\x80", "\\xe2\\x80");
+}
+
+static void what_does_not_fit_is_cut_between_characters(void **state)
+{
+    char shown[6];
+    (void)state;
+    assert_string_equal(mp_visible_text("ab\033", shown, sizeof shown), "ab");
+    assert_string_equal(mp_visible_text("abc\xC3\xA9\xC3\xA9", shown, sizeof shown), "abc\xC3\xA9");
+    assert_string_equal(mp_visible_text("a", shown, 1), "");
+}
+
+static void an_error_shows_names_so(void **state)
+{
+    (void)state;
+    mp_error err = {0};
+    assert_int_equal(MP_FAIL(&err, MP_PARSE, "'%s'", "a\nb\033"), MP_PARSE);
+    assert_string_equal(err.message, "'a\\x0ab\\x1b'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steering_becomes_visible),
+                                       cmocka_unit_test(what_does_not_fit_is_cut_between_characters),
+                                       cmocka_unit_test(an_error_shows_names_so)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
