@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-STEPS = 100
+STEPS = 400
 
 
 def saved_step(path: str) -> int:
