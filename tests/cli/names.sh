@@ -50,7 +50,9 @@ holds names_are_exact sh -c "
     '$memplan' plan names.onnx --batch 2 --device cpu --budget 100% -o strange/exact.json > /dev/null && '$memplan' check names.onnx strange/exact.json > /dev/null"
 holds names_do_not_end_a_text_of_dot sh -c "
     ! grep -q '^ *evil\|[^\\\\]\"; evil' strange/names.dot && grep -q 'evil' strange/names.dot &&
-    if command -v dot > /dev/null; then dot -Tsvg strange/names.dot > strange/dot.svg && grep -c '<g id=\"node' strange/dot.svg | grep -qx 4 &&
+    if command -v dot > /dev/null; then dot -Tsvg strange/names.dot > strange/dot.svg && grep -c '<g id=\"node' strange/dot.svg | grep -qx 7 &&
         dot -Tdot strange/names.dot | neato -n2 -Tsvg > strange/neato.svg && grep -q '</svg>' strange/neato.svg; fi"
 holds names_do_not_end_a_text_of_python sh -c "
-    for whom in jax paddle; do '$memplan' apply names.onnx strange/plan.json --for \$whom > strange/apply.py; python3 -m py_compile strange/apply.py || exit 1; done"
+    '$memplan' plan names.onnx --batch 64 --budget 93% -o strange/tight.json > /dev/null || exit 1
+    for whom in jax paddle; do '$memplan' apply names.onnx strange/tight.json --for \$whom > strange/apply.py && grep -q evil strange/apply.py &&
+        python3 -m py_compile strange/apply.py || exit 1; done"
