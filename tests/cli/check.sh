@@ -19,14 +19,14 @@ holds a_graph_file_plans_like_its_model sh -c "
     '$memplan' plan graph.json --budget floor+50% --solver chen -o plan2.json > /dev/null && '$memplan' check mlp.onnx plan2.json"
 holds plans_are_the_same_every_time sh -c "
     '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o once.json > /dev/null && '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o twice.json > /dev/null && cmp once.json twice.json"
-sed 's/"floor_bytes": *\([0-9]*\)/"floor_bytes": 28084224/' plan.json > lie.json
-try check_floor check mlp.onnx lie.json
+sed 's/"floor_bytes": *\([0-9]*\)/"floor_bytes": 28084224/' plan.json > untrue.json
+try check_floor check mlp.onnx untrue.json
 holds plan_above_its_bound "$memplan" plan mlp.onnx --batch 4096 --budget 90% --solver chen -o above.json
 try check_proved check mlp.onnx above.json --prove-bound
-sed 's/"lower_bound_seconds": *[0-9.e-]*/"lower_bound_seconds": 0.00094/' above.json > lie.json
-try check_bound check mlp.onnx lie.json --prove-bound
-sed 's/"bound_covers": *"any-order"/"bound_covers": "zzz"/' above.json > lie.json
-try check_covers check mlp.onnx lie.json
-sed 's/"baseline_seconds": */&-/' above.json > lie.json
-try check_negative check mlp.onnx lie.json
+sed 's/"lower_bound_seconds": *[0-9.e-]*/"lower_bound_seconds": 0.00094/' above.json > untrue.json
+try check_bound check mlp.onnx untrue.json --prove-bound
+sed 's/"bound_covers": *"any-order"/"bound_covers": "zzz"/' above.json > untrue.json
+try check_covers check mlp.onnx untrue.json
+sed 's/"baseline_seconds": */&-/' above.json > untrue.json
+try check_negative check mlp.onnx untrue.json
 holds graphs_written_otherwise_have_the_same_answers python3 "$root/tests/cli/metamorphic.py" "$memplan" fashion_cnn.onnx resnet50.onnx

@@ -39,6 +39,7 @@ static const struct {
     [OPT_BETA] = {CNN, "--batch 3 --loss huber", "--beta 0.5"},
     [OPT_OPTIMIZER] = {CNN, "--batch 3", "--optimizer momentum"},
     [OPT_TRAIN] = {GCN, "", "--train zeros* --train ones"},
+    [OPT_AMP] = {CNN, "--batch 3", "--amp bf16"},
     [OPT_LORA] = {BERT, "", "--lora 4:*qkv.weight --lora 2:*proj*"},
     [OPT_FREEZE] = {CNN, "--batch 3", "--freeze 0.* --freeze *.bias"},
     [OPT_FUSE] = {CNN, "--batch 3", "--fuse backward"},
