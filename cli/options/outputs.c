@@ -2,10 +2,12 @@
 #include "cli/options/outputs.h"
 
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
+#include "cli/options/commands.h"
 #include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
 #include "formats/onnx/onnx_weights.h"
@@ -80,10 +82,23 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
+/* What -o names is JSON, and must not look like a picture, nor like what a later run would take for a model of another format.
+ */
+static int name_says_json(const options *o)
+{
+    static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};
+    const char *path = output_of(o, OPT_OUT), *ending = path ? strrchr(path, '.') : NULL;
+    for (size_t k = 0; ending && k < sizeof others / sizeof *others; k++)
+        if (!strcasecmp(ending, others[k]))
+            return usage_error("-o %s: %s writes JSON, and the name says %s", path, commands[o->command].name, others[k]);
+    return EXIT_DONE;
+}
+
 int outputs_try(const options *o)
 {
     mp_error err = {0};
-    const int rc = spare_inputs(o);
+    int rc = spare_inputs(o);
+    if (rc == EXIT_DONE) rc = name_says_json(o);
     if (rc != EXIT_DONE) return rc;
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
