@@ -70,10 +70,5 @@ int main(int argc, char **argv)
 {
     exhausted_catch();
     if (!stand_in_for_closed()) return EXIT_NO;
-    int rc = run(argc, argv);
-    if (fflush(stdout) || ferror(stdout)) {
-        complain("cannot write to standard output");
-        return EXIT_NO;
-    }
-    return rc;
+    return output_end(run(argc, argv));
 }

@@ -34,8 +34,7 @@ static mp_status print_lines(const options *o, const subject *s, const mp_plan *
     st = report_apply(s, plan, o->framework, to, found, err);
     if (to == stdout) goto done;
     if (fclose(to) != 0 && st == MP_OK) st = MP_FAIL(err, MP_NOMEM, "out of memory");
-    if (st == MP_OK && print_json("apply", apply_json(o, s, plan, found, text)) != EXIT_DONE)
-        st = MP_FAIL(err, MP_NOMEM, "the answer");
+    if (st == MP_OK) st = answer_in_json("apply", apply_json(o, s, plan, found, text), err);
 done:
     free(text);
     return st;

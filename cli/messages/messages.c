@@ -2,12 +2,16 @@
 #include "cli/messages/messages.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/messages/print.h"
+#include "formats/base/file.h"
 
 enum { SENTENCE_MAX = 8192 };
+
+static bool output_lost; /* and that was said */
 
 static void speak(const char *format, va_list args)
 {
@@ -36,6 +40,7 @@ int usage_error(const char *format, ...)
 static void report(const mp_error *err)
 {
     const char *input = strcmp(err->input, "-") ? err->input : "standard input";
+    if (!strcmp(input, MP_STANDARD_OUTPUT)) output_lost = true;
     const char *text = err->message[0] ? err->message : mp_status_text(err->code);
     if (!err->input[0])
         complain("%s", text);
@@ -56,4 +61,11 @@ int output_failed(const mp_error *err)
     report(err);
     return err->code == MP_NOMEM || err->code == MP_IO || err->code == MP_INFEASIBLE || err->code == MP_REFUTED ? EXIT_NO
                                                                                                                 : EXIT_USAGE;
+}
+
+int output_end(int status)
+{
+    const bool lost = fflush(stdout) != 0 || ferror(stdout);
+    if (lost && !output_lost) complain("cannot write to standard output");
+    return lost ? EXIT_NO : status;
 }

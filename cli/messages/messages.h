@@ -22,4 +22,8 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int input_failed(const mp_error *err);
 int output_failed(const mp_error *err);
 
+/* What is still to go to standard output goes there. Returns the status, or EXIT_NO if any of it was lost since the program
+ * began, which is then said, once. */
+int output_end(int status);
+
 #endif

@@ -152,6 +152,7 @@ mp_status options_adopt(options *o, json_t *source, mp_error *err)
 {
     mp_status st = MP_OK;
     json_t *given = NULL;
+    char *text = NULL;
     MP_REQUIRE(json_is_object(source), err, MP_PARSE, "its options are not an object");
     o->source = json_incref(source);
     given = options_to_json(o);
@@ -161,17 +162,15 @@ mp_status options_adopt(options *o, json_t *source, mp_error *err)
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
         if (option_given(o, (option_id)k)) {
-            char *text = is_same(json_object_get(given, row->key), value) ? NULL : mp_json_print(value);
-            if (text) {
-                st = MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text);
-                mp_free(text);
-                goto done;
-            }
+            if (is_same(json_object_get(given, row->key), value)) continue;
+            MP_REQUIRE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");
+            MP_TRY(MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text));
         } else if (!json_is_null(value)) {
             MP_TRY(adopt(o, row, value, err));
         }
     }
 done:
+    mp_free(text);
     if (given) json_decref(given);
     return st;
 }

@@ -286,8 +286,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     if (out->answer.plan) MP_TRY(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));
-    MP_REQUIRE(json, err, MP_NOMEM, "the answer");
-    print_json("plan", json_incref(json));
+    MP_TRY(answer_in_json("plan", json_incref(json), err));
 done:
     if (json) json_decref(json);
     return st;

@@ -9,6 +9,8 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "formats/base/file.h"
+#include "formats/json/json.h"
 
 enum { HOLDERS = 5, NAMED = 2, TEXT_MAX = 1024, NAME_ROOM = 36, NAME_MAX_BYTES = 256 };
 
@@ -133,16 +135,22 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
                      (double)effect->hidden_ticks * tick_seconds);
 }
 
-int print_json(const char *command, json_t *json)
+mp_status answer_in_json(const char *command, json_t *json, mp_error *err)
 {
+    mp_status st = MP_OK;
     json_t *all = json_pack("{s:o, s:i}", "format", json_sprintf("memplan-%s-answer", command), "version", 1);
-    const bool ok = all && json && json_object_update_missing(all, json) == 0 &&
-                    (json_dumpf(all, stdout, JSON_INDENT(2)) == 0 || ferror(stdout));
-    if (ok)
-        putchar('\n');
-    else
-        complain("out of memory");
+    char *text = all && json && json_object_update_missing(all, json) == 0 ? mp_json_print(all, 2) : NULL;
+    MP_REQUIRE(text, err, MP_NOMEM, "no memory for the answer");
+    MP_TRY(mp_file_write_parts("-", (const mp_file_part[]){{text, strlen(text)}, {"\n", 1}}, 2, err));
+done:
+    mp_free(text);
     json_decref(all);
     json_decref(json);
-    return ok ? EXIT_DONE : EXIT_NO;
+    return st;
+}
+
+int print_json(const char *command, json_t *json)
+{
+    mp_error err = {0};
+    return answer_in_json(command, json, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

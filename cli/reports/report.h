@@ -22,7 +22,9 @@ void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
 /* The answer of a command in JSON on standard output, headed by "format": "memplan-COMMAND-answer" and the "version" of its
- * schema in docs/schemas; takes the reference. NULL: memory was short, which is said. Returns the exit status. */
+ * schema in docs/schemas; takes the reference. NULL: memory was short. MP_NOMEM, MP_IO. */
+mp_status answer_in_json(const char *command, json_t *json, mp_error *err);
+/* The same; a failure is said. Returns the exit status. */
 int print_json(const char *command, json_t *json);
 
 #endif

@@ -137,7 +137,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
 {
     mp_status st = MP_OK;
     json_t *json = options_to_json(o);
-    char *text = json ? mp_json_print(json) : NULL;
+    char *text = json ? mp_json_print(json, 0) : NULL;
     const mp_backend *backend = NULL;
     own_device device = {0};
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),

@@ -232,7 +232,7 @@ mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_
         free(target);
     }
 done:
-    if (st != MP_OK) mp_error_locate(err, strcmp(path, "-") ? path : "standard output", 0, 0);
+    if (st != MP_OK) mp_error_locate(err, strcmp(path, "-") ? path : MP_STANDARD_OUTPUT, 0, 0);
     return st;
 }
 

@@ -20,6 +20,9 @@ typedef struct mp_file {
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
 void mp_file_close(mp_file *file); /* zeroed is fine */
 
+/* How errors name standard output. */
+#define MP_STANDARD_OUTPUT "standard output"
+
 /* Writes the bytes to a temporary name beside `path` and renames it: the file is whole or untouched. "-" is standard output.
  * MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);

@@ -68,7 +68,7 @@ mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors,
         MP_REQUIRE(text_of_type(tensors[k].dtype), err, MP_UNSUPPORTED, "'%s' is of type %s, which cannot be saved",
                    tensors[k].name, mp_dtype_name(tensors[k].dtype));
     MP_REQUIRE(header = header_of(tensors, n, metadata, n_metadata), err, MP_NOMEM, "no memory for the file's header");
-    MP_REQUIRE(text = mp_json_print(header), err, MP_NOMEM, "no memory for the file's header");
+    MP_REQUIRE(text = mp_json_print(header, 0), err, MP_NOMEM, "no memory for the file's header");
     MP_REQUIRE(parts = mp_alloc(n + 3, sizeof *parts), err, MP_NOMEM, "no memory for the file's header");
     size_t size = strlen(text), padding = (8 - size % 8) % 8;
     for (int b = 0; b < 8; b++) length[b] = (uint8_t)((size + padding) >> 8 * b);

@@ -284,7 +284,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     graph->fuse = (mp_fuse)found;
     MP_TRY(mp_json_get_object(top, "options", &options));
     if (options) {
-        text = mp_json_print(options);
+        text = mp_json_print(options, 0);
         graph->options = text ? mp_pool_text(graph->pool, text, strlen(text)) : NULL;
         if (!graph->options) MP_TRY(MP_NO_MEMORY(r->err));
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/base/visible_text.h"
 #include "formats/base/file.h"
 
 /* jansson needs up to 220 bytes for an object of 3 characters, so that the values of a file are counted before it is unpacked.
@@ -239,22 +240,30 @@ static void put_text(mp_json_out *out, const char *text)
     put(out, text, strlen(text));
 }
 
+/* jansson escapes controls below U+0020; what else steers a terminal is escaped here. Its pieces end where characters do. */
 static int put_piece(const char *bytes, size_t n, void *out)
 {
-    put(out, bytes, n);
+    for (const char *at = bytes, *from = bytes; at < bytes + n; from = at) {
+        const int32_t c = (unsigned char)*at < 0x7F ? (at++, 0) : mp_utf8_next(&at);
+        char escape[MP_VISIBLE_MAX];
+        if (c > 0 && mp_is_steering(c))
+            put(out, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(c & 0xFFFF)));
+        else
+            put(out, from, (size_t)(at - from));
+    }
     return ((mp_json_out *)out)->failed ? -1 : 0;
 }
 
-static void put_value(mp_json_out *out, const json_t *value)
+static void put_value(mp_json_out *out, const json_t *value, size_t shape)
 {
-    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
+    const size_t flags = shape | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
     if (!value || json_dump_callback(value, put_piece, out, flags) != 0) out->failed = true;
 }
 
-char *mp_json_print(const json_t *value)
+char *mp_json_print(const json_t *value, int indent)
 {
     mp_json_out out = {0};
-    put_value(&out, value);
+    put_value(&out, value, indent ? JSON_INDENT((size_t)indent) : JSON_COMPACT);
     put(&out, "", 1);
     if (!out.failed) return out.bytes;
     mp_free(out.bytes);
@@ -272,7 +281,7 @@ void mp_json_start(mp_json_out *out, const json_t *header)
         put_text(out, first ? "{\"" : ",\n \"");
         put_text(out, key); /* keys are ours: nothing to escape */
         put_text(out, "\":");
-        put_value(out, value);
+        put_value(out, value, JSON_COMPACT);
         first = false;
     }
 }
@@ -288,7 +297,7 @@ void mp_json_begin_array(mp_json_out *out, const char *key)
 void mp_json_row(mp_json_out *out, json_t *row)
 {
     put_text(out, out->first ? "\n  " : ",\n  ");
-    put_value(out, row);
+    put_value(out, row, JSON_COMPACT);
     out->first = false;
     json_decref(row);
 }

@@ -60,8 +60,9 @@ json_t *mp_json_text(const char *text);
 bool mp_json_is_nomem(const json_error_t *fault);
 /* The value of a text such as mp_graph.options; an empty object if it is none. NULL: no memory. */
 json_t *mp_json_parse(const char *text);
-/* A value as compact text, doubles with 17 digits; released with mp_free. NULL: no memory. */
-char *mp_json_print(const json_t *value);
+/* A value as text, doubles with 17 digits, what would steer a terminal escaped; in lines that are indented by so many blanks a
+ * level, 0: all in one. Released with mp_free. NULL: no memory. */
+char *mp_json_print(const json_t *value, int indent);
 
 /* A document under construction. Failures are kept and come out of mp_json_finish. */
 typedef struct mp_json_out {

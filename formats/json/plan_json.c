@@ -73,7 +73,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     int64_t seed = 0;
     MP_TRY(read_graph(r, top));
     MP_TRY(mp_json_get_object(top, "options", &options));
-    plan->options = options ? mp_json_print(options) : mp_plan_text("{}");
+    plan->options = options ? mp_json_print(options, 0) : mp_plan_text("{}");
     if (!plan->options) MP_TRY(MP_NO_MEMORY(r->err));
     MP_TRY(read_text(r, top, "solver", &plan->solver));
     MP_TRY(mp_json_get_int(top, "seed", false, &seed));

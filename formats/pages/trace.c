@@ -107,11 +107,11 @@ mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char 
     mp_json_set(&trace, "displayTimeUnit", json_string("ms"));
     mp_json_set(&trace, "otherData", other);
     mp_json_set(&trace, "traceEvents", event_list(columns, title));
-    MP_REQUIRE(trace && (text = json_dumps(trace, JSON_COMPACT)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);
+    MP_REQUIRE(trace && (text = mp_json_print(trace, 0)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);
     MP_TRY(mp_file_write(path, text, strlen(text), err));
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    free(text);
+    mp_free(text);
     json_decref(trace);
     mp_timeline_columns_free(columns);
     mp_free(keep_all);

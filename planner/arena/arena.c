@@ -85,11 +85,13 @@ static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
     return graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes;
 }
 
-static mp_status count_units(const mp_graph *graph, int64_t bytes, int64_t *units, mp_error *err)
+/* `node` runs where they are first needed. */
+static mp_status count_units(const mp_graph *graph, int64_t bytes, int node, int64_t *units, mp_error *err)
 {
     int64_t rounded;
     if (!mp_round_up(bytes, graph->alignment, &rounded))
-        return MP_FAIL(err, MP_INVALID, "%lld bytes are too many for an arena", (long long)bytes);
+        return MP_FAIL(err, MP_INVALID, "%lld bytes of %s are too many for an arena", (long long)bytes,
+                       mp_node_label(graph, node).text);
     *units = rounded / graph->alignment;
     return MP_OK;
 }
@@ -109,8 +111,8 @@ static size_t number_rings(grouping *g)
 }
 
 /* The pieces of every ring, ring by ring, each in the order of time, as the spans are. */
-static mp_status make_items(const grouping *g, int *ordered, int *start, mp_arena_problem *x, mp_pack_piece *pieces,
-                            mp_error *err)
+static mp_status make_items(const grouping *g, const mp_step *steps, int *ordered, int *start, mp_arena_problem *x,
+                            mp_pack_piece *pieces, mp_error *err)
 {
     mp_status st = MP_OK;
     const int n_spans = (int)g->timeline->n_spans;
@@ -125,7 +127,7 @@ static mp_status make_items(const grouping *g, int *ordered, int *start, mp_aren
         *item = (mp_arena_item){.piece = (int)x->n_pieces};
         for (; j < start[i]; j++) {
             const mp_span *span = &g->timeline->spans[ordered[j]];
-            MP_TRY(count_units(g->graph, g->graph->storages[span->storage].bytes, &units, err));
+            MP_TRY(count_units(g->graph, g->graph->storages[span->storage].bytes, steps[span->begin].node, &units, err));
             if (units) add_piece(item, pieces, (mp_pack_piece){span->begin, span->end, units});
         }
         x->n_pieces += (size_t)item->n_pieces;
@@ -139,16 +141,20 @@ static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_a
 {
     mp_status st = MP_OK;
     int64_t units = 0, total = 0;
+    size_t largest = 0;
     for (int t = 0; t < (int)plan->n_steps; t++) {
-        MP_TRY(count_units(graph, workspace_of(graph, plan, t), &units, err));
+        MP_TRY(count_units(graph, workspace_of(graph, plan, t), plan->steps[t].node, &units, err));
         if (!units) continue;
         const int end = mp_step_end(plan->steps, t);
         x->items[x->n++] = (mp_arena_item){.size = units, .begin = t, .end = end, .piece = (int)x->n_pieces, .n_pieces = 1};
         pieces[x->n_pieces++] = (mp_pack_piece){t, end, units};
     }
-    for (size_t k = 0; k < x->n; k++)
-        MP_REQUIRE(mp_add(total, x->items[k].size, &total) && total <= INT64_MAX / 2 / graph->alignment, err, MP_INVALID,
-                   "what the steps of %s need is more than can be counted", graph->name);
+    for (size_t k = 0; k < x->n; k++) {
+        if (x->items[k].size > x->items[largest].size) largest = k;
+        if (!mp_add(total, x->items[k].size, &total) || total > INT64_MAX / 2 / graph->alignment)
+            MP_TRY(MP_FAIL(err, MP_INVALID, "the steps need more bytes than can be counted, most of them from %s on",
+                           mp_node_label(graph, plan->steps[x->items[largest].begin].node).text));
+    }
 done:
     return st;
 }
@@ -218,7 +224,7 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     x.pieces = pieces;
     x.n_steps = tl->n_steps;
     x.beside = tl->static_bytes / graph->alignment;
-    MP_TRY(make_items(&g, ordered, start, &x, pieces, err));
+    MP_TRY(make_items(&g, plan->steps, ordered, start, &x, pieces, err));
     MP_TRY(add_workspaces(graph, plan, &x, pieces, err));
     MP_TRY(mp_arena_search(&x, err));
     if (keeps) MP_TRY(write_places(&g, plan, &x, n_rings, err));

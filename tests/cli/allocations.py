@@ -18,10 +18,10 @@ COMMANDS = {
     "estimate": "estimate mlp.onnx --batch 64 --json",
     "plan": "plan mlp.onnx --batch 64 --budget floor+50% --effort quick -o OUT.json",
     "plan_json": "plan chain.json --budget 100% --json",
-    "check": "check mlp.onnx memory.json --batch 64 --json",
+    "check": "check mlp.onnx memory.json --json",
     "pack": "pack buffers.csv --minimize --json",
     "draw": "draw mlp.onnx --batch 64 -o OUT.svg",
-    "timeline": "timeline mlp.onnx memory.json --batch 64 -o OUT.svg",
+    "timeline": "timeline mlp.onnx --plan memory.json -o OUT.svg",
     "train": "train mlp.onnx --batch 4 --budget 100% --steps 2 --no-before --save OUT.safetensors",
 }
 SECONDS = re.compile(rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ m?s\b|[0-9.]+ [mu]s\b')

@@ -10,6 +10,11 @@ for path in sys.argv[1:]:
     if bad or lies:
         sys.exit(f"{path}: {bad[:5]} {lies[:5]}")
 END
+steered=$(printf 'd\033[2J\302\205\342\200\256')
+printf 'id,lower,upper,size\n%s,0,3,4\nb,2,9,40\n' "$steered" > strange/in.csv
+printf 'id,lower,upper,size\n%s,0,3,4\n%s,2,9,40\n' "$steered" "$steered" > strange/twice.csv
+printf 'id,%s,upper,size\nb,0,3,4\n' "$steered" > strange/column.csv
+printf 'id,lower,upper,size\n%s,0,3,-4%s\n' "$steered" "$steered" > strange/number.csv
 try estimate_names estimate names.onnx --batch 2 -v --list
 holds names_are_plain sh -c "
     k=0
@@ -36,13 +41,26 @@ report names.onnx --batch 2 --budget 100% -o strange/names.html
 sweep names.onnx --batch 2 --list
 fit names.onnx --memory 1MiB
 pack names.onnx strange/plan.json --minimize
+pack strange/in.csv --minimize -o strange/out.csv
+pack strange/twice.csv --minimize
+pack strange/column.csv --minimize
+pack strange/number.csv --minimize
 apply names.onnx strange/plan.json --for jax
 apply names.onnx strange/plan.json --for paddle
 train names.onnx --batch 2 --device cpu --budget 100% --steps 1 --profile --loss mse
 train names.onnx --batch 2 --device cpu --budget 100% --steps 1 --data absent=names.json
+train names.onnx --batch 2 --device cpu --budget 100% --steps 1 --data $steered=names.json
+train names.onnx --batch 2 --device cpu --budget 100% --steps 1 --data $steered
+train names.onnx --batch 2 --device cpu --budget 100% --steps 1 --test $steered=strange/$steered
+estimate names.onnx --batch 2 --per-op --json
+plan names.onnx --batch 2 --budget 100% --json
+graph names.onnx --batch 2
+timeline names.onnx --batch 2 --plan strange/plan.json -o strange/trace.json
 profile names.onnx --batch 2 --device cpu --steps 1 -o strange/costs.json
 END
-    test \$k = 21 && grep -q 'x1b' strange/out.* && python3 plain.py strange/out.* strange/err.* strange/*.dot strange/*.html strange/*.svg"
+    test \$k = 32 && grep -q 'x1b' strange/out.* && grep -q '\\\\u202e.*x1b' strange/err.* && grep -q '\\\\u202e' strange/names.json strange/trace.json &&
+    python3 plain.py strange/out.[0-9]* strange/err.* strange/*.dot strange/*.html strange/*.svg strange/*.json &&
+    cut -d, -f1-4 strange/out.csv | cmp - strange/in.csv"
 holds names_are_exact sh -c "
     printf 'import json,sys\ng=json.load(open(\"strange/names.json\"))\nnames={s[\"name\"] for s in g[\"storages\"]}\nassert {\"w\\\\u202eabc\",\"v\\\\x1b[8m\\\\x7f\"} <= names, names\n' | python3 &&
     '$memplan' train names.onnx --batch 2 --device cpu --budget 100% --steps 1 --loss mse --freeze \"\$(printf 'w\342\200\256*')\" --save strange/state.st > /dev/null &&

@@ -139,7 +139,7 @@ static const char *said_options(line *l)
     options o;
     parse(CMD_PLAN, l, &o);
     json_t *json = options_to_json(&o);
-    char *text = mp_json_print(json);
+    char *text = mp_json_print(json, 0);
     const char *kept = mp_pool_text(pool, text, strlen(text));
     mp_free(text);
     json_decref(json);

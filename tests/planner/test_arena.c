@@ -12,6 +12,7 @@
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "planner/arena/arena_search.h"
+#include "tests/cases/chain_graph.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
@@ -387,6 +388,28 @@ static void layouts_are_the_same_every_time(void **state)
     }
 }
 
+static void more_than_can_be_counted_names_its_node(void **state)
+{
+    (void)state;
+    mp_graph *graph;
+    mp_plan *plan;
+    mp_error err = {0};
+    assert_int_equal(chain_graph(3, INT64_C(1) << 58, 0, false, &graph, NULL), MP_OK);
+    mp_step steps[3];
+    mp_keep_all(graph, steps);
+    graph->nodes[1].alternatives->workspace_bytes = INT64_C(1) << 62; /* after mp_graph_finish, which adds it all up */
+    assert_int_equal(mp_plan_new(graph, "none", steps, 3, &plan, &err), MP_OK);
+    assert_int_equal(mp_arena_layout(graph, plan, &err), MP_INVALID);
+    assert_string_equal(err.message, "the steps need more bytes than can be counted, most of them from node 1 (forward2) on");
+    graph->alignment = INT64_C(1) << 61;
+    graph->nodes[1].alternatives->workspace_bytes = INT64_MAX - (INT64_C(1) << 60);
+    err = (mp_error){0};
+    assert_int_equal(mp_arena_layout(graph, plan, &err), MP_INVALID);
+    assert_string_equal(err.message, "8070450532247928831 bytes of node 1 (forward2) are too many for an arena");
+    mp_plan_free(plan);
+    mp_graph_free(graph);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -419,6 +442,7 @@ int main(void)
         cmocka_unit_test(gradients_that_live_to_the_end_leave_no_holes),
         cmocka_unit_test(a_layout_that_is_stopped_is_still_one),
         cmocka_unit_test(layouts_are_the_same_every_time),
+        cmocka_unit_test(more_than_can_be_counted_names_its_node),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
