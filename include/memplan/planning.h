@@ -11,9 +11,11 @@
  * "writes", &g, 1); if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
  *     mp_planning_free(p);
  *
- * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail. A
- * handle is used by one thread at a time. Functions of other headers that take an mp_graph, an mp_plan or an mp_error serve
- * with what mp_planning_graph, _plan and _error return: mp_graph_write, mp_plan_write, mp_timeline_picture.
+ * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail.
+ * Without a handle, a text, a plan or a list where there has to be one every call fails, or answers as where there is nothing;
+ * a list into which numbers are written may be NULL: then they are only counted. A handle is used by one thread at a time.
+ * Functions of other headers that take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and
+ * _error return: mp_graph_write, mp_plan_write, mp_timeline_picture.
  */
 #ifndef MEMPLAN_PLANNING_H
 #define MEMPLAN_PLANNING_H
@@ -25,8 +27,8 @@ typedef struct mp_planning mp_planning;
 /* 1, and another number should a function or a name below ever change its meaning. O(1). */
 int mp_planning_interface(void);
 
-/* A handle with an empty graph; seconds are tick_seconds times ticks. NULL: out of memory. Released with mp_planning_free (NULL
- * is fine). O(1). */
+/* A handle with an empty graph (name NULL: ""); seconds are tick_seconds times ticks. NULL: out of memory. Released with
+ * mp_planning_free (NULL is fine). O(1). */
 mp_planning *mp_planning_new(const char *name, double tick_seconds);
 void mp_planning_free(mp_planning *planning);
 
@@ -34,7 +36,8 @@ void mp_planning_free(mp_planning *planning);
  * O(1). */
 const char *mp_planning_message(const mp_planning *planning);
 
-/* An empty mp_error for a function of another header; its sentence is then mp_planning_message's. Never NULL. O(1). */
+/* An empty mp_error for a function of another header; its sentence is then mp_planning_message's. NULL only without a handle.
+ * O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
 const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits over the finished graph; "" before. O(1) */
 const mp_graph *mp_planning_graph(const mp_planning *planning); /* the handle's; complete once it is finished. O(1) */
@@ -51,8 +54,8 @@ int mp_planning_add_node(mp_planning *planning, const char *name, const char *op
                          int64_t workspace_bytes);
 
 /* What a node has to do with n storages: it "reads" or "writes" them or "adds" to them, each list once; or n is even and they
- * are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node, a
- * finished graph; MP_NOMEM. O(n). */
+ * are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node or storage
+ * (yet), a finished graph; MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
 /* Sets a node's flag: "once" (it may not be recomputed), "random", "view". MP_INVALID as above. O(1). */
@@ -81,8 +84,8 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
 
 /* Answers as mp_planning_solve, with the plan of an earlier answer (mp_plan_write, mp_plan_read) in place of a search. The
- * bound is the plan's claim. MP_REFUTED: it does not hold (mp_plan_check). MP_INVALID: it is for another graph, or the graph is
- * not finished; MP_NOMEM: and the answer before stays. */
+ * bound is the plan's claim. MP_REFUTED: it does not hold (mp_plan_check). MP_INVALID: it is for another graph, or there is
+ * none, or the graph is not finished; MP_NOMEM: and the answer before stays. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
 /* A number by name; -1: not known (yet), or no such name.

@@ -11,6 +11,8 @@
 
 enum { INTERFACE = 1, MOST_NAME = 32 };
 
+#define NO_HANDLE "there is no handle"
+
 struct mp_planning {
     mp_error err;
     mp_graph *graph;
@@ -35,7 +37,7 @@ mp_planning *mp_planning_new(const char *name, double tick_seconds)
 {
     mp_planning *planning = mp_alloc(1, sizeof *planning);
     if (!planning) return NULL;
-    if (mp_graph_new(name, &planning->graph, NULL) != MP_OK) {
+    if (mp_graph_new(name ? name : "", &planning->graph, NULL) != MP_OK) {
         mp_free(planning);
         return NULL;
     }
@@ -56,42 +58,54 @@ void mp_planning_free(mp_planning *planning)
 
 const char *mp_planning_message(const mp_planning *planning)
 {
-    return planning->err.message;
+    return planning ? planning->err.message : NO_HANDLE;
 }
 
 mp_error *mp_planning_error(mp_planning *planning)
 {
+    if (!planning) return NULL;
     planning->err = (mp_error){0};
     return &planning->err;
 }
 
 const char *mp_planning_hash(const mp_planning *planning)
 {
-    return planning->graph->hash;
+    return planning ? planning->graph->hash : "";
 }
 
 const mp_graph *mp_planning_graph(const mp_planning *planning)
 {
-    return planning->graph;
+    return planning ? planning->graph : NULL;
 }
 
 const mp_plan *mp_planning_plan(const mp_planning *planning)
 {
-    if (!planning->has_answer) return NULL;
+    if (!planning || !planning->has_answer) return NULL;
     return planning->answer.plan ? planning->answer.plan : planning->answer.smallest;
 }
 
 /* ---- the graph ---- */
 
-static mp_status require_unfinished(mp_planning *planning)
+/* A call begins, with a handle that has no error now, and with texts that are there. */
+static mp_status begin(mp_planning *planning, bool has_texts)
 {
+    if (!planning) return MP_INVALID;
     mp_error *err = mp_planning_error(planning);
-    return planning->is_finished ? MP_FAIL(err, MP_INVALID, "the graph is finished and cannot be changed") : MP_OK;
+    return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text of the call is missing");
 }
 
-static mp_status find_node(mp_planning *planning, int node, mp_node **out)
+/* One that changes the graph. */
+static mp_status begin_change(mp_planning *planning, bool has_texts)
 {
-    mp_status st = require_unfinished(planning);
+    mp_status st = begin(planning, has_texts);
+    if (st != MP_OK || !planning->is_finished) return st;
+    return MP_FAIL(&planning->err, MP_INVALID, "the graph is finished and cannot be changed");
+}
+
+/* One that changes a node. */
+static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_node **out)
+{
+    mp_status st = begin_change(planning, has_texts);
     if (st != MP_OK) return st;
     if (node < 0 || (size_t)node >= planning->graph->n_nodes)
         return MP_FAIL(&planning->err, MP_INVALID, "there is no node number %d", node);
@@ -102,8 +116,8 @@ static mp_status find_node(mp_planning *planning, int node, mp_node **out)
 int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes)
 {
     mp_storage *storage;
+    if (begin_change(planning, name && kind) != MP_OK) return -1;
     const int found = mp_kind_find(kind);
-    if (require_unfinished(planning) != MP_OK) return -1;
     if (found < 0) {
         MP_FAIL(&planning->err, MP_INVALID, "there is no kind of storage '%s'", kind);
         return -1;
@@ -124,8 +138,8 @@ int mp_planning_add_node(mp_planning *planning, const char *name, const char *op
                          int64_t workspace_bytes)
 {
     mp_node *node;
+    if (begin_change(planning, name && op && phase) != MP_OK) return -1;
     const int found = mp_phase_find(phase);
-    if (require_unfinished(planning) != MP_OK) return -1;
     if (found < 0) {
         MP_FAIL(&planning->err, MP_INVALID, "there is no phase '%s'", phase);
         return -1;
@@ -160,8 +174,12 @@ static mp_status connect_in_place(mp_planning *planning, mp_alternative *alterna
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n)
 {
     mp_node *found;
-    mp_status st = find_node(planning, node, &found);
+    mp_status st = begin_node(planning, node, how, &found);
     if (st != MP_OK) return st;
+    if (!storages && n) return MP_FAIL(&planning->err, MP_INVALID, "there is no list of %zu storages", n);
+    for (size_t k = 0; k < n; k++)
+        if (storages[k] < 0 || (size_t)storages[k] >= planning->graph->n_storages)
+            return MP_FAIL(&planning->err, MP_INVALID, "there is no storage number %d", storages[k]);
     mp_alternative *a = found->alternatives;
     if (!strcmp(how, "in_place")) return connect_in_place(planning, a, storages, n);
     const struct {
@@ -187,7 +205,7 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
         unsigned bit;
     } flags[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
     mp_node *found;
-    mp_status st = find_node(planning, node, &found);
+    mp_status st = begin_node(planning, node, flag, &found);
     if (st != MP_OK) return st;
     for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
         if (!strcmp(flag, flags[k].name)) {
@@ -222,7 +240,7 @@ mp_status mp_planning_finish(mp_planning *planning)
 {
     mp_timeline *timeline = NULL;
     int node;
-    mp_status st = require_unfinished(planning);
+    mp_status st = begin_change(planning, true);
     if (st != MP_OK) return st;
     MP_TRY(mp_graph_finish(planning->graph, &planning->err));
     MP_TRY(timeline_of(planning, NULL, &timeline, &node));
@@ -248,7 +266,7 @@ static bool read_number(const char *text, double *out)
 static mp_status set_fuse(mp_planning *planning, const char *value)
 {
     const int fuse = mp_fuse_find(value);
-    mp_status st = require_unfinished(planning);
+    mp_status st = begin_change(planning, true);
     if (st != MP_OK) return st;
     if (fuse != MP_FUSE_NONE && fuse != MP_FUSE_BACKWARD)
         return MP_FAIL(&planning->err, MP_INVALID, "updates cannot be fused into '%s' here: there are 'none' and 'backward'",
@@ -259,7 +277,8 @@ static mp_status set_fuse(mp_planning *planning, const char *value)
 
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value)
 {
-    mp_error *err = mp_planning_error(planning);
+    mp_status st = begin(planning, option && value);
+    if (st != MP_OK) return st;
     if (!strcmp(option, "fuse")) return set_fuse(planning, value);
     mp_request *request = &planning->request;
     const int effort = mp_effort_find(value);
@@ -282,7 +301,7 @@ mp_status mp_planning_set(mp_planning *planning, const char *option, const char 
     else if (!strcmp(option, "gap") && is_number)
         request->gap = number;
     else
-        return MP_FAIL(err, MP_INVALID, "a search cannot have %s=%s", option, value);
+        return MP_FAIL(&planning->err, MP_INVALID, "a search cannot have %s=%s", option, value);
     return MP_OK;
 }
 
@@ -295,6 +314,7 @@ static bool pass_on(const mp_progress *progress, void *data)
 
 void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data)
 {
+    if (!planning) return;
     planning->progress = call;
     planning->progress_data = data;
 }
@@ -314,27 +334,37 @@ static mp_status take_answer(mp_planning *planning, const mp_answer *answer, int
                    (long long)budget_bytes, (long long)answer->smallest->peak_bytes, (long long)answer->floor_bytes);
 }
 
+static mp_status begin_search(mp_planning *planning)
+{
+    mp_status st = begin(planning, true);
+    if (st != MP_OK || planning->is_finished) return st;
+    return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
+}
+
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
 {
-    mp_error *err = mp_planning_error(planning);
     mp_answer answer = {0};
-    if (!planning->is_finished) return MP_FAIL(err, MP_INVALID, "the graph is not finished");
+    mp_status st = begin_search(planning);
+    if (st != MP_OK) return st;
     planning->request.budget_bytes = budget_bytes;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
-    const mp_status st = mp_solve(&planning->request, &answer, err);
+    st = mp_solve(&planning->request, &answer, &planning->err);
     if (st != MP_OK) return st;
     return take_answer(planning, &answer, budget_bytes);
 }
 
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
 {
-    mp_error *err = mp_planning_error(planning);
-    const mp_graph *graph = planning->graph;
     mp_plan *own;
-    mp_answer answer = {.floor_bytes = plan->floor_bytes, .floor_node = -1, .bound = {.ticks = -1}};
-    if (!planning->is_finished) return MP_FAIL(err, MP_INVALID, "the graph is not finished");
-    mp_status st = mp_plan_check(graph, plan, err);
+    mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
+    mp_status st = begin_search(planning);
+    if (st != MP_OK) return st;
+    mp_error *err = &planning->err;
+    const mp_graph *graph = planning->graph;
+    if (!plan) return MP_FAIL(err, MP_INVALID, "there is no plan");
+    answer.floor_bytes = plan->floor_bytes;
+    st = mp_plan_check(graph, plan, err);
     if (st == MP_OK) st = mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err);
     if (st != MP_OK) return st;
     own->floor_bytes = plan->floor_bytes;
@@ -353,9 +383,9 @@ static int64_t floor_of(mp_planning *planning)
 
 int64_t mp_planning_number(mp_planning *planning, const char *name)
 {
+    if (!planning || !planning->is_finished || !name) return -1;
     const mp_answer *answer = &planning->answer;
     const mp_plan *plan = answer->plan, *smallest = answer->smallest ? answer->smallest : plan; /* of an earlier answer */
-    if (!planning->is_finished) return -1;
     if (!strcmp(name, "floor_bytes")) return floor_of(planning);
     if (!strcmp(name, "floor_node")) return floor_of(planning) < 0 ? -1 : planning->floor_node;
     const struct {
@@ -378,9 +408,9 @@ int64_t mp_planning_number(mp_planning *planning, const char *name)
 
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most)
 {
-    const mp_plan *plan = planning->answer.plan;
+    const mp_plan *plan = planning ? planning->answer.plan : NULL;
     if (!plan) return 0;
-    for (size_t t = 0; t < plan->n_steps && t < most; t++) nodes[t] = plan->steps[t].node;
+    for (size_t t = 0; nodes && t < plan->n_steps && t < most; t++) nodes[t] = plan->steps[t].node;
     return plan->n_steps;
 }
 
@@ -388,11 +418,8 @@ size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size
 {
     mp_timeline *timeline = NULL;
     int unused;
-    mp_planning_error(planning);
-    if (!planning->is_finished) {
-        MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
-        return 0;
-    }
+    if (begin_search(planning) != MP_OK) return 0;
+    if (!storages) most = 0;
     if (timeline_of(planning, mp_planning_plan(planning), &timeline, node ? node : &unused) != MP_OK) return 0;
     size_t n = 0;
     if (timeline->peak_step >= 0) {

@@ -1,4 +1,6 @@
 /* test_planning.c - the handle: the graph it builds is the one that structs build, and its answers are mp_solve's. */
+#include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -242,6 +244,86 @@ static void what_is_wrong_has_a_sentence(void **state)
     mp_planning_free(NULL);
 }
 
+static void without_a_handle_every_call_fails(void **state)
+{
+    (void)state;
+    const int s = 0;
+    int node = -1, list[1];
+    assert_string_equal(mp_planning_message(NULL), "there is no handle");
+    assert_null(mp_planning_error(NULL));
+    assert_string_equal(mp_planning_hash(NULL), "");
+    assert_null(mp_planning_graph(NULL));
+    assert_null(mp_planning_plan(NULL));
+    assert_int_equal(mp_planning_add_storage(NULL, "s", "activation", 8), -1);
+    assert_int_equal(mp_planning_add_node(NULL, "n", "", "forward", 1, 0), -1);
+    assert_int_equal(mp_planning_connect(NULL, 0, "reads", &s, 1), MP_INVALID);
+    assert_int_equal(mp_planning_flag(NULL, 0, "once"), MP_INVALID);
+    assert_int_equal(mp_planning_finish(NULL), MP_INVALID);
+    assert_int_equal(mp_planning_set(NULL, "seed", "1"), MP_INVALID);
+    mp_planning_on_progress(NULL, NULL, NULL);
+    assert_int_equal(mp_planning_solve(NULL, 100), MP_INVALID);
+    assert_int_equal(mp_planning_take(NULL, 100, NULL), MP_INVALID);
+    assert_int_equal(mp_planning_number(NULL, "floor_bytes"), -1);
+    assert_int_equal(mp_planning_steps(NULL, list, 1), 0);
+    assert_int_equal(mp_planning_holders(NULL, &node, list, 1), 0);
+}
+
+static void what_is_missing_or_out_of_range_has_a_sentence(void **state)
+{
+    (void)state;
+    const char *const missing = "a text of the call is missing";
+    mp_planning *p = mp_planning_new(NULL, 1);
+    assert_int_equal(mp_planning_add_storage(p, NULL, "activation", 8), -1);
+    assert_string_equal(mp_planning_message(p), missing);
+    assert_int_equal(mp_planning_add_storage(p, "s", NULL, 8), -1);
+    assert_string_equal(mp_planning_message(p), missing);
+    assert_int_equal(mp_planning_add_storage(p, "s", "activation", 8), 0);
+    assert_int_equal(mp_planning_add_node(p, NULL, "", "forward", 1, 0), -1);
+    assert_int_equal(mp_planning_add_node(p, "n", NULL, "forward", 1, 0), -1);
+    assert_int_equal(mp_planning_add_node(p, "n", "", NULL, 1, 0), -1);
+    assert_string_equal(mp_planning_message(p), missing);
+    assert_int_equal(mp_planning_add_node(p, "n", "", "forward", 1, 0), 0);
+    assert_int_equal(mp_planning_flag(p, 0, NULL), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, NULL, "1"), MP_INVALID);
+    assert_int_equal(mp_planning_set(p, "seed", NULL), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), missing);
+    const int wrong[] = {-1, 1, INT_MAX, INT_MIN};
+    const char *const how[] = {"reads", "writes", "adds", "in_place"};
+    for (size_t h = 0; h < 4; h++) {
+        for (size_t k = 0; k < 4; k++) {
+            char wanted[64];
+            const int pair[] = {0, wrong[k]};
+            snprintf(wanted, sizeof wanted, "there is no storage number %d", wrong[k]);
+            assert_int_equal(mp_planning_connect(p, 0, how[h], pair, 2), MP_INVALID);
+            assert_string_equal(mp_planning_message(p), wanted);
+        }
+        assert_int_equal(mp_planning_connect(p, 0, how[h], NULL, 2), MP_INVALID);
+        assert_string_equal(mp_planning_message(p), "there is no list of 2 storages");
+        assert_int_equal(mp_planning_connect(p, 0, how[h], NULL, 0), MP_OK);
+    }
+    const int s = 0;
+    assert_int_equal(mp_planning_connect(p, 0, NULL, &s, 1), MP_INVALID);
+    assert_int_equal(mp_planning_connect(p, INT_MIN, "writes", &s, 1), MP_INVALID);
+    assert_int_equal(mp_planning_connect(p, 0, "writes", &s, 1), MP_OK);
+    assert_int_equal(mp_planning_take(p, 100, NULL), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), "the graph is not finished");
+    if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    assert_int_equal(mp_planning_take(p, 100, NULL), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), "there is no plan");
+    assert_int_equal(mp_planning_number(p, NULL), -1);
+    assert_int_equal(mp_planning_solve(p, INT64_MIN), MP_INVALID);
+    assert_int_equal(mp_planning_solve(p, INT64_MAX), MP_OK);
+    assert_int_equal(mp_planning_steps(p, NULL, 100), 1); /* counted only */
+    assert_int_equal(mp_planning_holders(p, NULL, NULL, 100), 1);
+    mp_planning_free(p);
+    for (int k = 0; k < 5; k++) { /* a tick that is none is refused with the graph */
+        p = mp_planning_new("tick", (const double[]){0, -1, NAN, INFINITY, -INFINITY}[k]);
+        assert_int_equal(mp_planning_finish(p), MP_PARSE);
+        assert_non_null(strstr(mp_planning_message(p), "a tick of"));
+        mp_planning_free(p);
+    }
+}
+
 static void an_earlier_plan_is_taken_in_place_of_a_search(void **state)
 {
     (void)state;
@@ -332,6 +414,8 @@ int main(void)
         cmocka_unit_test(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it),
         cmocka_unit_test(updates_within_backward_free_gradients_early),
         cmocka_unit_test(what_is_wrong_has_a_sentence),
+        cmocka_unit_test(without_a_handle_every_call_fails),
+        cmocka_unit_test(what_is_missing_or_out_of_range_has_a_sentence),
         cmocka_unit_test(an_earlier_plan_is_taken_in_place_of_a_search),
         cmocka_unit_test(the_caller_can_stop_a_search),
         cmocka_unit_test(memory_may_run_out_anywhere),
