@@ -83,6 +83,7 @@ static double draw(work *w)
 
 static int64_t whole_number(unsigned how, int64_t k)
 {
+    static const int64_t ends[] = {INT64_MIN, -1, INT64_MAX, 0};
     switch (how % 4) {
     case 0:
         return k % 3;
@@ -91,7 +92,7 @@ static int64_t whole_number(unsigned how, int64_t k)
     case 2:
         return k % 2 ? -k : k;
     default:
-        return (INT64_C(1) << (20 + k % 42)) * (k % 2 ? -1 : 1);
+        return k % 8 < 4 ? ends[k % 4] : (INT64_C(1) << (20 + k % 42)) * (k % 2 ? -1 : 1);
     }
 }
 
@@ -166,7 +167,8 @@ static bool fill_inputs(work *w)
         if (w->op->in[i] < 0) continue;
         const mp_value *v = w->model->tensors[w->op->in[i]].value;
         for (int64_t k = 0; k < mp_array_elements(&w->in[i]); k++)
-            store(&w->in[i], k, v && v->is_real ? v->f[k] : draw(w), v && !v->is_real ? v->i[k] : whole_number(w->c->fill, k));
+            store(&w->in[i], k, v && v->is_real ? v->f[k] : draw(w),
+                  v && !v->is_real ? v->i[k] : whole_number(w->c->fill, k + i));
         bool moves = false; /* running mean and variance do */
         for (int s = 3; s < 5 && w->op->op->traits & MP_TRAIT_STATISTICS; s++) moves |= w->op->in[s] == w->op->in[i];
         if (!moves) seal(w, w->in[i].data);

@@ -84,6 +84,9 @@ static void whole_numbers_follow_the_rules_of_onnx(void **state)
     whole("Pow", "", "int64[4]={2,-3,5,1} int64[4]={10,3,0,9}", (double[]){1024, -27, 1, 1}, 4);
     whole("BitShift", "direction=RIGHT", "uint8[3]={16,4,255} uint8[3]={1,2,3}", (double[]){8, 1, 31}, 3);
     whole("BitShift", "direction=LEFT", "uint8[3]={16,4,1} uint8[3]={1,2,3}", (double[]){32, 16, 8}, 3);
+    whole("BitShift", "direction=LEFT", "int64[2]={1,1} int64[2]={-1,64}", (double[]){0, 0}, 2);
+    whole("Div", "", "int64[2]={-9223372036854775808,5} int64[2]={-1,-1}", (double[]){-0x1p63, -5}, 2);
+    whole("Mod", "", "int64[2]={-9223372036854775808,5} int64[2]={-1,-1}", (double[]){0, 0}, 2);
     whole("Equal", "", "int64[3]={1,2,3} int64[1]={2}", (double[]){0, 1, 0}, 3);
     whole("GreaterOrEqual", "", "int64[3]={1,2,3} int64[]={2}", (double[]){0, 1, 1}, 3);
     whole("Xor", "", "bool[2,2]={1,0,1,0} bool[2]={1,0}", (double[]){0, 0, 0, 0}, 4);

@@ -76,13 +76,14 @@ MP_INLINE float mp_mish_slope(float v)
     float t = tanhf(mp_softplus(v));
     return t + v * (1 - t * t) / (1 + expf(-v));
 }
-/* Wraps around as int64_t does. */
+/* Whole numbers wrap around, as they do on every machine; C leaves it open. */
+#define MP_WRAPPED(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 MP_INLINE int64_t mp_whole_power(int64_t a, int64_t b)
 {
     int64_t y = 1;
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-    for (; b; b >>= 1, a = (int64_t)((uint64_t)a * (uint64_t)a))
-        if (b & 1) y = (int64_t)((uint64_t)y * (uint64_t)a);
+    for (; b; b >>= 1, a = MP_WRAPPED(a, *, a))
+        if (b & 1) y = MP_WRAPPED(y, *, a);
     return y;
 }
 
