@@ -70,14 +70,13 @@ done:
     return st;
 }
 
-/* From the next step on, what a step uses that was issued on the second stream is in its use. */
+/* From the next step on, what a step uses that was issued on the second stream is in its use. Only updates are, which add to
+ * nothing. */
 static void hold(struct walk *w, int until, const mp_alternative *alternative)
 {
     struct state *states = w->states;
     for (size_t i = 0; i < alternative->n_reads; i++)
         states[alternative->reads[i]].read_until = later(states[alternative->reads[i]].read_until, until);
-    for (size_t i = 0; i < alternative->n_adds; i++)
-        states[alternative->adds[i]].changed_until = later(states[alternative->adds[i]].changed_until, until);
     for (size_t i = 0; i < alternative->n_writes; i++)
         states[alternative->writes[i]].changed_until = later(states[alternative->writes[i]].changed_until, until);
 }
@@ -326,7 +325,6 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
     for (size_t k = 0; k < timeline->n_spans; k++) {
         const mp_span *span = &timeline->spans[k];
         const int64_t bytes = graph->storages[span->storage].bytes;
-        if (span->begin + 1 == span->end) continue; /* gone before the next step */
         between_bytes[span->begin + 1] += bytes;
         between_bytes[span->end] -= bytes;
     }

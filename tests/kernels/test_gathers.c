@@ -338,28 +338,31 @@ static void ties_share_and_zeros_hide_nothing(void **state)
     }
 }
 
-/* 1000 tokens, most of them one word: 1 + 999 * 2^-8 stays 1 if every sum is rounded to bfloat16. The sum is made in float, and
- * rounded once; the table takes no room beside itself. */
+/* 1000 tokens, all of them one word: 1 + 1000 * 2^-8 stays 1 if every sum is rounded to bfloat16. The sum is made in float, and
+ * rounded once; the table takes no room beside itself. The third form: two words in turn, whose numbers end in the same bits.
+ */
 static void many_small_gradients_of_one_row_are_not_lost(void **state)
 {
     (void)state;
-    static const char *const inputs[] = {"float32[50,300] int64[1000]", "float32[300,50] int64[300,1000]"};
-    for (int form = 0; form < 2; form++) {
-        kernel_case c = {.kind = form ? "GatherElements" : "Gather",
+    static const char *const inputs[] = {"float32[50,300] int64[1000]", "float32[300,50] int64[300,1000]",
+                                         "float32[4100,3] int64[1000]"};
+    for (int form = 0; form < 3; form++) {
+        kernel_case c = {.kind = form == 1 ? "GatherElements" : "Gather",
                          .version = 13,
                          .inputs = inputs[form],
-                         .attributes = form ? "axis=1" : "axis=0",
+                         .attributes = form == 1 ? "axis=1" : "axis=0",
                          .n_outputs = 1};
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | KERNEL_BFLOAT16 | KERNEL_ADDS);
         int64_t n = mp_array_elements(&r->forward.in[1]), m = mp_array_elements(&r->backward.d_in[0]);
-        for (int64_t k = 0; k < n; k++) kernel_set(&r->forward.in[1], k, 7);
+        for (int64_t k = 0; k < n; k++) kernel_set(&r->forward.in[1], k, form == 2 && k % 2 ? 2055 : 7);
         for (int64_t k = 0; k < mp_array_elements(&r->backward.d_out[0]); k++) kernel_set(&r->backward.d_out[0], k, 1.0 / 256);
         for (int64_t k = 0; k < m; k++) kernel_set(&r->backward.d_in[0], k, 1);
         if (!strcmp(backend_of_tests()->name, "cpu")) assert_true(r->backward_call.workspace_bytes <= 16 * n);
         kernel_backward(r);
         for (int64_t k = 0; k < m; k++) {
-            bool hit = form ? k % 50 == 7 : k / 300 == 7;
-            double value = kernel_get(&r->backward.d_in[0], k), expected = hit ? 1 + 1000.0 / 256 : 1;
+            int64_t word = form == 1 ? k % 50 : k / (form ? 3 : 300);
+            double added = form == 2 ? 500.0 / 256 : 1000.0 / 256, expected = word % 2048 == 7 ? 1 + added : 1;
+            double value = kernel_get(&r->backward.d_in[0], k);
             if (fabs(value - expected) > 0.02) fail_msg("element %d is %g and should be %g", (int)k, value, expected);
         }
         kernel_end(r);

@@ -27,6 +27,12 @@ static void values_are_those_computed_by_hand(void **state)
     kernel_check_values(&m, MP_MODE_TRAIN, 0, (double[]){9}, 1, 0);
     kernel_case l = {"GlobalLpPool", 2, "float32[1,1,1,2]={3,-4}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&l, MP_MODE_TRAIN, 0, (double[]){5}, 1, 1e-6);
+    /* the last window reaches beyond the pads, and counts none of that; a NaN is the largest (as PyTorch has both) */
+    kernel_case e = {"AveragePool", 19, "float32[1,1,4]={1,2,3,4}", "", 1, 0, 0, 0, 0, 0};
+    e.attributes = "kernel_shape=[3] strides=[2] pads=[1,1] ceil_mode=1 count_include_pad=1";
+    kernel_check_values(&e, MP_MODE_TRAIN, 0, (double[]){1, 3, 2}, 3, 1e-6);
+    kernel_case nan = {"MaxPool", 12, "float32[1,1,4]={1,nan,3,4}", "kernel_shape=[2]", 2, 0, 0, 0, 0, 0};
+    kernel_check_values(&nan, MP_MODE_TRAIN, 1, (double[]){1, 1, 3}, 3, 0);
 }
 
 static void gradients_are_those_of_differences(void **state)

@@ -270,6 +270,8 @@ static void arg_max_and_arg_min_find_the_first_or_the_last(void **state)
     }
     kernel_case nan = {"ArgMax", 13, "float32[4]={1,nan,9,nan}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&nan, MP_MODE_TRAIN, 0, (double[]){1}, 1, 0);
+    kernel_case columns = {"ArgMax", 13, "float32[3,2]={1,5,nan,6,9,nan}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&columns, MP_MODE_TRAIN, 0, (double[]){1, 2}, 2, 0);
     for (int axis = 0; axis < 4; axis++) {
         char attributes[16];
         snprintf(attributes, sizeof attributes, "axis=%d", axis);

@@ -218,6 +218,50 @@ static void checkpoints_are_what_backward_reads_of_the_first_run(void **state)
     mp_graph_free(g);
 }
 
+/* f0 makes x of 512 bytes; f1 reads x and makes y in its memory and z, of 256 bytes each. x is there until f1 is done, also
+ * behind what y takes of it: z may not lie there. */
+static void an_output_in_place_does_not_hide_its_input(void **state)
+{
+    (void)state;
+    mp_graph *g;
+    mp_plan *plan;
+    mp_storage *s;
+    mp_node *node;
+    mp_error err = {0};
+    assert_int_equal(mp_graph_new("in place", &g, NULL), MP_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+        s->bytes = i ? 256 : 512;
+        s->kind = MP_KIND_ACTIVATION;
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+        node->alternatives[0].n_writes = i ? 2 : 1;
+        node->alternatives[0].writes = mp_graph_list(g, i ? (int[]){1, 2} : (int[]){0}, i ? 2 : 1);
+    }
+    node->alternatives[0].n_reads = node->alternatives[0].n_in_place = 1;
+    node->alternatives[0].reads = mp_graph_list(g, (int[]){0}, 1);
+    node->alternatives[0].in_place = &(mp_in_place){0, 1};
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    assert_int_equal(mp_plan_new(g, "hand", (mp_step[]){{0, 0, 0}, {1, 0, 0}}, 2, &plan, NULL), MP_OK);
+    assert_true(plan->peak_bytes == 768);
+    plan->places = mp_alloc(3, sizeof *plan->places);
+    plan->n_places = 3;
+    for (int y = 1; y <= 2; y++) { /* in either order of the offsets */
+        plan->places[0] = (mp_place){0, 0, 2, 0, 512};
+        plan->places[y] = (mp_place){1, 1, 2, 0, 256};
+        plan->places[3 - y] = (mp_place){2, 1, 2, 512, 256};
+        plan->arena_bytes = 768;
+        if (mp_plan_check(g, plan, &err) != MP_OK) fail_msg("%s", err.message);
+        plan->places[3 - y].offset = 256;
+        plan->arena_bytes = 512;
+        assert_int_equal(mp_plan_check(g, plan, &err), MP_REFUTED);
+        assert_non_null(strstr(err.message, "overlap in step 1"));
+    }
+    mp_plan_free(plan);
+    mp_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +272,7 @@ int main(void)
         cmocka_unit_test(check_survives_every_allocation_failure),
         cmocka_unit_test(a_new_plan_survives_every_allocation_failure),
         cmocka_unit_test(checkpoints_are_what_backward_reads_of_the_first_run),
+        cmocka_unit_test(an_output_in_place_does_not_hide_its_input),
     };
     return cmocka_run_group_tests_name("planner/check", tests, NULL, NULL);
 }
