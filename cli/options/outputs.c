@@ -82,7 +82,8 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* What -o names is JSON, and must not look like a picture, nor like what a later run would take for a model of another format.
+/* What -o names is JSON, or a table, and must not look like a picture, nor like what a later run would take for a model of
+ * another format.
  */
 static int name_says_json(const options *o)
 {
@@ -90,7 +91,7 @@ static int name_says_json(const options *o)
     const char *path = output_of(o, OPT_OUT), *ending = path ? strrchr(path, '.') : NULL;
     for (size_t k = 0; ending && k < sizeof others / sizeof *others; k++)
         if (!strcasecmp(ending, others[k]))
-            return usage_error("-o %s: %s writes JSON, and the name says %s", path, commands[o->command].name, others[k]);
+            return usage_error("-o %s: what %s writes is no %s file", path, commands[o->command].name, others[k]);
     return EXIT_DONE;
 }
 

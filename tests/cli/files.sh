@@ -59,9 +59,9 @@ train own_bert.onnx --budget 100% --resume own.npy --format svg -o own.npy
 $weighted --save stranger/weights.bin
 END
     for f in kept/own*; do cmp \$f \${f#kept/} || exit 1; done; test -L linked.onnx && cmp kept/weights.bin stranger/weights.bin"
-holds json_by_other_names sh -c "
+holds outputs_by_other_names sh -c "
     for words in 'graph mlp.onnx -o new.dot' 'plan mlp.onnx --budget 100% -o new.SVG' 'pack mlp.onnx own_plan.json -o new.onnx'; do
-        '$memplan' \$words --batch 64 2> why.txt > answer.txt; test \$? = 2 && grep -q 'writes JSON, and the name says' why.txt &&
+        '$memplan' \$words --batch 64 2> why.txt > answer.txt; test \$? = 2 && grep -q 'writes is no \.' why.txt &&
             test ! -s answer.txt && test ! -e \${words##* } || exit 1
     done"
 holds train_saves_where_it_resumed_from sh -c "

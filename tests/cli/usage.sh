@@ -84,3 +84,4 @@ holds a_device_of_ones_own sh -c "
     '$memplan' check mlp.onnx own_device.json | grep -q ' 2.43 ms'" # 204 us on the a100 itself
 holds overhead_with_and_without_a_sign sh -c "
     '$memplan' fit mlp.onnx --memory 300MB --overhead 20 --effort quick > plain.txt && '$memplan' fit mlp.onnx --memory 300MB --overhead 20% --effort quick | cmp - plain.txt"
+holds options_by_chance python3 "$root/tests/cli/odd_options.py" "$memplan" 60
