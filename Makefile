@@ -1,6 +1,6 @@
 # memplan - make demo: the main job on a real model; make test: build and pass all tests; make help: the rest.
-# SAN=1 builds with sanitizers, CC=clang with clang, CUDA=0|1 without or with the GPU module (found by itself), each in a folder
-# of its own. V=1 shows the commands.
+# SAN=1 builds with sanitizers, TSAN=1 with clang's of threads, CC=clang with clang, CUDA=0|1 without or with the GPU module (found
+# by itself), each in a folder of its own. V=1 shows the commands.
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -8,9 +8,10 @@
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
-CC       = gcc
+CC       = $(if $(filter 1,$(TSAN)),clang,gcc)
+CXX      = $(if $(findstring clang,$(CC)),clang++,g++)
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
-B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)$(if $(FUZZ),/fuzz)
+B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)$(if $(filter 1,$(TSAN)),/tsan)$(if $(FUZZ),/fuzz)
 # Every folder of the library; the GPU module is built apart. Its twin on the host shares the kernels: all but what needs a
 # device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
@@ -23,12 +24,14 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema
 CHECK_PACKAGES := python3 clang-format
-ANALYSE_PACKAGES := cppcheck gcovr
+ANALYSE_PACKAGES := cppcheck gcovr clang clang-tidy libomp-14-dev libclang-rt-14-dev valgrind
 DEMO_PACKAGES  := dataset-fashion-mnist
 PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
+# Clang is there for other warnings and sanitizers, on one thread; its OpenMP is what the sanitizer of threads understands.
+OPENMP      = $(if $(findstring clang,$(CC)),$(if $(filter 1,$(TSAN)),-fopenmp),-fopenmp)
 OPENMP_LIBS = $(if $(findstring clang,$(CC)),,-lgomp)
 ONNX_FOLDER := /usr/include/onnx
 
@@ -52,8 +55,8 @@ say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
 # Clang also counts NULL + 0, which is an empty block.
-SAN_FLAGS := $(strip $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $(if $(findstring clang,$(CC)),-fno-sanitize=pointer-overflow)) $(if $(FUZZ),-fsanitize=fuzzer-no-link))
-MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(if $(findstring clang,$(CC)),,-fopenmp) -I. -Iinclude -isystem $B/gen
+SAN_FLAGS := $(strip $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $(if $(findstring clang,$(CC)),-fno-sanitize=pointer-overflow)) $(if $(filter 1,$(TSAN)),-fsanitize=thread) $(if $(FUZZ),-fsanitize=fuzzer-no-link))
+MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(OPENMP) -I. -Iinclude -isystem $B/gen
 # One set of objects for the archive and the shared library.
 PIC_FLAGS := -fPIC -fno-semantic-interposition
 
@@ -155,6 +158,10 @@ analyse: | $B/analyse-packages ## cppcheck and gcc's -fanalyzer over all code: n
 	@cppcheck -q -j$$(nproc) --enable=warning,portability,performance --std=c11 --error-exitcode=1 --inline-suppr -I. -Iinclude \
 	    --suppress=missingIncludeSystem --suppressions-list=tests/analysis/cppcheck.txt cli estimator planner formats executor examples tests
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g $$(grep -v '^#' tests/analysis/analyzer.txt)" B=$B/analyzer $B/analyzer/memplan
+
+tidy: $B/gen/onnx.pb-c.h | $B/analyse-packages ## clang-tidy as .clang-tidy has it, over what needs no CUDA: not a word
+	@printf '%s\n' $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard $(patsubst %,%/*.c,cli cli/* $(LIBRARY_FOLDERS) $(CUDA_FOLDERS)))) | \
+	    xargs -P "$$(nproc)" -n 8 sh -c 'clang-tidy -quiet "$$@" -- $(filter-out -fopenmp -DMEMPLAN_VERSION%,$(MP_CFLAGS)) -DMEMPLAN_VERSION=\"$(VERSION)\" $(DEPS_CFLAGS) 2> /dev/null' tidy
 
 coverage: | $B/analyse-packages ## lines that the tests run, room by room (a build of its own); fails below 90 %
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage -fprofile-update=atomic" B=build/coverage covered
@@ -319,5 +326,5 @@ $B/analyse-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: analyse coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: analyse tidy coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)

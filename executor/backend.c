@@ -1,7 +1,7 @@
 /* backend.c - the table of backends: the CPU, and those that are modules, one for each of their devices. */
 #include "executor/kernel/backend.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "executor/cpu/cpu.h"
@@ -22,10 +22,11 @@ static int module_of(const char *name, int *ordinal)
 {
     const char *colon = strchr(name, ':');
     const size_t n = colon ? (size_t)(colon - name) : strlen(name);
-    char rest;
-    *ordinal = 0;
-    if (colon && (colon[1] < '0' || colon[1] > '9' || sscanf(colon + 1, "%2d%c", ordinal, &rest) != 1)) return -1;
-    for (int k = 0; *ordinal < DEVICES && k < N_MODULES; k++)
+    char *end = NULL;
+    const long number = colon && colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : 0;
+    if (colon && (!end || *end || number >= DEVICES)) return -1;
+    *ordinal = (int)number;
+    for (int k = 0; k < N_MODULES; k++)
         if (strlen(modules[k]) == n && !strncmp(name, modules[k], n)) return k;
     return -1;
 }

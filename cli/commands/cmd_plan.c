@@ -151,7 +151,7 @@ static void refuse_at_once(const options *o, outcome *out)
 {
     if (!is_below_floor(out) || !prints_text(o)) return;
     print_refusal(out);
-    fflush(stdout);
+    (void)fflush(stdout);
     out->has_refusal = true;
 }
 

@@ -21,7 +21,7 @@ int input_keep(void)
     bool ok = kept;
     while (ok && (n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0) ok = fwrite(bytes, 1, (size_t)n, kept) == (size_t)n;
     ok = ok && n == 0 && fflush(kept) == 0 && dup2(fileno(kept), STDIN_FILENO) >= 0;
-    if (kept) fclose(kept);
+    if (kept) (void)fclose(kept);
     if (!ok) complain("standard input cannot be kept");
     return ok ? EXIT_DONE : EXIT_NO;
 }

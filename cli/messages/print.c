@@ -17,7 +17,7 @@ typedef struct sink {
 static void put(sink *s, const char *bytes, size_t n)
 {
     if (s->file) {
-        fwrite(bytes, 1, n, s->file); /* that it failed is asked for at the end of the program */
+        (void)fwrite(bytes, 1, n, s->file); /* that it failed is asked for at the end of the program */
     } else if (s->n < s->size) {
         const size_t fits = n < s->size - s->n ? n : s->size - s->n;
         memcpy(s->text + s->n, bytes, fits);

@@ -220,7 +220,7 @@ static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int
                        u->op.name, t->name);
             MP_TRY(check_axis(w, &u->op, axes ? entry(&u->op, axes, k) : 0, t->rank, &axis));
             if (pass) {
-                MP_TRY(mp_control_part(w, inputs[k], axis, NULL, *count, true, made + k * *count));
+                MP_TRY(mp_control_part(w, inputs[k], axis, NULL, *count, true, made + (size_t)k * (size_t)*count));
                 continue;
             }
             MP_REQUIRE(!k || t->dims[axis] == size, w->err, MP_PARSE,
@@ -290,13 +290,14 @@ static mp_status scan_samples(mp_inference *w, unrolling *u, const scanning *s, 
                    (items = mp_alloc((size_t)n_samples, sizeof *items)),
                w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
     for (int b = 0; b < n_samples; b++) {
-        for (int k = 0; k < n; k++) one[k] = parts[k * n_samples + b];
-        for (int k = 0; k < n_out; k++) outs[b * n_out + k] = -1;
+        int *own = outs + (size_t)b * (size_t)n_out;
+        for (int k = 0; k < n; k++) one[k] = parts[(size_t)k * (size_t)n_samples + (size_t)b];
+        for (int k = 0; k < n_out; k++) own[k] = -1;
         snprintf(sample, sizeof sample, "%d", b);
-        MP_TRY(scan_once(w, u, s, one, sample, outs + b * n_out));
+        MP_TRY(scan_once(w, u, s, one, sample, own));
     }
     for (int k = 0; k < n_out; k++) {
-        for (int b = 0; b < n_samples; b++) items[b] = outs[b * n_out + k];
+        for (int b = 0; b < n_samples; b++) items[b] = outs[(size_t)b * (size_t)n_out + (size_t)k];
         if (u->op.out[k] >= 0) MP_TRY(mp_control_join(w, items, n_samples, 0, true, u->op.name, u->op.out[k], &made));
     }
 done:

@@ -2,20 +2,21 @@
 #include "formats/base/process_memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A line such as "VmHWM:   123456 kB". */
 static int64_t status_line(const char *name)
 {
     char line[256];
-    long long kilobytes = -1;
+    int64_t kilobytes = -1;
     size_t n = strlen(name);
     FILE *file = fopen("/proc/self/status", "r");
     if (!file) return -1;
     while (kilobytes < 0 && fgets(line, sizeof line, file))
-        if (!strncmp(line, name, n) && line[n] == ':' && sscanf(line + n + 1, "%lld kB", &kilobytes) != 1) kilobytes = -1;
-    fclose(file);
-    return kilobytes < 0 ? -1 : (int64_t)kilobytes * 1024;
+        if (!strncmp(line, name, n) && line[n] == ':' && strstr(line, " kB")) kilobytes = strtoll(line + n + 1, NULL, 10);
+    (void)fclose(file);
+    return kilobytes < 0 ? -1 : kilobytes * 1024;
 }
 
 int64_t mp_process_bytes(void)
@@ -33,5 +34,5 @@ void mp_process_forget_peak(void)
     FILE *file = fopen("/proc/self/clear_refs", "w");
     if (!file) return;
     fputs("5", file);
-    fclose(file);
+    (void)fclose(file);
 }

@@ -108,11 +108,11 @@ done:
 
 static double gap_below(const router *r, size_t row)
 {
-    return r->outs[row] * TRACK_GAP + ROW_GAP / 2;
+    return (double)r->outs[row] * TRACK_GAP + ROW_GAP / 2;
 }
 static double gap_above(const router *r, size_t row)
 {
-    return r->ins[row] * TRACK_GAP + ROW_GAP / 2;
+    return (double)r->ins[row] * TRACK_GAP + ROW_GAP / 2;
 }
 static double out_y(const router *r, int box)
 {

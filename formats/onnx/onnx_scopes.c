@@ -10,7 +10,9 @@
  */
 #include "formats/onnx/onnx_scopes.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/names.h"
@@ -51,6 +53,15 @@ static bool is_of_a_library(const char *file, size_t length)
     return false;
 }
 
+/* The number in `", line 12`; 0: there is none. */
+static long line_number(const char *text)
+{
+    static const char before[] = "\", line ";
+    if (strncmp(text, before, sizeof before - 1) != 0) return 0;
+    const long line = strtol(text + sizeof before - 1, NULL, 10);
+    return line > 0 && line < INT_MAX ? line : 0;
+}
+
 /* The innermost line that is not a library's, else the innermost. */
 static void read_source(const char *text, char *source)
 {
@@ -59,15 +70,15 @@ static void read_source(const char *text, char *source)
         const char *file = at + 6;
         close = strchr(file, '"');
         const char *end = close ? strchr(close, '\n') : NULL;
-        int line;
         if (!close) break;
+        const long line = line_number(close);
         const bool library = is_of_a_library(file, (size_t)(close - file));
-        if ((own && library) || sscanf(close, "\", line %d", &line) != 1) continue;
+        if ((own && library) || !line) continue;
         own |= !library;
         for (const char *c = file; c < close; c++)
             if (*c == '/' || *c == '\\') file = c + 1;
         const char *code = end ? end + 1 + strspn(end + 1, " \t") : "";
-        snprintf(source, LINE_MAX_BYTES, "%.*s:%d%s%.*s", (int)(close - file), file, line, *code ? ": " : "",
+        snprintf(source, LINE_MAX_BYTES, "%.*s:%ld%s%.*s", (int)(close - file), file, line, *code ? ": " : "",
                  (int)strcspn(code, "\r\n"), code);
     }
 }

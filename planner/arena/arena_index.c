@@ -133,7 +133,7 @@ static void hand_down(mp_arena_index *x, int node)
 {
     filled *f = &x->filled[node];
     if (!f->raised) return;
-    for (int side = 0; side < 2; side++) raise_node(&x->filled[2 * node + side], f->raised);
+    for (int side = 0; side < 2; side++) raise_node(&x->filled[2 * (size_t)node + (size_t)side], f->raised);
     f->raised = 0;
 }
 
@@ -158,7 +158,7 @@ static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64
     }
     hand_down(x, s.node);
     for (int side = 0; side < 2; side++) fill(x, child_of(s, side), piece, offset, top);
-    const filled *a = &x->filled[2 * s.node], *b = a + 1;
+    const filled *a = &x->filled[2 * (size_t)s.node], *b = a + 1;
     f->least = a->least < b->least ? a->least : b->least;
     f->most = larger(a->most, b->most);
 }

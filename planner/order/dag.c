@@ -70,8 +70,8 @@ static int *edge_pairs(const mp_dag *dag, size_t n_more)
     int *pairs = mp_alloc(2 * (m + n_more), sizeof *pairs);
     for (int v = 0; pairs && v < dag->n_vertices; v++)
         for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++) {
-            pairs[2 * e] = v;
-            pairs[2 * e + 1] = dag->successors[e];
+            pairs[2 * (size_t)e] = v;
+            pairs[2 * (size_t)e + 1] = dag->successors[e];
         }
     return pairs;
 }
@@ -272,7 +272,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
     MP_REQUIRE(pairs && network && cut && mark_network(graph, dag, network), err, MP_NOMEM,
                "out of memory for the cut tensors of %s", graph->name);
     for (int e = 0; e < dag->successors_start[dag->n_vertices]; e++) {
-        const int from = pairs[2 * e], to = pairs[2 * e + 1];
+        const int from = pairs[2 * (size_t)e], to = pairs[2 * (size_t)e + 1];
         if (!network[from] || !network[to]) continue;
         pairs[2 * m] = from;
         pairs[2 * m++ + 1] = to;

@@ -150,7 +150,8 @@ static void modules_and_lines_come_from_the_metadata(void **state)
     note(&b, &second->base, 9, stack, "File \"/usr/lib/python3.11/site-packages/torch/act.py\", line 7, in f");
     Onnx__NodeProto *third = onnx_node(&b, "Sqrt", "node_sqrt", "relu_1", "y");
     note(&b, &third->base, 9, scopes, "['', 'head', 'sqrt']");
-    note(&b, &third->base, 9, stack, "no file, no line");
+    note(&b, &third->base, 9, stack,
+         "File \"a.py\", line 4294967297, in f\n  File \"b.py\", line -3, in f\n  no file, no line");
     onnx_node(&b, "Exp", "/old/Exp", "relu_1", "z");
     onnx_output(&b, "y", FLOAT, "2,4");
     onnx_output(&b, "z", FLOAT, "2,4");

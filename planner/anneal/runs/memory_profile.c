@@ -58,7 +58,7 @@ static inline int64_t sum_over(const int64_t *excess, int64_t pending)
 /* After positions of a chunk have changed. */
 static inline void settle(mp_profile *profile, int chunk)
 {
-    const int64_t *excess = profile->excess + chunk * MP_PROFILE_CHUNK, pending = profile->pending[chunk];
+    const int64_t *excess = profile->excess + (ptrdiff_t)chunk * MP_PROFILE_CHUNK, pending = profile->pending[chunk];
     int64_t top = excess[0], over = 0;
     for (int k = 1; k < MP_PROFILE_CHUNK; k++) top = excess[k] > top ? excess[k] : top;
     if (top + pending > 0) over = sum_over(excess, pending);
@@ -78,7 +78,7 @@ MP_VECTOR static void add_across(mp_profile *profile, int begin_chunk, int end_c
     for (int c = begin_chunk; c < end_chunk; c++) {
         const int64_t pending = profile->pending[c] += bytes;
         int64_t over = 0;
-        if (profile->highest[c] + pending > 0) over = sum_over(profile->excess + c * MP_PROFILE_CHUNK, pending);
+        if (profile->highest[c] + pending > 0) over = sum_over(profile->excess + (ptrdiff_t)c * MP_PROFILE_CHUNK, pending);
         profile->total_over += over - profile->over[c];
         profile->over[c] = over;
     }

@@ -40,8 +40,8 @@ mp_status mp_bound_branch(mp_bound_interval *x, int64_t most, const mp_bound_opt
         const int64_t bound = heap.items[0].key;
         if (leaves[heap.items[0].value].open < 0 || (options->stop && options->stop(options->data))) break;
         const int parent = mp_heap_pop(&heap);
-        for (unsigned char fate = MP_BOUND_LIVE; fate <= MP_BOUND_NOT_LIVE; fate++) {
-            leaves[n] = (struct leaf){parent, leaves[parent].open, fate, -1};
+        for (int fate = MP_BOUND_LIVE; fate <= MP_BOUND_NOT_LIVE; fate++) {
+            leaves[n] = (struct leaf){parent, leaves[parent].open, (unsigned char)fate, -1};
             decide(x, leaves, n, false);
             const mp_bound_value child = mp_bound_interval_solve(x);
             decide(x, leaves, n, true);
