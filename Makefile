@@ -239,7 +239,7 @@ $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
 # It is linked with the command line, and has a module that stands in for the GPU's.
-$B/tests/test_options: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so $B/tests/modules/failing_malloc.so
+$B/tests/test_options $B/tests/test_progress: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so $B/tests/modules/failing_malloc.so
 $B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<

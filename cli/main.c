@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include "cli/messages/input.h"
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
 #include "cli/options/outputs.h"
 #include "cli/reports/exhausted.h"
+#include "estimator/base/clock.h"
 
 /* A single "-" among the operands and the files to read is standard input. */
 static int keep_input(const options *o)
@@ -48,7 +50,9 @@ static int run(int argc, char **argv)
     const command *c = command_named(name);
     if (!c) return EXIT_USAGE;
     options o;
+    const double begun = mp_clock_now();
     int rc = options_parse((command_id)(c - commands), argc - 2, argv + 2, &o);
+    o.begun = begun;
     if (rc == EXIT_DONE && o.help)
         (o.short_help ? help_command_short : help_command)(stdout, c);
     else if (rc == EXIT_DONE)
@@ -69,6 +73,7 @@ static bool stand_in_for_closed(void)
 int main(int argc, char **argv)
 {
     exhausted_catch();
+    interrupt_begin();
     if (!stand_in_for_closed()) return EXIT_NO;
     return output_end(run(argc, argv));
 }

@@ -95,7 +95,7 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
                           .own = is_by_modules(o) ? &mp_modules_solver : NULL,
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
-                          .time_limit = o->time_limit,
+                          .time_limit = progress_time_left(o),
                           .effort = (mp_effort)mp_effort_find(o->effort),
                           .gap = o->gap,
                           .keep_order = o->keep_order,

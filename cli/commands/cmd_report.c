@@ -35,7 +35,7 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
     mp_request request = {.graph = s->graph,
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
-                          .time_limit = o->time_limit,
+                          .time_limit = progress_time_left(o),
                           .effort = (mp_effort)mp_effort_find(o->effort),
                           .progress = progress_show,
                           .progress_data = &shown};
@@ -70,6 +70,7 @@ static mp_status find_curve(const options *o, const subject *s, int64_t floor_by
                                 .progress = show,
                                 .progress_data = &shown};
     progress_start(&shown, o, floor_bytes, INT64_MAX);
+    interrupt_force(NULL, 0); /* there is a plan already */
     const mp_status st = mp_sweep_budgets(&request, sweep, err);
     progress_end(&shown);
     *found = st == MP_OK && sweep->n_curves > 0;

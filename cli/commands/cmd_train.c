@@ -104,7 +104,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
-                          .time_limit = o->time_limit,
+                          .time_limit = progress_time_left(o),
                           .effort = (mp_effort)mp_effort_find(o->effort),
                           .keep_order = o->keep_order,
                           .progress = progress_show,

@@ -34,6 +34,23 @@ static void on_alarm(int signal)
     if (words) _exit(write(STDERR_FILENO, words, strlen(words)) < 0 ? EXIT_NO : interrupt_status());
 }
 
+/* Before and after what can be stopped. */
+static void on_end(int signal)
+{
+    static const char words[] = "memplan: stopped before it was done\n";
+    asked = signal;
+    _exit(write(STDERR_FILENO, words, sizeof words - 1) < 0 ? EXIT_NO : interrupt_status());
+}
+
+void interrupt_begin(void)
+{
+    const struct sigaction action = {.sa_handler = on_end};
+    struct sigaction old;
+    const int signals[] = {SIGINT, SIGTERM};
+    for (size_t k = 0; k < sizeof signals / sizeof *signals; k++)
+        if (sigaction(signals[k], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(signals[k], &action, NULL);
+}
+
 void interrupt_catch(bool term, bool quiet)
 {
     /* SA_RESETHAND: the second one finds the system's own way, and kills */
@@ -43,17 +60,18 @@ void interrupt_catch(bool term, bool quiet)
     speaks = !quiet && terminal_rewrites(STDERR_FILENO);
     has_term = term;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGALRM, &late, &old_alarm);
     sigaction(SIGINT, &action, &old_int);
-    if (term) sigaction(SIGTERM, &action, &old_term);
+    if (!term) return;
+    sigaction(SIGALRM, &late, &old_alarm);
+    sigaction(SIGTERM, &action, &old_term);
 }
 
 void interrupt_release(void)
 {
     sigaction(SIGINT, &old_int, NULL);
-    if (has_term) sigaction(SIGTERM, &old_term, NULL);
     interrupt_force(NULL, 0);
-    sigaction(SIGALRM, &old_alarm, NULL);
+    if (has_term) sigaction(SIGTERM, &old_term, NULL);
+    if (has_term) sigaction(SIGALRM, &old_alarm, NULL);
     if (asked && speaks) terminal_clear(STDERR_FILENO);
 }
 

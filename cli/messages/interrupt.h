@@ -1,10 +1,14 @@
-/* interrupt.h - Ctrl-C or SIGTERM while something runs that can be stopped with what it has: the first asks for that, and on a
- * terminal shows at once that it was heard; the second of the same kind ends the program. */
+/* interrupt.h - Ctrl-C or SIGTERM. While there is nothing to keep they end the program, at once and with a sentence. While
+ * something runs that can be stopped with what it has, the first asks for that, and on a terminal shows at once that it was
+ * heard; the second of the same kind ends the program. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
 #include <stdbool.h>
 
+/* From the program's first line on: both end it with a sentence and interrupt_status(), but for those that whoever started it
+ * has it ignore. */
+void interrupt_begin(void);
 /* From here on SIGINT, and with `term` SIGTERM too, only ask; until interrupt_release. `quiet`: without a word. */
 void interrupt_catch(bool term, bool quiet);
 void interrupt_release(void);
@@ -14,7 +18,7 @@ bool interrupt_asked(void);
 int interrupt_status(void);
 /* From here on what was asked for and is not done after `seconds` (whole ones, at least 1) ends the process, which says
  * `sentence` (with its end of line; it has to stay where it is) and exits with interrupt_status(). NULL, and
- * interrupt_release: no longer. */
+ * interrupt_release: no longer. Only where SIGTERM is caught. */
 void interrupt_force(const char *sentence, unsigned seconds);
 
 #endif

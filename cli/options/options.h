@@ -59,7 +59,7 @@ typedef struct options {
     const char *without;                               /* NULL: not given */
     const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */
     int64_t seed, moves;                               /* moves 0: the solver's own default */
-    double time_limit;                                 /* 0: none */
+    double time_limit, begun;                          /* 0: none; mp_clock_now() of the program's first line */
     const char *out, *capacity;                        /* NULL: not given */
     const char *plan;                                  /* NULL: not given */
     int64_t depth, top;                                /* 0: not given */

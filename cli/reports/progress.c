@@ -10,7 +10,7 @@
 #include "cli/messages/terminal.h"
 #include "estimator/base/clock.h"
 
-enum { LINE_MAX_BYTES = 512 };
+enum { LINE_MAX_BYTES = 512, MOST_SECONDS = 2 }; /* ... in which a search that has no plan yet heeds a signal */
 
 typedef struct line {
     char text[LINE_MAX_BYTES];
@@ -28,6 +28,12 @@ static void add(line *l, const char *format, ...)
     if (l->n >= sizeof l->text) l->n = sizeof l->text - 1;
 }
 
+double progress_time_left(const options *o)
+{
+    const double LEAST = 0.1, left = o->time_limit - (mp_clock_now() - o->begun);
+    return left > LEAST * o->time_limit ? left : LEAST * o->time_limit;
+}
+
 void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t budget_bytes)
 {
     *p = (progress){.floor_bytes = floor_bytes,
@@ -39,6 +45,7 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
                     .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
                     .verbose = o->verbose};
     interrupt_catch(o->command != CMD_TRAIN, !p->shows);
+    if (o->command != CMD_TRAIN) interrupt_force("memplan: stopped before a plan was found\n", MOST_SECONDS);
 }
 
 /* "searching  12 s  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */
@@ -75,6 +82,7 @@ bool progress_show(const mp_progress *now, void *data)
 {
     progress *p = data;
     line l = {.n = 0};
+    if (interrupt_asked() || now->best_ticks >= 0) interrupt_force(NULL, 0);
     if (interrupt_asked()) return false;
     const double t = mp_clock_now() - p->start;
     if (!p->shows || t < p->shown_at + 0.1) return true;
@@ -98,6 +106,7 @@ bool progress_next(progress *p, const char *what)
     const double t = mp_clock_now() - p->start;
     snprintf(p->what, sizeof p->what, "%s: ", what);
     p->best_ticks = p->bound_ticks = -1;
+    if (interrupt_asked()) interrupt_force(NULL, 0);
     if (p->shows && !interrupt_asked() && t >= p->shown_at + 0.1) {
         p->shown_at = t;
         p->any = true;

@@ -28,9 +28,9 @@ typedef struct mp_floor_reason {
 } mp_floor_reason;
 
 /* *floor_bytes, and why (reason->storage >= 0: static bytes and the smaller of beside_bytes and again_bytes). O(nodes * (edges
- * / 64 + storages)) time, O(nodes^2 / 4) bytes, and minimum cuts whose number is limited by what they have cost, so that the
- * same graph has the same floor everywhere; beyond 8192 nodes only storages that live for certain, and beyond 32767 only what
- * nodes need for themselves is counted. MP_NOMEM. */
+ * / 64 + storages)) time, O(nodes^2 / 4) bytes, and minimum cuts whose number is limited by what they have cost, as all
+ * of its work is: counted and not timed, so that the same graph has the same floor everywhere, a second or two at most; beyond
+ * 8192 nodes only storages that live for certain, and beyond 32767 only what nodes need for themselves is counted. MP_NOMEM. */
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);
 
 /* The same with the reason's node only. */

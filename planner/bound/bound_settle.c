@@ -7,6 +7,7 @@
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
+#include "planner/order/always.h"
 
 /* One target. */
 typedef struct trial {

@@ -14,6 +14,7 @@
 #include "planner/floor/floor_held.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
+#include "planner/order/always.h"
 
 /* Whether all that is before and after each node is known. */
 static bool has_sets(const mp_precedence *o)
@@ -39,8 +40,8 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         mp_bits_unite(from, mp_precedence_descendants(o, graph->adders[a]), o->words);
         mp_bits_unite(to, mp_precedence_ancestors(o, graph->adders[a]), o->words);
     }
-    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_always_reads(o, graph->readers[r], s))
+    for (int r = graph->readers_start[s + 1] - 1; r >= graph->readers_start[s]; r--) /* one before a later one adds nothing */
+        if (!mp_bits_has(to, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s))
             mp_bits_unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
     if (graph->storages[s].carried) /* it lives to the end of the step */
         for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
@@ -52,11 +53,12 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
 {
     const mp_graph *graph = o->graph;
     if (!has_sets(o)) return MP_OK;
+    int64_t looks = 0;
     uint64_t *from = mp_alloc(3 * o->words, sizeof *from), *to, *own;
     if (!from) return MP_FAIL(err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
     to = from + o->words;
     own = to + o->words;
-    for (int s = 0; s < (int)graph->n_storages; s++) {
+    for (int s = 0; s < (int)graph->n_storages && looks <= MP_FLOOR_LOOKS; s++) {
         if (!graph->storages[s].bytes || !is_produced_once(o, s)) continue;
         certain_life(o, s, from, to);
         for (size_t w = 0; w < o->words; w++) own[w] = 0;
@@ -64,7 +66,7 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
         for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) mp_bits_add(own, graph->adders[a]);
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) mp_bits_add(own, graph->readers[r]);
         for (size_t w = 0; w < o->words; w++) {
-            for (uint64_t left = from[w] & to[w] & ~own[w]; left;) {
+            for (uint64_t left = from[w] & to[w] & ~own[w]; left; looks++) {
                 const size_t v = w * 64 + (size_t)mp_bits_take(&left);
                 live_bytes[v] += graph->storages[s].bytes;
                 at_end[s] |= v == graph->n_nodes;

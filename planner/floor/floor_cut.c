@@ -4,6 +4,7 @@
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/math/mincut.h"
+#include "planner/order/always.h"
 
 enum side { UNKNOWN, DONE, LATER };
 

@@ -10,7 +10,8 @@ struct search {
     mp_floor_cut *cut;
     const mp_precedence *order;
     const mp_floor_needs *needs;
-    int64_t most_work, bytes; /* the floor so far */
+    int64_t most_work, looks; /* of the cuts; at nodes beside them, so far */
+    int64_t bytes;            /* the floor so far */
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run once, those that need most first */
@@ -44,6 +45,7 @@ static mp_status again(struct search *x, size_t n, int j, int producer, int64_t 
         mp_bits_unite(x->done, earlier, o->words);
         mp_bits_add(x->done, v);
     }
+    x->looks += (int64_t)(n * o->words);
     MP_TRY(mp_floor_cut_least(x->cut, x->done, j, producer, bytes, err));
     *bytes += x->needs->again_bytes[producer];
 done:
@@ -68,12 +70,13 @@ static int64_t least_level(const struct search *x, size_t n, int j)
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
     mp_status st = MP_OK;
-    size_t n = 0, low = 1; /* the meeting point is in [low, n] */
+    size_t i, n = 0, low = 1; /* the meeting point is in [low, n] */
     int64_t bytes;
-    for (size_t i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
+    for (i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
         const int v = x->once[i].node;
         if (x->names[v] != x->chain && mp_precedes(x->order, v, j)) x->over[n++] = x->once[i];
     }
+    x->looks += (int64_t)i;
     if (!n || x->needs->again_bytes[producer] + least_level(x, n, j) <= x->bytes) return MP_OK;
     MP_TRY(again(x, n, j, producer, &bytes, err));
     if (bytes <= x->bytes) goto done;
@@ -99,6 +102,7 @@ static void name_readers(struct search *x, int s)
 {
     const mp_graph *graph = x->order->graph;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) x->names[graph->readers[r]] = x->chain;
+    x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
 /* The chain from s back along the largest input, as long as it can matter. */
@@ -113,12 +117,13 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
         const int producer = o->graph->producer[output];
         int input = -1;
         if (storages[output].bytes < held) held = storages[output].bytes;
-        if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work) break;
+        if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work || x->looks > MP_FLOOR_LOOKS) break;
         name_readers(x, output);
         MP_TRY(try_producer(x, j, s, producer, held, err));
         for (int r = o->reads_start[producer]; r < o->reads_start[producer + 1]; r++)
             if (o->recomputable[o->reads[r]] && (input < 0 || storages[o->reads[r]].bytes > storages[input].bytes))
                 input = o->reads[r];
+        x->looks += o->reads_start[producer + 1] - o->reads_start[producer];
         output = input;
     }
 done:

@@ -4,8 +4,8 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/math/bits.h"
-#include "planner/math/list.h"
 #include "planner/math/tuning.h"
+#include "planner/order/always.h"
 #include "planner/order/turn_around.h"
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
@@ -14,43 +14,6 @@ struct pairs { /* from[k] before to[k], directly */
     size_t n, from_capacity, to_capacity;
     int *from, *to;
 };
-
-bool mp_always_adds(const mp_precedence *o, int node, int s)
-{
-    const mp_node *x = &o->graph->nodes[node];
-    for (size_t k = 0; k < x->n_alternatives; k++)
-        if (!mp_list_has(x->alternatives[k].adds, x->alternatives[k].n_adds, s)) return false;
-    return true;
-}
-
-bool mp_always_writes(const mp_precedence *o, int node, int s)
-{
-    const mp_node *x = &o->graph->nodes[node];
-    for (size_t k = 0; k < x->n_alternatives; k++)
-        if (!mp_list_has(x->alternatives[k].writes, x->alternatives[k].n_writes, s)) return false;
-    return true;
-}
-
-bool mp_adds_in_turn(const mp_precedence *o, int s)
-{
-    const mp_graph *graph = o->graph;
-    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (!mp_always_adds(o, graph->adders[a], s)) return false;
-    return !graph->storages[s].any_sum_order;
-}
-
-static bool always_reads(const mp_graph *graph, int node, int s)
-{
-    const mp_node *x = &graph->nodes[node];
-    for (size_t k = 0; k < x->n_alternatives; k++)
-        if (!mp_list_has(x->alternatives[k].reads, x->alternatives[k].n_reads, s)) return false;
-    return true;
-}
-
-bool mp_always_reads(const mp_precedence *o, int node, int s)
-{
-    return mp_list_has(o->reads + o->reads_start[node], (size_t)(o->reads_start[node + 1] - o->reads_start[node]), s);
-}
 
 static uint64_t *row(const mp_precedence *o, uint64_t *sets, int v)
 {
@@ -94,14 +57,17 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
         if (!add_pair(p, graph->adders[a - 1], graph->adders[a])) return false;
     for (int r = graph->readers_start[s]; graph->writer[s] >= 0 && r < graph->readers_start[s + 1]; r++) {
         const int reader = graph->readers[r];
-        if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !always_reads(graph, reader, s)) continue;
+        if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !mp_always_reads_any(o, reader, s)) continue;
         if (!add_pair(p, graph->writer[s], reader)) return false;
     }
     if (mp_storage_is_static(storage) || storage->carried) return true;
+    const int n_readers = graph->readers_start[s + 1] - graph->readers_start[s];
+    int adder = chain && end > first ? end - 1 : first;
+    if (n_readers > 0 && end - adder > MP_SUM_PAIRS / n_readers) adder = end - MP_SUM_PAIRS / n_readers;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
         if (!mp_always_reads(o, graph->readers[r], s)) continue;
         if (graph->producer[s] >= 0 && !add_pair(p, graph->producer[s], graph->readers[r])) return false;
-        for (int a = chain && end > first ? end - 1 : first; a < end; a++)
+        for (int a = adder; a < end; a++)
             if (!add_pair(p, graph->adders[a], graph->readers[r])) return false;
     }
     return true;
@@ -118,7 +84,7 @@ static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
         if (graph->storages[s].kind != MP_KIND_PARAMETER || !mp_always_writes(o, update, s)) continue;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
             int reader = graph->readers[r];
-            if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !always_reads(graph, reader, s)) continue;
+            if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !mp_always_reads_any(o, reader, s)) continue;
             if (!(graph->fuse == MP_FUSE_FORWARD ? add_pair(p, update, reader) : add_pair(p, reader, update))) return false;
         }
     }
@@ -158,8 +124,10 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
+/* Adds `also` and its own set, which is there already if `also` is. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
+    if (mp_bits_has(set, also)) return;
     mp_bits_unite(set, other, words);
     mp_bits_add(set, also);
 }
@@ -211,81 +179,52 @@ static int end_of_forward(const mp_precedence *o, int turn_around, const int *st
     return best >= 0 ? best : o->sequence[(o->n - 1) / 2];
 }
 
+/* list[start[v] .. start[v + 1]): what each v is paired with. */
+static void group(const mp_precedence *o, const int *key, const int *value, size_t n, int *start, int *list)
+{
+    for (int v = 0; v < o->n + 2; v++) start[v] = 0;
+    for (size_t k = 0; k < n; k++) start[key[k] + 2]++;
+    for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
+    for (size_t k = 0; k < n; k++) list[start[key[k] + 1]++] = value[k];
+}
+
+/* Both closures. Of several neighbours the nearest, which the pairs mostly have last before and first behind a node, comes
+ * first: where much is connected it has the others in its set. */
+static void close_all(mp_precedence *o, const struct pairs *p, int *start, int *list)
+{
+    for (int i = 0; i < o->n; i++) {
+        const int v = o->sequence[i];
+        for (int j = start[v + 1] - 1; j >= start[v]; j--)
+            unite(o->ancestors + (size_t)v * o->words, o->ancestors + (size_t)list[j] * o->words, list[j], o->words);
+    }
+    group(o, p->from, p->to, p->n, start, list);
+    for (int i = o->n - 1; i >= 0; i--) {
+        const int v = o->sequence[i];
+        for (int j = start[v]; j < start[v + 1]; j++)
+            unite(o->descendants + (size_t)v * o->words, o->descendants + (size_t)list[j] * o->words, list[j], o->words);
+    }
+}
+
 static mp_status close_pairs(mp_precedence *o, const struct pairs *p, mp_error *err)
 {
     mp_status st = MP_OK;
+    int turn_around;
     int *start = mp_alloc((size_t)o->n + 2, sizeof *start), *list = mp_alloc(p->n, sizeof *list);
     int *lengths = mp_alloc(2 * (size_t)o->n, sizeof *lengths);
     MP_REQUIRE(start && list && lengths, err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
-    for (size_t k = 0; k < p->n; k++) start[p->to[k] + 2]++;
-    for (int v = 0; v < o->n; v++) start[v + 2] += start[v + 1];
-    for (size_t k = 0; k < p->n; k++) list[start[p->to[k] + 1]++] = p->from[k];
-    if (o->only_vertex >= 0) {
-        int turn_around;
-        MP_TRY(mp_turn_around(o->graph, &turn_around, err));
-        o->only_vertex = end_of_forward(o, turn_around, start, list, lengths, lengths + o->n);
-        close_only_vertex(o, start, list);
+    group(o, p->to, p->from, p->n, start, list);
+    if (o->only_vertex < 0) {
+        close_all(o, p, start, list);
+        goto done;
     }
-    for (int i = 0; i < o->n && o->only_vertex < 0; i++) {
-        int v = o->sequence[i];
-        for (int j = start[v]; j < start[v + 1]; j++)
-            unite(o->ancestors + (size_t)v * o->words, o->ancestors + (size_t)list[j] * o->words, list[j], o->words);
-    }
-    for (int i = o->n - 1; i >= 0 && o->only_vertex < 0; i--) {
-        int v = o->sequence[i];
-        for (int j = start[v]; j < start[v + 1]; j++)
-            unite(o->descendants + (size_t)list[j] * o->words, o->descendants + (size_t)v * o->words, v, o->words);
-    }
+    MP_TRY(mp_turn_around(o->graph, &turn_around, err));
+    o->only_vertex = end_of_forward(o, turn_around, start, list, lengths, lengths + o->n);
+    close_only_vertex(o, start, list);
 done:
     mp_free(start);
     mp_free(list);
     mp_free(lengths);
     return st;
-}
-
-/* Whether a node can read a storage or what is produced from it, as a normalization's backward reads its input or its output.
- */
-static void find_source_and_derived(mp_precedence *o, int node)
-{
-    const mp_graph *graph = o->graph;
-    const mp_node *x = &graph->nodes[node];
-    o->source[node] = o->derived[node] = -1;
-    for (size_t k = 0; k < 2 * x->alternatives[0].n_reads && x->n_alternatives == 2; k++) {
-        const mp_alternative *other = &x->alternatives[1];
-        const int s = x->alternatives[0].reads[k / 2];
-        if (!o->recomputable[s] || mp_always_reads(o, node, s)) continue;
-        for (size_t j = 0; j < other->n_reads; j++) {
-            const int t = other->reads[j], from = k % 2 ? t : s, to = k % 2 ? s : t;
-            if (!o->recomputable[t] || mp_always_reads(o, node, t) || !mp_always_reads(o, graph->producer[to], from)) continue;
-            o->source[node] = from;
-            o->derived[node] = to;
-            return;
-        }
-    }
-}
-
-/* What holds of each node alone, whatever alternative it takes. */
-static void find_always(mp_precedence *o)
-{
-    const mp_graph *graph = o->graph;
-    int n = 0;
-    for (int i = 0; i < (int)graph->n_nodes; i++) {
-        const mp_node *node = &graph->nodes[i];
-        o->repeatable[i] = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
-        o->ticks[i] = node->alternatives[0].ticks;
-        for (size_t k = 1; k < node->n_alternatives; k++)
-            if (node->alternatives[k].ticks < o->ticks[i]) o->ticks[i] = node->alternatives[k].ticks;
-        o->reads_start[i] = n;
-        for (size_t r = 0; r < node->alternatives[0].n_reads; r++) {
-            int s = node->alternatives[0].reads[r];
-            if (!mp_storage_is_static(&graph->storages[s]) && always_reads(graph, i, s)) o->reads[n++] = s;
-        }
-    }
-    o->reads_start[graph->n_nodes] = n;
-    for (size_t s = 0; s < graph->n_storages; s++)
-        o->recomputable[s] = !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried &&
-                             graph->producer[s] >= 0 && o->repeatable[graph->producer[s]];
-    for (int i = 0; i < (int)graph->n_nodes; i++) find_source_and_derived(o, i);
 }
 
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err)
@@ -294,29 +233,22 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     mp_precedence *o = NULL;
     struct pairs pairs = {0};
     mp_step *steps = NULL;
-    size_t n = graph->n_nodes + 1, n_reads = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].alternatives[0].n_reads;
+    const size_t n = graph->n_nodes + 1;
     MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     o->graph = graph;
     o->n = (int)n;
     o->words = mp_bits_words(n);
+    o->only_vertex = -1;
     o->sequence = mp_alloc(n, sizeof *o->sequence);
-    o->only_vertex = n > (size_t)mp_precedence_most_nodes ? 0 : -1; /* close_pairs chooses which */
+    steps = mp_alloc(n, sizeof *steps);
+    MP_REQUIRE(o->sequence && steps, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    MP_TRY(mp_precedence_find_always(o, err));
+    MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
+        o->only_vertex = 0; /* close_pairs chooses which */
     o->ancestors = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
-    o->reads_start = mp_alloc(n, sizeof *o->reads_start);
-    o->reads = mp_alloc(n_reads, sizeof *o->reads);
-    o->source = mp_alloc(n, sizeof *o->source);
-    o->derived = mp_alloc(n, sizeof *o->derived);
-    o->ticks = mp_alloc(n, sizeof *o->ticks);
-    o->repeatable = mp_alloc(n, sizeof *o->repeatable);
-    o->recomputable = mp_alloc(graph->n_storages, sizeof *o->recomputable);
-    steps = mp_alloc(n, sizeof *steps);
-    MP_REQUIRE(o->sequence && o->ancestors && o->descendants && o->reads_start && o->reads && o->source && o->derived &&
-                   o->ticks && o->repeatable && o->recomputable && steps,
-               err, MP_NOMEM, "no memory for the order of %zu nodes", n);
-    find_always(o);
-    MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    MP_REQUIRE(o->ancestors && o->descendants, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
     MP_TRY(close_pairs(o, &pairs, err));
     o->n_pairs = pairs.n;
@@ -348,6 +280,10 @@ void mp_precedence_free(mp_precedence *o)
     mp_free(o->ticks);
     mp_free(o->repeatable);
     mp_free(o->recomputable);
+    mp_free(o->reads_always);
+    mp_free(o->adds_always);
+    mp_free(o->written_always);
+    mp_free(o->in_turn);
     mp_free(o);
 }
 

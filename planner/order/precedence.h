@@ -24,12 +24,14 @@ typedef struct mp_precedence {
     int64_t *ticks;                    /* per node: of its fastest alternative */
     bool *repeatable;                  /* per node: it may be recomputed */
     bool *recomputable;                /* per storage: not always live, and produced by a repeatable node */
+    bool *reads_always, *adds_always;  /* per entry of the graph's readers and adders: in all of the node's alternatives */
+    bool *written_always, *in_turn;    /* per storage: by its producer, unless always live; mp_adds_in_turn */
 } mp_precedence;
 
 /* With list_order, the first runs of forward nodes are in list order, and so are those of loss and backward nodes. On MP_OK
- * *out is released with mp_precedence_free (NULL is fine). Beyond mp_precedence_most_nodes vertices only one vertex has its
- * sets: the loss or backward node between the longest chains, or, where none is marked, such a node from the turn-around on.
- * MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; beyond, O(graph). */
+ * *out is released with mp_precedence_free (NULL is fine). Beyond mp_precedence_most_nodes vertices, or MP_PRECEDENCE_WORK,
+ * only one vertex has its sets: the loss or backward node between the longest chains, or, where none is marked, such a node
+ * from the turn-around on. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; beyond, O(graph * log). */
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err);
 void mp_precedence_free(mp_precedence *order);
 
@@ -45,11 +47,5 @@ const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
 /* One of the two has to have its sets. */
 bool mp_precedes(const mp_precedence *order, int u, int v);
-/* Whether the node always adds to s, writes it, or reads it; the last is for storages that are not always live. */
-bool mp_always_adds(const mp_precedence *order, int node, int s);
-bool mp_always_writes(const mp_precedence *order, int node, int s);
-bool mp_always_reads(const mp_precedence *order, int node, int s);
-/* Whether the contributions to s always come one after the other, so that the first and the last stand for all. */
-bool mp_adds_in_turn(const mp_precedence *order, int s);
 
 #endif

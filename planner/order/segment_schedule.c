@@ -152,8 +152,17 @@ static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
     return MP_OK;
 }
 
-/* The edges into a loss or backward node; `writer[s]` is 1 + the last of them that writes the storage s. */
-static mp_status collect_edges(schedule *x, int node, const int *writer, mp_error *err)
+/* A sum of so many contributions and readers that they are told in turn, and that its readers wait for the last one only. */
+static bool is_large_sum(const mp_graph *graph, int s)
+{
+    return (int64_t)(graph->adders_start[s + 1] - graph->adders_start[s]) *
+               (graph->readers_start[s + 1] - graph->readers_start[s]) >
+           MP_SUM_PAIRS;
+}
+
+/* The edges into a loss or backward node; `writer[s]` and `adder[s]` are 1 + the last of them that writes the storage s or adds
+ * to it. */
+static mp_status collect_edges(schedule *x, int node, const int *writer, int *adder, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
@@ -161,14 +170,14 @@ static mp_status collect_edges(schedule *x, int node, const int *writer, mp_erro
     for (size_t k = 0; k < alternative->n_reads; k++) {
         const int s = alternative->reads[k];
         MP_TRY(add_edge(x, writer[s] - 1, node, err));
-        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+        for (int a = is_large_sum(graph, s) ? graph->adders_start[s + 1] - 1 : graph->adders_start[s];
+             a < graph->adders_start[s + 1]; a++)
             MP_TRY(add_edge(x, graph->adders[a], node, err));
     }
     for (size_t k = 0; k < alternative->n_adds; k++) {
         const int s = alternative->adds[k];
-        if (graph->storages[s].any_sum_order) continue;
-        for (int a = graph->adders_start[s] + 1; a < graph->adders_start[s + 1]; a++)
-            if (graph->adders[a] == node) MP_TRY(add_edge(x, graph->adders[a - 1], node, err));
+        if (!graph->storages[s].any_sum_order || is_large_sum(graph, s)) MP_TRY(add_edge(x, adder[s] - 1, node, err));
+        adder[s] = node + 1;
     }
 done:
     return st;
@@ -195,7 +204,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
     mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
     const size_t n = graph->n_nodes;
-    int *writer = mp_alloc(graph->n_storages, sizeof *writer), *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
+    int *writer = mp_alloc(2 * graph->n_storages, sizeof *writer), *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
     if (!writer || !fill) {
         st = MP_NO_MEMORY(err);
         goto done;
@@ -205,7 +214,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         if (!is_backward(&graph->nodes[i])) continue;
         const size_t first = x->n_edges;
         int inherited = x->n_segments - 1;
-        MP_TRY(collect_edges(x, (int)i, writer, err));
+        MP_TRY(collect_edges(x, (int)i, writer, writer + graph->n_storages, err));
         for (size_t e = first; e < x->n_edges; e++) {
             const int from = x->edge_from[e];
             if (from < (int)i && x->segment_of[from] < inherited) inherited = x->segment_of[from];

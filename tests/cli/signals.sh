@@ -24,16 +24,22 @@ awk 'BEGIN { print "ir_version: 8 opset_import { version: 15 } graph { name: \"l
     print "input { name: \"w\" type { tensor_type { elem_type: 1 shape { dim { dim_value: 4096 } dim { dim_value: 1 } } } } }"
     print "output { name: \"z\" type { tensor_type { elem_type: 1 } } } }" }' |
     protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto > long_step.onnx
-# in_a_step SIGNAL STATUS SENTENCE COMMAND...: sends the signal once the command catches it.
+# catches PID MASK: waits until the program catches one of these signals; in vain if it ends, or does not in half a minute.
+catches() {
+    for k in $(seq 600); do
+        [ $((0x0$(sed -n 's/^SigCgt:[[:space:]]*[0-9a-f]*\([0-9a-f]\{4\}\)$/\1/p' "/proc/$1/status") & $2)) = 0 ] || return 0
+        kill -0 "$1" || return 1
+        sleep 0.05
+    done
+    return 1
+}
+# in_a_step SIGNAL STATUS SENTENCE COMMAND...: sends the signal once the command counts the time of a step.
 in_a_step() {
     sent=$1 expected=$2 sentence=$3
     shift 3
     "$@" > late.out 2> late.err &
     pid=$!
-    until [ $((0x0$(sed -n 's/^SigCgt:[[:space:]]*[0-9a-f]*\([0-9a-f]\{4\}\)$/\1/p' "/proc/$pid/status") & 0x4000)) != 0 ]; do
-        kill -0 $pid || return 1
-        sleep 0.05
-    done
+    catches $pid 0x2000 || return 1
     kill -"$sent" $pid
     wait $pid
     ended=$?
@@ -47,3 +53,20 @@ holds signal_train_kept_the_old_save grep -qx 'what was there' kept.safetensors
 holds signal_train_in_a_first_run in_a_step TERM 143 'nothing was to be saved' "$memplan" train long_step.onnx --data x --budget 100% --steps 2 --loss mse
 holds signal_profile_in_a_step in_a_step TERM 143 'nothing is written' "$memplan" profile long_step.onnx --data x --loss mse -o never.json
 holds signal_profile_wrote_nothing test ! -e never.json
+# From the first second on: each of these waits for a file that does not come.
+mkfifo never
+before_anything() {
+    exec 8<> never
+    "$memplan" "$@" < never > early.out 2> early.err 8<&- &
+    pid=$!
+    catches $pid 0x4000
+    kill -TERM $pid
+    wait $pid
+    ended=$?
+    exec 8<&-
+    cat early.err
+    [ $ended = 143 ] && [ "$(cat early.err)" = 'memplan: stopped before it was done' ]
+}
+for command in 'estimate -' 'plan - --budget 50%' 'sweep -' 'fit - --memory 1GiB' 'train - --budget 50%' 'timeline - -o never.svg' 'check - termed.json'; do
+    holds "signal_before_${command%% *}" before_anything $command
+done

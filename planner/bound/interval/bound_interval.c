@@ -6,6 +6,7 @@
 #include "estimator/base/memory.h"
 #include "planner/bound/interval/bound_network.h"
 #include "planner/math/bits.h"
+#include "planner/order/always.h"
 
 static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, scaled */
 

@@ -12,6 +12,7 @@
 
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
+#include "planner/order/always.h"
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 

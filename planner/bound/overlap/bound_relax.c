@@ -13,6 +13,7 @@
 #include "estimator/base/memory.h"
 #include "planner/math/linear.h"
 #include "planner/math/tuning.h"
+#include "planner/order/always.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 

@@ -1,0 +1,139 @@
+/* test_precedence.c - planner/order/precedence by its definitions, and on graphs in which one storage is used so often that
+ * looking through its uses for each of them would take many minutes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "estimator/base/memory.h"
+#include "memplan/floor.h"
+#include "memplan/solver.h"
+#include "planner/math/bits.h"
+#include "planner/math/list.h"
+#include "planner/order/always.h"
+#include "tests/oracles/random_graph.h"
+
+enum { SEEDS = 150 };
+
+static bool names(const mp_alternative *x, char list, int s)
+{
+    return list == 'r'   ? mp_list_has(x->reads, x->n_reads, s)
+           : list == 'w' ? mp_list_has(x->writes, x->n_writes, s)
+                         : mp_list_has(x->adds, x->n_adds, s);
+}
+
+static bool always(const mp_graph *graph, int node, char list, int s)
+{
+    bool all = true;
+    for (size_t k = 0; k < graph->nodes[node].n_alternatives; k++) all &= names(&graph->nodes[node].alternatives[k], list, s);
+    return all;
+}
+
+static void check_always(const mp_precedence *o)
+{
+    const mp_graph *graph = o->graph;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        bool in_turn = !graph->storages[s].any_sum_order;
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            assert_int_equal(mp_always_adds(o, i, s), always(graph, i, 'a', s));
+            assert_int_equal(mp_always_writes(o, i, s), always(graph, i, 'w', s));
+            assert_int_equal(mp_always_reads(o, i, s), always(graph, i, 'r', s) && !mp_storage_is_static(&graph->storages[s]));
+            if (names(&graph->nodes[i].alternatives[0], 'a', s) && !always(graph, i, 'a', s)) in_turn = false;
+        }
+        assert_int_equal(mp_adds_in_turn(o, s), in_turn);
+    }
+}
+
+/* Whether there is a chain of pairs from one vertex to each other. */
+static void reach(const mp_precedence *o, int from, bool *reached)
+{
+    for (int v = 0; v < o->n; v++) reached[v] = v == from;
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (size_t k = 0; k < o->n_pairs; k++)
+            if (reached[o->pair_from[k]] && !reached[o->pair_to[k]]) grows = reached[o->pair_to[k]] = true;
+    }
+}
+
+static void sets_and_lists_are_as_defined(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mp_graph *graph = random_graph(seed, 3 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
+        mp_precedence *o;
+        bool reached[256];
+        assert_int_equal(mp_precedence_new(graph, seed % 2, &o, NULL), MP_OK);
+        assert_true(o->n <= 256);
+        check_always(o);
+        for (int u = 0; u < o->n; u++) {
+            reach(o, u, reached);
+            for (int v = 0; v < o->n; v++) {
+                assert_int_equal(mp_bits_has(mp_precedence_descendants(o, u), v), u != v && reached[v]);
+                assert_int_equal(mp_bits_has(mp_precedence_ancestors(o, v), u), u != v && reached[v]);
+            }
+        }
+        mp_precedence_free(o);
+        mp_graph_free(graph);
+    }
+}
+
+/* A loss, n backward nodes that each turn their own tensor into a part of one sum, in place if they are the first, and one or n
+ * readers of the sum. */
+static mp_graph *wide_sum(int n, int n_readers, bool any_order)
+{
+    mp_graph *graph;
+    mp_storage *storage;
+    mp_node *node;
+    assert_int_equal(mp_graph_new("wide", &graph, NULL), MP_OK);
+    for (int s = 0; s <= n; s++) {
+        assert_int_equal(mp_graph_storage(graph, &storage, NULL), MP_OK);
+        storage->kind = s ? MP_KIND_ACTIVATION : MP_KIND_ACTIVATION_GRADIENT;
+        storage->bytes = storage->payload_bytes = 8;
+        storage->any_sum_order = any_order && !s;
+    }
+    for (int i = 0; i < 2 * n + n_readers; i++) {
+        assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
+        mp_alternative *x = &node->alternatives[0];
+        node->phase = i < n ? MP_PHASE_FORWARD : MP_PHASE_BACKWARD;
+        x->ticks = 1;
+        int **list = i < n ? &x->writes : &x->reads;
+        assert_non_null(*list = mp_graph_list(graph, &(int){i < n ? i + 1 : i < 2 * n ? i - n + 1 : 0}, 1));
+        *(i < n ? &x->n_writes : &x->n_reads) = 1;
+        if (i < n || i >= 2 * n) continue;
+        assert_non_null(x->adds = mp_graph_list(graph, &(int){0}, 1));
+        x->n_adds = 1;
+        assert_non_null(x->in_place = mp_pool_alloc(graph->pool, 1, sizeof *x->in_place));
+        x->in_place[0] = (mp_in_place){i - n + 1, 0};
+        x->n_in_place = 1;
+    }
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    return graph;
+}
+
+/* With all n parts kept for backward. The floor has one of them and the sum. */
+static void a_sum_of_very_many_parts_takes_no_time(void **state)
+{
+    const struct {
+        int n, n_readers;
+        bool any_order;
+    } rows[] = {{200000, 1, false}, {200000, 1, true}, {30000, 30000, false}, {30000, 30000, true}};
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        mp_graph *graph = wide_sum(rows[k].n, rows[k].n_readers, rows[k].any_order);
+        mp_answer answer = {0};
+        const mp_request request = {
+            .graph = graph, .budget_bytes = 8 * (int64_t)rows[k].n, .solver = "priced", .effort = MP_EFFORT_QUICK, .moves = 1};
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        assert_int_equal(answer.floor_bytes, rows[k].any_order ? 8 : 16);
+        mp_answer_free(&answer);
+        mp_graph_free(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sets_and_lists_are_as_defined),
+                                       cmocka_unit_test(a_sum_of_very_many_parts_takes_no_time)};
+    return cmocka_run_group_tests_name("planner/precedence", tests, NULL, NULL);
+}
