@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "executor/kernel/element.h"
+
 mp_array mp_array_plain(mp_dtype dtype, int rank, const int64_t *dims)
 {
     mp_array a = {.dtype = dtype, .rank = rank};
@@ -76,7 +78,7 @@ bool mp_array_write(const mp_array *to, const mp_value *value)
     void *data = to->data;
     for (int64_t k = 0; k < value->n; k++) {
         double real = value->is_real ? value->f[k] : (double)value->i[k];
-        int64_t whole = value->is_real ? (int64_t)value->f[k] : value->i[k];
+        int64_t whole = value->is_real ? mp_whole_of(value->f[k]) : value->i[k];
         if (dtype == MP_DTYPE_FLOAT)
             ((float *)data)[k] = (float)real;
         else if (dtype == MP_DTYPE_DOUBLE)

@@ -34,6 +34,12 @@ MP_INLINE uint16_t mp_to_bfloat16(float value)
     return (uint16_t)((word & 0x7fffffff) > 0x7f800000 ? (word >> 16) | 0x40 : rounded);
 }
 
+/* Truncated; INT64_MIN for what int64_t does not hold, as x86 has it and C leaves open. */
+MP_INLINE int64_t mp_whole_of(double x)
+{
+    return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
+}
+
 /* Floats are truncated; booleans are 0 and 1. */
 MP_INLINE int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at)
 {
@@ -56,11 +62,11 @@ MP_INLINE int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at)
     case MP_DTYPE_BOOL:
         return ((const uint8_t *)data)[at] != 0;
     case MP_DTYPE_DOUBLE:
-        return (int64_t)((const double *)data)[at];
+        return mp_whole_of(((const double *)data)[at]);
     case MP_DTYPE_FLOAT:
-        return (int64_t)((const float *)data)[at];
+        return mp_whole_of((double)((const float *)data)[at]);
     default:
-        return (int64_t)mp_from_bfloat16(((const uint16_t *)data)[at]);
+        return mp_whole_of((double)mp_from_bfloat16(((const uint16_t *)data)[at]));
     }
 }
 
@@ -114,7 +120,7 @@ MP_INLINE void mp_store_float(void *data, mp_dtype dtype, int64_t at, float valu
     else if (dtype == MP_DTYPE_DOUBLE)
         ((double *)data)[at] = (double)value;
     else
-        mp_store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : (int64_t)value);
+        mp_store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : mp_whole_of((double)value));
 }
 
 /* With all the digits that a DOUBLE has. */

@@ -39,7 +39,6 @@ static mp_status run_reverse(const mp_call *call, const mp_operands *x, const mp
 /* Index k, of which the whole part counts. What is no such number lies outside all classes. */
 static int64_t class_at(const mp_array *indices, int64_t k)
 {
-    float value;
     switch (indices->dtype) {
     case MP_DTYPE_UINT8:
         return ((const uint8_t *)indices->data)[k];
@@ -47,8 +46,7 @@ static int64_t class_at(const mp_array *indices, int64_t k)
         return ((const int8_t *)indices->data)[k];
     case MP_DTYPE_FLOAT:
     case MP_DTYPE_BFLOAT16:
-        value = mp_load_float(indices->data, indices->dtype, k);
-        return value > -1e15f && value < 1e15f ? (int64_t)value : INT64_MIN;
+        return mp_whole_of((double)mp_load_float(indices->data, indices->dtype, k));
     default:
         return mp_index_at(indices, k);
     }

@@ -19,12 +19,10 @@ struct hot {
         int64_t unused, at, index = k / inner / depth * inner + k % inner;
         const int64_t own = k / inner % depth;
         places.find(k, &unused, &at);
-        if (index_dtype == MP_DTYPE_FLOAT || index_dtype == MP_DTYPE_BFLOAT16) {
-            const float value = mp_load_any(indices, index_dtype, index); /* of which the whole part counts */
-            index = value > -1e15f && value < 1e15f ? (int64_t)value : INT64_MIN;
-        } else {
+        if (index_dtype == MP_DTYPE_FLOAT || index_dtype == MP_DTYPE_BFLOAT16)
+            index = mp_whole_of((double)mp_load_any(indices, index_dtype, index));
+        else
             index = mp_load_any_whole(indices, index_dtype, index);
-        }
         const bool on = index >= -depth && index < depth && (index < 0 ? index + depth : index) == own;
         mp_copy_element(size, out, at, values, on);
     }

@@ -95,8 +95,8 @@ MP_INLINE void mp_region_read(const mp_regions *s, const void *regions, mp_dtype
                               int64_t region[5])
 {
     for (int e = 0; e < 5; e++) {
-        double v = (double)mp_load_float(regions, dtype, at + e * stride);
-        region[e] = (int64_t)(e ? round(v * s->scale) : v);
+        const double v = (double)mp_load_float(regions, dtype, at + e * stride);
+        region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15), 1e15); /* nor is a NaN anywhere */
     }
 }
 
